@@ -1,0 +1,254 @@
+"""Policies: what an environment knows of how actions are chosen.
+
+Nobody holds a whole (n, n_actions) table: a discrete policy yields it in blocks, and sums
+over actions are done in the policy's own structure.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray, IntArray, row_chunks
+
+__all__ = [
+    "DiscretePolicy",
+    "EpsilonGreedy",
+    "PairFunction",
+    "Policy",
+    "Score",
+    "Softmax",
+    "Tabular",
+    "Uniform",
+]
+
+PairFunction = Callable[[FloatArray, IntArray], FloatArray]
+"""f(context (k, d_context), action (k,)) -> (k,): one value a pair."""
+
+Score = Callable[[FloatArray], FloatArray]
+"""score(context (k, d_context)) -> (k, n_actions), called on chunks of rows only."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A distribution over actions given a context, discrete or continuous."""
+
+    def probability(self, context: FloatArray, action: IntArray | FloatArray) -> FloatArray:
+        """Probability (or density) of ``action`` (n,) given ``context`` (n, d_context): (n,)."""
+
+    def sample(self, context: FloatArray, rng: np.random.Generator) -> IntArray | FloatArray:
+        """One action a row: (n,)."""
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """E over actions of f(x, a) given each context: (n,)."""
+
+
+class DiscretePolicy(ABC):
+    """A policy over ``n_actions`` actions; a subclass says what a block of its table is.
+
+    Parameters
+    ----------
+    n_actions : number of actions.
+    """
+
+    def __init__(self, n_actions: int) -> None:
+        self.n_actions = n_actions
+
+    @abstractmethod
+    def table(self, context: FloatArray) -> FloatArray:
+        """The probabilities of one chunk: (k, n_actions). Call `blocks` for many rows."""
+
+    def blocks(self, context: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+        """Chunks of the (n, n_actions) table, each with its rows."""
+        for rows in row_chunks(len(context), self.n_actions):
+            yield rows, self.table(context[rows])
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Probability of each row's action: (n,)."""
+        out = np.empty(len(context))
+        for rows, block in self.blocks(context):
+            out[rows] = np.take_along_axis(block, action[rows, None], axis=1)[:, 0]
+        return out
+
+    def sample(self, context: FloatArray, rng: np.random.Generator) -> IntArray:
+        """One action a row: (n,)."""
+        return self.draw(context, rng)[0]
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """One action a row and its probability, in one pass over the table: (n,), (n,)."""
+        uniform = rng.random(len(context))
+        action = np.empty(len(context), dtype=np.int64)
+        probability = np.empty(len(context))
+        for rows, block in self.blocks(context):
+            cumulative = np.cumsum(block, axis=1)
+            # Scaled by the row's own total, rounding can never leave a row without an action.
+            threshold = uniform[rows, None] * cumulative[:, -1:]
+            chosen = (cumulative <= threshold).sum(axis=1)
+            action[rows] = chosen
+            probability[rows] = np.take_along_axis(block, chosen[:, None], axis=1)[:, 0]
+        return action, probability
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Sum over actions of pi(a|x) f(x, a): (n,)."""
+        out = np.empty(len(context))
+        for rows, block in self.blocks(context):
+            out[rows] = np.einsum("ka,ka->k", block, self._values(context[rows], f))
+        return out
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """E over actions of ``features[a]``, features being (n_actions, k): (n, k)."""
+        out = np.empty((len(context), features.shape[1]))
+        for rows, block in self.blocks(context):
+            out[rows] = block @ features
+        return out
+
+    def _values(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """f at every pair of a chunk: (k, n_actions)."""
+        pairs = np.repeat(context, self.n_actions, axis=0)
+        actions = np.tile(np.arange(self.n_actions), len(context))
+        return f(pairs, actions).reshape(len(context), self.n_actions)
+
+
+class Uniform(DiscretePolicy):
+    """Every action with probability 1 / n_actions."""
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """A constant chunk: (k, n_actions)."""
+        return np.full((len(context), self.n_actions), 1.0 / self.n_actions)
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """1 / n_actions a row: (n,)."""
+        return np.full(len(context), 1.0 / self.n_actions)
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Integers drawn directly, whatever the number of actions."""
+        action = rng.integers(self.n_actions, size=len(context))
+        return action, self.probability(context, action)
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """The mean of the features, once a row: (n, k)."""
+        return np.tile(features.mean(axis=0), (len(context), 1))
+
+
+class Softmax(DiscretePolicy):
+    """pi(a|x) proportional to exp(beta * score(x, a)).
+
+    Parameters
+    ----------
+    score : values of a chunk of contexts.
+    beta : inverse temperature; negative values prefer low scores, 0 is uniform.
+    """
+
+    def __init__(self, score: Score, n_actions: int, beta: float = 1.0) -> None:
+        super().__init__(n_actions)
+        self.score = score
+        self.beta = beta
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """softmax(beta * score): (k, n_actions)."""
+        logits = self.beta * self.score(context)
+        logits -= logits.max(axis=1, keepdims=True)
+        weights: FloatArray = np.exp(logits, out=logits)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return weights
+
+
+class EpsilonGreedy(DiscretePolicy):
+    """(1 - epsilon) on the best action, epsilon spread over all; the first of tied actions wins.
+
+    Parameters
+    ----------
+    score : values of a chunk of contexts.
+    epsilon : exploration share in [0, 1].
+    """
+
+    def __init__(self, score: Score, n_actions: int, epsilon: float) -> None:
+        super().__init__(n_actions)
+        self.score = score
+        self.epsilon = epsilon
+        self._last: tuple[FloatArray, IntArray] | None = None
+
+    def greedy(self, context: FloatArray) -> IntArray:
+        """argmax over actions of score(x, a): (n,)."""
+        if self._last is not None and self._last[0] is context:
+            return self._last[1]
+        best = np.empty(len(context), dtype=np.int64)
+        for rows in row_chunks(len(context), self.n_actions):
+            best[rows] = self.score(context[rows]).argmax(axis=1)
+        if not context.flags.writeable:
+            # Only an array that cannot change may stand for its own answer.
+            self._last = (context, best)
+        return best
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """epsilon / n_actions everywhere, 1 - epsilon more on the greedy action."""
+        table = np.full((len(context), self.n_actions), self.epsilon / self.n_actions)
+        table[np.arange(len(context)), self.greedy(context)] += 1.0 - self.epsilon
+        return table
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Without a table: a comparison with the greedy action."""
+        hit = self.greedy(context) == action
+        return np.where(hit, 1.0 - self.epsilon, 0.0) + self.epsilon / self.n_actions
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Explore with probability epsilon, else the greedy action."""
+        explore = rng.random(len(context)) < self.epsilon
+        anywhere = rng.integers(self.n_actions, size=len(context))
+        action = np.where(explore, anywhere, self.greedy(context))
+        return action, self.probability(context, action)
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """(1 - epsilon) f(x, greedy) + epsilon * mean over actions of f(x, a)."""
+        out = (1.0 - self.epsilon) * f(context, self.greedy(context))
+        if self.epsilon > 0:
+            for rows in row_chunks(len(context), self.n_actions):
+                out[rows] += self.epsilon * self._values(context[rows], f).mean(axis=1)
+        return out
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """(1 - epsilon) features[greedy] + epsilon * mean features: (n, k)."""
+        greedy = features[self.greedy(context)]
+        return (1.0 - self.epsilon) * greedy + self.epsilon * features.mean(axis=0)
+
+
+class Tabular(DiscretePolicy):
+    """Probabilities looked up by a discrete context.
+
+    Parameters
+    ----------
+    probabilities : (n_contexts, n_actions), each row summing to one.
+    code : context (k, d_context) -> row of the table (k,).
+    """
+
+    def __init__(self, probabilities: FloatArray, code: Callable[[FloatArray], IntArray]) -> None:
+        super().__init__(probabilities.shape[1])
+        self.probabilities = probabilities
+        self.code = code
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """Rows of the table: (k, n_actions)."""
+        return self.probabilities[self.code(context)]
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """A gather, whatever the number of actions: (n,)."""
+        return self.probabilities[self.code(context), action]
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Inverse-CDF sampling with one cumulative sum a context code."""
+        uniform = rng.random(len(context))
+        code = self.code(context)
+        action = np.empty(len(context), dtype=np.int64)
+        for value in np.unique(code):
+            rows = code == value
+            cumulative = np.cumsum(self.probabilities[value])
+            threshold = uniform[rows] * cumulative[-1]
+            action[rows] = np.searchsorted(cumulative, threshold, side="right")
+        return action, self.probabilities[code, action]
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """One product a context code: (n, k)."""
+        return (self.probabilities @ features)[self.code(context)]

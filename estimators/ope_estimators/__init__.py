@@ -1,0 +1,1 @@
+"""The built-in estimators of ope-bench, one per file."""
