@@ -1,0 +1,1 @@
+"""Estimators that weigh or model embeddings instead of actions."""

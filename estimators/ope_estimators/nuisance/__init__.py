@@ -1,0 +1,1 @@
+"""Nuisance models: what estimators fit on the way to a value."""
