@@ -41,7 +41,8 @@ def checked(
     """
     array = np.asarray(value)
     fits = array.ndim == len(shape) and all(
-        isinstance(want, str) or have == want for have, want in zip(array.shape, shape, strict=True)
+        isinstance(want, str) or have == want
+        for have, want in zip(array.shape, shape, strict=True)
     )
     if not fits:
         expected = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
@@ -58,7 +59,9 @@ def checked(
     if dtype is np.int64 and array.dtype.kind == "f" and not (array == np.round(array)).all():
         msg = f"{name} holds fractions; expected integers"
         raise DataError(msg)
-    if array.size and ((low is not None and array.min() < low) or (high is not None and array.max() > high)):
+    if array.size and (
+        (low is not None and array.min() < low) or (high is not None and array.max() > high)
+    ):
         bounds = f"[{'-inf' if low is None else low}, {'inf' if high is None else high}]"
         msg = f"{name} has values in [{array.min()}, {array.max()}]; expected {bounds}"
         raise DataError(msg)

@@ -126,7 +126,8 @@ class Problem:
                 msg = f"propensity[{row}] is 0, but that action was logged; expected > 0"
                 raise DataError(msg)
         if self.action_embedding is not None:
-            door("action_embedding", (self.n_actions or "n_actions", self.embedding.shape[1]))
+            n_actions = "n_actions" if self.n_actions is None else self.n_actions
+            door("action_embedding", (n_actions, self.embedding.shape[1]))
         if self.schema is None:
             widths = self.context.shape[1], self.embedding.shape[1]
             object.__setattr__(self, "schema", Schema.continuous(*widths))

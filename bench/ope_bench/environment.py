@@ -18,11 +18,21 @@ class Environment(Parametrized, ABC):
 
     Parameters are the annotated arguments of ``__init__``, ``n_samples`` among them, stored under
     their own names. ``version`` counts changes that alter numbers: results of different versions
-    are never compared.
+    are never compared. ``requires`` lists modules as an estimator's does. ``origin_note`` is shown
+    with every number, for example that the data are a surrogate.
     """
 
     version: ClassVar[int] = 1
-    requires: ClassVar[tuple[str, ...]] | property = ()
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Modules imported before anything is sampled."""
+        return ()
+
+    @property
+    def origin_note(self) -> str:
+        """Shown with every number, empty for nothing to say."""
+        return ""
 
     @abstractmethod
     def sample(

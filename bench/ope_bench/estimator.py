@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -30,11 +30,22 @@ class Estimator(Parametrized, ABC):
         fit time; a missing one makes the trial ``unavailable`` with the ``pip install`` line.
     """
 
-    access: ClassVar[Access] | property = Access.SAMPLES
-    devices: ClassVar[tuple[str, ...]] | property = ("cpu",)
-    requires: ClassVar[tuple[str, ...]] | property = ()
+    @property
+    def access(self) -> Access:
+        """What it needs beyond samples; most subclasses assign a class attribute."""
+        return Access.SAMPLES
 
-    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:  # noqa: ARG002
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Where it can train."""
+        return ("cpu",)
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Modules imported before the clock starts."""
+        return ()
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Train on the view; estimators with nothing to train keep this one.
 
         Parameters

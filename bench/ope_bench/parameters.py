@@ -82,7 +82,10 @@ def _model(cls: type) -> type[BaseModel]:
 
     class Base(BaseModel):
         model_config: ClassVar[ConfigDict] = ConfigDict(
-            extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, protected_namespaces=()
+            extra="forbid",
+            arbitrary_types_allowed=True,
+            allow_inf_nan=False,
+            protected_namespaces=(),
         )
 
     try:
@@ -129,7 +132,9 @@ def validated(cls: type, params: Mapping[str, Any], *, name: str | None = None) 
         hint = ""
         allowed = problem.get("ctx", {}).get("expected")
         if isinstance(wrong, str) and isinstance(allowed, str):
-            hint = did_you_mean(wrong, [word.strip(" '") for word in allowed.replace(" or ", ",").split(",")])
+            hint = did_you_mean(
+                wrong, [word.strip(" '") for word in allowed.replace(" or ", ",").split(",")]
+            )
         reason = problem["msg"][0].lower() + problem["msg"][1:]
         msg = f"{shown}: parameter '{where}' = {wrong!r}: {reason}{hint}"
         raise ParameterError(msg) from exc
@@ -179,5 +184,6 @@ def _words(hint: Any) -> str:
     if hint is type(None):
         return "None"
     if origin is not None:
-        return f"{origin.__name__}[{', '.join('...' if a is ... else _words(a) for a in arguments)}]"
+        inside = ", ".join("..." if inner is ... else _words(inner) for inner in arguments)
+        return f"{origin.__name__}[{inside}]"
     return getattr(hint, "__name__", str(hint))

@@ -26,7 +26,11 @@ def canonical_json(value: Any) -> str:
     '{"a":[1.0,null],"b":1}'
     """
     return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False,
+        value,
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=True,
+        allow_nan=False,
         default=_plain,
     )
 

@@ -195,8 +195,7 @@ class View:
 
     def _guarded(self, name: str) -> object:
         if name not in self._granted:
-            flag = next(word for word in Access.__members__ if word == name.upper())
             self.violations.append(name)
-            msg = f"view.{name} needs `access = Access.{flag}`, which the estimator does not declare"
+            msg = f"view.{name} needs Access.{name.upper()}, which the estimator does not declare"
             raise AccessError(msg)
         return self._granted[name]

@@ -1,0 +1,64 @@
+"""What a plugin may not leave behind: output, and a changed global random state."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+__all__ = ["Tail", "isolated"]
+
+TAIL_CHARACTERS = 4_000
+
+
+class Tail(io.TextIOBase):
+    """A text stream that keeps only the end of what is written to it."""
+
+    def __init__(self) -> None:
+        self._kept = ""
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Keep the end."""
+        self._kept = (self._kept + text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
+        return len(text)
+
+    def text(self) -> str | None:
+        """What was kept, None if nothing was written."""
+        return self._kept or None
+
+
+@contextlib.contextmanager
+def isolated(seed: int) -> Iterator[Tail]:
+    """Catch Python-level output and give global random states a seed of the trial's own.
+
+    A plugin that draws from a global state would otherwise give numbers that depend on what ran
+    before it. The caller's states are restored.
+
+    Parameters
+    ----------
+    seed : 32 bits.
+    """
+    tail = Tail()
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002  the state that plugins may use
+    torch = sys.modules.get("torch")
+    torch_state = torch.get_rng_state() if torch else None
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    if torch:
+        torch.manual_seed(seed)
+    try:
+        with contextlib.redirect_stdout(tail), contextlib.redirect_stderr(tail):
+            yield tail
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        if torch:
+            torch.set_rng_state(torch_state)

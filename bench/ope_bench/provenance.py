@@ -1,0 +1,94 @@
+"""Who answered: a digest of the code behind a trial.
+
+Covers the source of the two classes' modules, of everything first-party that they import
+(directly or not, at any depth of nesting), and of the harness's own modules that numbers pass
+through. Reporting is left out, so that a new figure does not re-run a trial.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+__all__ = ["code_digest"]
+
+_BUILT_IN = ("ope_estimators", "ope_environments")
+_HARNESS = ("arrays", "data", "embeddings", "memo", "policies", "seeding", "trial", "view")
+
+
+def code_digest(*classes: type) -> str:
+    """SHA-256 over the sources behind ``classes`` and the harness's numeric core.
+
+    Returns
+    -------
+    Sixteen hexadecimal digits.
+    """
+    names = {f"ope_bench.{name}" for name in _HARNESS}
+    for cls in classes:
+        names |= _closure(cls.__module__)
+    sources = sorted(filter(None, map(_source_hash, names)))
+    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
+
+
+@cache
+def _closure(module: str) -> frozenset[str]:
+    """The module and its first-party imports, transitively."""
+    top = module.partition(".")[0]
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        waiting += _imports(name, frozenset({top, *_BUILT_IN}))
+    return frozenset(seen)
+
+
+@cache
+def _path(module: str) -> Path | None:
+    loaded = sys.modules.get(module)
+    origin = getattr(loaded, "__file__", None)
+    if origin is None:
+        try:
+            spec = importlib.util.find_spec(module)
+        except (ImportError, ValueError, AttributeError):
+            return None
+        origin = spec.origin if spec else None
+    return Path(origin) if origin and origin.endswith(".py") else None
+
+
+@cache
+def _imports(module: str, first_party: frozenset[str]) -> tuple[str, ...]:
+    path = _path(module)
+    if path is None:
+        return ()
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                kept = parents[: len(parents) - node.level + 1]
+                base = ".".join([*kept, base] if base else kept)
+            # `from a import b` may name a module a.b or a thing inside a.
+            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    # Looking a module up imports its parents, so third-party names are dropped before.
+    ours = (name for name in found if name.partition(".")[0] in first_party)
+    return tuple(name for name in ours if _path(name) is not None)
+
+
+@cache
+def _source_hash(module: str) -> str | None:
+    path = _path(module)
+    if path is None or not os.access(path, os.R_OK):
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,42 @@
+"""Modules that a plugin needs: imported before the clock starts, or a pip line to get them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+
+from ope_bench.errors import UnavailableError
+
+__all__ = ["import_all", "pip_line"]
+
+_EXTRAS = {
+    "xgboost": "xgboost",
+    "torch": "flow",
+    "zuko": "flow",
+    "distributed": "dask",
+    "dask": "dask",
+    "altair": "report",
+    "vl_convert": "report",
+    "pyarrow": "parquet",
+}
+
+
+def pip_line(module: str) -> str:
+    """The command that installs what provides ``module``.
+
+    >>> pip_line("zuko.flows")
+    'pip install "ope-bench[flow]"'
+    """
+    top = module.partition(".")[0]
+    return f'pip install "ope-bench[{_EXTRAS[top]}]"' if top in _EXTRAS else f"pip install {top}"
+
+
+def import_all(modules: Iterable[str]) -> None:
+    """Import every module, or raise UnavailableError with the exact pip line."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as exc:
+            missing = exc.name or module
+            msg = f"needs '{missing.partition('.')[0]}': {pip_line(missing)}"
+            raise UnavailableError(msg) from exc

@@ -1,0 +1,261 @@
+"""One trial: sample, view, fit, estimate, time, classify.
+
+The truth stays in this module: an estimator is handed a view, which never held it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import traceback as tracebacks
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ope_bench import timing
+from ope_bench.data import Estimate, Problem, Truth
+from ope_bench.environment import Environment
+from ope_bench.errors import DataError, PositivityViolation, UnavailableError
+from ope_bench.estimator import Estimator
+from ope_bench.isolation import Tail, isolated
+from ope_bench.memo import Memo
+from ope_bench.oracle import compare
+from ope_bench.provenance import code_digest
+from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.registry import registry
+from ope_bench.requirements import import_all
+from ope_bench.support import Support, support_of
+from ope_bench.view import View
+
+__all__ = ["Clock", "Workspace", "build", "run_trial"]
+
+Clock = Callable[[], contextlib.AbstractContextManager[object]]
+"""Entered when fit begins and left when estimate ends; a worker arms its timeout with it."""
+
+
+@dataclass(frozen=True)
+class _Data:
+    problem: Problem
+    truth: Truth
+    support: Support
+    memo: Memo
+
+
+class Workspace:
+    """What a worker keeps between trials: the last problem and the fits shared on it."""
+
+    def __init__(self) -> None:
+        self._key: str | None = None
+        self._data: _Data | None = None
+
+    def data(self, trial: Trial, environment: Environment) -> _Data:
+        """The trial's problem, sampled now or kept from the trial before."""
+        if self._data is None or self._key != trial.data_key:
+            # The old one is dropped first, so that two large problems never stand side by side.
+            self._key = self._data = None
+            seed = trial.data_seed
+            problem, truth = environment.sample(
+                world_rng=seed.world(), logged_rng=seed.logged(), target_rng=seed.target()
+            )
+            if not (isinstance(problem, Problem) and isinstance(truth, Truth)):
+                msg = f"{type(environment).__name__}.sample must return (Problem, Truth)"
+                raise DataError(msg)
+            self._data = _Data(problem, truth, support_of(problem), Memo())
+            self._key = trial.data_key
+        return self._data
+
+
+def build(spec: PluginSpec) -> Any:
+    """The environment or estimator that a spec describes."""
+    return registry().find(spec.kind, spec.reference).cls(**spec.params)
+
+
+def run_trial(
+    trial: Trial,
+    workspace: Workspace,
+    *,
+    clock: Clock = contextlib.nullcontext,
+    environment: Environment | None = None,
+    estimator: Estimator | None = None,
+    exclusive: bool = False,
+) -> TrialRecord:
+    """Run one trial to its record; whatever a plugin raises becomes a status.
+
+    Parameters
+    ----------
+    trial : what to run.
+    workspace : kept between trials of one worker.
+    clock : armed for fit and estimate only, so that a timeout does not count imports or sampling.
+    environment, estimator : objects to use instead of building them from the specs.
+    exclusive : nothing else runs meanwhile.
+    """
+    attempt = _Attempt(trial, exclusive)
+    seed = int(trial.data_seed.estimator(f"global:{trial.estimator.id}").integers(2**32))
+    with isolated(seed) as tail:
+        try:
+            attempt.run(workspace, clock, environment, estimator)
+        except KeyboardInterrupt:
+            raise
+        # SystemExit from a plugin included: it must not end the worker or the notebook.
+        except BaseException as exc:
+            attempt.failed(exc)
+    return attempt.finished(tail)
+
+
+class _Attempt:
+    """The record of one trial while it grows."""
+
+    def __init__(self, trial: Trial, exclusive: bool) -> None:
+        self.trial = trial
+        self.facts: dict[str, Any] = {"code_digest": "", "exclusive": exclusive}
+        self.status = Status.OK
+        self.view: View | None = None
+
+    def run(
+        self,
+        workspace: Workspace,
+        clock: Clock,
+        environment: Environment | None,
+        estimator: Estimator | None,
+    ) -> None:
+        trial, facts = self.trial, self.facts
+        environment = environment if environment is not None else build(trial.environment)
+        estimator = estimator if estimator is not None else build(trial.estimator)
+        facts["code_digest"] = code_digest(type(environment), type(estimator))
+        access, devices = estimator.access, estimator.devices
+        facts["access"] = tuple(access.words())
+        facts["origin"] = trial.estimator.origin
+        facts["environment_origin"] = trial.environment.origin
+        import_all((*environment.requires, *estimator.requires))
+        _check_device(trial.device, devices)
+
+        data = workspace.data(trial, environment)
+        if environment.origin_note:
+            facts["environment_origin"] += f" ({environment.origin_note})"
+        facts |= vars(data.support)
+        facts["truth_expected"] = data.truth.expected
+        facts["truth_expected_se"] = data.truth.expected_se
+        facts["truth_empirical"] = data.truth.empirical
+        facts["logging_average"] = float(data.problem.reward.mean())
+        view = self.view = View(
+            data.problem, access, seed=trial.data_seed, memo=data.memo, device=trial.device
+        )
+        timing.warm_up(trial.device)
+        rng = trial.data_seed.estimator(trial.estimator.id)
+        with self._memory_watched(), clock():
+            with self._timed("fit"):
+                estimator.fit(view, rng=rng, device=trial.device)
+            with self._timed("estimate"):
+                estimate = estimator.estimate(view)
+        self._judge(estimate, data.problem)
+
+    @contextlib.contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        view = self.view
+        assert view is not None  # noqa: S101  set by `run` just before
+        wall, cpu = view.shared_wall_seconds, view.shared_cpu_seconds
+        with timing.measured(self.trial.device) as cost:
+            try:
+                yield
+            finally:
+                shared_wall = view.shared_wall_seconds - wall
+                shared_cpu = view.shared_cpu_seconds - cpu
+        self.facts[f"{part}_seconds"] = cost.wall_seconds + shared_wall
+        if part == "fit":
+            self.facts["fit_cpu_seconds"] = cost.cpu_seconds + shared_cpu
+        self.facts["shared_seconds"] = view.shared_wall_seconds
+
+    @contextlib.contextmanager
+    def _memory_watched(self) -> Iterator[None]:
+        timing.reset_peak_rss()
+        try:
+            yield
+        finally:
+            self.facts["peak_rss_bytes"] = timing.peak_rss_bytes()
+            self.facts["gpu_peak_bytes"] = timing.peak_gpu_bytes(self.trial.device)
+
+    def _judge(self, estimate: object, problem: Problem) -> None:
+        if not isinstance(estimate, Estimate):
+            msg = f"estimate returned {type(estimate).__name__}; expected ope_bench.Estimate"
+            raise DataError(msg)
+        facts = self.facts
+        if estimate.weights is not None:
+            if len(estimate.weights) != len(problem.reward):
+                msg = f"weights has {len(estimate.weights)} rows; expected {len(problem.reward)}"
+                raise DataError(msg)
+            facts |= _weight_facts(estimate.weights)
+        facts["diagnostics"] = {**estimate.diagnostics, **compare(problem, estimate)}
+        facts["estimate"] = estimate.value
+        facts["standard_error"] = estimate.standard_error
+        if not math.isfinite(estimate.value):
+            self.status = Status.NONFINITE
+            facts["error_type"] = "nonfinite"
+            facts["error_message"] = f"the estimate is {estimate.value}"
+            facts["estimate"] = facts["standard_error"] = None
+        elif estimate.standard_error is not None and not (
+            math.isfinite(estimate.standard_error) and estimate.standard_error >= 0
+        ):
+            facts["standard_error"] = None
+
+    def failed(self, exc: BaseException) -> None:
+        self.status = _status_of(exc)
+        self.facts["error_type"] = type(exc).__name__
+        self.facts["error_message"] = str(exc)
+        if self.status is not Status.UNAVAILABLE:
+            self.facts["traceback"] = "".join(tracebacks.format_exception(exc))
+        if isinstance(exc, PositivityViolation):
+            if exc.unsupported_mass is not None:
+                self.facts["diagnostics"] = {"missing_mass": float(exc.unsupported_mass)}
+            if exc.fallback is not None and math.isfinite(exc.fallback):
+                self.facts["fallback"] = float(exc.fallback)
+
+    def finished(self, tail: Tail) -> TrialRecord:
+        touched = self.view.violations if self.view else []
+        if touched and self.status is not Status.ERROR:
+            # Swallowing the AccessError does not help.
+            self.status = Status.ERROR
+            self.facts["estimate"] = self.facts["standard_error"] = None
+            self.facts["error_type"] = "AccessError"
+            self.facts["error_message"] = f"touched undeclared view.{', view.'.join(touched)}"
+        self.facts["output_tail"] = tail.text()
+        return replace(TrialRecord(self.trial, "", self.status), **self.facts)
+
+
+def _check_device(device: str, devices: tuple[str, ...]) -> None:
+    if device not in devices:
+        msg = f"the estimator trains on {', '.join(devices)}, not on {device}"
+        raise UnavailableError(msg)
+    if device == "cuda":
+        import_all(["torch"])
+        import torch
+
+        if not torch.cuda.is_available():
+            msg = "no CUDA device is available"
+            raise UnavailableError(msg)
+
+
+def _status_of(exc: BaseException) -> Status:
+    if isinstance(exc, PositivityViolation):
+        return Status.POSITIVITY
+    if isinstance(exc, UnavailableError):
+        return Status.UNAVAILABLE
+    if isinstance(exc, MemoryError):
+        return Status.MEMORY
+    if isinstance(exc, SystemExit):
+        return Status.CRASH
+    # By name, because torch is imported only by those who use it.
+    if type(exc).__name__ == "OutOfMemoryError":
+        return Status.MEMORY
+    return Status.ERROR
+
+
+def _weight_facts(weights: np.ndarray[Any, Any]) -> dict[str, float | None]:
+    total, squares = float(weights.sum()), float(np.square(weights).sum())
+    if not (math.isfinite(total) and math.isfinite(squares)) or squares == 0 or total == 0:
+        return {"ess_fraction": None, "max_weight_share": None}
+    return {
+        "ess_fraction": total**2 / (len(weights) * squares),
+        "max_weight_share": float(weights.max()) / total,
+    }
