@@ -23,6 +23,7 @@ __all__ = [
     "Params",
     "RegressorName",
     "classifier",
+    "devices",
     "frozen",
     "regressor",
     "requires",
@@ -66,6 +67,8 @@ def _xgboost(name: str) -> Maker:
             import xgboost
         except ImportError as exc:
             raise UnavailableError(_missing("xgboost", "xgboost")) from exc
+        # XGBModel takes anything and ignores what it does not know.
+        _known("XGBModel", [*inspect.signature(xgboost.XGBModel).parameters], params)
         fixed = {"random_state": seed, "n_jobs": 1, "device": device, "tree_method": "hist"}
         return getattr(xgboost, name)(**(fixed | params))
 
@@ -152,6 +155,11 @@ def requires(name: str) -> tuple[str, ...]:
     return (name.rpartition(".")[0],)
 
 
+def devices(name: str) -> tuple[str, ...]:
+    """Where a learner can train."""
+    return ("cpu", "cuda") if name in ("xgboost", "mlp") else ("cpu",)
+
+
 def frozen(params: Params | None) -> tuple[tuple[str, Any], ...]:
     """Parameters as sorted pairs, so that equal ones have one ``repr``.
 
@@ -192,14 +200,17 @@ def _made(
 def _seeded(cls: Any, path: str, seed: int, params: dict[str, Any]) -> Any:
     """The class with its parameters, seeded and single-threaded where it can be told so."""
     accepted = list(inspect.signature(cls).parameters)
-    for given in params:
-        if given not in accepted:
-            shown = path.rpartition(".")[2]
-            msg = f"{shown} has no parameter {given!r}{did_you_mean(given, accepted)}"
-            raise ParameterError(msg)
+    _known(path.rpartition(".")[2], accepted, params)
     # LogisticRegression's n_jobs is deprecated and never starts threads of its own.
     fixed = {"random_state": seed} | ({"n_jobs": 1} if "Forest" in path or "Trees" in path else {})
     return cls(**({k: v for k, v in fixed.items() if k in accepted} | params))
+
+
+def _known(shown: str, accepted: list[str], params: Iterable[str]) -> None:
+    for given in params:
+        if given not in accepted:
+            msg = f"{shown} has no parameter {given!r}{did_you_mean(given, accepted)}"
+            raise ParameterError(msg)
 
 
 def _imported(path: str) -> Any:

@@ -1,0 +1,40 @@
+"""The direct method as the paper prints it."""
+
+from __future__ import annotations
+
+from ope_bench.data import Estimate
+from ope_bench.view import View
+from ope_estimators.baseline.dm import DM
+
+__all__ = ["DMPaper"]
+
+
+class DMPaper(DM):
+    """The direct method as printed: the target policy's weight at the *logged* action.
+
+        V̂ = (1/n) sum_i π1(a_i|x_i) q̂(x_i, a_i)
+
+    This is no average over the target policy's actions. Whatever q̂, it tends to
+    E sum_a π0(a|x) π1(a|x) q(x, a), about V / n_actions under uniform logging; with continuous
+    actions π1 is a density and even the unit is wrong. `DM` sums over actions instead.
+
+    Assumptions: none under which it is right, but for a single action.
+    Fails when: always; the more actions there are, the nearer it is to 0.
+
+    Parameters
+    ----------
+    regressor : a regressor's name; the paper's is gradient boosting with default sizes.
+    regressor_params : its parameters.
+    action_features : as for `DM`; the paper does not say.
+    cross_fit : folds; the printed form fits in-sample, which is 1.
+
+    References
+    ----------
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), definition of
+    the DM estimator.
+    """
+
+    def estimate(self, view: View) -> Estimate:
+        """The average over logged rows."""
+        policy = view.target_policy.probability(view.context, view.action)
+        return Estimate(float((policy * self.reward_.logged(view.context, view.action)).mean()))

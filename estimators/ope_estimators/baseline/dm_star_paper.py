@@ -1,0 +1,85 @@
+"""The direct method from samples only, as the paper prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+import numpy as np
+from annotated_types import Ge
+
+from ope_bench.data import Estimate
+from ope_bench.view import Access, View
+from ope_estimators.baseline.dm import DM
+from ope_estimators.baseline.weighting import never_logged
+from ope_estimators.nuisance import learners
+from ope_estimators.nuisance.features import ActionFeaturesName
+from ope_estimators.nuisance.policy import PolicyModel
+
+__all__ = ["DMStarPaper"]
+
+
+class DMStarPaper(DM):
+    """`DMPaper` with the target policy estimated by a classifier of its sample's actions.
+
+        V̂ = (1/n) sum_i π̂1(a_i|x_i) q̂(x_i, a_i)
+
+    As `DMPaper` it tends to E sum_a π0(a|x) π1(a|x) q(x, a), not to the value. `DMStar` averages
+    q̂ over the target sample instead and estimates no policy.
+
+    Assumptions: none under which it is right, but for a single action.
+    Fails when: always; the more actions there are, the nearer it is to 0.
+
+    Parameters
+    ----------
+    regressor, regressor_params, action_features, cross_fit : as for `DMPaper`.
+    classifier : a classifier's name, for π̂1.
+    classifier_params : its parameters.
+
+    Raises
+    ------
+    UnavailableError : actions are continuous.
+
+    References
+    ----------
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), definition of
+    the DM* estimator.
+    """
+
+    access = Access.SAMPLES
+
+    def __init__(
+        self,
+        regressor: learners.RegressorName = "gbm",
+        regressor_params: Mapping[str, Any] | None = None,
+        action_features: ActionFeaturesName = "one-hot",
+        cross_fit: Annotated[int, Ge(1)] = 1,
+        classifier: learners.ClassifierName = "logistic",
+        classifier_params: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(regressor, regressor_params, action_features, cross_fit)
+        self.classifier = classifier
+        self.classifier_params = classifier_params
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Modules of both learners."""
+        return learners.requires(self.regressor) + learners.requires(self.classifier)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of either learner."""
+        both = learners.devices(self.regressor), learners.devices(self.classifier)
+        return max(both, key=len)
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
+        """Fit the target policy and the reward model."""
+        params = learners.frozen(self.classifier_params)
+        self.target_ = view.fitted(PolicyModel("target", self.classifier, params))
+        return super().fit(view, rng=rng, device=device)
+
+    def estimate(self, view: View) -> Estimate:
+        """The average over logged rows."""
+        policy = self.target_.probability(view.context, view.action)
+        terms = policy * self.reward_.logged(view.context, view.action)
+        return Estimate(float(terms.mean()), diagnostics={"unsupported_mass": never_logged(view)})

@@ -1,0 +1,57 @@
+"""Inverse propensity weighting."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Gt
+
+from ope_bench.data import Estimate
+from ope_bench.estimator import Estimator
+from ope_bench.view import Access, View
+from ope_estimators.baseline.weighting import Clipped, clipped, standard_error
+
+__all__ = ["IPW"]
+
+
+class IPW(Estimator):
+    """Logged rewards weighted by how much more often the target policy takes the action.
+
+        V̂ = (1/n) sum_i w_i r_i,   w_i = π1(a_i|x_i) / π0(a_i|x_i)
+
+    With continuous actions the probabilities are densities.
+
+    Assumptions: known propensities; π0(a|x) > 0 wherever π1(a|x) > 0.
+    Fails when: the policies overlap little: the variance is that of the weights. Where π0 is 0
+    and π1 is not, it stays finite and is off by -E sum_a 1{π0(a|x) = 0} π1(a|x) q(x, a).
+
+    Parameters
+    ----------
+    clip : largest weight; larger ones are cut, which trades variance for bias towards zero.
+
+    References
+    ----------
+    A generalization of sampling without replacement from a finite universe (Horvitz and
+    Thompson, 1952). Truncated importance sampling (Ionides, 2008), for ``clip``.
+    """
+
+    access = Access.PROPENSITY | Access.TARGET_POLICY
+
+    def __init__(self, clip: Annotated[float, Gt(0)] | None = None) -> None:
+        self.clip = clip
+
+    def estimate(self, view: View) -> Estimate:
+        """The weighted mean, and the standard error of a mean."""
+        clip = self._weights(view)
+        terms = clip.weights * view.reward
+        return Estimate(
+            float(terms.mean()),
+            standard_error(terms),
+            clip.weights,
+            clip.diagnostics,
+            weight_space="action",
+        )
+
+    def _weights(self, view: View) -> Clipped:
+        target = view.target_policy.probability(view.context, view.action)
+        return clipped(target / view.propensity, self.clip)

@@ -1,0 +1,112 @@
+"""Inverse propensity weighting with both policies estimated from samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from annotated_types import Gt
+
+from ope_bench.arrays import FloatArray
+from ope_bench.data import Estimate
+from ope_bench.errors import PositivityViolation
+from ope_bench.estimator import Estimator
+from ope_bench.view import View
+from ope_estimators.baseline.weighting import Clipped, clipped, never_logged
+from ope_estimators.nuisance import learners
+from ope_estimators.nuisance.policy import PolicyModel
+
+__all__ = ["IPWStar"]
+
+
+class IPWStar(Estimator):
+    """Importance weighting when both policies are known by their actions only.
+
+        V̂ = (1/n) sum_i ŵ_i r_i,   ŵ_i = π̂1(a_i|x_i) / π̂0(a_i|x_i)
+
+    π̂0 is a classifier of the logged actions by context, π̂1 one of the target sample's.
+    No standard error: that of a weighted mean would overlook both fits.
+
+    Assumptions: the classifier's family holds both policies; every action of the target sample
+    was logged.
+    Fails when: there are many actions for the rows: some actions of the target sample were never
+    logged, π̂0 is 0 there, and their rewards were never seen.
+
+    Parameters
+    ----------
+    classifier : a classifier's name.
+    classifier_params : its parameters.
+    on_missing : an action of the target sample that was never logged is missing support.
+        ``fail`` raises PositivityViolation; ``zero`` leaves its share of the value out;
+        ``laplace`` gives every action a pseudo-count in both policies, which shrinks the weights
+        but cannot bring back rewards that nobody saw.
+    laplace : the pseudo-count.
+    clip : largest weight; larger ones are cut.
+
+    Raises
+    ------
+    PositivityViolation : with ``fail``; its mass is the share of the target sample whose action
+        was never logged, its fallback what ``zero`` gives.
+    UnavailableError : actions are continuous.
+
+    References
+    ----------
+    Off-policy bandits with deficient support (Sachdeva, Su and Joachims, 2020).
+    """
+
+    def __init__(
+        self,
+        classifier: learners.ClassifierName = "logistic",
+        classifier_params: Mapping[str, Any] | None = None,
+        on_missing: Literal["fail", "zero", "laplace"] = "fail",
+        laplace: Annotated[float, Gt(0)] = 1.0,
+        clip: Annotated[float, Gt(0)] | None = None,
+    ) -> None:
+        self.classifier = classifier
+        self.classifier_params = classifier_params
+        self.on_missing = on_missing
+        self.laplace = laplace
+        self.clip = clip
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Modules of the classifier."""
+        return learners.requires(self.classifier)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of the classifier."""
+        return learners.devices(self.classifier)
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
+        """Fit both policies; other estimators may share the fits."""
+        params = learners.frozen(self.classifier_params)
+        self.logging_ = view.fitted(PolicyModel("logged", self.classifier, params))
+        self.target_ = view.fitted(PolicyModel("target", self.classifier, params))
+        return self
+
+    def estimate(self, view: View) -> Estimate:
+        """The weighted mean, or PositivityViolation."""
+        missing = never_logged(view)
+        clip = self._weights(view)
+        value = self._value(clip.weights, view.reward, missing)
+        if missing and self.on_missing == "fail":
+            msg = (
+                f"{missing:.1%} of the target sample takes actions that were never logged; "
+                "on_missing=zero or laplace gives an estimate all the same"
+            )
+            raise PositivityViolation(msg, unsupported_mass=missing, fallback=value)
+        diagnostics = clip.diagnostics | {"unsupported_mass": missing}
+        return Estimate(value, None, clip.weights, diagnostics, weight_space="action")
+
+    def _value(self, weights: FloatArray, reward: FloatArray, missing: float | None) -> float:
+        return float((weights * reward).mean())
+
+    def _weights(self, view: View) -> Clipped:
+        count = self.laplace if self.on_missing == "laplace" else 0.0
+        target = self.target_.probability(view.context, view.action, laplace=count)
+        logging = self.logging_.probability(view.context, view.action, laplace=count)
+        # A forest can give a logged action probability 0; that row then says nothing.
+        ratio = np.divide(target, logging, out=np.zeros(view.n), where=logging > 0)
+        return clipped(ratio, self.clip)

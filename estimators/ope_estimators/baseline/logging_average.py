@@ -1,0 +1,24 @@
+"""The logging average: what the logs earned, whatever the target policy."""
+
+from __future__ import annotations
+
+from ope_bench.data import Estimate
+from ope_bench.estimator import Estimator
+from ope_bench.view import View
+from ope_estimators.baseline.weighting import standard_error
+
+__all__ = ["LoggingAverage"]
+
+
+class LoggingAverage(Estimator):
+    """The mean logged reward, the yardstick that every estimator must beat.
+
+        V̂ = (1/n) sum_i r_i
+
+    Assumptions: the target policy is worth what the logging policy is.
+    Fails when: it is not; the bias is V(π0) - V(π1), and the standard error does not know.
+    """
+
+    def estimate(self, view: View) -> Estimate:
+        """The mean logged reward and its standard error."""
+        return Estimate(float(view.reward.mean()), standard_error(view.reward))

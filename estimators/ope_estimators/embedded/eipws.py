@@ -1,0 +1,39 @@
+"""Self-normalised weighting of embeddings with exact weights."""
+
+from __future__ import annotations
+
+from ope_bench.data import Estimate
+from ope_bench.view import View
+from ope_estimators.baseline.weighting import self_normalized
+from ope_estimators.embedded.eipw import EIPW
+
+__all__ = ["EIPWS"]
+
+
+class EIPWS(EIPW):
+    """`EIPW` with weights that sum to one.
+
+        V̂ = sum_i w_i r_i / sum_i w_i,   w_i = π1(g_i|x_i) / π0(g_i|x_i)
+
+    Consistent, with a bias of order 1/n, within the range of the rewards, and shifted by c when
+    all rewards are. The standard error is the delta method's.
+
+    Assumptions: as for `EIPW`.
+    Fails when: as `EIPW`. All weights zero: PositivityViolation.
+
+    Parameters
+    ----------
+    clip : largest weight; larger ones are cut.
+
+    References
+    ----------
+    Off-policy evaluation for large action spaces via embeddings (Saito and Joachims, 2022), for
+    the weights. The self-normalized estimator for counterfactual learning (Swaminathan and
+    Joachims, 2015).
+    """
+
+    def estimate(self, view: View) -> Estimate:
+        """The self-normalised mean and its linearised standard error."""
+        clip = self._weights(view)
+        value, error = self_normalized(clip.weights, view.reward)
+        return Estimate(value, error, clip.weights, clip.diagnostics, weight_space="embedding")

@@ -1,0 +1,114 @@
+"""Features of contexts, embeddings and actions: what learners are given.
+
+Categorical columns become one indicator a category; other columns pass as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_bench.data import Column
+from ope_bench.errors import UnavailableError
+from ope_bench.view import View
+
+__all__ = ["MAX_ONE_HOT", "ActionFeatures", "ActionFeaturesName", "encoded"]
+
+ActionFeaturesName = Literal["one-hot", "ordinal", "embedding"]
+
+MAX_ONE_HOT = 4096
+"""Logged actions beyond which one-hot features are refused: the table would be larger than the
+logs by as much, and hardly any action would have been seen twice."""
+
+
+def encoded(columns: tuple[Column, ...], values: FloatArray) -> FloatArray:
+    """The columns as features, categorical ones as indicators: (n, n_features).
+
+    A code that is none of its column's categories gives zeros.
+
+    >>> code, size = Column("categorical", (1.0, 2.0)), Column()
+    >>> encoded((code, size), np.array([[2.0, 0.3], [1.0, 0.1]])).tolist()
+    [[0.0, 1.0, 0.3], [1.0, 0.0, 0.1]]
+    """
+    if all(column.kind != "categorical" for column in columns):
+        return values
+    parts = [
+        np.equal.outer(values[:, j], np.array(column.categories)).astype(np.float64)
+        if column.kind == "categorical"
+        else values[:, j : j + 1]
+        for j, column in enumerate(columns)
+    ]
+    return np.hstack(parts)
+
+
+class ActionFeatures:
+    """Features of actions, learnt from both samples' actions and embeddings, never from rewards.
+
+    ``one-hot``: an indicator for each action that was logged; one that was not has zeros only.
+    ``ordinal``: the action's number, as if numbers were ordered by meaning.
+    ``embedding``: the action's embedding where embeddings are deterministic, else the mean of the
+    embeddings that both samples show for it (indicators of categories average to shares), and the
+    mean over all rows for an action that neither shows.
+    Continuous actions are their own feature, whatever the name.
+
+    Parameters
+    ----------
+    view : whose actions and embeddings are described.
+    name : which features.
+
+    Raises
+    ------
+    UnavailableError : one-hot features of more than `MAX_ONE_HOT` logged actions.
+    """
+
+    def __init__(self, view: View, name: ActionFeaturesName) -> None:
+        self._table: FloatArray | None = None
+        self._column: IntArray | None = None
+        self.width = 1
+        if view.n_actions is None or name == "ordinal":
+            return
+        if name == "one-hot":
+            self._column, self.width = _columns(view.action, view.n_actions)
+        else:
+            self._table = _embedding_table(view, view.n_actions)
+            self.width = self._table.shape[1]
+
+    def __call__(self, action: IntArray | FloatArray) -> FloatArray:
+        """Features of each action: (k, width)."""
+        if self._table is not None:
+            return self._table[action]
+        if self._column is None:
+            return action[:, None].astype(np.float64)
+        features = np.zeros((len(action), self.width + 1))
+        features[np.arange(len(action)), self._column[action]] = 1.0
+        return features[:, :-1]
+
+
+def _columns(action: IntArray, n_actions: int) -> tuple[IntArray, int]:
+    """Column of each action, the logged ones first come, and how many there are."""
+    logged = np.unique(action)
+    if len(logged) > MAX_ONE_HOT:
+        msg = (
+            f"one-hot features of {len(logged)} logged actions (at most {MAX_ONE_HOT}); "
+            "set action_features to 'embedding' or 'ordinal'"
+        )
+        raise UnavailableError(msg)
+    column = np.full(n_actions, len(logged), dtype=np.int64)
+    column[logged] = np.arange(len(logged))
+    return column, len(logged)
+
+
+def _embedding_table(view: View, n_actions: int) -> FloatArray:
+    """Embedding features of every action: (n_actions, n_features)."""
+    columns = view.schema.embedding
+    if view.action_embedding is not None:
+        return encoded(columns, view.action_embedding)
+    action = np.concatenate([view.action, view.target_action])
+    features = encoded(columns, np.vstack([view.embedding, view.target_embedding]))
+    order = np.argsort(action, kind="stable")
+    seen, start, count = np.unique(action[order], return_index=True, return_counts=True)
+    table = np.tile(features.mean(axis=0), (n_actions, 1))
+    table[seen] = np.add.reduceat(features[order], start, axis=0) / count[:, None]
+    return table
