@@ -1,0 +1,1 @@
+"""The suites that come with ope-bench, one YAML file each."""
