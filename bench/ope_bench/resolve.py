@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Any, cast
@@ -9,10 +10,11 @@ from typing import Any, cast
 from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
 from ope_bench.estimator import Estimator
-from ope_bench.parameters import validated
+from ope_bench.parameters import signature, validated
 from ope_bench.records import PluginSpec
 from ope_bench.registry import Kind, class_id, registry
 from ope_bench.seeding import Worlds, canonical_json
+from ope_bench.selector import format_selector
 
 __all__ = ["resolve", "spec_of"]
 
@@ -70,4 +72,25 @@ def _spec(
     except (TypeError, ValueError) as exc:
         msg = f"{plugin_id}: a parameter cannot be stored as JSON: {exc}"
         raise ParameterError(msg) from exc
+    label = label or _label(cls, plugin_id, plain, worlds)
     return PluginSpec(kind, reference, plugin_id, plain, label, worlds, version, origin)
+
+
+def _label(cls: type, plugin_id: str, params: Mapping[str, Any], worlds: Worlds) -> str:
+    """The id with what differs from the defaults, empty where nothing does."""
+    defaults = {name: one.default for name, one in signature(cls).items()}
+    differing = {
+        name: value for name, value in params.items() if not _is_default(value, defaults[name])
+    }
+    if worlds != "redrawn":
+        differing["worlds"] = worlds
+    return format_selector(plugin_id, differing) if differing else ""
+
+
+def _is_default(value: object, default: object) -> bool:
+    if default is inspect.Parameter.empty:
+        return False
+    try:
+        return canonical_json(value) == canonical_json(default) or value == default
+    except (TypeError, ValueError):
+        return False

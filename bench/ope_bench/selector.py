@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 from ope_bench.errors import UsageError
 from ope_bench.yaml_loader import load_flow
 
-__all__ = ["Selector", "parse_selector"]
+__all__ = ["Selector", "format_selector", "parse_selector"]
 
 _SHAPE = re.compile(r"(?P<reference>[^\[\]]+?)\s*(?:\[(?P<body>.*)\])?", re.DOTALL)
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -63,6 +64,34 @@ def parse_selector(text: str) -> Selector:
         msg = f"in {text!r}: as={label!r} is not text"
         raise UsageError(msg)
     return Selector(match["reference"], params, label)
+
+
+def format_selector(reference: str, params: Mapping[str, Any]) -> str:
+    """The selector that names exactly one setting; `parse_selector` reads it back.
+
+    >>> format_selector("epw", {"classifier": "gbm", "hidden": [64, 64], "clip": None})
+    'epw[classifier=gbm,hidden=[[64,64]],clip=null]'
+    """
+    parts = []
+    for name, value in params.items():
+        text = _flow(value)
+        parts.append(f"{name}=[{text}]" if isinstance(value, list | tuple) else f"{name}={text}")
+    return f"{reference}[{','.join(parts)}]" if parts else reference
+
+
+_BARE = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
+_RESERVED = re.compile(r"null|true|false", re.IGNORECASE)
+
+
+def _flow(value: Any) -> str:
+    """A value as YAML in flow style, words without quotes where they stay text."""
+    if isinstance(value, str) and _BARE.fullmatch(value) and not _RESERVED.fullmatch(value):
+        return value
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json.dumps(k)}: {_flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_flow, value)) + "]"
+    return json.dumps(value)
 
 
 def _parts(body: str, text: str) -> Iterator[str]:
