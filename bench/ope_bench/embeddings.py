@@ -81,7 +81,7 @@ class FiniteEmbedding:
 
     def sample(self, action: IntArray, rng: np.random.Generator) -> FloatArray:
         """Inverse-CDF sampling: (n, d_embedding)."""
-        cumulative = np.cumsum(self.table, axis=1)[action]
+        cumulative = np.cumsum(self.table[action], axis=1)
         threshold = rng.random(len(action))[:, None] * cumulative[:, -1:]
         return self.atoms[(cumulative <= threshold).sum(axis=1)]
 

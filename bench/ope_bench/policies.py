@@ -54,6 +54,9 @@ class DiscretePolicy(ABC):
     n_actions : number of actions.
     """
 
+    full_support: bool = False
+    """True where every action is known to have positive probability in every context."""
+
     def __init__(self, n_actions: int) -> None:
         self.n_actions = n_actions
 
@@ -115,6 +118,8 @@ class DiscretePolicy(ABC):
 class Uniform(DiscretePolicy):
     """Every action with probability 1 / n_actions."""
 
+    full_support = True
+
     def table(self, context: FloatArray) -> FloatArray:
         """A constant chunk: (k, n_actions)."""
         return np.full((len(context), self.n_actions), 1.0 / self.n_actions)
@@ -141,6 +146,8 @@ class Softmax(DiscretePolicy):
     score : values of a chunk of contexts.
     beta : inverse temperature; negative values prefer low scores, 0 is uniform.
     """
+
+    full_support = True
 
     def __init__(self, score: Score, n_actions: int, beta: float = 1.0) -> None:
         super().__init__(n_actions)
@@ -169,18 +176,24 @@ class EpsilonGreedy(DiscretePolicy):
         super().__init__(n_actions)
         self.score = score
         self.epsilon = epsilon
+        self.full_support = epsilon > 0
         self._last: tuple[FloatArray, IntArray] | None = None
 
     def greedy(self, context: FloatArray) -> IntArray:
         """argmax over actions of score(x, a): (n,)."""
         if self._last is not None and self._last[0] is context:
             return self._last[1]
-        best = np.empty(len(context), dtype=np.int64)
-        for rows in row_chunks(len(context), self.n_actions):
-            best[rows] = self.score(context[rows]).argmax(axis=1)
+        best = self.best(context)
         if not context.flags.writeable:
             # Only an array that cannot change may stand for its own answer.
             self._last = (context, best)
+        return best
+
+    def best(self, context: FloatArray) -> IntArray:
+        """The scan behind `greedy`, for subclasses whose scores have a shortcut: (n,)."""
+        best = np.empty(len(context), dtype=np.int64)
+        for rows in row_chunks(len(context), self.n_actions):
+            best[rows] = self.score(context[rows]).argmax(axis=1)
         return best
 
     def table(self, context: FloatArray) -> FloatArray:

@@ -1,0 +1,100 @@
+"""Scores that are affine in the context, and what that structure saves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray, IntArray, row_chunks
+from ope_bench.policies import EpsilonGreedy
+
+__all__ = ["LinearGreedy", "LinearScore"]
+
+PRUNE_FROM = 20_000
+"""Number of actions from which finding the few that can be greedy pays for itself."""
+
+PRUNE_DIMENSIONS = 3
+"""Largest context in which a convex hull is cheap."""
+
+
+class LinearScore:
+    """score(x, a) = w_a[0] + w_a[1:] . x, the expected reward of many synthetic worlds.
+
+    Parameters
+    ----------
+    weights : (1 + d_context, n_actions), the intercepts first.
+
+    >>> score = LinearScore(np.array([[0.0, 1.0], [2.0, 0.0]]))
+    >>> score(np.array([[3.0]]))
+    array([[6., 1.]])
+    """
+
+    def __init__(self, weights: FloatArray) -> None:
+        self.weights = np.ascontiguousarray(weights)
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return self.weights.shape[1]
+
+    def __call__(self, context: FloatArray) -> FloatArray:
+        """The scores of one chunk of contexts: (k, n_actions)."""
+        return _with_one(context) @ self.weights
+
+    def at(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """The score of each row's action: (n,)."""
+        return np.einsum("nd,dn->n", _with_one(context), self.weights[:, action])
+
+    def mean(self, context: FloatArray) -> FloatArray:
+        """The mean over actions, without a table: (n,)."""
+        return _with_one(context) @ self.weights.mean(axis=1)
+
+    def contenders(self) -> IntArray:
+        """Ascending indices of a set of actions that holds the best one of every context.
+
+        max_a w_a . (1, x) is attained at a vertex of the convex hull of the w_a, and hulls of
+        very many points in few dimensions have few vertices.
+        """
+        n_actions = self.n_actions
+        if n_actions < PRUNE_FROM or len(self.weights) > 1 + PRUNE_DIMENSIONS:
+            return np.arange(n_actions)
+        from scipy.spatial import ConvexHull, QhullError
+
+        try:
+            return np.sort(ConvexHull(self.weights.T).vertices).astype(np.int64)
+        except QhullError:
+            # Points in a plane, as where all embeddings are equal, have no hull of full dimension.
+            return np.arange(n_actions)
+
+
+class LinearGreedy(EpsilonGreedy):
+    """Epsilon-greedy on a `LinearScore`.
+
+    Parameters
+    ----------
+    score : the affine score.
+    epsilon : exploration share in [0, 1].
+    """
+
+    score: LinearScore
+
+    def __init__(self, score: LinearScore, epsilon: float) -> None:
+        super().__init__(score, score.n_actions, epsilon)
+        self._contenders = score.contenders()
+        self._weights = np.ascontiguousarray(score.weights[:, self._contenders])
+
+    def best(self, context: FloatArray) -> IntArray:
+        """argmax over the actions that can be greedy: (n,)."""
+        found = np.empty(len(context), dtype=np.int64)
+        design = _with_one(context)
+        for rows in row_chunks(len(context), len(self._contenders)):
+            found[rows] = (design[rows] @ self._weights).argmax(axis=1)
+        return self._contenders[found]
+
+    def value(self, context: FloatArray) -> FloatArray:
+        """Sum over actions of pi(a|x) score(x, a), without a table: (n,)."""
+        greedy = self.score.at(context, self.greedy(context))
+        return (1.0 - self.epsilon) * greedy + self.epsilon * self.score.mean(context)
+
+
+def _with_one(context: FloatArray) -> FloatArray:
+    return np.column_stack([np.ones(len(context)), context])
