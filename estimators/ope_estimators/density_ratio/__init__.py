@@ -1,0 +1,1 @@
+"""Ratios of target to logging densities, learnt from samples alone."""

@@ -1,0 +1,48 @@
+"""Embedding permutation weighting as the paper codes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ope_estimators.density_ratio.calibration import Calibration
+from ope_estimators.density_ratio.composition import Composition
+from ope_estimators.density_ratio.settings import Clip, Folds
+from ope_estimators.embedded.epw import EPW
+from ope_estimators.nuisance.learners import ClassifierName
+
+__all__ = ["EPWPaper"]
+
+
+class EPWPaper(EPW):
+    """`EPW` with the tensor composition and one gradient boosting that weighs its own rows.
+
+        V̂ = (1/n) sum_i ŵ(G_i ⊗ C_i) r_i
+
+    What differs from `EPW`: features G⊗C, which are zero wherever C is; weights of the rows that
+    the classifier was fitted on, hence too extreme; no clip.
+
+    Assumptions: as `EPW`, and a ratio that depends on G⊗C alone.
+    Fails when: as `EPW`; a context of 0 carries mass.
+
+    Parameters
+    ----------
+    composition, classifier, classifier_params, cross_fit, calibration, clip : as `EPW`.
+
+    References
+    ----------
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), sections 4.2
+    and 4.3, and appendix B.
+    """
+
+    def __init__(
+        self,
+        composition: Composition = "tensor",
+        classifier: ClassifierName = "gbm",
+        classifier_params: dict[str, Any] | None = None,
+        cross_fit: Folds = 0,
+        calibration: Calibration = "none",
+        clip: Clip = None,
+    ) -> None:
+        super().__init__(
+            composition, classifier, classifier_params, cross_fit, calibration, clip
+        )

@@ -1,0 +1,125 @@
+"""Self-normalised embedding permutation weighting."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from annotated_types import Ge
+
+from ope_bench.data import Diagnostic, Estimate
+from ope_bench.errors import PositivityViolation
+from ope_bench.view import View
+from ope_estimators.baseline.weighting import self_normalized
+from ope_estimators.density_ratio.calibration import Calibration
+from ope_estimators.density_ratio.composition import Composition, encode
+from ope_estimators.density_ratio.kernels import Bandwidth, Kernel, bandwidth_of
+from ope_estimators.density_ratio.pairing import pair_kernel, partners
+from ope_estimators.density_ratio.settings import Clip, Folds
+from ope_estimators.density_ratio.smoothed import smoothed_ratio
+from ope_estimators.embedded.ratio_based import RatioBased
+from ope_estimators.nuisance.learners import ClassifierName
+
+__all__ = ["EPWS"]
+
+
+class EPWS(RatioBased):
+    """Logged rewards averaged with learnt weights that sum to one.
+
+        V̂ = sum_i ŵ_i r_i / sum_i ŵ_i,   ŵ_i = ŵ(G_i, C_i) as in `EPW`
+
+    With a ``printed`` kernel every ŵ_i is multiplied by K((G'_i - G_i) / h), G'_i a draw of the
+    target policy's embedding for the same context. That re-weights a second time, towards the
+    target policy: ŵ has moved the logs there already. The limit, for whatever h, is
+    E ∫ π1 (K_h * π1) q dg / E ∫ π1 (K_h * π1) dg instead of E ∫ π1 q dg; it is right only for a
+    constant kernel, h → ∞. With an ``ek-is`` kernel, ŵ_i is the ratio of both policies' smoothed
+    densities and no classifier is fitted: its bias goes with h.
+
+    Assumptions: as `EPW`. Self-normalisation forgives a ratio that is off by a factor.
+    Fails when: as `EPW`; with a kernel, when no target embedding is within reach of a logged one
+    (PositivityViolation, with the estimate without kernel as its fallback).
+
+    Parameters
+    ----------
+    composition, classifier, classifier_params, cross_fit, calibration, clip : as `EPW`.
+    kernel : ``rbf``, ``epanechnikov``, or None for the ratio alone.
+    kernel_form : ``printed`` or ``ek-is``.
+    bandwidth : ``median`` of the distances that are not zero, ``silverman``, or a number.
+    target_draws : target embeddings averaged over in the printed kernel: 1 pairs row i with row
+        i; more take the target rows of the nearest contexts.
+
+    Raises
+    ------
+    PositivityViolation : all weights times kernels vanish.
+    UnavailableError : the printed kernel with one draw on samples of different sizes.
+
+    References
+    ----------
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2.
+    """
+
+    def __init__(
+        self,
+        composition: Composition = "concat",
+        classifier: ClassifierName = "hist-gbm",
+        classifier_params: dict[str, Any] | None = None,
+        cross_fit: Folds = 5,
+        calibration: Calibration = "none",
+        clip: Clip = 1e3,
+        kernel: Kernel | None = None,
+        kernel_form: Literal["printed", "ek-is"] = "printed",
+        bandwidth: Bandwidth = "median",
+        target_draws: Annotated[int, Ge(1)] = 1,
+    ) -> None:
+        self.composition = composition
+        self.classifier = classifier
+        self.classifier_params = classifier_params
+        self.cross_fit = cross_fit
+        self.calibration = calibration
+        self.clip = clip
+        self.kernel = kernel
+        self.kernel_form = kernel_form
+        self.bandwidth = bandwidth
+        self.target_draws = target_draws
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
+        """Learn the ratio and, for a printed kernel, choose the rows that are paired."""
+        if self.kernel is not None and self.kernel_form == "ek-is":
+            self.ratio_ = smoothed_ratio(view, self.kernel, self.bandwidth)
+            return self
+        if self.kernel is not None:
+            self.partners_ = partners(view, self.target_draws, rng)
+        return super().fit(view, rng=rng, device=device)
+
+    def estimate(self, view: View) -> Estimate:
+        """The self-normalised mean."""
+        if self.kernel is not None and self.kernel_form == "printed":
+            return self._paired(view, self.kernel)
+        ratio = self.ratio_
+        value, _ = self_normalized(ratio.weights, view.reward)
+        return Estimate(
+            value,
+            weights=ratio.weights,
+            diagnostics=ratio.diagnostics,
+            target_weights=ratio.target_weights,
+            weight_space="embedding",
+        )
+
+    def _paired(self, view: View, kernel: Kernel) -> Estimate:
+        """With the printed kernel; the products are no estimate of a ratio of densities."""
+        columns = view.schema.embedding
+        logged, target = encode(view.embedding, columns), encode(view.target_embedding, columns)
+        width = bandwidth_of(self.bandwidth, np.concatenate([logged, target]))
+        closeness = pair_kernel(kernel, width, logged, target, self.partners_)
+        ratio = self.ratio_
+        weights = ratio.weights * closeness
+        if not weights.any():
+            fallback, _ = self_normalized(ratio.weights, view.reward)
+            msg = (
+                f"the kernel is 0 for all {view.n} pairs of logged and target embeddings at "
+                f"bandwidth {width:.3g}; widen it, or set kernel to null"
+            )
+            raise PositivityViolation(msg, fallback=fallback)
+        value, _ = self_normalized(weights, view.reward)
+        facts: dict[str, Diagnostic] = {"bandwidth": width, "mean_kernel": float(closeness.mean())}
+        return Estimate(value, weights=weights, diagnostics=ratio.diagnostics | facts)

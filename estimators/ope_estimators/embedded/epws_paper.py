@@ -1,0 +1,66 @@
+"""Self-normalised embedding permutation weighting as the paper prints it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge
+
+from ope_estimators.density_ratio.calibration import Calibration
+from ope_estimators.density_ratio.composition import Composition
+from ope_estimators.density_ratio.kernels import Bandwidth, Kernel
+from ope_estimators.density_ratio.settings import Clip, Folds
+from ope_estimators.embedded.epws import EPWS
+from ope_estimators.nuisance.learners import ClassifierName
+
+__all__ = ["EPWSPaper"]
+
+
+class EPWSPaper(EPWS):
+    """`EPWS` with the pair kernel, the tensor composition and an in-sample gradient boosting.
+
+        V̂ = sum_i ŵ_i K((G'_i - G_i) / h) r_i / sum_i ŵ_i K((G'_i - G_i) / h)
+
+    What differs from `EPWS`: the kernel, which makes the limit wrong for every finite h; features
+    G⊗C, which are zero wherever C is; weights of the rows that the classifier was fitted on; no
+    clip. The bandwidth is the median of the pooled embeddings' distances that are not zero.
+
+    Assumptions: as `EPWS`, both samples sharing their contexts; none of them mends the limit.
+    Fails when: always, by a bias that does not go away; more when the kernel is narrow.
+
+    Parameters
+    ----------
+    composition, classifier, classifier_params, cross_fit, calibration, clip : as `EPW`.
+    kernel, kernel_form, bandwidth, target_draws : as `EPWS`.
+
+    References
+    ----------
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2,
+    the equation of EPWS, and appendix B.
+    """
+
+    def __init__(
+        self,
+        composition: Composition = "tensor",
+        classifier: ClassifierName = "gbm",
+        classifier_params: dict[str, Any] | None = None,
+        cross_fit: Folds = 0,
+        calibration: Calibration = "none",
+        clip: Clip = None,
+        kernel: Kernel | None = "rbf",
+        kernel_form: Literal["printed", "ek-is"] = "printed",
+        bandwidth: Bandwidth = "median",
+        target_draws: Annotated[int, Ge(1)] = 1,
+    ) -> None:
+        super().__init__(
+            composition,
+            classifier,
+            classifier_params,
+            cross_fit,
+            calibration,
+            clip,
+            kernel,
+            kernel_form,
+            bandwidth,
+            target_draws,
+        )

@@ -1,0 +1,1 @@
+"""Normalizing flows that bring the logged and the target sample together."""

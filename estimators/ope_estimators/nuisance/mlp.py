@@ -1,0 +1,165 @@
+"""Multilayer perceptrons in torch, with scikit-learn's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import torch
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_estimators.nuisance.training import Schedule, descend, initialised
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["MLPClassifier", "MLPRegressor"]
+
+
+class _MLP:
+    """Standardised columns, ReLU layers, Adam, early stopping on held-out rows.
+
+    Parameters
+    ----------
+    hidden : width of each hidden layer.
+    epochs, batch_size, learning_rate, weight_decay, patience : as `Schedule`.
+    held_out : share of the rows kept aside for early stopping.
+    random_state : seed of the initial parameters, the split and the order of the rows.
+    device : ``cpu`` or ``cuda``.
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (100, 100),
+        epochs: int = 100,
+        batch_size: int = 256,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 1e-4,
+        patience: int = 10,
+        held_out: float = 0.2,
+        *,
+        random_state: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.held_out = held_out
+        self.random_state = random_state
+        self.device = device
+
+    def _fit(self, features: ArrayLike, outcome: FloatArray) -> None:
+        table = np.asarray(features, dtype=np.float64)
+        rng = np.random.default_rng(self.random_state)
+        self.center_ = table.mean(axis=0)
+        spread = table.std(axis=0)
+        self.scale_ = np.where(spread > 0, spread, 1.0)
+        with initialised(int(rng.integers(2**31))):
+            self.module_ = _layers(table.shape[1], self.hidden).to(self.device)
+        x = self._tensor(table)
+        y = torch.as_tensor(outcome, dtype=torch.float32, device=self.device)
+        train, held = _split(len(table), self.held_out, rng)
+        aside = torch.from_numpy(held).to(self.device)
+
+        def loss(rows: torch.Tensor) -> torch.Tensor:
+            return self._loss(self.module_(x[rows])[:, 0], y[rows])
+
+        schedule = Schedule(
+            self.epochs, self.batch_size, self.learning_rate, self.weight_decay, self.patience
+        )
+        self.descent_ = descend(
+            self.module_,
+            loss,
+            lambda: loss(aside),
+            rows=train,
+            schedule=schedule,
+            rng=rng,
+            device=self.device,
+        )
+
+    def _loss(self, output: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+    def _tensor(self, table: FloatArray) -> torch.Tensor:
+        scaled = (table - self.center_) / self.scale_
+        return torch.as_tensor(scaled, dtype=torch.float32, device=self.device)
+
+    def _output(self, features: ArrayLike) -> FloatArray:
+        """The last layer at each row: (k,)."""
+        table = np.asarray(features, dtype=np.float64)
+        with torch.no_grad():
+            parts = [self.module_(self._tensor(part))[:, 0] for part in _chunks(table)]
+        return torch.cat(parts).double().cpu().numpy()
+
+
+class MLPClassifier(_MLP):
+    """P(1|x) = sigmoid(f(x)), f a perceptron fitted by log-loss; parameters as `_MLP`."""
+
+    def fit(self, features: ArrayLike, label: ArrayLike) -> Self:
+        """Fit to ``features`` (k, d) and ``label`` (k,) of 0 and 1."""
+        self.classes_: IntArray = np.array([0, 1])
+        self._fit(features, np.asarray(label, dtype=np.float64))
+        return self
+
+    def decision_function(self, features: ArrayLike) -> FloatArray:
+        """Log-odds f(x): (k,)."""
+        return self._output(features)
+
+    def predict_proba(self, features: ArrayLike) -> FloatArray:
+        """Both classes' probabilities: (k, 2)."""
+        margin = self._output(features)
+        return np.exp(-np.logaddexp(0.0, np.stack([margin, -margin], axis=1)))
+
+    def predict(self, features: ArrayLike) -> IntArray:
+        """The likelier class: (k,)."""
+        return (self._output(features) > 0).astype(np.int64)
+
+    def _loss(self, output: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.binary_cross_entropy_with_logits(output, outcome)
+
+
+class MLPRegressor(_MLP):
+    """E[y|x] by a perceptron fitted by squared error; parameters as `_MLP`."""
+
+    def fit(self, features: ArrayLike, outcome: ArrayLike) -> Self:
+        """Fit to ``features`` (k, d) and ``outcome`` (k,)."""
+        y = np.asarray(outcome, dtype=np.float64)
+        self.outcome_center_ = float(y.mean())
+        self.outcome_scale_ = float(y.std()) or 1.0
+        self._fit(features, (y - self.outcome_center_) / self.outcome_scale_)
+        return self
+
+    def predict(self, features: ArrayLike) -> FloatArray:
+        """The fitted mean: (k,)."""
+        return self.outcome_center_ + self.outcome_scale_ * self._output(features)
+
+    def _loss(self, output: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.mse_loss(output, outcome)
+
+
+CHUNK_ROWS = 1 << 14
+
+
+def _chunks(table: FloatArray) -> list[FloatArray]:
+    """Pieces whose activations stay small; one empty piece for no rows."""
+    return [table[at : at + CHUNK_ROWS] for at in range(0, max(1, len(table)), CHUNK_ROWS)]
+
+
+def _layers(width: int, hidden: Sequence[int]) -> torch.nn.Sequential:
+    sizes = [width, *hidden]
+    layers: list[torch.nn.Module] = []
+    for before, after in pairwise(sizes):
+        layers += [torch.nn.Linear(before, after), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 1))
+
+
+def _split(n: int, share: float, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Rows to train on and rows kept aside; with fewer than five, all serve as both."""
+    order = rng.permutation(n)
+    aside = round(share * n) if n >= 5 else 0
+    return (order[aside:], order[:aside]) if aside else (order, order)
