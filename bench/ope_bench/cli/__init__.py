@@ -1,0 +1,20 @@
+"""The command line: ``ope-bench``."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        # Answered before anything is imported.
+        from ope_bench import __version__
+
+        sys.stdout.write(f"ope-bench {__version__}\n")
+        return
+    from ope_bench.cli.app import invoke
+
+    sys.exit(invoke(sys.argv[1:]))
