@@ -14,11 +14,9 @@ from ope_estimators.density_ratio.composition import Composition
 from ope_estimators.density_ratio.ratio import Ratio, RatioModel
 from ope_estimators.density_ratio.settings import ratio_model
 from ope_estimators.flows.flow import FlowModel
-from ope_estimators.nuisance.learners import requires
+from ope_estimators.nuisance.learners import devices, requires
 
 __all__ = ["RatioBased"]
-
-TRAINED_ON_CUDA = ("mlp", "xgboost")
 
 
 class RatioBased(Estimator):
@@ -36,8 +34,7 @@ class RatioBased(Estimator):
     @property
     def devices(self) -> tuple[str, ...]:
         """CUDA where something is trained there."""
-        trained = self.flow_model() is not None or self.classifier in TRAINED_ON_CUDA
-        return ("cpu", "cuda") if trained else ("cpu",)
+        return ("cpu", "cuda") if self.flow_model() is not None else devices(self.classifier)
 
     @property
     def requires(self) -> tuple[str, ...]:

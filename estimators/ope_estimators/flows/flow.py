@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt, Len, Lt
+from typing_extensions import TypedDict  # typing's own is refused by pydantic before Python 3.12
 
 from ope_bench.arrays import FloatArray
 from ope_bench.data import Diagnostic

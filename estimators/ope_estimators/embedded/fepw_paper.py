@@ -1,0 +1,61 @@
+"""Featurized embedding permutation weighting as the paper codes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ope_estimators.density_ratio.calibration import Calibration
+from ope_estimators.density_ratio.composition import Composition
+from ope_estimators.density_ratio.settings import Clip, Folds
+from ope_estimators.embedded.fepw import FEPW
+from ope_estimators.flows.families import FlowName
+from ope_estimators.flows.flow import FlowOptions
+from ope_estimators.nuisance.learners import ClassifierName
+
+__all__ = ["FEPWPaper"]
+
+
+class FEPWPaper(FEPW):
+    """`FEPW` with the tensor composition and one gradient boosting that weighs its own rows.
+
+        V̂ = (1/n) sum_i ŵ(n(G_i ⊗ C_i)) r_i
+
+    What differs from `FEPW`: features G⊗C, which are zero wherever C is and have no density;
+    weights of the rows that the classifier was fitted on, hence too extreme; no clip. Of the two
+    readings of the printed text, the classifier gets n(G⊗C), not G⊗C.
+
+    Assumptions: as `FEPW`, and a ratio that depends on G⊗C alone.
+    Fails when: as `FEPW`; a context of 0 carries mass.
+
+    Parameters
+    ----------
+    composition, classifier, classifier_params, cross_fit, calibration, clip : as `EPW`.
+    flow, flow_params : as `FEPW`.
+
+    References
+    ----------
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3
+    and appendix B.
+    """
+
+    def __init__(
+        self,
+        composition: Composition = "tensor",
+        classifier: ClassifierName = "gbm",
+        classifier_params: dict[str, Any] | None = None,
+        cross_fit: Folds = 0,
+        calibration: Calibration = "none",
+        clip: Clip = None,
+        flow: FlowName = "maf",
+        flow_params: FlowOptions | None = None,
+    ) -> None:
+        super().__init__(
+            composition,
+            classifier,
+            classifier_params,
+            cross_fit,
+            calibration,
+            clip,
+            flow,
+            flow_params,
+        )

@@ -1,0 +1,73 @@
+"""Self-normalised featurized embedding permutation weighting as printed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge
+
+from ope_estimators.density_ratio.calibration import Calibration
+from ope_estimators.density_ratio.composition import Composition
+from ope_estimators.density_ratio.kernels import Bandwidth, Kernel
+from ope_estimators.density_ratio.settings import Clip, Folds
+from ope_estimators.embedded.fepws import FEPWS
+from ope_estimators.flows.families import FlowName
+from ope_estimators.flows.flow import FlowOptions
+from ope_estimators.nuisance.learners import ClassifierName
+
+__all__ = ["FEPWSPaper"]
+
+
+class FEPWSPaper(FEPWS):
+    """`FEPWS` with the pair kernel, the tensor composition and an in-sample gradient boosting.
+
+        V̂ = sum_i ŵ_i K((G'_i - G_i) / h) r_i / sum_i ŵ_i K((G'_i - G_i) / h)
+
+    ŵ_i = ŵ(n(G_i ⊗ C_i)). What differs from `FEPWS`: the kernel, which makes the limit wrong for
+    every finite h, as in `EPWSPaper`, and compares embeddings, not their images; features G⊗C;
+    weights of the rows that the classifier was fitted on; no clip.
+
+    Assumptions: as `FEPWS`, both samples sharing their contexts; none of them mends the limit.
+    Fails when: always, by a bias that does not go away; more when the kernel is narrow.
+
+    Parameters
+    ----------
+    composition, classifier, classifier_params, cross_fit, calibration, clip : as `EPW`.
+    kernel, kernel_form, bandwidth, target_draws : as `EPWS`.
+    flow, flow_params : as `FEPW`.
+
+    References
+    ----------
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3,
+    the equation of FEPWS, and appendix B.
+    """
+
+    def __init__(
+        self,
+        composition: Composition = "tensor",
+        classifier: ClassifierName = "gbm",
+        classifier_params: dict[str, Any] | None = None,
+        cross_fit: Folds = 0,
+        calibration: Calibration = "none",
+        clip: Clip = None,
+        kernel: Kernel | None = "rbf",
+        kernel_form: Literal["printed", "ek-is"] = "printed",
+        bandwidth: Bandwidth = "median",
+        target_draws: Annotated[int, Ge(1)] = 1,
+        flow: FlowName = "maf",
+        flow_params: FlowOptions | None = None,
+    ) -> None:
+        super().__init__(
+            composition,
+            classifier,
+            classifier_params,
+            cross_fit,
+            calibration,
+            clip,
+            kernel,
+            kernel_form,
+            bandwidth,
+            target_draws,
+            flow,
+            flow_params,
+        )
