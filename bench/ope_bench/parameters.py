@@ -25,7 +25,13 @@ class Parametrized:
     """Parameters in ``__init__``, read back by ``get_params``: scikit-learn's convention.
 
     Works with ``sklearn.base.clone`` without importing scikit-learn.
+
+    ``check_params`` are parameters that keep the conformance checks quick; ``expected_failures``
+    names the checks that the class is known to fail, each with the reason.
     """
+
+    check_params: ClassVar[Mapping[str, Any]] = {}
+    expected_failures: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def _names(cls) -> list[str]:

@@ -1,0 +1,82 @@
+"""Does a plugin give the same numbers in a process that has just started?"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ope_bench.testing.checks import CheckFailed
+from ope_bench.testing.constructors import importable
+
+__all__ = ["in_fresh_process"]
+
+SECONDS = 300
+
+_CHILD = """
+import pickle, sys
+sys.path[:] = pickle.load(sys.stdin.buffer)
+files, threads = pickle.load(sys.stdin.buffer)
+if files:
+    from ope_bench.registry import registry
+    for kind, reference in files:
+        registry().find(kind, reference).cls
+if threads:
+    import torch
+    torch.set_num_threads(threads)
+function, arguments = pickle.load(sys.stdin.buffer)
+sys.stdout.write("answer " + function(*arguments))
+"""
+
+
+def in_fresh_process(cls: type, function: Callable[..., str], *arguments: Any) -> str:
+    """``function(*arguments)`` in a new interpreter with the same path.
+
+    Parameters
+    ----------
+    cls : the plugin's class, which the new process must be able to import.
+    function : a function of an importable module; returns one line.
+
+    Raises
+    ------
+    NotApplicable : only this process knows the class.
+    CheckFailed : the process fails.
+    """
+    importable(cls)
+    # As many threads as here, so that sums are made in the same order.
+    threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 0
+    told = (sys.path, (_files(cls), threads), (function, arguments))
+    try:
+        done = subprocess.run(  # noqa: S603  our own interpreter and code
+            [sys.executable, "-c", _CHILD],
+            input=b"".join(pickle.dumps(part) for part in told),
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            env=dict(os.environ),
+        )
+    except subprocess.TimeoutExpired as exc:
+        msg = f"in a fresh process it did not finish within {SECONDS} s"
+        raise CheckFailed(msg) from exc
+    out = done.stdout.decode(errors="replace")
+    _, found, line = out.rpartition("answer ")
+    if done.returncode or not found:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        msg = f"in a fresh process it fails (exit {done.returncode}): {''.join(last)}"
+        raise CheckFailed(msg)
+    return line
+
+
+def _files(cls: type) -> list[tuple[str, str]]:
+    """How the new process finds a class that lives in a file: kind and reference."""
+    if not cls.__module__.startswith("ope_bench_file_"):
+        return []
+    from ope_bench.environment import Environment
+
+    kind = "environment" if issubclass(cls, Environment) else "estimator"
+    path = Path(str(sys.modules[cls.__module__].__file__)).resolve()
+    return [(kind, f"{path}:{cls.__name__}")]

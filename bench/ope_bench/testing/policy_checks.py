@@ -1,0 +1,249 @@
+"""Whether an environment's policies and embeddings are what its samples follow."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray
+from ope_bench.embeddings import EmbeddingDistribution
+from ope_bench.policies import DiscretePolicy, PairFunction, Policy
+from ope_bench.testing.checks import NotApplicable, require
+from ope_bench.testing.sampling import ExaminedEnvironment, chi_square_p, z_of_means
+
+__all__ = [
+    "check_actions_follow_the_policies",
+    "check_embedding_probabilities_sum_to_one",
+    "check_embeddings_follow_their_distribution",
+    "check_expect_is_the_sum_over_actions",
+    "check_marginals_are_the_sums_over_actions",
+    "check_policies_sum_to_one",
+    "check_propensity_is_the_logging_policys",
+    "check_schema_describes_the_columns",
+]
+
+UNLIKELY = 1e-6
+"""A p-value below this fails; seeds are fixed, so a pass stays a pass."""
+FAR = 5.0
+"""Standard errors."""
+ROWS = 64
+"""Rows on which sums over actions are compared one by one."""
+MOST_ACTIONS = 5_000
+"""Actions beyond which a brute-force sum would take too long."""
+
+
+def check_policies_sum_to_one(subject: ExaminedEnvironment) -> None:
+    """Probabilities are non-negative, sum to one, and agree with `probability`."""
+    for name, policy in _policies(subject):
+        context = subject.draw().problem.context[:ROWS]
+        ones = policy.expect(context, lambda x, a: np.ones(len(x)))
+        off = float(np.abs(ones - 1.0).max())
+        require(off < 1e-6, f"{name}.expect of a constant 1 is off by up to {off:.2g}")
+        if not isinstance(policy, DiscretePolicy):
+            continue
+        for rows, block in policy.blocks(context):
+            low, total = float(block.min()), float(np.abs(block.sum(axis=1) - 1.0).max())
+            require(low >= 0, f"{name} has the probability {low:.3g}")
+            require(total < 1e-9, f"{name}: rows of its table sum to one only within {total:.2g}")
+            best = block.argmax(axis=1)
+            have = policy.probability(context[rows], best)
+            want = np.take_along_axis(block, best[:, None], axis=1)[:, 0]
+            gap = float(np.abs(have - want).max())
+            require(gap < 1e-9, f"{name}.probability and its table differ by up to {gap:.2g}")
+
+
+def check_expect_is_the_sum_over_actions(subject: ExaminedEnvironment) -> None:
+    """`expect` equals the sum over the table, and `project` with it."""
+    for name, policy in _policies(subject):
+        if not isinstance(policy, DiscretePolicy):
+            raise NotApplicable("actions are continuous")
+        _few_actions(policy.n_actions)
+        context = subject.draw().problem.context[:8]
+        table = np.concatenate([block for _, block in policy.blocks(context)])
+        value = np.cos(np.arange(policy.n_actions))
+        want = table @ value
+        have = policy.expect(context, lambda x, a, v=value: v[a])  # type: ignore[misc]
+        gap = float(np.abs(have - want).max())
+        require(gap < 1e-9, f"{name}.expect differs from the sum over its table by {gap:.2g}")
+        gap = float(np.abs(policy.project(context, value[:, None])[:, 0] - want).max())
+        require(gap < 1e-9, f"{name}.project differs from the sum over its table by {gap:.2g}")
+
+
+def check_propensity_is_the_logging_policys(subject: ExaminedEnvironment) -> None:
+    """Two ways to the same number."""
+    problem = subject.need("propensity", "logging_policy")
+    have = cast(FloatArray, problem.propensity)
+    want = cast(Policy, problem.logging_policy).probability(problem.context, problem.action)
+    gap = np.abs(have - want) / want
+    row = int(np.argmax(gap))
+    require(
+        gap[row] < 1e-9,
+        f"propensity[{row}] is {have[row]:.6g}; logging_policy.probability gives {want[row]:.6g}",
+    )
+
+
+def check_actions_follow_the_policies(subject: ExaminedEnvironment) -> None:
+    """Logged, target and newly sampled actions are those that the policies say (chi-square)."""
+    problem = subject.draw().problem
+    rng = np.random.default_rng(5)
+    for name, policy in _policies(subject):
+        logs = name == "logging_policy"
+        context = problem.context if logs else problem.target_context
+        drawn = problem.action if logs else problem.target_action
+        for what, action in (
+            ("the logged actions" if logs else "the target actions", drawn),
+            (f"{name}.sample", policy.sample(context, rng)),
+        ):
+            _follows(what, name, policy, context, action)
+
+
+def _follows(
+    what: str, name: str, policy: Policy, context: FloatArray, action: np.ndarray[tuple[int], object]
+) -> None:
+    if isinstance(policy, DiscretePolicy):
+        counts = np.bincount(action, minlength=policy.n_actions).astype(np.float64)
+        expected = np.zeros(policy.n_actions)
+        for _, block in policy.blocks(context):
+            expected += block.sum(axis=0)
+        impossible = int(((expected == 0) & (counts > 0)).sum())
+        require(impossible == 0, f"{what}: {impossible} actions have probability 0 under {name}")
+        p, statistic, freedom = chi_square_p(counts, expected)
+        require(
+            p > UNLIKELY,
+            f"{what} do not follow {name}: chi-square {statistic:.1f} on {freedom} degrees of "
+            f"freedom, p = {p:.2g}",
+        )
+    functions: list[tuple[str, PairFunction]] = [
+        ("a", lambda x, a: a * 1.0),
+        ("a^2", lambda x, a: a * 1.0 * a),
+    ]
+    for shown, f in functions:
+        difference = f(context, action) - policy.expect(context, f)
+        mean, z = z_of_means(difference)
+        require(
+            abs(z) < FAR,
+            f"{what}: the mean of {shown} is {mean:+.4g} from what {name} expects, "
+            f"{abs(z):.1f} standard errors",
+        )
+
+
+def check_embedding_probabilities_sum_to_one(subject: ExaminedEnvironment) -> None:
+    """p(g|a) sums to one over the support, for every action."""
+    problem = subject.need("embedding_distribution")
+    known = cast(EmbeddingDistribution, problem.embedding_distribution)
+    atoms = _atoms(known)
+    action = np.unique(problem.action)[:ROWS]
+    total = np.zeros(len(action))
+    for atom in atoms:
+        total += known.probability(np.tile(atom, (len(action), 1)), action)
+    off = np.abs(total - 1.0)
+    worst = int(np.argmax(off))
+    require(off[worst] < 1e-9, f"p(g|a={action[worst]}) sums to {total[worst]:.6g}")
+
+
+def check_embeddings_follow_their_distribution(subject: ExaminedEnvironment) -> None:
+    """Logged embeddings are those that p(g|a), or `action_embedding`, says (chi-square)."""
+    problem = subject.draw().problem
+    fixed, known = problem.action_embedding, problem.embedding_distribution
+    if fixed is not None:
+        for name, action, embedding in (
+            ("embedding", problem.action, problem.embedding),
+            ("target_embedding", problem.target_action, problem.target_embedding),
+        ):
+            wrong = int((fixed[action] != embedding).any(axis=1).sum())
+            require(wrong == 0, f"{wrong} rows of {name} differ from action_embedding[action]")
+    if known is None:
+        if fixed is None:
+            raise NotApplicable("the environment does not know how embeddings are drawn")
+        return
+    atoms = _atoms(known)
+    action = problem.action
+    fresh = known.sample(action, np.random.default_rng(6))
+    for what, embedding in (("the logged embeddings", problem.embedding), ("sample", fresh)):
+        counts, expected = np.empty(len(atoms)), np.empty(len(atoms))
+        for k, atom in enumerate(atoms):
+            counts[k] = (embedding == atom).all(axis=1).sum()
+            expected[k] = known.probability(np.tile(atom, (len(action), 1)), action).sum()
+        require(
+            counts.sum() == len(action),
+            f"{what}: {len(action) - int(counts.sum())} rows are not in support()",
+        )
+        p, statistic, freedom = chi_square_p(counts, expected)
+        require(
+            p > UNLIKELY,
+            f"{what} do not follow p(g|a): chi-square {statistic:.1f} on {freedom} degrees of "
+            f"freedom, p = {p:.2g}",
+        )
+
+
+def check_marginals_are_the_sums_over_actions(subject: ExaminedEnvironment) -> None:
+    """`marginal` equals sum_a pi(a|x) p(g|a), joint over the embedding's dimensions."""
+    problem = subject.need("embedding_distribution")
+    known = cast(EmbeddingDistribution, problem.embedding_distribution)
+    if problem.n_actions is not None:
+        _few_actions(problem.n_actions)
+    context, embedding = problem.context[:8], problem.embedding[:8]
+    for name, policy in _policies(subject):
+        have = known.marginal(policy, context, embedding)
+        for row in range(len(context)):
+            g = embedding[row]
+            want = float(
+                policy.expect(
+                    context[row : row + 1],
+                    lambda x, a, g=g: known.probability(  # type: ignore[misc]
+                        np.tile(g, (len(a), 1)), a
+                    ),
+                )[0]
+            )
+            require(
+                abs(have[row] - want) <= 1e-6 * max(abs(want), 1e-12) + 1e-12,
+                f"marginal of {name} at row {row} is {have[row]:.6g}; the sum over actions is "
+                f"{want:.6g}",
+            )
+
+
+def check_schema_describes_the_columns(subject: ExaminedEnvironment) -> None:
+    """Categorical columns hold declared categories only; atoms repeat."""
+    problem = subject.draw().problem
+    schema = problem.schema
+    if schema is None:
+        raise NotApplicable("no schema")
+    for kind, columns in (("context", schema.context), ("embedding", schema.embedding)):
+        for where in (kind, f"target_{kind}"):
+            values = getattr(problem, where)
+            for j, column in enumerate(columns):
+                if column.kind != "categorical":
+                    continue
+                strange = np.setdiff1d(values[:, j], np.array(column.categories))
+                require(
+                    strange.size == 0,
+                    f"{where}[:, {j}] holds {strange[:3]}, which the schema's categories "
+                    f"{column.categories[:6]} lack",
+                )
+
+
+def _policies(subject: ExaminedEnvironment) -> list[tuple[str, Policy]]:
+    problem = subject.draw().problem
+    found = [
+        (name, cast(Policy, getattr(problem, name)))
+        for name in ("logging_policy", "target_policy")
+        if getattr(problem, name) is not None
+    ]
+    if not found:
+        raise NotApplicable("the environment knows neither policy")
+    return found
+
+
+def _atoms(known: EmbeddingDistribution) -> FloatArray:
+    atoms = known.support()
+    if atoms is None:
+        raise NotApplicable("the embeddings have no finite support")
+    if len(atoms) > MOST_ACTIONS:
+        raise NotApplicable(f"{len(atoms)} possible embeddings are too many to go through")
+    return atoms
+
+
+def _few_actions(n_actions: int) -> None:
+    if n_actions > MOST_ACTIONS:
+        raise NotApplicable(f"{n_actions} actions are too many to go through one by one")
