@@ -99,12 +99,16 @@ def _parts(body: str, text: str) -> Iterator[str]:
     if not body.strip():
         return
     depth: list[str] = []
-    quote = ""
+    quote, escaped = "", False
     start = 0
     for position, letter in enumerate(body):
-        if quote:
+        if escaped:
+            escaped = False
+        elif quote:
+            # Only double quotes know the backslash; a doubled single quote closes and opens.
+            escaped = quote == '"' and letter == "\\"
             quote = "" if letter == quote else quote
-        elif letter in "\"'" and body[:position].rstrip()[-1:] in ("", "=", ",", "[", "{", ":"):
+        elif letter in "\"'" and body[:position].rstrip()[-1:] in ("", *"=,[{:'"):
             quote = letter
         elif letter in "[{":
             depth.append(letter)
