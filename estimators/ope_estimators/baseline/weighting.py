@@ -73,4 +73,4 @@ def never_logged(view: View) -> float | None:
         return None
     logged = np.zeros(view.n_actions, dtype=bool)
     logged[view.action] = True
-    return float(1.0 - logged[view.target_action].mean())
+    return float((~logged[view.target_action]).mean())

@@ -14,7 +14,7 @@ from ope_bench.data import Column
 from ope_bench.errors import UnavailableError
 from ope_bench.view import View
 
-__all__ = ["MAX_ONE_HOT", "ActionFeatures", "ActionFeaturesName", "encoded"]
+__all__ = ["MAX_ONE_HOT", "ActionFeatures", "ActionFeaturesName", "design", "encoded"]
 
 ActionFeaturesName = Literal["one-hot", "ordinal", "embedding"]
 
@@ -41,6 +41,15 @@ def encoded(columns: tuple[Column, ...], values: FloatArray) -> FloatArray:
         for j, column in enumerate(columns)
     ]
     return np.hstack(parts)
+
+
+def design(*parts: FloatArray) -> FloatArray:
+    """The parts beside each other, or one column of zeros where there is nothing to know.
+
+    Without contexts, learners then fit what does not depend on them.
+    """
+    table = np.hstack(parts)
+    return table if table.shape[1] else np.zeros((len(table), 1))
 
 
 class ActionFeatures:

@@ -11,7 +11,7 @@ import numpy as np
 from ope_bench.arrays import FloatArray, IntArray, row_chunks
 from ope_bench.errors import UnavailableError
 from ope_bench.view import View
-from ope_estimators.nuisance.features import encoded
+from ope_estimators.nuisance.features import design, encoded
 from ope_estimators.nuisance.learners import classifier
 
 __all__ = ["FittedPolicy", "PolicyModel"]
@@ -53,7 +53,7 @@ class PolicyModel:
         if len(seen) > 1:
             seed = int(rng.integers(2**31))
             model = classifier(self.learner, seed=seed, device=device, params=self.params)
-            model.fit(encoded(columns, context), label)
+            model.fit(design(encoded(columns, context)), label)
         return FittedPolicy(model, columns, seen, view.n_actions, len(action))
 
 
@@ -90,7 +90,7 @@ class FittedPolicy:
             if self._model is None:
                 yield rows, np.ones((len(part), 1))
             else:
-                table = self._model.predict_proba(encoded(self._columns, part))
+                table = self._model.predict_proba(design(encoded(self._columns, part)))
                 yield rows, np.asarray(table, dtype=np.float64)
 
     def probability(

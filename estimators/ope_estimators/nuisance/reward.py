@@ -12,7 +12,7 @@ import numpy as np
 from ope_bench.arrays import FloatArray, IntArray, row_chunks
 from ope_bench.policies import Policy
 from ope_bench.view import View
-from ope_estimators.nuisance.features import ActionFeatures, ActionFeaturesName, encoded
+from ope_estimators.nuisance.features import ActionFeatures, ActionFeaturesName, design, encoded
 from ope_estimators.nuisance.folds import fold_of
 from ope_estimators.nuisance.learners import regressor
 
@@ -66,7 +66,7 @@ class RewardModel:
             width = actions.width
 
         def features(context: FloatArray, points: Points) -> FloatArray:
-            return np.hstack([encoded(schema.context, context), point(points)])
+            return design(encoded(schema.context, context), point(points))
 
         return features, width + view.context.shape[1]
 
