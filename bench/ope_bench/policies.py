@@ -23,6 +23,7 @@ __all__ = [
     "Softmax",
     "Tabular",
     "Uniform",
+    "choose",
 ]
 
 PairFunction = Callable[[FloatArray, IntArray], FloatArray]
@@ -30,6 +31,43 @@ PairFunction = Callable[[FloatArray, IntArray], FloatArray]
 
 Score = Callable[[FloatArray], FloatArray]
 """score(context (k, d_context)) -> (k, n_actions), called on chunks of rows only."""
+
+SPAN = 64
+"""Actions summed at once by `choose`, which then looks inside one span only."""
+
+
+def choose(weights: FloatArray, uniform: FloatArray) -> IntArray:
+    """The index drawn from each row in proportion to its weights, by inverse CDF: (k,).
+
+    Parameters
+    ----------
+    weights : (k, n), non-negative, in any unit.
+    uniform : (k,), in [0, 1).
+
+    >>> choose(np.array([[1.0, 0.0, 3.0]]), np.array([0.3]))
+    array([2])
+    """
+    n = weights.shape[1]
+    if n <= 4 * SPAN:
+        cumulative = np.cumsum(weights, axis=1)
+        return _first_beyond(cumulative, uniform * cumulative[:, -1])
+    # A sum over spans costs a fraction of a cumulative sum over all.
+    spans = np.cumsum(np.add.reduceat(weights, np.arange(0, n, SPAN), axis=1), axis=1)
+    threshold = uniform * spans[:, -1]
+    span = _first_beyond(spans, threshold)
+    rows = np.arange(len(weights))
+    threshold -= np.where(span > 0, spans[rows, span - 1], 0.0)
+    columns = span[:, None] * SPAN + np.arange(SPAN)
+    inside = weights[rows[:, None], np.minimum(columns, n - 1)]
+    inside[columns >= n] = 0.0
+    return span * SPAN + _first_beyond(np.cumsum(inside, axis=1), threshold)
+
+
+def _first_beyond(cumulative: FloatArray, threshold: FloatArray) -> IntArray:
+    """First column above the threshold or, where rounding leaves none, the last with weight."""
+    first = (cumulative <= threshold[:, None]).sum(axis=1)
+    last = (cumulative < cumulative[:, -1:]).sum(axis=1)
+    return np.minimum(first, last)
 
 
 @runtime_checkable
@@ -86,10 +124,7 @@ class DiscretePolicy(ABC):
         action = np.empty(len(context), dtype=np.int64)
         probability = np.empty(len(context))
         for rows, block in self.blocks(context):
-            cumulative = np.cumsum(block, axis=1)
-            # Scaled by the row's own total, rounding can never leave a row without an action.
-            threshold = uniform[rows, None] * cumulative[:, -1:]
-            chosen = (cumulative <= threshold).sum(axis=1)
+            chosen = choose(block, uniform[rows])
             action[rows] = chosen
             probability[rows] = np.take_along_axis(block, chosen[:, None], axis=1)[:, 0]
         return action, probability
@@ -156,10 +191,40 @@ class Softmax(DiscretePolicy):
 
     def table(self, context: FloatArray) -> FloatArray:
         """softmax(beta * score): (k, n_actions)."""
-        logits = self.beta * self.score(context)
+        weights = self._weights(context)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return weights
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """One weight a row over the row's sum: (n,)."""
+        out = np.empty(len(context))
+        for rows in row_chunks(len(context), self.n_actions):
+            weights = self._weights(context[rows])
+            picked = np.take_along_axis(weights, action[rows, None], axis=1)[:, 0]
+            out[rows] = picked / weights.sum(axis=1)
+        return out
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """One action a row and its probability, from weights that are never normalized."""
+        uniform = rng.random(len(context))
+        action = np.empty(len(context), dtype=np.int64)
+        probability = np.empty(len(context))
+        for rows in row_chunks(len(context), self.n_actions):
+            weights = self._weights(context[rows])
+            action[rows] = choose(weights, uniform[rows])
+            picked = np.take_along_axis(weights, action[rows, None], axis=1)[:, 0]
+            probability[rows] = picked / weights.sum(axis=1)
+        return action, probability
+
+    def logits(self, context: FloatArray) -> FloatArray:
+        """beta * score, an array of its own: (k, n_actions); -inf where there is no support."""
+        return np.multiply(self.beta, self.score(context))
+
+    def _weights(self, context: FloatArray) -> FloatArray:
+        """exp(logits), one in each row's largest entry: (k, n_actions)."""
+        logits = self.logits(context)
         logits -= logits.max(axis=1, keepdims=True)
         weights: FloatArray = np.exp(logits, out=logits)
-        weights /= weights.sum(axis=1, keepdims=True)
         return weights
 
 

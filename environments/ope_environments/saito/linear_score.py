@@ -9,11 +9,14 @@ from ope_bench.policies import EpsilonGreedy
 
 __all__ = ["LinearGreedy", "LinearScore"]
 
-PRUNE_FROM = 20_000
+PRUNE_FROM = 2_000
 """Number of actions from which finding the few that can be greedy pays for itself."""
 
-PRUNE_DIMENSIONS = 3
-"""Largest context in which a convex hull is cheap."""
+PRUNE_DIMENSIONS = 4
+"""Most dimensions in which a convex hull is cheap."""
+
+FLAT = 1e-20
+"""Share of the largest variance below which an axis holds rounding errors only."""
 
 
 class LinearScore:
@@ -54,16 +57,21 @@ class LinearScore:
         max_a w_a . (1, x) is attained at a vertex of the convex hull of the w_a, and hulls of
         very many points in few dimensions have few vertices.
         """
-        n_actions = self.n_actions
-        if n_actions < PRUNE_FROM or len(self.weights) > 1 + PRUNE_DIMENSIONS:
-            return np.arange(n_actions)
-        from scipy.spatial import ConvexHull, QhullError
+        everyone = np.arange(self.n_actions)
+        if self.n_actions < PRUNE_FROM:
+            return everyone
+        # Few embeddings make the w_a lie in few dimensions, whatever the length of the context.
+        centred = self.weights - self.weights.mean(axis=1, keepdims=True)
+        variances, axes = np.linalg.eigh(centred @ centred.T)
+        points = (axes[:, variances > FLAT * variances[-1]].T @ centred).T
+        if points.shape[1] > PRUNE_DIMENSIONS:
+            return everyone
+        if points.shape[1] < 2:
+            ends = [points.argmin(), points.argmax()] if points.size else [0]
+            return np.unique(ends).astype(np.int64)
+        from scipy.spatial import ConvexHull
 
-        try:
-            return np.sort(ConvexHull(self.weights.T).vertices).astype(np.int64)
-        except QhullError:
-            # Points in a plane, as where all embeddings are equal, have no hull of full dimension.
-            return np.arange(n_actions)
+        return np.sort(ConvexHull(points).vertices).astype(np.int64)
 
 
 class LinearGreedy(EpsilonGreedy):

@@ -13,7 +13,7 @@ from ope_bench.data import Column, Problem, Schema, Truth
 from ope_bench.embeddings import FiniteEmbedding
 from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
-from ope_bench.policies import Softmax
+from ope_bench.policies import Softmax, choose
 from ope_environments.saito.context_integral import normal_expectation
 from ope_environments.saito.linear_score import LinearGreedy, LinearScore
 
@@ -233,6 +233,4 @@ class _World:
 
     def embed(self, action: IntArray, rng: np.random.Generator) -> IntArray:
         """The drawn embedding's index, one a row: (n,)."""
-        cumulative = np.cumsum(self.table[action], axis=1)
-        threshold = rng.random(len(action))[:, None] * cumulative[:, -1:]
-        return (cumulative <= threshold).sum(axis=1)
+        return choose(self.table[action], rng.random(len(action)))
