@@ -7,6 +7,7 @@ import io
 import random
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -36,29 +37,39 @@ class Tail(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def isolated(seed: int) -> Iterator[Tail]:
+def isolated(seed: int, *, restore: bool = True) -> Iterator[Tail]:
     """Catch Python-level output and give global random states a seed of the trial's own.
 
     A plugin that draws from a global state would otherwise give numbers that depend on what ran
-    before it. The caller's states are restored.
+    before it.
 
     Parameters
     ----------
     seed : 32 bits.
+    restore : give the caller's states back afterwards.
     """
     tail = Tail()
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002  the state that plugins may use
-    torch = sys.modules.get("torch")
-    torch_state = torch.get_rng_state() if torch else None
+    before = _states() if restore else None
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
+    np.random.seed(seed)  # noqa: NPY002  the state that plugins may use
+    torch = sys.modules.get("torch")
     if torch:
         torch.manual_seed(seed)
     try:
         with contextlib.redirect_stdout(tail), contextlib.redirect_stderr(tail):
             yield tail
     finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002
-        if torch:
-            torch.set_rng_state(torch_state)
+        if before is not None:
+            random.setstate(before[0])
+            np.random.set_state(before[1])  # noqa: NPY002
+            if before[2] is not None and torch:
+                torch.set_rng_state(before[2])
+
+
+def _states() -> tuple[Any, Any, Any]:
+    torch = sys.modules.get("torch")
+    return (
+        random.getstate(),
+        np.random.get_state(),  # noqa: NPY002
+        torch.get_rng_state() if torch else None,
+    )

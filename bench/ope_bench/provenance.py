@@ -21,6 +21,7 @@ _BUILT_IN = ("ope_estimators", "ope_environments")
 _HARNESS = ("arrays", "data", "embeddings", "memo", "policies", "seeding", "trial", "view")
 
 
+@cache
 def code_digest(*classes: type) -> str:
     """SHA-256 over the sources behind ``classes`` and the harness's numeric core.
 

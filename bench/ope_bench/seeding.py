@@ -86,6 +86,11 @@ class DataSeed:
         """Stream of one estimator's fit."""
         return stream("estimator", self.environment, self.seed, self.replicate, estimator)
 
+    def word(self, estimator: str) -> int:
+        """32 bits for global random states, which only careless plugins draw from."""
+        words = ["global", self.environment, self.seed, self.replicate, estimator]
+        return int(digest(words)[:8], 16)
+
     def nuisance(self, spec: str) -> np.random.Generator:
         """Stream of one nuisance fit, shared by all estimators that ask for it."""
         return stream("nuisance", self.environment, self.seed, self.replicate, spec)

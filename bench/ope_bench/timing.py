@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 
 __all__ = [
     "Cost",
@@ -49,8 +50,9 @@ def measured(device: str = "cpu") -> Iterator[Cost]:
         cost.cpu_seconds = time.process_time() - cpu
 
 
+@cache
 def warm_up(device: str) -> None:
-    """Pay a device's one-time costs (context, libraries) outside of any trial."""
+    """Pay a device's one-time costs (context, libraries) outside of any trial, once a process."""
     if device == "cuda":
         import torch
 
@@ -73,13 +75,22 @@ def peak_gpu_bytes(device: str) -> int | None:
 def reset_peak_rss() -> None:
     """Let the kernel count this process's peak resident memory from now on (Linux)."""
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        file = os.open("/proc/self/clear_refs", os.O_WRONLY)
+        try:
+            os.write(file, b"5")
+        finally:
+            os.close(file)
 
 
 def peak_rss_bytes() -> int | None:
     """Peak resident memory since the last reset, None where the kernel does not say."""
-    with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+    with contextlib.suppress(OSError):
+        file = os.open("/proc/self/status", os.O_RDONLY)
+        try:
+            status = os.read(file, 8_192)
+        finally:
+            os.close(file)
+        _, found, after = status.partition(b"VmHWM:")
+        if found:
+            return int(after.split(None, 1)[0]) * 1024
     return None

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import math
 import traceback as tracebacks
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,26 @@ from ope_bench.requirements import import_all
 from ope_bench.support import Support, support_of
 from ope_bench.view import View
 
-__all__ = ["Clock", "Workspace", "build", "run_trial"]
+__all__ = ["OnFit", "Workspace", "build", "run_trial"]
 
-Clock = Callable[[], contextlib.AbstractContextManager[object]]
-"""Entered when fit begins and left when estimate ends; a worker arms its timeout with it."""
+OnFit = Callable[[Mapping[str, Any]], None]
+"""Told the record's facts so far when fit begins: what is left of a trial that kills its worker."""
+
+MESSAGE_CHARACTERS = 4_000
+TRACEBACK_CHARACTERS = 20_000
+
+
+_ARRAYS = (
+    "context",
+    "action",
+    "embedding",
+    "reward",
+    "target_context",
+    "target_action",
+    "target_embedding",
+)
+
+_NO_MEMORY = ("bad_alloc", "DefaultCPUAllocator", "Cannot allocate memory")
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,10 @@ class Workspace:
             self._key = trial.data_key
         return self._data
 
+    def clear(self) -> None:
+        """Forget what was kept."""
+        self._key = self._data = None
+
 
 def build(spec: PluginSpec) -> Any:
     """The environment or estimator that a spec describes."""
@@ -76,10 +96,11 @@ def run_trial(
     trial: Trial,
     workspace: Workspace,
     *,
-    clock: Clock = contextlib.nullcontext,
+    on_fit: OnFit | None = None,
     environment: Environment | None = None,
     estimator: Estimator | None = None,
     exclusive: bool = False,
+    restore: bool = True,
 ) -> TrialRecord:
     """Run one trial to its record; whatever a plugin raises becomes a status.
 
@@ -87,20 +108,21 @@ def run_trial(
     ----------
     trial : what to run.
     workspace : kept between trials of one worker.
-    clock : armed for fit and estimate only, so that a timeout does not count imports or sampling.
+    on_fit : called when fit begins, so that a timeout does not count imports or sampling.
     environment, estimator : objects to use instead of building them from the specs.
     exclusive : nothing else runs meanwhile.
+    restore : give the caller's global random states back; a worker has no use for that.
     """
     attempt = _Attempt(trial, exclusive)
-    seed = int(trial.data_seed.estimator(f"global:{trial.estimator.id}").integers(2**32))
-    with isolated(seed) as tail:
+    with isolated(trial.data_seed.word(trial.estimator.id), restore=restore) as tail:
         try:
-            attempt.run(workspace, clock, environment, estimator)
+            attempt.run(workspace, on_fit, environment, estimator)
         except KeyboardInterrupt:
             raise
         # SystemExit from a plugin included: it must not end the worker or the notebook.
         except BaseException as exc:
             attempt.failed(exc)
+        attempt.check_data(workspace)
     return attempt.finished(tail)
 
 
@@ -112,11 +134,12 @@ class _Attempt:
         self.facts: dict[str, Any] = {"code_digest": "", "exclusive": exclusive}
         self.status = Status.OK
         self.view: View | None = None
+        self.problem: Problem | None = None
 
     def run(
         self,
         workspace: Workspace,
-        clock: Clock,
+        on_fit: OnFit | None,
         environment: Environment | None,
         estimator: Estimator | None,
     ) -> None:
@@ -132,6 +155,7 @@ class _Attempt:
         _check_device(trial.device, devices)
 
         data = workspace.data(trial, environment)
+        self.problem = data.problem
         if environment.origin_note:
             facts["environment_origin"] += f" ({environment.origin_note})"
         facts |= vars(data.support)
@@ -144,7 +168,9 @@ class _Attempt:
         )
         timing.warm_up(trial.device)
         rng = trial.data_seed.estimator(trial.estimator.id)
-        with self._memory_watched(), clock():
+        if on_fit is not None:
+            on_fit(facts)
+        with self._memory_watched():
             with self._timed("fit"):
                 estimator.fit(view, rng=rng, device=trial.device)
             with self._timed("estimate"):
@@ -202,14 +228,25 @@ class _Attempt:
     def failed(self, exc: BaseException) -> None:
         self.status = _status_of(exc)
         self.facts["error_type"] = type(exc).__name__
-        self.facts["error_message"] = str(exc)
+        self.facts["error_message"] = _text(exc)[:MESSAGE_CHARACTERS]
         if self.status is not Status.UNAVAILABLE:
-            self.facts["traceback"] = "".join(tracebacks.format_exception(exc))
+            told = "".join(tracebacks.format_exception(exc))
+            self.facts["traceback"] = told[-TRACEBACK_CHARACTERS:]
         if isinstance(exc, PositivityViolation):
             if exc.unsupported_mass is not None:
                 self.facts["diagnostics"] = {"missing_mass": float(exc.unsupported_mass)}
             if exc.fallback is not None and math.isfinite(exc.fallback):
                 self.facts["fallback"] = float(exc.fallback)
+
+    def check_data(self, workspace: Workspace) -> None:
+        """Changed data must not reach the next trial."""
+        if self.problem is None:
+            return
+        opened = [name for name in _ARRAYS if getattr(self.problem, name).flags.writeable]
+        if opened:
+            workspace.clear()
+            self.facts["estimate"] = self.facts["standard_error"] = None
+            self.failed(DataError(f"made view.{', view.'.join(opened)} writeable"))
 
     def finished(self, tail: Tail) -> TrialRecord:
         touched = self.view.violations if self.view else []
@@ -220,7 +257,7 @@ class _Attempt:
             self.facts["error_type"] = "AccessError"
             self.facts["error_message"] = f"touched undeclared view.{', view.'.join(touched)}"
         self.facts["output_tail"] = tail.text()
-        return replace(TrialRecord(self.trial, "", self.status), **self.facts)
+        return TrialRecord(self.trial, status=self.status, **self.facts)
 
 
 def _check_device(device: str, devices: tuple[str, ...]) -> None:
@@ -236,6 +273,14 @@ def _check_device(device: str, devices: tuple[str, ...]) -> None:
             raise UnavailableError(msg)
 
 
+def _text(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    # A plugin's exception may fail even here.
+    except Exception as failure:
+        return f"(its message cannot be read: {type(failure).__name__})"
+
+
 def _status_of(exc: BaseException) -> Status:
     if isinstance(exc, PositivityViolation):
         return Status.POSITIVITY
@@ -247,6 +292,9 @@ def _status_of(exc: BaseException) -> Status:
         return Status.CRASH
     # By name, because torch is imported only by those who use it.
     if type(exc).__name__ == "OutOfMemoryError":
+        return Status.MEMORY
+    # Libraries in C++ report a failed allocation in words.
+    if isinstance(exc, Exception) and any(sign in _text(exc) for sign in _NO_MEMORY):
         return Status.MEMORY
     return Status.ERROR
 
