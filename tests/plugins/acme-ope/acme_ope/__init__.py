@@ -1,0 +1,1 @@
+"""Plugins of an imaginary third party."""
