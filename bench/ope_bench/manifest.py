@@ -124,8 +124,8 @@ def _expand(kind: Kind, entries: Iterable[Entry]) -> list[PluginSpec]:
                 labels = " and ".join(f"'{one.label or one.id}'" for one in (known, spec))
                 msg = f"the same {kind} is there twice, as {labels}"
                 raise entry.error(msg)
-            labelled = names.setdefault(f"={spec.label or spec.id}", spec)
-            if labelled.identity != spec.identity:
+            labelled = names.setdefault(f"={spec.label}", spec)
+            if spec.label and labelled.identity != spec.identity:
                 msg = f"two {kind}s are called '{spec.label}'; give them different labels"
                 raise entry.error(msg)
     return list(found.values())

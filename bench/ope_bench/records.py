@@ -47,8 +47,7 @@ class PluginSpec:
     reference : how the registry finds it: ``ipw``, ``acme-ope:ipw`` or ``./my.py:MyIPW``.
     id : its canonical name, the one that keys and seeds use.
     params : all parameters, validated, as plain JSON values.
-    label : what boards call it where that is more than the id: a given name, or the id with the
-        parameters that differ from the defaults.
+    label : what boards call it; empty for the default.
     worlds : environments only: one world a replicate, or one for all.
     version : environments only: counts changes that alter numbers.
     origin : distribution and version of the plugin, or its file.

@@ -16,7 +16,7 @@ from ope_bench.registry import Kind, class_id, registry
 from ope_bench.seeding import Worlds, canonical_json
 from ope_bench.selector import format_selector
 
-__all__ = ["resolve", "spec_of"]
+__all__ = ["resolve", "selector_of", "spec_of"]
 
 
 def resolve(
@@ -72,19 +72,24 @@ def _spec(
     except (TypeError, ValueError) as exc:
         msg = f"{plugin_id}: a parameter cannot be stored as JSON: {exc}"
         raise ParameterError(msg) from exc
-    label = label or _label(cls, plugin_id, plain, worlds)
     return PluginSpec(kind, reference, plugin_id, plain, label, worlds, version, origin)
 
 
-def _label(cls: type, plugin_id: str, params: Mapping[str, Any], worlds: Worlds) -> str:
-    """The id with what differs from the defaults, empty where nothing does."""
-    defaults = {name: one.default for name, one in signature(cls).items()}
-    differing = {
-        name: value for name, value in params.items() if not _is_default(value, defaults[name])
+def selector_of(spec: PluginSpec) -> str:
+    """The shortest selector that names a setting: its id with what differs from the defaults."""
+    defaults = {
+        name: one.default
+        for name, one in signature(registry().find(spec.kind, spec.reference).cls).items()
     }
-    if worlds != "redrawn":
-        differing["worlds"] = worlds
-    return format_selector(plugin_id, differing) if differing else ""
+    differing = {
+        name: value
+        for name, value in spec.params.items()
+        if not _is_default(value, defaults.get(name, inspect.Parameter.empty))
+    }
+    if spec.worlds != "redrawn":
+        differing["worlds"] = spec.worlds
+    in_file = spec.reference.rpartition(":")[0].endswith(".py")
+    return format_selector(spec.id if not in_file else spec.reference, differing)
 
 
 def _is_default(value: object, default: object) -> bool:

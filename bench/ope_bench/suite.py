@@ -5,7 +5,7 @@ Here a file is read and its form is checked; `ope_bench.manifest` resolves names
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -108,7 +108,7 @@ class _Keys:
     exclude: list[Any] = field(default_factory=list)
 
 
-def adhoc(environments: list[str], estimators: list[str]) -> Suite:
+def adhoc(environments: Sequence[str], estimators: Sequence[str]) -> Suite:
     """The cross product of what a command line names."""
     return Suite(
         "adhoc",

@@ -107,9 +107,15 @@ def describe_suite(name: str) -> list[Facts]:
         return [facts | {"broken": str(exc)}]
     cells = manifest.cells
     for part in ("environment", "estimator"):
-        specs = [getattr(cell, part) for cell in cells]
-        facts[f"{part}s"] = list(dict.fromkeys(spec.label or spec.id for spec in specs))
+        specs = {id(spec): spec for spec in (getattr(cell, part) for cell in cells)}
+        facts[f"{part}s"] = [_named(spec) for spec in specs.values()]
     return [facts | {"cells": len(cells), "trials": len(cells) * suite.replicates, "broken": None}]
+
+
+def _named(spec: Any) -> str:
+    from ope_bench.resolve import selector_of
+
+    return selector_of(spec) + (f' as "{spec.label}"' if spec.label else "")
 
 
 def page(facts: Facts, columns: int) -> str:

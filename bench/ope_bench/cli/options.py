@@ -1,0 +1,61 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ope_bench.errors import UsageError
+
+__all__ = ["EnvOption", "EstOption", "StoreOption", "duration", "option_error", "size"]
+
+DEFAULT_STORE = Path("ope-bench.sqlite")
+
+StoreOption = Annotated[
+    Path,
+    typer.Option(
+        "--store",
+        envvar="OPE_BENCH_STORE",
+        show_default=str(DEFAULT_STORE),
+        help="The store, one SQLite file.",
+    ),
+]
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="SPEC", help="An environment: name or name[param=[1,2]]."),
+]
+EstOption = Annotated[
+    list[str] | None,
+    typer.Option("--est", metavar="SPEC", help="An estimator: name[...] or ./my.py:Class."),
+]
+
+
+def duration(option: str, given: str | None) -> float | None:
+    """Seconds of an option such as ``--timeout 60s``."""
+    from ope_bench.quantities import parse_duration
+
+    return _parsed(option, given, parse_duration)
+
+
+def size(option: str, given: str | None) -> int | None:
+    """Bytes of an option such as ``--memory 4GiB``."""
+    from ope_bench.quantities import parse_size
+
+    return _parsed(option, given, parse_size)
+
+
+def _parsed(option: str, given: str | None, parse: Callable[[object], Any]) -> Any:
+    if given is None:
+        return None
+    try:
+        return parse(given)
+    except UsageError as exc:
+        raise option_error(option, str(exc)) from exc
+
+
+def option_error(option: str, reason: str) -> UsageError:
+    """A complaint about one option."""
+    return UsageError(f"{option}: {reason}")
