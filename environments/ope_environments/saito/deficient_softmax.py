@@ -1,0 +1,61 @@
+"""A softmax policy that never plays some actions, which ones depends on the context."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_bench.policies import Score, Softmax
+
+__all__ = ["DeficientSoftmax"]
+
+
+class DeficientSoftmax(Softmax):
+    """Softmax over all actions but an arc of ``n_deficient`` that turns with the context.
+
+    Actions stand in a circle; the arc of those with probability zero starts where the angle of
+    the context's first two coordinates points. The angle of ``x ~ N(0, I)`` is uniform, so every
+    action is left out in the same share of contexts, ``n_deficient / n_actions``, whatever its
+    reward; unlike a subset drawn anew for each row, this is a function of the context.
+
+    Parameters
+    ----------
+    score : values of a chunk of contexts; contexts need two columns.
+    n_deficient : actions without support in each context, fewer than ``n_actions``.
+    beta : inverse temperature among the others.
+
+    References
+    ----------
+    "Off-policy Bandits with Deficient Support" (Sachdeva, Su and Joachims, 2020).
+
+    >>> policy = DeficientSoftmax(lambda x: np.zeros((len(x), 4)), 4, n_deficient=1)
+    >>> policy.table(np.array([[1.0, 0.1], [-1.0, 0.1]]))
+    array([[0.        , 0.33333333, 0.33333333, 0.33333333],
+           [0.33333333, 0.        , 0.33333333, 0.33333333]])
+    """
+
+    def __init__(
+        self, score: Score, n_actions: int, *, n_deficient: int, beta: float = 1.0
+    ) -> None:
+        super().__init__(score, n_actions, beta)
+        self.n_deficient = n_deficient
+        self.full_support = n_deficient == 0
+
+    def first_deficient(self, context: FloatArray) -> IntArray:
+        """Where each context's arc begins: (n,)."""
+        turn = np.arctan2(context[:, 1], context[:, 0]) / (2.0 * np.pi) % 1.0
+        return np.minimum((turn * self.n_actions).astype(np.int64), self.n_actions - 1)
+
+    def supported(self, context: FloatArray, action: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether each row's action can be logged, without a table: (n,)."""
+        return (action - self.first_deficient(context)) % self.n_actions >= self.n_deficient
+
+    def logits(self, context: FloatArray) -> FloatArray:
+        """beta * score, -inf on the arc: (k, n_actions)."""
+        logits = super().logits(context)
+        for row, start in enumerate(self.first_deficient(context)):
+            end = start + self.n_deficient
+            logits[row, start:end] = -np.inf
+            logits[row, : max(0, end - self.n_actions)] = -np.inf
+        return logits

@@ -1,0 +1,253 @@
+"""`saito-mips`: the synthetic world of the paper on marginalized inverse propensity scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_bench.data import Column, Problem, Schema, Truth
+from ope_bench.embeddings import FactoredEmbedding
+from ope_bench.environment import Environment
+from ope_bench.errors import ParameterError
+from ope_environments.saito.context_integral import normal_expectation
+from ope_environments.saito.deficient_softmax import DeficientSoftmax
+from ope_environments.saito.linear_score import LinearGreedy, LinearScore
+
+__all__ = ["SaitoMIPS"]
+
+
+class SaitoMIPS(Environment):
+    """Thousands of actions with categorical embeddings, some of them unobserved.
+
+    ``x ~ N(0, I)``; dimension d of the embedding has ``p(e_d|a) = softmax(N(0, logit_std**2))``;
+    every (dimension, category) has a latent vector ``z ~ N(0, I)``. With ones put before x and z,
+    ``q_d(x, e_d) = x' M_d z + t_d . x + s_d . z``, coefficients U(-1, 1), standardized over
+    contexts and categories; ``q(x, e) = sum_d eta_d q_d(x, e_d)``, the reward is
+    ``N(q(x, e), reward_std**2)``. With ``q(x, a) = E[q(x, e) | a]`` the logging policy is
+    softmax(beta q), the target policy epsilon-greedy on q.
+
+    Truth
+    -----
+    ``expected`` is exact over embeddings, rewards and actions; the integral over contexts is
+    numerical: unbiased, with its standard error. ``empirical`` is the mean reward of the target
+    sample.
+
+    Access: everything. Where dimensions are unobserved, view and embedding distribution show the
+    others only, and exact marginal weights are biased, as they must be. Marginals are joint over
+    dimensions.
+
+    What differs from the published generator
+    -----------------------------------------
+    - eta and all other parameters of the world are drawn once, by ``world_rng``, not anew for
+      each batch; actions, embeddings and noise are independent from sample to sample.
+    - Rewards are standardized by the exact moments over ``N(0, I)`` contexts, not by those of the
+      batch, so that q is a function.
+    - Weights of embeddings are ratios of joint marginals; the product of the dimensions' ratios,
+      which the published "true" weights take, has not even mean one.
+    - Which actions the logging policy cannot play is a function of the context
+      (`DeficientSoftmax`), so that "deficient" is a fact of the policy, not of the row.
+    - The dimension that the published scripts add and always hide carries no reward: left out.
+
+    Traps: ``reward_std=2.5`` is large beside the standardized q. The truth is that of the world,
+    so worlds must be ``fixed`` to separate bias from variance.
+
+    Parameters
+    ----------
+    n_actions : number of actions; the published sweep ends at 5,000.
+    n_samples : logged rows, and target rows.
+    d_context : length of the context.
+    n_cat_dim : dimensions of an embedding.
+    n_cat_per_dim : categories of each.
+    n_unobserved : leading dimensions that estimators do not see.
+    latent_param_mat_dim : length of the latent vectors.
+    logit_std : standard deviation of the logits of p(e_d|a); small values make actions alike.
+    eta : importance of the dimensions: Dirichlet with parameters U(0, 1), as published, or one,
+        or all equal.
+    beta : inverse temperature of the logging policy.
+    epsilon : exploration share of the target policy.
+    optimal : whether the target prefers the best action or the worst.
+    deficient_share : share of actions without support in each context.
+    reward_std : standard deviation of the reward's noise.
+    shared_contexts : whether row i of both samples has the same context.
+    truth_contexts : contexts in the integral of the truth.
+
+    References
+    ----------
+    "Off-Policy Evaluation for Large Action Spaces via Embeddings" (Saito and Joachims, 2022),
+    section 4.1 and appendix D.
+
+    >>> problem, truth = SaitoMIPS(n_actions=20, n_samples=50).sample(
+    ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
+    ...     target_rng=np.random.default_rng(2))
+    >>> problem.embedding.shape, truth.expected_se < 0.02
+    ((50, 3), True)
+    """
+
+    def __init__(
+        self,
+        n_actions: Annotated[int, Ge(2)] = 1000,
+        n_samples: Annotated[int, Ge(1)] = 10_000,
+        d_context: Annotated[int, Ge(2)] = 10,
+        n_cat_dim: Annotated[int, Ge(1)] = 3,
+        n_cat_per_dim: Annotated[int, Ge(2)] = 10,
+        n_unobserved: Annotated[int, Ge(0)] = 0,
+        latent_param_mat_dim: Annotated[int, Ge(1)] = 5,
+        logit_std: Annotated[float, Gt(0)] = 1.0,
+        eta: Literal["dirichlet-uniform", "dirichlet", "equal"] = "dirichlet-uniform",
+        beta: float = -1.0,
+        epsilon: Annotated[float, Ge(0), Le(1)] = 0.05,
+        optimal: bool = True,
+        deficient_share: Annotated[float, Ge(0), Lt(1)] = 0.0,
+        reward_std: Annotated[float, Ge(0)] = 2.5,
+        shared_contexts: bool = False,
+        truth_contexts: Annotated[int, Ge(32)] = 16_384,
+    ) -> None:
+        self.n_actions = n_actions
+        self.n_samples = n_samples
+        self.d_context = d_context
+        self.n_cat_dim = n_cat_dim
+        self.n_cat_per_dim = n_cat_per_dim
+        self.n_unobserved = n_unobserved
+        self.latent_param_mat_dim = latent_param_mat_dim
+        self.logit_std = logit_std
+        self.eta = eta
+        self.beta = beta
+        self.epsilon = epsilon
+        self.optimal = optimal
+        self.deficient_share = deficient_share
+        self.reward_std = reward_std
+        self.shared_contexts = shared_contexts
+        self.truth_contexts = truth_contexts
+
+    def sample(
+        self,
+        *,
+        world_rng: np.random.Generator,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
+        """One problem and its truth."""
+        if self.n_unobserved >= self.n_cat_dim:
+            msg = (
+                f"saito-mips: n_unobserved = {self.n_unobserved} hides all n_cat_dim ="
+                f" {self.n_cat_dim} dimensions; leave at least one"
+            )
+            raise ParameterError(msg)
+        world = self._world(world_rng)
+        score = LinearScore(world.score())
+        logging = DeficientSoftmax(
+            score,
+            self.n_actions,
+            n_deficient=int(self.deficient_share * self.n_actions),
+            beta=self.beta,
+        )
+        sign = 1.0 if self.optimal else -1.0
+        target = LinearGreedy(LinearScore(sign * score.weights), self.epsilon)
+        everything = FactoredEmbedding(world.tables)
+        observed = FactoredEmbedding(world.tables[self.n_unobserved :])
+
+        shape = (self.n_samples, self.d_context)
+        context = logged_rng.standard_normal(shape)
+        action, propensity = logging.draw(context, logged_rng)
+        embedding = everything.sample(action, logged_rng)
+        reward = self._rewards(world, context, embedding, logged_rng)
+
+        target_context = context if self.shared_contexts else target_rng.standard_normal(shape)
+        target_action = target.sample(target_context, target_rng)
+        target_embedding = everything.sample(target_action, target_rng)
+        target_reward = self._rewards(world, target_context, target_embedding, target_rng)
+        preferred, error = normal_expectation(
+            target.value, self.d_context, self.truth_contexts, target_rng
+        )
+        problem = Problem(
+            context=context,
+            action=action,
+            embedding=embedding[:, self.n_unobserved :],
+            reward=reward,
+            target_context=target_context,
+            target_action=target_action,
+            target_embedding=target_embedding[:, self.n_unobserved :],
+            n_actions=self.n_actions,
+            schema=self._schema(),
+            propensity=propensity,
+            logging_policy=logging,
+            target_policy=target,
+            embedding_distribution=observed,
+            shared_contexts=self.shared_contexts,
+        )
+        return problem, Truth(sign * preferred, error, float(target_reward.mean()))
+
+    def _schema(self) -> Schema:
+        column = Column("categorical", tuple(map(float, range(self.n_cat_per_dim))))
+        return Schema(
+            (Column(),) * self.d_context, (column,) * (self.n_cat_dim - self.n_unobserved)
+        )
+
+    def _world(self, rng: np.random.Generator) -> _World:
+        rewards = [self._dimension(rng) for _ in range(self.n_cat_dim)]
+        if self.eta == "equal":
+            eta = np.full(self.n_cat_dim, 1.0 / self.n_cat_dim)
+        else:
+            uniform = self.eta == "dirichlet-uniform"
+            concentration = rng.random(self.n_cat_dim) if uniform else np.ones(self.n_cat_dim)
+            eta = rng.dirichlet(concentration)
+        # Last and action by action, so that a larger world begins with the smaller one's actions.
+        logits = rng.standard_normal((self.n_actions, self.n_cat_dim, self.n_cat_per_dim))
+        logits *= self.logit_std
+        logits -= logits.max(axis=2, keepdims=True)
+        tables = np.exp(logits, out=logits)
+        tables /= tables.sum(axis=2, keepdims=True)
+        return _World(
+            [weight * reward for weight, reward in zip(eta, rewards, strict=True)],
+            [np.ascontiguousarray(tables[:, d]) for d in range(self.n_cat_dim)],
+        )
+
+    def _dimension(self, rng: np.random.Generator) -> FloatArray:
+        """The standardized q_d as an affine function of x, one a category."""
+        latent = rng.standard_normal((self.n_cat_per_dim, self.latent_param_mat_dim))
+        design = np.column_stack([np.ones(self.n_cat_per_dim), latent])
+        interaction = rng.uniform(-1.0, 1.0, (1 + self.d_context, design.shape[1]))
+        reward = interaction @ design.T
+        reward += rng.uniform(-1.0, 1.0, (1 + self.d_context, 1))
+        reward[0] += design @ rng.uniform(-1.0, 1.0, design.shape[1])
+        # Moments over x ~ N(0, I) and all categories: E (w0 + w.x)**2 = w0**2 + |w|**2.
+        mean = reward[0].mean()
+        variance = np.square(reward).sum(axis=0).mean() - mean**2
+        reward[0] -= mean
+        return reward / np.sqrt(variance)
+
+    def _rewards(
+        self,
+        world: _World,
+        context: FloatArray,
+        embedding: FloatArray,
+        rng: np.random.Generator,
+    ) -> FloatArray:
+        mean = np.zeros(len(context))
+        for dimension, affine in enumerate(world.rewards):
+            code: IntArray = embedding[:, dimension].astype(np.int64)
+            mean += LinearScore(affine).at(context, code)
+        return mean + self.reward_std * rng.standard_normal(len(context))
+
+
+@dataclass(frozen=True)
+class _World:
+    """What ``world_rng`` drew.
+
+    Parameters
+    ----------
+    rewards : eta_d q_d, one (1 + d_context, n_cat_per_dim) a dimension.
+    tables : p(e_d|a), one (n_actions, n_cat_per_dim) a dimension.
+    """
+
+    rewards: list[FloatArray]
+    tables: list[FloatArray]
+
+    def score(self) -> FloatArray:
+        """q(x, a), affine in the context: (1 + d_context, n_actions)."""
+        pairs = zip(self.rewards, self.tables, strict=True)
+        return np.sum([reward @ table.T for reward, table in pairs], axis=0)
