@@ -12,22 +12,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ope_bench.api import evaluate
     from ope_bench.data import Column, Estimate, Problem, Schema, Truth
+    from ope_bench.embeddings import DeterministicEmbedding, FiniteEmbedding
     from ope_bench.environment import Environment
     from ope_bench.errors import PositivityViolation, UnavailableError
     from ope_bench.estimator import Estimator
+    from ope_bench.policies import EpsilonGreedy, Softmax, Tabular, Uniform
     from ope_bench.view import Access, View
 
 __all__ = [
     "Access",
     "Column",
+    "DeterministicEmbedding",
     "Environment",
+    "EpsilonGreedy",
     "Estimate",
     "Estimator",
+    "FiniteEmbedding",
     "PositivityViolation",
     "Problem",
     "Schema",
+    "Softmax",
+    "Tabular",
     "Truth",
     "UnavailableError",
+    "Uniform",
     "View",
     "evaluate",
 ]
@@ -37,14 +45,20 @@ __version__ = "0.1.0"
 _HOMES = {
     "Access": "view",
     "Column": "data",
+    "DeterministicEmbedding": "embeddings",
     "Environment": "environment",
+    "EpsilonGreedy": "policies",
     "Estimate": "data",
     "Estimator": "estimator",
+    "FiniteEmbedding": "embeddings",
     "PositivityViolation": "errors",
     "Problem": "data",
     "Schema": "data",
+    "Softmax": "policies",
+    "Tabular": "policies",
     "Truth": "data",
     "UnavailableError": "errors",
+    "Uniform": "policies",
     "View": "view",
     "evaluate": "api",
 }

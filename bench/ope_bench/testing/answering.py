@@ -67,14 +67,16 @@ def answer(estimator: Estimator, given: Problem, world: str, *, seed: int = 0) -
         import_all(estimator.requires)
         view = WatchedView(given, estimator.access, seed=streams, memo=Memo())
     except UnavailableError as exc:
-        raise NotApplicable(f"{world}: {exc}") from exc
+        msg = f"{world}: {exc}"
+        raise NotApplicable(msg) from exc
     step = "fit"
     try:
         estimator.fit(view, rng=streams.estimator("conformance"), device="cpu")
         step = "estimate"
         estimate = estimator.estimate(view)
     except UnavailableError as exc:
-        raise NotApplicable(f"{world}: {exc}") from exc
+        msg = f"{world}: {exc}"
+        raise NotApplicable(msg) from exc
     except PositivityViolation as exc:
         return Answer(estimator, view, None, exc)
     except AccessError as exc:

@@ -24,7 +24,7 @@ class CheckFailed(AssertionError):  # noqa: N818  reads as a sentence in a test 
     """The plugin does not do what the check's name says."""
 
 
-class NotApplicable(unittest.SkipTest):  # noqa: N818  pytest shows it as skipped
+class NotApplicable(unittest.SkipTest):
     """The check says nothing about this plugin, or cannot be run here."""
 
 

@@ -75,7 +75,8 @@ def check_n_samples_is_the_number_of_logged_rows(subject: ExaminedEnvironment) -
     )
     wanted = subject.params["n_samples"]
     if wanted is None:
-        raise NotApplicable("n_samples is None: all there are")
+        msg = "n_samples is None: all there are"
+        raise NotApplicable(msg)
     rows = len(subject.draw().problem.reward)
     require(rows == wanted, f"n_samples is {wanted}, but the logs have {rows} rows")
 

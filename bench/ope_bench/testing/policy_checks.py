@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
+from ope_bench.arrays import FloatArray, IntArray
 from ope_bench.embeddings import EmbeddingDistribution
 from ope_bench.policies import DiscretePolicy, PairFunction, Policy
 from ope_bench.testing.checks import NotApplicable, require
@@ -57,7 +57,8 @@ def check_expect_is_the_sum_over_actions(subject: ExaminedEnvironment) -> None:
     """`expect` equals the sum over the table, and `project` with it."""
     for name, policy in _policies(subject):
         if not isinstance(policy, DiscretePolicy):
-            raise NotApplicable("actions are continuous")
+            msg = "actions are continuous"
+            raise NotApplicable(msg)
         _few_actions(policy.n_actions)
         context = subject.draw().problem.context[:8]
         table = np.concatenate([block for _, block in policy.blocks(context)])
@@ -99,7 +100,7 @@ def check_actions_follow_the_policies(subject: ExaminedEnvironment) -> None:
 
 
 def _follows(
-    what: str, name: str, policy: Policy, context: FloatArray, action: np.ndarray[tuple[int], object]
+    what: str, name: str, policy: Policy, context: FloatArray, action: IntArray | FloatArray
 ) -> None:
     if isinstance(policy, DiscretePolicy):
         counts = np.bincount(action, minlength=policy.n_actions).astype(np.float64)
@@ -155,7 +156,8 @@ def check_embeddings_follow_their_distribution(subject: ExaminedEnvironment) -> 
             require(wrong == 0, f"{wrong} rows of {name} differ from action_embedding[action]")
     if known is None:
         if fixed is None:
-            raise NotApplicable("the environment does not know how embeddings are drawn")
+            msg = "the environment does not know how embeddings are drawn"
+            raise NotApplicable(msg)
         return
     atoms = _atoms(known)
     action = problem.action
@@ -208,7 +210,8 @@ def check_schema_describes_the_columns(subject: ExaminedEnvironment) -> None:
     problem = subject.draw().problem
     schema = problem.schema
     if schema is None:
-        raise NotApplicable("no schema")
+        msg = "no schema"
+        raise NotApplicable(msg)
     for kind, columns in (("context", schema.context), ("embedding", schema.embedding)):
         for where in (kind, f"target_{kind}"):
             values = getattr(problem, where)
@@ -231,19 +234,23 @@ def _policies(subject: ExaminedEnvironment) -> list[tuple[str, Policy]]:
         if getattr(problem, name) is not None
     ]
     if not found:
-        raise NotApplicable("the environment knows neither policy")
+        msg = "the environment knows neither policy"
+        raise NotApplicable(msg)
     return found
 
 
 def _atoms(known: EmbeddingDistribution) -> FloatArray:
     atoms = known.support()
     if atoms is None:
-        raise NotApplicable("the embeddings have no finite support")
+        msg = "the embeddings have no finite support"
+        raise NotApplicable(msg)
     if len(atoms) > MOST_ACTIONS:
-        raise NotApplicable(f"{len(atoms)} possible embeddings are too many to go through")
+        msg = f"{len(atoms)} possible embeddings are too many to go through"
+        raise NotApplicable(msg)
     return atoms
 
 
 def _few_actions(n_actions: int) -> None:
     if n_actions > MOST_ACTIONS:
-        raise NotApplicable(f"{n_actions} actions are too many to go through one by one")
+        msg = f"{n_actions} actions are too many to go through one by one"
+        raise NotApplicable(msg)

@@ -64,11 +64,13 @@ class ExaminedEnvironment:
         except UnavailableError as exc:
             raise NotApplicable(str(exc)) from exc
         except DataError as exc:
-            raise CheckFailed(f"sample built an invalid problem: {exc}") from exc
+            msg = f"sample built an invalid problem: {exc}"
+            raise CheckFailed(msg) from exc
         except Warning:
             raise
         except Exception as exc:
-            raise CheckFailed(f"sample raised {type(exc).__name__}: {exc}") from exc
+            msg = f"sample raised {type(exc).__name__}: {exc}"
+            raise CheckFailed(msg) from exc
         if not (
             isinstance(drawn, tuple)
             and len(drawn) == 2

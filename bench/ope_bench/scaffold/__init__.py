@@ -1,0 +1,8 @@
+"""New plugin packages from templates."""
+
+from __future__ import annotations
+
+from ope_bench.scaffold.names import Names, names_for
+from ope_bench.scaffold.writer import write_package
+
+__all__ = ["Names", "names_for", "write_package"]
