@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from ope_bench.data import Estimate
 from ope_bench.view import View
 from ope_estimators.baseline.dm import DM
@@ -33,6 +36,12 @@ class DMPaper(DM):
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), definition of
     the DM estimator.
     """
+
+    expected_failures: ClassVar[Mapping[str, str]] = {
+        "check_identical_policies_give_the_logging_average": (
+            "as printed, the target policy's weight at what was logged is no average over actions"
+        )
+    }
 
     def estimate(self, view: View) -> Estimate:
         """The average over logged rows."""

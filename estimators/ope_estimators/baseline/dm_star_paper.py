@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from annotated_types import Ge
@@ -47,6 +47,11 @@ class DMStarPaper(DM):
     """
 
     access = Access.SAMPLES
+    expected_failures: ClassVar[Mapping[str, str]] = {
+        "check_identical_policies_give_the_logging_average": (
+            "as printed, the target policy's weight at what was logged is no average over actions"
+        )
+    }
 
     def __init__(
         self,

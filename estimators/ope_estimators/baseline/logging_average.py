@@ -17,6 +17,11 @@ class LoggingAverage(Estimator):
 
     Assumptions: the target policy is worth what the logging policy is.
     Fails when: it is not; the bias is V(π0) - V(π1), and the standard error does not know.
+
+    References
+    ----------
+    Off-policy evaluation for large action spaces via embeddings (Saito and Joachims, 2022): with
+    one embedding for all actions, their estimator is this one.
     """
 
     def estimate(self, view: View) -> Estimate:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from ope_bench.data import Estimate
 from ope_bench.view import Access, View
 from ope_estimators.embedded.edm_star import EDMStar
@@ -34,6 +37,11 @@ class EDMPaper(EDMStar):
     """
 
     access = Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION
+    expected_failures: ClassVar[Mapping[str, str]] = {
+        "check_identical_policies_give_the_logging_average": (
+            "as printed, the target policy's weight at what was logged is no average over embeddings"
+        )
+    }
 
     def estimate(self, view: View) -> Estimate:
         """The average over logged rows."""

@@ -75,28 +75,28 @@ class ActionFeatures:
     def __init__(self, view: View, name: ActionFeaturesName) -> None:
         self._table: FloatArray | None = None
         self._column: IntArray | None = None
-        self.width = 1
+        self._n_columns = 0
         if view.n_actions is None or name == "ordinal":
             return
         if name == "one-hot":
-            self._column, self.width = _columns(view.action, view.n_actions)
+            self._column, self._n_columns = _columns(view.action, view.n_actions)
         else:
             self._table = _embedding_table(view, view.n_actions)
-            self.width = self._table.shape[1]
 
     def __call__(self, action: IntArray | FloatArray) -> FloatArray:
-        """Features of each action: (k, width)."""
+        """Features of each action: (k, n_features)."""
         if self._table is not None:
             return self._table[action]
         if self._column is None:
             return action[:, None].astype(np.float64)
-        features = np.zeros((len(action), self.width + 1))
+        # One column more takes the actions that were never logged, and is dropped.
+        features = np.zeros((len(action), self._n_columns + 1))
         features[np.arange(len(action)), self._column[action]] = 1.0
         return features[:, :-1]
 
 
 def _columns(action: IntArray, n_actions: int) -> tuple[IntArray, int]:
-    """Column of each action, the logged ones first come, and how many there are."""
+    """Column of each action, beyond the last for one never logged, and how many there are."""
     logged = np.unique(action)
     if len(logged) > MAX_ONE_HOT:
         msg = (

@@ -16,7 +16,7 @@ from ope_estimators.nuisance.features import ActionFeatures, ActionFeaturesName,
 from ope_estimators.nuisance.folds import fold_of
 from ope_estimators.nuisance.learners import regressor
 
-__all__ = ["FittedReward", "RewardModel", "expectation"]
+__all__ = ["FittedReward", "PairFeatures", "RewardModel", "expectation"]
 
 Points = FloatArray | IntArray
 """Actions (k,) or embeddings (k, d_embedding)."""
@@ -43,7 +43,7 @@ class RewardModel:
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedReward:
         """The fitted model; each fold's model never sees that fold."""
-        features, width = self._features(view)
+        features = PairFeatures(view, self.on, self.action_features)
         table = features(view.context, view.action if self.on == "action" else view.embedding)
         n_folds = min(self.cross_fit, view.n)
         fold = fold_of(view.n, n_folds, rng)
@@ -53,22 +53,32 @@ class RewardModel:
             seed = int(rng.integers(2**31))
             model = regressor(self.learner, seed=seed, device=device, params=self.params)
             models.append(model.fit(table[rows], view.reward[rows]))
-        return FittedReward(tuple(models), fold, features, width)
+        return FittedReward(tuple(models), fold, features, table.shape[1])
 
-    def _features(self, view: View) -> tuple[Callable[[FloatArray, Any], FloatArray], int]:
-        """(context, points) -> features, and their number."""
-        schema = view.schema
-        point: Callable[[Any], FloatArray]
-        if self.on == "embedding":
-            point, width = partial(encoded, schema.embedding), view.embedding.shape[1]
+
+class PairFeatures:
+    """Features of a context beside an action or an embedding.
+
+    Parameters
+    ----------
+    view : whose columns and actions are described.
+    on : what stands beside the context.
+    action_features : how actions become features.
+    """
+
+    def __init__(
+        self, view: View, on: Literal["action", "embedding"], action_features: ActionFeaturesName
+    ) -> None:
+        self._columns = view.schema.context
+        self._points: Callable[[Any], FloatArray]
+        if on == "embedding":
+            self._points = partial(encoded, view.schema.embedding)
         else:
-            point = actions = ActionFeatures(view, self.action_features)
-            width = actions.width
+            self._points = ActionFeatures(view, action_features)
 
-        def features(context: FloatArray, points: Points) -> FloatArray:
-            return design(encoded(schema.context, context), point(points))
-
-        return features, width + view.context.shape[1]
+    def __call__(self, context: FloatArray, points: Points) -> FloatArray:
+        """The features of each pair: (k, n_features)."""
+        return design(encoded(self._columns, context), self._points(points))
 
 
 class FittedReward:
@@ -78,15 +88,15 @@ class FittedReward:
     ----------
     models : one a fold.
     fold : (n,), fold of each logged row.
-    features : (context, points) -> features.
-    width : number of features, roughly: for the size of chunks.
+    features : of context and point.
+    width : number of features, for the size of chunks.
     """
 
     def __init__(
         self,
         models: tuple[Any, ...],
         fold: IntArray,
-        features: Callable[[FloatArray, Any], FloatArray],
+        features: PairFeatures,
         width: int,
     ) -> None:
         self._models = models
