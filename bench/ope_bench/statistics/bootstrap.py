@@ -117,7 +117,7 @@ def _bca(squared: FloatArray, level: float, resamples: int) -> FloatArray:
     n = squared.shape[1]
     total = squared.sum(axis=1)
     theta = 0.5 * np.log(total / n)
-    drawn = 0.5 * np.log(squared @ _counts(n, resamples) / n)
+    drawn = _resampled(squared, resamples)
     drawn.sort(axis=1)
     below = (drawn < theta[:, None]).sum(axis=1) + 0.5 * (drawn == theta[:, None]).sum(axis=1)
     share = np.clip(below / resamples, 0.5 / resamples, 1 - 0.5 / resamples)
@@ -136,9 +136,20 @@ def _bca(squared: FloatArray, level: float, resamples: int) -> FloatArray:
     return bounds
 
 
+def _resampled(squared: FloatArray, resamples: int) -> FloatArray:
+    """(rows, resamples) log RMSE of each resample."""
+    n = squared.shape[1]
+    drawn = np.empty((len(squared), resamples))
+    step = max(1, 2 * MOST_ENTRIES // n)
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        drawn[:, start : start + size] = squared @ _counts(n, start, size)
+    return 0.5 * np.log(drawn / n)
+
+
 @lru_cache(maxsize=4)
-def _counts(n: int, resamples: int) -> FloatArray:
-    """(n, resamples): how often each replicate is drawn in each resample."""
-    rng = stream("bootstrap", BOOTSTRAP_SEED, n)
-    counts = rng.multinomial(n, np.full(n, 1 / n), size=resamples)
+def _counts(n: int, start: int, size: int) -> FloatArray:
+    """(n, size): how often each replicate is drawn in each resample."""
+    rng = stream("bootstrap", BOOTSTRAP_SEED, n, start)
+    counts = rng.multinomial(n, np.full(n, 1 / n), size=size)
     return np.ascontiguousarray(counts.T, dtype=np.float64)

@@ -85,11 +85,11 @@ def swap_test(
     observed, log_ratio, standard_error = pairs.statistic(np.ones((1, n)))
     seen = observed[0]
     greater, less, swaps = _count(pairs, seen, n, FIRST_SWAPS, "first")
-    wanted = max(99_999, math.ceil(10 * rows / level))
+    wanted = math.ceil(10 * rows / level)
     if n > ENUMERATED:
         promising = np.minimum(greater, less) <= PROMISING
         # A row whose pairs are all alike cannot be told apart by more swaps.
-        promising &= seen != 0
+        promising &= (seen != 0) & (wanted > swaps)
         if promising.any():
             few = _Pairs(*(part[promising] for part in pairs.parts))
             more = _count(few, seen[promising], n, wanted, "full")

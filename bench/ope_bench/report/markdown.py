@@ -1,0 +1,39 @@
+"""Boards as Markdown tables; what cannot be told from the best is bold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ope_bench.leaderboard import Board
+from ope_bench.report.columns import board_title, columns, notes
+
+__all__ = ["render_markdown"]
+
+
+def render_markdown(boards: Iterable[Board]) -> str:
+    """One heading, table and list of notes a board."""
+    return "\n".join(_board(board) for board in boards)
+
+
+def _board(board: Board) -> str:
+    lines = [f"### {_escape(board_title(board))}", ""]
+    if board.rows:
+        chosen = columns(board)
+        lines.append("| " + " | ".join(_escape(column.header) for column in chosen) + " |")
+        rule = ("---:" if column.number else "---" for column in chosen)
+        lines.append("| " + " | ".join(rule) + " |")
+        for row in board.rows:
+            cells = [_escape(column.cell(row)) for column in chosen]
+            if board.by == "rmse" and row.tied:
+                cells[1] = f"**{cells[1]}**"
+                cells[2] = f"**{cells[2]}**"
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append("")
+    lines += [f"- {_escape(note)}" for note in notes(board)]
+    return "\n".join(lines) + "\n"
+
+
+def _escape(text: str) -> str:
+    for letter in "\\|*_`<>[]":
+        text = text.replace(letter, f"\\{letter}")
+    return text.replace("\n", " ")

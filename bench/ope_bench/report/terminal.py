@@ -1,0 +1,177 @@
+"""Boards in a terminal: 80 columns, one line a row, intervals drawn."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ope_bench.leaderboard import Board, Row
+from ope_bench.report.columns import (
+    ACCESS,
+    NAME,
+    POSITIVITY,
+    RATIO,
+    RELATIVE,
+    RMSE,
+    TIME,
+    Column,
+    board_title,
+    figure,
+    notes,
+    percent,
+)
+
+__all__ = ["interval_bar", "render_text"]
+
+BAR = 17
+
+
+def render_text(boards: Iterable[Board], *, width: int = 80, colour: bool = False) -> str:
+    """The boards as a terminal shows them.
+
+    Colours mean: green, cannot be told from the best; yellow, handle with care (heavy-tailed,
+    some failures); red, most trials failed.
+    """
+    from rich.console import Console
+
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    for board in boards:
+        _print(console, board, width)
+    return stream.getvalue()
+
+
+def _print(console: Any, board: Board, width: int) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(Text(board_title(board), style="bold"))
+    if board.rows:
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=False)
+        chosen = _columns(board, width)
+        for column, _ in chosen:
+            name = column.header == "estimator"
+            table.add_column(
+                column.header,
+                justify="right" if column.number else "left",
+                no_wrap=True,
+                overflow="ellipsis",
+                # Only names may be cut: half a number would be a lie.
+                min_width=12 if name else None,
+                style="",
+                header_style="dim",
+            )
+        for row in board.rows:
+            table.add_row(*(Text(column.cell(row), style=style(row)) for column, style in chosen))
+        console.print(table)
+    for note in notes(board):
+        console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
+    console.print()
+
+
+Style = Callable[[Row], str]
+
+
+def _columns(board: Board, width: int) -> list[tuple[Column, Style]]:
+    """The board's columns for this width, each with what colours it."""
+    rank, name = NAME
+    known: list[tuple[Column, Style]] = [(rank, _plain), (name, _tied)]
+    if board.by == "positivity":
+        fail, interval, statuses, *rest = POSITIVITY
+        keep = rest if any(row.warned for row in board.rows) else rest[:2]
+        known += [(fail, _failed), (interval, _plain), (statuses, _failed)]
+        return known + [(column, _plain) for column in keep]
+    if board.by == "time":
+        return known + [(column, _plain) for column in TIME]
+    if board.by == "ratio":
+        return known + [(column, _plain) for column in RATIO]
+    bar = _bars(board)
+    by_header = {column.header: column for column in RMSE}
+    known += [(by_header["RMSE"], _plain), (bar, _heavy)]
+    if any(row.imputed for row in board.rows):
+        known.append((by_header["score"], _plain))
+    known += [(by_header["bias"], _plain), (by_header["median"], _plain)]
+    known.append((by_header["fail"], _failed))
+    if width >= 100:
+        known.insert(3, (by_header["95 % interval"], _heavy))
+        known.append((RELATIVE, _plain))
+        if any(row.coverage is not None for row in board.rows):
+            known.append((Column("cover", lambda row: percent(row.coverage)), _plain))
+    known.append((ACCESS, _plain))
+    return known
+
+
+def _plain(row: Row) -> str:
+    return ""
+
+
+def _tied(row: Row) -> str:
+    return "bold green" if row.tied else ""
+
+
+def _heavy(row: Row) -> str:
+    return "yellow" if row.heavy_tailed else "green" if row.tied else "cyan"
+
+
+def _failed(row: Row) -> str:
+    rate = row.failure_rate or 0.0
+    return "red" if rate > 0.5 else "yellow" if rate > 0 else ""
+
+
+def _bars(board: Board) -> Column:
+    """RMSE and its interval on one logarithmic scale for the whole board."""
+    ends = [
+        value
+        for row in board.rows
+        for value in (row.rmse, row.rmse_low, row.rmse_high)
+        if value is not None and value > 0 and not row.heavy_tailed
+    ]
+    low, high = (min(ends), max(ends)) if ends else (1.0, 1.0)
+    header = f"{figure(low, 2)}".ljust(BAR - len(figure(high, 2))) + figure(high, 2)
+
+    def cell(row: Row) -> str:
+        if row.heavy_tailed:
+            return "heavy-tailed"
+        return interval_bar(row.rmse, row.rmse_low, row.rmse_high, low, high)
+
+    return Column(header, cell, number=False)
+
+
+def interval_bar(
+    value: float | None,
+    start: float | None,
+    end: float | None,
+    low: float,
+    high: float,
+    cells: int = BAR,
+) -> str:
+    """A point and its interval on a logarithmic scale from ``low`` to ``high``.
+
+    >>> interval_bar(2.0, 1.0, 4.0, 1.0, 16.0, cells=9)
+    '╶─●─╴    '
+    """
+    if value is None or value <= 0:
+        return " " * cells
+    span = math.log(high / low) if high > low else 1.0
+
+    def place(at: float) -> int:
+        return min(cells - 1, max(0, round(math.log(at / low) / span * (cells - 1))))
+
+    drawn = [" "] * cells
+    if start is not None and end is not None and start > 0:
+        first, last = place(start), place(end)
+        drawn[first : last + 1] = "─" * (last - first + 1)
+        drawn[first], drawn[last] = "╶", "╴"
+    drawn[place(value)] = "●"
+    return "".join(drawn)
