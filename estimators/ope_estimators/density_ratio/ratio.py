@@ -91,7 +91,7 @@ class RatioModel:
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Ratio:
         """The ratio at both samples' rows."""
         if self.calibration != "none" and self.cross_fit < 2:
-            msg = f"calibration = '{self.calibration}' needs cross_fit of at least 2"
+            msg = f"calibration = '{self.calibration}' needs cross_fit of at least 2 (or 'none')"
             raise ParameterError(msg)
         facts: dict[str, Diagnostic] = {}
         if self.flow is None:

@@ -39,7 +39,7 @@ class EDMPaper(EDMStar):
     access = Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION
     expected_failures: ClassVar[Mapping[str, str]] = {
         "check_identical_policies_give_the_logging_average": (
-            "as printed, the target policy's weight at what was logged is no average over embeddings"
+            "as printed, the target policy's weight at what was logged is no average of embeddings"
         )
     }
 

@@ -63,7 +63,7 @@ class EDR(RatioBased):
         classifier: ClassifierName = "hist-gbm",
         classifier_params: dict[str, Any] | None = None,
         cross_fit: Folds = 5,
-        calibration: Calibration = "none",
+        calibration: Calibration = "temperature",
         clip: Clip = 1e3,
         regressor: RegressorName = "gbm",
         regressor_params: Mapping[str, Any] | None = None,

@@ -56,7 +56,7 @@ class EPW(RatioBased):
         classifier: ClassifierName = "hist-gbm",
         classifier_params: dict[str, Any] | None = None,
         cross_fit: Folds = 5,
-        calibration: Calibration = "none",
+        calibration: Calibration = "temperature",
         clip: Clip = 1e3,
     ) -> None:
         self.composition = composition

@@ -43,7 +43,7 @@ class FEDR(EDR):
         classifier: ClassifierName = "hist-gbm",
         classifier_params: dict[str, Any] | None = None,
         cross_fit: Folds = 5,
-        calibration: Calibration = "none",
+        calibration: Calibration = "temperature",
         clip: Clip = 1e3,
         regressor: RegressorName = "gbm",
         regressor_params: Mapping[str, Any] | None = None,

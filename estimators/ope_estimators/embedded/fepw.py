@@ -53,7 +53,7 @@ class FEPW(EPW):
         classifier: ClassifierName = "hist-gbm",
         classifier_params: dict[str, Any] | None = None,
         cross_fit: Folds = 5,
-        calibration: Calibration = "none",
+        calibration: Calibration = "temperature",
         clip: Clip = 1e3,
         flow: FlowName = "maf",
         flow_params: FlowOptions | None = None,

@@ -45,7 +45,7 @@ class FEPWS(EPWS):
         classifier: ClassifierName = "hist-gbm",
         classifier_params: dict[str, Any] | None = None,
         cross_fit: Folds = 5,
-        calibration: Calibration = "none",
+        calibration: Calibration = "temperature",
         clip: Clip = 1e3,
         kernel: Kernel | None = None,
         kernel_form: Literal["printed", "ek-is"] = "printed",
