@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ope_bench.arrays import FloatArray, IntArray
 from ope_bench.errors import DataError
-from ope_bench.policies import DiscretePolicy, Policy, choose
+from ope_bench.policies import Actions, DiscretePolicy, choose
 
 __all__ = [
     "DeterministicEmbedding",
@@ -28,16 +28,16 @@ MOST_ATOMS = 4096
 class EmbeddingDistribution(Protocol):
     """A distribution over embeddings given an action."""
 
-    def probability(self, embedding: FloatArray, action: IntArray | FloatArray) -> FloatArray:
+    def probability(self, embedding: FloatArray, action: Actions) -> FloatArray:
         """p(g|a) of each row's pair: (n,)."""
 
-    def sample(self, action: IntArray | FloatArray, rng: np.random.Generator) -> FloatArray:
+    def sample(self, action: Actions, rng: np.random.Generator) -> FloatArray:
         """One embedding a row: (n, d_embedding)."""
 
     def support(self) -> FloatArray | None:
         """The possible embeddings (k, d_embedding), or None where there is no finite list."""
 
-    def marginal(self, policy: Policy, context: FloatArray, embedding: FloatArray) -> FloatArray:
+    def marginal(self, policy: Any, context: FloatArray, embedding: FloatArray) -> FloatArray:
         """The policy's density over embeddings, joint over dimensions: (n,)."""
 
 

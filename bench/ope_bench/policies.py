@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from ope_bench.arrays import FloatArray, IntArray, row_chunks
 
 __all__ = [
+    "Actions",
     "DiscretePolicy",
     "EpsilonGreedy",
     "PairFunction",
@@ -25,6 +27,9 @@ __all__ = [
     "Uniform",
     "choose",
 ]
+
+Actions = npt.NDArray[Any]
+"""(n,): integers, or floats where actions are continuous; a policy takes the kind it draws."""
 
 PairFunction = Callable[[FloatArray, IntArray], FloatArray]
 """f(context (k, d_context), action (k,)) -> (k,): one value a pair."""
@@ -74,7 +79,7 @@ def _first_beyond(cumulative: FloatArray, threshold: FloatArray) -> IntArray:
 class Policy(Protocol):
     """A distribution over actions given a context, discrete or continuous."""
 
-    def probability(self, context: FloatArray, action: IntArray | FloatArray) -> FloatArray:
+    def probability(self, context: FloatArray, action: Actions) -> FloatArray:
         """Probability (or density) of ``action`` (n,) given ``context`` (n, d_context): (n,)."""
 
     def sample(self, context: FloatArray, rng: np.random.Generator) -> IntArray | FloatArray:
