@@ -90,12 +90,20 @@ class GaussianEmbedding:
         """There is no finite list of embeddings."""
 
     def marginal(self, policy: Policy, context: FloatArray, embedding: FloatArray) -> FloatArray:
-        """The policy's density over embeddings, N(mean(x), policy.std**2 + std**2): (n,)."""
-        if not isinstance(policy, GaussianPolicy):
-            msg = f"the marginal under a {type(policy).__name__} has no closed form"
+        """The policy's density over embeddings, N(mean(x), policy.std**2 + std**2): (n,).
+
+        Raises
+        ------
+        DataError : with noise, any other policy than a `GaussianPolicy`.
+        """
+        if self.std == 0:
+            first = policy.probability(context, embedding[:, 0])
+        elif type(policy) is GaussianPolicy:
+            spread = math.hypot(policy.std, self.std)
+            first = normal_density(embedding[:, 0], policy.mean(context), spread)
+        else:
+            msg = f"the noisy marginal under a {type(policy).__name__} has no closed form"
             raise DataError(msg)
-        spread = math.hypot(policy.std, self.std)
-        first = normal_density(embedding[:, 0], policy.mean(context), spread)
         return first * self._distractors(embedding)
 
     def _distractors(self, embedding: FloatArray) -> FloatArray:
