@@ -51,7 +51,8 @@ class Answer:
     @property
     def touched(self) -> set[str]:
         """Guarded attributes that were read."""
-        return self.view.__dict__.get("touched", set())
+        found: set[str] = self.view.__dict__.get("touched", set())
+        return found
 
 
 def answer(estimator: Estimator, given: Problem, world: str, *, seed: int = 0) -> Answer:

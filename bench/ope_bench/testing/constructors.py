@@ -92,7 +92,7 @@ def check_clone_and_set_params_copy_parameters(subject: Subject) -> None:
     want = made.get_params(deep=False)
     copies: dict[str, Any] = {
         "set_params(**get_params())": subject.make().set_params(**want),
-        "sklearn.base.clone": clone(made),  # type: ignore[type-var]
+        "sklearn.base.clone": clone(made),
     }
     for how, copy in copies.items():
         have = copy.get_params(deep=False)

@@ -6,9 +6,9 @@ from typing import cast
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
+from ope_bench.arrays import FloatArray
 from ope_bench.embeddings import EmbeddingDistribution
-from ope_bench.policies import DiscretePolicy, PairFunction, Policy
+from ope_bench.policies import Actions, DiscretePolicy, PairFunction, Policy
 from ope_bench.testing.checks import NotApplicable, require
 from ope_bench.testing.sampling import ExaminedEnvironment, chi_square_p, z_of_means
 
@@ -100,7 +100,7 @@ def check_actions_follow_the_policies(subject: ExaminedEnvironment) -> None:
 
 
 def _follows(
-    what: str, name: str, policy: Policy, context: FloatArray, action: IntArray | FloatArray
+    what: str, name: str, policy: Policy, context: FloatArray, action: Actions
 ) -> None:
     if isinstance(policy, DiscretePolicy):
         counts = np.bincount(action, minlength=policy.n_actions).astype(np.float64)
@@ -116,8 +116,8 @@ def _follows(
             f"freedom, p = {p:.2g}",
         )
     functions: list[tuple[str, PairFunction]] = [
-        ("a", lambda x, a: a * 1.0),
-        ("a^2", lambda x, a: a * 1.0 * a),
+        ("a", lambda x, a: a.astype(np.float64)),
+        ("a^2", lambda x, a: a.astype(np.float64) ** 2),
     ]
     for shown, f in functions:
         difference = f(context, action) - policy.expect(context, f)

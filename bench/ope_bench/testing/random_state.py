@@ -15,9 +15,13 @@ __all__ = ["untouched_global_random_state"]
 
 
 def _states() -> dict[str, bytes]:
-    legacy = np.random.get_state()  # noqa: NPY002  the state that plugins must leave alone
-    states = {"random": repr(random.getstate()).encode(), "numpy.random": repr(legacy).encode()}
-    states["numpy.random"] += np.asarray(legacy[1]).tobytes()
+    # The states that plugins must leave alone; numpy's is a tuple with one long array.
+    legacy = np.random.get_state(legacy=True)  # noqa: NPY002
+    words = [part.tobytes() if isinstance(part, np.ndarray) else part for part in tuple(legacy)]
+    states = {
+        "random": repr(random.getstate()).encode(),
+        "numpy.random": repr(words).encode(),
+    }
     torch = sys.modules.get("torch")
     if torch is not None:
         states["torch"] = bytes(torch.get_rng_state().numpy())
