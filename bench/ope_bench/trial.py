@@ -32,7 +32,7 @@ from ope_bench.view import View
 __all__ = ["OnFit", "Workspace", "build", "run_trial"]
 
 OnFit = Callable[[Mapping[str, Any]], None]
-"""Told the record's facts so far when fit begins: what is left of a trial that kills its worker."""
+"""Told the facts so far when fit begins: what is left of a trial that kills its worker."""
 
 MESSAGE_CHARACTERS = 4_000
 TRACEBACK_CHARACTERS = 20_000

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from ope_bench.records import Trial, TrialRecord
+from ope_bench.errors import StoreError
+from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.seeding import canonical_json, digest
+from ope_bench.store import maintenance
+from ope_bench.store.lock import WriterLock
+from ope_bench.store.opening import connected, explained
+from ope_bench.rows import (
+    RECORD_COLUMNS,
+    SPEC_COLUMNS,
+    record_from,
+    record_row,
+    spec_from,
+    spec_row,
+)
 
 __all__ = ["Freshness", "Result", "Retry", "Run", "Store"]
 
@@ -50,11 +68,13 @@ class Result:
     Parameters
     ----------
     record : the outcome.
-    run : the newest run of those asked for that holds the trial.
+    run : the newest run, of those asked for, that holds the trial.
+    made_by : id of the run that executed the trial; others reuse it.
     """
 
     record: TrialRecord
     run: Run
+    made_by: str
 
 
 @dataclass(frozen=True)
@@ -75,16 +95,57 @@ class Freshness:
     memory: int | None = None
     retry: Retry | None = None
 
+    def accepts(
+        self, record: TrialRecord, timeout: float | None, memory: float | None
+    ) -> bool:
+        """Whether a record, made under these limits by the current code, may stand."""
+        status = record.status
+        return not (
+            status is Status.UNAVAILABLE
+            or (self.retry == "failed" and status.broken)
+            or (status is Status.TIMEOUT and _grew(timeout, self.timeout))
+            or (status is Status.MEMORY and _grew(memory, self.memory))
+            or (self.exclusive(record.trial) and not record.exclusive)
+        )
+
+
+def _grew(before: float | None, now: float | None) -> bool:
+    return before is not None and (now is None or now > before)
+
+
+_RESULTS = f"""
+    WITH chosen AS (
+        SELECT run_record.record AS record, run.id AS run, max(run.started)
+        FROM run_record JOIN run ON run.id = run_record.run
+        WHERE (:suite IS NULL OR run.suite = :suite) AND (:run IS NULL OR run.id = :run)
+        GROUP BY run.truth, run_record.key
+    )
+    SELECT {", ".join(f"record.{name}" for name in RECORD_COLUMNS)},
+        record.environment, record.estimator, record.replicate, record.seed, record.device,
+        record.threads, record.run, chosen.run, world.label, method.label
+    FROM chosen
+    JOIN record ON record.id = chosen.record
+    LEFT JOIN label AS world ON world.run = chosen.run AND world.spec = record.environment
+    LEFT JOIN label AS method ON method.run = chosen.run AND method.spec = record.estimator
+    ORDER BY record.key, chosen.run
+"""  # noqa: S608  column names of our own
+
 
 class Store:
     """One SQLite file; open it with ``with Store.open(path, write=True) as store``.
 
-    Raises
-    ------
-    StoreError : with one clear line.
+    It survives the death of its process at any moment, though not a power cut: a transaction
+    is durable against the former without waiting for the disk.
     """
 
-    path: Path
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: WriterLock | None
+    ) -> None:
+        self.path = path
+        self._db = connection
+        self._lock = lock
+        self._spec_ids: dict[str, int] = {}
+        self._labelled: set[tuple[str, str]] = set()
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False) -> Self:
@@ -94,7 +155,19 @@ class Store:
         ------
         StoreError : it is missing, foreign, newer, in use by another run or not writable.
         """
-        raise NotImplementedError
+        path = Path(path)
+        lock = None
+        if write:
+            if not path.parent.is_dir():
+                msg = f"store {path} cannot be made: there is no folder {path.parent}"
+                raise StoreError(msg)
+            lock = WriterLock(path)
+        try:
+            return cls(path, connected(path, write=write), lock)
+        except BaseException:
+            if lock:
+                lock.release()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -104,7 +177,30 @@ class Store:
 
     def close(self) -> None:
         """Close the file and let others write."""
-        raise NotImplementedError
+        self._db.close()
+        if self._lock:
+            self._lock.release()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                # SQLite has already rolled back after some errors, a full disk among them.
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as exc:
+            raise explained(self.path, exc) from exc
+
+    def _fetched(self, query: str, parameters: Any = ()) -> list[Any]:
+        try:
+            return self._db.execute(query, parameters).fetchall()
+        except sqlite3.Error as exc:
+            raise explained(self.path, exc) from exc
 
     def begin_run(
         self,
@@ -116,61 +212,231 @@ class Store:
         machine: Mapping[str, Any] | None = None,
     ) -> str:
         """A new run's id."""
-        raise NotImplementedError
+        facts = canonical_json(machine or {})
+        now = time.time()
+        stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+        run_id = f"{stamp}-{uuid.uuid4().hex[:6]}"
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO machine (digest, facts) VALUES (?, ?)",
+                (digest(facts), facts),
+            )
+            db.execute(
+                "INSERT INTO run (id, suite, truth, command, started, planned, machine) "
+                "VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM machine WHERE digest = ?))",
+                (run_id, suite, truth, command, now, planned, digest(facts)),
+            )
+        return run_id
 
     def end_run(self, run_id: str, exit_code: int) -> None:
         """Note how a run ended."""
-        raise NotImplementedError
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE run SET finished = ?, exit_code = ? WHERE id = ?",
+                (time.time(), exit_code, run_id),
+            )
 
     def add(
-        self, record: TrialRecord, run_id: str, *, timeout: float | None, memory: int | None
+        self,
+        record: TrialRecord,
+        run_id: str,
+        *,
+        timeout: float | None = None,
+        memory: int | None = None,
     ) -> None:
-        """Store one outcome durably."""
-        raise NotImplementedError
+        """Store one outcome, and the limits under which it came about, in one transaction."""
+        trial = record.trial
+        with self._transaction() as db:
+            specs = self._specs_of(trial, run_id)
+            row = (trial.key, run_id, time.time(), timeout, memory, *specs, trial.replicate)
+            row += (trial.seed, trial.device, trial.threads, *record_row(record))
+            done = db.execute(_INSERT, row)
+            db.execute(
+                "INSERT OR REPLACE INTO run_record VALUES (?, ?, ?)",
+                (run_id, trial.key, done.lastrowid),
+            )
+
+    def _specs_of(self, trial: Trial, run_id: str) -> tuple[int, int]:
+        first, second = (self._spec(spec, run_id) for spec in (trial.environment, trial.estimator))
+        return first, second
+
+    def _spec(self, spec: PluginSpec, run_id: str) -> int:
+        name, row = _spec_row(spec)
+        if name not in self._spec_ids:
+            self._db.execute(_INSERT_SPEC, (name, *row))
+            self._spec_ids[name] = self._db.execute(
+                "SELECT id FROM spec WHERE digest = ?", (name,)
+            ).fetchone()[0]
+        if spec.label and (run_id, name) not in self._labelled:
+            self._db.execute(
+                "INSERT OR REPLACE INTO label VALUES (?, ?, ?)",
+                (run_id, self._spec_ids[name], spec.label),
+            )
+            self._labelled.add((run_id, name))
+        return self._spec_ids[name]
 
     def reuse(self, records: Iterable[TrialRecord], run_id: str) -> None:
         """Make stored outcomes part of a run."""
-        raise NotImplementedError
+        with self._transaction() as db:
+            for record in records:
+                self._specs_of(record.trial, run_id)
+                db.execute(
+                    "INSERT OR REPLACE INTO run_record SELECT ?, key, id FROM record "
+                    "WHERE key = ? AND code_digest = ? ORDER BY finished DESC, id DESC LIMIT 1",
+                    (run_id, record.key, record.code_digest),
+                )
 
     def current(self, trials: Iterable[Trial], freshness: Freshness) -> dict[str, TrialRecord]:
-        """Stored outcomes, by key, that may stand for these trials."""
-        raise NotImplementedError
+        """Stored outcomes, by key, that may stand for these trials.
+
+        Of each key the newest that today's code made counts.
+        """
+        if freshness.retry == "all":
+            return {}
+        planned = {trial.key: trial for trial in trials}
+        found: dict[str, TrialRecord] = {}
+        # Newest last, so that it is the one which stays; a refused one removes older ones too.
+        for row in self._fetched(_CURRENT, (json.dumps(list(planned)),)):
+            key, timeout, memory, *facts = row
+            trial = planned[key]
+            if facts[0] != freshness.code_digest(trial):
+                continue
+            record = record_from(trial, tuple(facts))
+            if freshness.accepts(record, timeout, memory):
+                found[key] = record
+            else:
+                found.pop(key, None)
+        return found
 
     def results(self, *, suite: str | None = None, run: str | None = None) -> Iterator[Result]:
-        """The newest record per key and truth, over all runs or those asked for."""
-        raise NotImplementedError
+        """What the newest run of those asked for says of each key, once for each truth.
+
+        The order depends on the records' content only, not on when they were made.
+
+        Parameters
+        ----------
+        suite : only runs of this suite.
+        run : only this run; the beginning of its id is enough.
+
+        Raises
+        ------
+        StoreError : no run, or more than one, begins so.
+        """
+        runs = {one.id: one for one in self.runs()}
+        if run is not None:
+            run = _one("run", run, list(runs), self.path)
+        specs = {row[0]: row[1:] for row in self._fetched(_ALL_SPECS)}
+        built: dict[tuple[int, str | None], PluginSpec] = {}
+
+        def spec(number: int, label: str | None) -> PluginSpec:
+            if (number, label) not in built:
+                row = dict(zip(SPEC_COLUMNS, specs[number], strict=True))
+                built[number, label] = spec_from(row, label or "")
+            return built[number, label]
+
+        n = len(RECORD_COLUMNS)
+        for row in self._fetched(_RESULTS, {"suite": suite, "run": run}):
+            world, method, *asked, made_by, through, world_label, method_label = row[n:]
+            trial = Trial(spec(world, world_label), spec(method, method_label), *asked)
+            yield Result(record_from(trial, row[:n]), runs[through], made_by)
 
     def records(
         self, *, suite: str | None = None, run: str | None = None
     ) -> Iterator[TrialRecord]:
-        """The newest record per key, over all runs or those asked for."""
-        raise NotImplementedError
+        """The records of `results`, each key once: that of the newest run."""
+        newest: dict[str, Result] = {}
+        for result in self.results(suite=suite, run=run):
+            known = newest.get(result.record.key)
+            if known is None or known.run.started < result.run.started:
+                newest[result.record.key] = result
+        for result in newest.values():
+            yield result.record
 
-    def find(self, prefix: str) -> TrialRecord:
-        """The newest record of the one key that begins so.
+    def find(self, prefix: str) -> Result:
+        """What the newest run says of the one key that begins so.
 
         Raises
         ------
         StoreError : no key, or more than one, begins so.
         """
-        raise NotImplementedError
+        pattern = prefix.lower().replace("*", "?").replace("[", "?") + "*"
+        found = self._fetched(
+            "SELECT DISTINCT key FROM record WHERE key GLOB ? LIMIT 3", (pattern,)
+        )
+        key = _one("key", prefix, [key for (key,) in found], self.path)
+        matching = (result for result in self.results() if result.record.key == key)
+        return max(matching, key=lambda result: result.run.started)
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
-        raise NotImplementedError
+        machines = {
+            number: json.loads(facts)
+            for number, facts in self._fetched("SELECT id, facts FROM machine")
+        }
+        rows = self._fetched(
+            "SELECT id, suite, truth, command, started, finished, planned, exit_code, machine "
+            "FROM run ORDER BY started, id"
+        )
+        return [Run(*row[:-1], machine=machines[row[-1]]) for row in rows]
 
     def info(self) -> dict[str, Any]:
         """Counts and sizes, as plain values."""
-        raise NotImplementedError
-
-    def seconds(self, trials: Iterable[Trial]) -> dict[str, float]:
-        """Mean seconds of stored trials like these, by key: what a dry run predicts from."""
-        raise NotImplementedError
+        return maintenance.info(self._db, self.path)
 
     def prune(self) -> int:
-        """Drop records that newer ones replaced; how many."""
-        raise NotImplementedError
+        """Drop records that newer runs replaced; how many."""
+        with self._transaction() as db:
+            dropped = maintenance.prune(db)
+        self._db.execute("VACUUM")
+        return dropped
 
-    def merge(self, other: Store) -> int:
-        """Take over another store's runs and records; how many records were new."""
-        raise NotImplementedError
+    def merge(self, other: str | Path) -> int:
+        """Take over another store's runs and records; how many records were new.
+
+        Raises
+        ------
+        StoreError : the other store is missing, foreign or newer.
+        """
+        with Store.open(other):
+            uri = f"{Path(other).absolute().as_uri()}?mode=ro"
+            self._fetched("ATTACH ? AS other", (uri,))
+            try:
+                with self._transaction() as db:
+                    return maintenance.merge(db)
+            finally:
+                self._db.execute("DETACH other")
+
+
+_ALL_SPECS = f"SELECT id, {', '.join(SPEC_COLUMNS)} FROM spec"  # noqa: S608
+
+_ADDED = "key, run, finished, timeout, memory, environment, estimator, replicate, seed, device"
+_INSERT = (
+    f"INSERT INTO record ({_ADDED}, threads, {', '.join(RECORD_COLUMNS)}) "  # noqa: S608
+    f"VALUES ({', '.join('?' * (11 + len(RECORD_COLUMNS)))})"
+)
+_INSERT_SPEC = (
+    f"INSERT OR IGNORE INTO spec (digest, {', '.join(SPEC_COLUMNS)}) "  # noqa: S608
+    f"VALUES ({', '.join('?' * (1 + len(SPEC_COLUMNS)))})"
+)
+_CURRENT = (
+    f"SELECT key, timeout, memory, {', '.join(RECORD_COLUMNS)} FROM record "  # noqa: S608
+    "WHERE key IN (SELECT value FROM json_each(?)) ORDER BY finished, id"
+)
+
+
+def _spec_row(spec: PluginSpec) -> tuple[str, tuple[Any, ...]]:
+    # Kept on the spec itself: thousands of trials share a few specs.
+    row: tuple[str, tuple[Any, ...]] | None = spec.__dict__.get("_row")
+    if row is None:
+        row = spec_row(spec)
+        object.__setattr__(spec, "_row", row)
+    return row
+
+
+def _one(what: str, prefix: str, known: list[str], path: Path) -> str:
+    found = [name for name in known if name.startswith(prefix.lower())]
+    if len(found) != 1 or not prefix:
+        many = f"{len(found)} {what}s begin" if found else f"no {what} begins"
+        msg = f"{many} with '{prefix}' in store {path}"
+        raise StoreError(msg)
+    return found[0]
