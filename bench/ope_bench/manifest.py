@@ -47,6 +47,11 @@ class Manifest:
     cells: tuple[Cell, ...]
     threads: int = 1
 
+    def plugins(self) -> list[PluginSpec]:
+        """The settings of environments and estimators, each once."""
+        specs = [spec for cell in self.cells for spec in (cell.environment, cell.estimator)]
+        return list({id(spec): spec for spec in specs}.values())
+
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
         """All trials; those on the same data stand together, so that a worker samples it once."""

@@ -1,8 +1,11 @@
-"""The exit codes, and which one a run deserves."""
+"""The exit codes, and the reason that a run gives for its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ope_bench.runner import Outcome
 
 __all__ = [
     "CLEAN",
@@ -12,7 +15,7 @@ __all__ = [
     "OUR_BUG",
     "REGRESSION",
     "USAGE",
-    "of_run",
+    "reason",
 ]
 
 CLEAN = 0
@@ -24,35 +27,18 @@ OUR_BUG = 70  # sysexits.h EX_SOFTWARE: so that a crash of ours never looks like
 INTERRUPTED = 130
 
 
-def of_run(
-    planned: int,
-    status: Mapping[str, int],
-    *,
-    interrupted: bool = False,
-    allow_failures: bool = False,
-) -> tuple[int, str]:
-    """Exit code of a run and the reason for it.
-
-    Parameters
-    ----------
-    planned : trials that the suite asks for.
-    status : how many of them have each status, reused ones included.
-    interrupted : by Ctrl-C.
-    allow_failures : broken trials are accepted.
-    """
-    from ope_bench.records import Status
-
-    missing = planned - sum(status.values())
-    broken = {word: count for word, count in status.items() if count and Status(word).broken}
-    if interrupted:
-        return INTERRUPTED, f"interrupted; {missing} of {planned} trials left, run again to resume"
-    if planned == 0:
-        return EMPTY, "the plan is empty"
-    if missing:
-        return EMPTY, f"{missing} of {planned} planned trials have no stored outcome"
+def reason(outcome: Outcome, code: int) -> str:
+    """Why a run exits with ``code``."""
+    missing = outcome.planned - sum(outcome.status.values())
+    if code == INTERRUPTED:
+        return f"interrupted; {missing} of {outcome.planned} trials left, run again to resume"
+    if outcome.planned == 0:
+        return "the plan is empty"
+    if code == EMPTY:
+        return f"{missing} of {outcome.planned} planned trials have no stored outcome"
+    broken = ", ".join(f"{n} {word}" for word, n in outcome.status.items() if n and word.broken)
+    if code == FAILED_TRIALS:
+        return f"of {outcome.planned} planned trials {broken} (--allow-failures accepts that)"
     if broken:
-        counts = ", ".join(f"{count} {word}" for word, count in broken.items())
-        if allow_failures:
-            return CLEAN, f"{counts}, accepted by --allow-failures"
-        return FAILED_TRIALS, f"{counts} of {planned} planned trials"
-    return CLEAN, "all planned trials have an outcome"
+        return f"of {outcome.planned} planned trials {broken}, which --allow-failures accepts"
+    return "every planned trial has an outcome"

@@ -10,7 +10,7 @@ import typer
 
 from ope_bench.cli.output import Format, FormatOption, document, width, write
 
-__all__ = ["list_", "show"]
+__all__ = ["Sort", "list_", "rows_of", "show"]
 
 Row = dict[str, Any]
 
@@ -30,12 +30,17 @@ def list_(
     """List the environments, estimators and suites that are installed."""
     wanted = list(Sort) if sort is None else [sort]
     with document(output) as emit:
-        found = {one.value: _suites() if one is Sort.SUITES else _plugins(one) for one in wanted}
+        found = {one.value: rows_of(one) for one in wanted}
         emit({"schema": 1, **found})
     if output is Format.TEXT:
         for title, rows in found.items():
             _print_rows(title, rows)
     return 0
+
+
+def rows_of(sort: Sort) -> list[Row]:
+    """All of a sort, what is broken or ambiguous included."""
+    return _suites() if sort is Sort.SUITES else _plugins(sort)
 
 
 def _plugins(sort: Sort) -> list[Row]:

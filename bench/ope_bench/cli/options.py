@@ -10,7 +10,15 @@ import typer
 
 from ope_bench.errors import UsageError
 
-__all__ = ["EnvOption", "EstOption", "StoreOption", "duration", "option_error", "size"]
+__all__ = [
+    "DEFAULT_STORE",
+    "EnvOption",
+    "EstOption",
+    "StoreOption",
+    "duration",
+    "option_error",
+    "size",
+]
 
 DEFAULT_STORE = Path("ope-bench.sqlite")
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Format", "FormatOption", "document", "note", "plain", "width", "write"]
+__all__ = ["Format", "FormatOption", "document", "note", "plain", "use_colour", "width", "write"]
 
 
 class Format(enum.StrEnum):
@@ -49,6 +49,11 @@ def width() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError, AttributeError):
         return 80
+
+
+def use_colour() -> bool:
+    """Whether stdout is a terminal that may be coloured (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 @contextlib.contextmanager

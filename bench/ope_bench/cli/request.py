@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ope_bench.catalogue import find_suite
+from ope_bench.cli.output import note
 from ope_bench.errors import UsageError
+from ope_bench.manifest import Manifest
+from ope_bench.requirements import pip_line
+from ope_bench.selector import parse_selector
 from ope_bench.suite import Device, Suite, adhoc
+from ope_bench.trial import build
 
-__all__ = ["Request", "named_modules", "suite_of"]
+__all__ = ["Request", "check_modules", "suite_of"]
 
 DEFAULT_SUITE = "quick"
 
@@ -73,10 +79,30 @@ def _base(request: Request) -> Suite:
     return suite
 
 
-def named_modules(request: Request, missing: dict[str, list[str]]) -> list[str]:
-    """Those of the plugins with missing modules that the command line itself names."""
-    from ope_bench.selector import parse_selector
+def check_modules(manifest: Manifest, request: Request) -> None:
+    """Say which plugins lack a module.
 
-    specs = [*request.environments, *request.estimators]
-    asked = {parse_selector(text).reference for text in specs}
-    return [reference for reference in missing if reference in asked]
+    Raises
+    ------
+    UsageError : the command line itself names one of them.
+    """
+    asked = {
+        parse_selector(text).reference for text in (*request.environments, *request.estimators)
+    }
+    for spec in manifest.plugins():
+        missing = [module for module in build(spec).requires if not _installed(module)]
+        if not missing:
+            continue
+        line = pip_line(missing[0])
+        if asked & {spec.id, spec.reference}:
+            msg = f"{spec.kind} '{spec.id}' needs '{missing[0]}', which is not installed: {line}"
+            raise UsageError(msg)
+        note(f"{spec.kind} '{spec.id}' will be unavailable; to have it: {line}")
+
+
+def _installed(module: str) -> bool:
+    """Whether it can be found; nothing is imported but its parents' specs."""
+    try:
+        return importlib.util.find_spec(module.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False

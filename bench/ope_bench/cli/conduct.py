@@ -1,0 +1,197 @@
+"""A run from plan to report: store, executor, progress, boards, and why it exits as it does."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ope_bench.cli import exit_codes
+from ope_bench.cli.output import note, use_colour, width
+from ope_bench.cli.progress import progress_for
+from ope_bench.errors import UnavailableError, UsageError
+from ope_bench.execution import Executor
+from ope_bench.leaderboard import By, boards
+from ope_bench.machine import machine_facts
+from ope_bench.manifest import Manifest
+from ope_bench.quantities import format_duration
+from ope_bench.records import Status, TrialRecord
+from ope_bench.report import render
+from ope_bench.runner import Outcome, run
+from ope_bench.store import Store
+
+__all__ = ["Report", "conduct", "executor_for"]
+
+FAILURES_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a run.
+
+    Parameters
+    ----------
+    manifest : what was asked.
+    store : the path.
+    outcome : the counts.
+    exit_code, reason : how it ends and why.
+    records : those of the run, reused ones included.
+    """
+
+    manifest: Manifest
+    store: Path
+    outcome: Outcome
+    exit_code: int
+    reason: str
+    records: tuple[TrialRecord, ...] = field(default=(), repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``run --format json`` prints."""
+        outcome = self.outcome
+        return {
+            "schema": 1,
+            "suite": self.manifest.suite.name,
+            "store": str(self.store),
+            "planned": outcome.planned,
+            "reused": outcome.reused,
+            "executed": outcome.executed,
+            "status": {word.value: outcome.status[word] for word in Status},
+            "seconds": round(outcome.seconds, 3),
+            "exit_code": self.exit_code,
+            "reason": self.reason,
+        }
+
+    def boards(self) -> str:
+        """The leaderboards, those of the questions that the run can answer."""
+        questions: list[By] = ["rmse"]
+        if any(record.status is Status.POSITIVITY for record in self.records):
+            questions.append("positivity")
+        if any(record.exclusive for record in self.records):
+            questions.append("time")
+        truth = self.manifest.suite.truth
+        found = [board for by in questions for board in boards(self.records, by=by, truth=truth)]
+        return render(found, width=width(), colour=use_colour()).rstrip()
+
+    def tell(self) -> None:
+        """The last lines on stderr: failures, counts, store, exit code."""
+        outcome = self.outcome
+        for line in self._failures():
+            note(line)
+        counts = ", ".join(f"{n} {word.value}" for word, n in outcome.status.items() if n)
+        note(
+            f"trials  {outcome.planned} planned, {outcome.reused} reused, {outcome.executed} run "
+            f"in {format_duration(outcome.seconds)}" + (f": {counts}" if counts else "")
+        )
+        note(f"store   {self.store}")
+        note(f"exit    {self.exit_code}: {self.reason}")
+
+    def _failures(self) -> list[str]:
+        """One line for each way in which an estimator broke, the most frequent first."""
+        broken = [record for record in self.records if record.status.broken]
+        groups = Counter((_name(record), record.status, record.error_type) for record in broken)
+        lines = []
+        for group, count in groups.most_common(FAILURES_SHOWN):
+            one = next(r for r in broken if (_name(r), r.status, r.error_type) == group)
+            reason = " ".join((one.error_message or one.error_type or "").split())[:200]
+            lines.append(f"{group[1].value:7} {count} x {group[0]}: {reason}")
+            lines.append(f"        see it again: ope-bench rerun {one.key[:12]}")
+        if len(groups) > FAILURES_SHOWN:
+            lines.append(f"        and {len(groups) - FAILURES_SHOWN} more kinds of failure")
+        return lines
+
+
+def _name(record: TrialRecord) -> str:
+    spec = record.trial.estimator
+    return spec.label or spec.id
+
+
+def conduct(
+    manifest: Manifest,
+    path: Path,
+    executor_of: Callable[[], Executor],
+    *,
+    retry: Any = None,
+    allow_failures: bool = False,
+) -> Report:
+    """Run the plan into the store; an empty plan touches nothing.
+
+    Parameters
+    ----------
+    manifest : what to run.
+    path : of the store.
+    executor_of : makes the executor, once the store is known to be ours.
+    retry : run stored failures, or everything, again.
+    allow_failures : broken trials do not make the exit code 3.
+    """
+    trials = manifest.trials
+    outcome = Outcome(planned=len(trials))
+    if not trials:
+        return Report(manifest, path, outcome, exit_codes.EMPTY, "the plan is empty")
+    began = time.monotonic()
+    with Store.open(path, write=True) as store:
+        executor = executor_of()
+        run_id = store.begin_run(
+            suite=manifest.suite.name,
+            truth=manifest.suite.truth,
+            command=shlex.join(["ope-bench", *sys.argv[1:]]),
+            planned=len(trials),
+            machine=machine_facts(),
+        )
+        try:
+            with progress_for(manifest, executor.jobs) as progress:
+                for event in run(
+                    trials,
+                    store=store,
+                    run_id=run_id,
+                    executor=executor,
+                    outcome=outcome,
+                    exclusive=manifest.exclusive,
+                    retry=retry,
+                ):
+                    progress.handle(event)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+        finally:
+            executor.close()
+        outcome.seconds = time.monotonic() - began
+        code = outcome.exit_code(allow_failures=allow_failures)
+        store.end_run(run_id, code)
+        records = tuple(store.records(run=run_id))
+    reason = exit_codes.reason(outcome, code)
+    return Report(manifest, path, outcome, code, reason, records)
+
+
+def executor_for(where: str, jobs: int, address: str | None, manifest: Manifest) -> Executor:
+    """The executor of that name, with the suite's limits.
+
+    Raises
+    ------
+    UsageError : what it needs is not installed.
+    """
+    suite = manifest.suite
+    if where == "inprocess":
+        from ope_bench.execution.inprocess import InProcessExecutor
+
+        return InProcessExecutor(threads=manifest.threads)
+    limits = {"threads": manifest.threads, "timeout": suite.timeout, "memory": suite.memory}
+    if where == "dask":
+        try:
+            import distributed  # noqa: F401  only to know that it is there
+
+            from ope_bench.execution.dask import DaskExecutor
+        except ImportError as exc:
+            msg = '--executor dask needs an extra: pip install "ope-bench[dask]"'
+            raise UsageError(msg) from exc
+        try:
+            return DaskExecutor(jobs, address=address, **limits)
+        except (OSError, UnavailableError) as exc:
+            msg = f"--executor dask: {exc}"
+            raise UsageError(msg) from exc
+    from ope_bench.execution.local import LocalExecutor
+
+    return LocalExecutor(jobs, **limits)
