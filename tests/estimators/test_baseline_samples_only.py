@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.errors import PositivityViolation
+from ope_bench.errors import PositivityViolation, UnavailableError
 from ope_estimators.baseline.ipw import IPW
 from ope_estimators.baseline.ipw_star import IPWStar
 from ope_estimators.baseline.ipws_star import IPWSStar
@@ -111,3 +111,15 @@ def test_rare_actions_do_not_break_the_fit(tiny, world, cls):
         pi0=np.array([[0.99, 0.005, 0.005]] * 2), pi1=np.array([[0.98, 0.01, 0.01]] * 2)
     ).sample(2000, np.random.default_rng(4))
     assert tiny.run(cls(), rare).value == pytest.approx(tiny.run(IPW(), rare).value, abs=0.1)
+
+
+def test_too_many_actions_for_a_classifier_are_a_violation_without_fallback(tiny, monkeypatch):
+    monkeypatch.setattr("ope_estimators.nuisance.policy.MAX_TABLE", 10)
+    deficient = tiny.small().but(pi0=np.array([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0]]))
+    problem = deficient.sample(50, np.random.default_rng(5))
+    with pytest.raises(PositivityViolation) as caught:
+        tiny.run(IPWStar(), problem)
+    assert caught.value.fallback is None
+    assert caught.value.unsupported_mass > 0
+    with pytest.raises(UnavailableError, match="too many of them"):
+        tiny.run(IPWStar(on_missing="zero"), problem)

@@ -44,6 +44,13 @@ class DR(DM):
     Doubly robust policy evaluation and learning (Dudík, Langford and Li, 2011). Double/debiased
     machine learning for treatment and structural parameters (Chernozhukov et al., 2018), for
     cross-fitting.
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(DR("ridge"), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
+    True
     """
 
     access = Access.PROPENSITY | Access.TARGET_POLICY

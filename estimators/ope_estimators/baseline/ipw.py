@@ -33,6 +33,13 @@ class IPW(Estimator):
     ----------
     A generalization of sampling without replacement from a finite universe (Horvitz and
     Thompson, 1952). Truncated importance sampling (Ionides, 2008), for ``clip``.
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(IPW(), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
+    True
     """
 
     access = Access.PROPENSITY | Access.TARGET_POLICY

@@ -15,7 +15,7 @@ from ope_bench.estimator import Estimator
 from ope_bench.view import View
 from ope_estimators.baseline.weighting import Clipped, clipped, never_logged
 from ope_estimators.nuisance import learners
-from ope_estimators.nuisance.policy import PolicyModel
+from ope_estimators.nuisance.policy import PolicyModel, too_many_actions
 
 __all__ = ["IPWStar"]
 
@@ -47,12 +47,21 @@ class IPWStar(Estimator):
     Raises
     ------
     PositivityViolation : with ``fail``; its mass is the share of the target sample whose action
-        was never logged, its fallback what ``zero`` gives.
-    UnavailableError : actions are continuous.
+        was never logged, its fallback what ``zero`` gives, but for so many actions that no
+        classifier of them can be fitted.
+    UnavailableError : actions are continuous, or too many for a classifier.
 
     References
     ----------
     Off-policy bandits with deficient support (Sachdeva, Su and Joachims, 2020).
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> from ope_environments.saito.toy import SaitoToy
+    >>> record = evaluate(IPWStar(), SaitoToy(n_actions=300), replicates=1)[0]
+    >>> record.status.value, record.estimate, record.observed_unsupported_mass > 0
+    ('positivity', None, True)
     """
 
     def __init__(
@@ -81,6 +90,9 @@ class IPWStar(Estimator):
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit both policies; other estimators may share the fits."""
+        missing = never_logged(view)
+        if missing and self.on_missing == "fail" and too_many_actions(view):
+            raise PositivityViolation(_message(missing), unsupported_mass=missing)
         params = learners.frozen(self.classifier_params)
         self.logging_ = view.fitted(PolicyModel("logged", self.classifier, params))
         self.target_ = view.fitted(PolicyModel("target", self.classifier, params))
@@ -92,11 +104,8 @@ class IPWStar(Estimator):
         clip = self._weights(view)
         value = self._value(clip.weights, view.reward, missing)
         if missing and self.on_missing == "fail":
-            msg = (
-                f"{missing:.1%} of the target sample takes actions that were never logged; "
-                "on_missing=zero or laplace gives an estimate all the same"
-            )
-            raise PositivityViolation(msg, unsupported_mass=missing, fallback=value)
+            message = _message(missing)
+            raise PositivityViolation(message, unsupported_mass=missing, fallback=value)
         diagnostics = clip.diagnostics | {"unsupported_mass": missing}
         return Estimate(value, None, clip.weights, diagnostics, weight_space="action")
 
@@ -110,3 +119,10 @@ class IPWStar(Estimator):
         # A forest can give a logged action probability 0; that row then says nothing.
         ratio = np.divide(target, logging, out=np.zeros(view.n), where=logging > 0)
         return clipped(ratio, self.clip)
+
+
+def _message(missing: float) -> str:
+    return (
+        f"{missing:.1%} of the target sample takes actions that were never logged; "
+        "on_missing=zero or laplace gives an estimate all the same"
+    )

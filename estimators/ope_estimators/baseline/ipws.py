@@ -30,6 +30,13 @@ class IPWS(IPW):
     References
     ----------
     The self-normalized estimator for counterfactual learning (Swaminathan and Joachims, 2015).
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(IPWS(), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
+    True
     """
 
     def estimate(self, view: View) -> Estimate:

@@ -22,6 +22,13 @@ class LoggingAverage(Estimator):
     ----------
     Off-policy evaluation for large action spaces via embeddings (Saito and Joachims, 2022): with
     one embedding for all actions, their estimator is this one.
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(LoggingAverage(), "saito-toy", replicates=1)[0]
+    >>> record.estimate == record.logging_average
+    True
     """
 
     def estimate(self, view: View) -> Estimate:

@@ -41,6 +41,13 @@ class EDM(EDMStar):
     ----------
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022) prints another
     sum; it is `EDMPaper`.
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(EDM("ridge"), "saito-toy", replicates=1)[0]
+    >>> record.diagnostics["summed_over"]
+    'atoms'
     """
 
     access = Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION

@@ -42,6 +42,13 @@ class EIPW(Estimator):
     Off-policy evaluation for large action spaces via embeddings (Saito and Joachims, 2022), the
     MIPS estimator. Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022),
     the EIPW estimator.
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(EIPW(), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
+    True
     """
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION

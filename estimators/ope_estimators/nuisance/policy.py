@@ -14,7 +14,17 @@ from ope_bench.view import View
 from ope_estimators.nuisance.features import design, encoded
 from ope_estimators.nuisance.learners import classifier
 
-__all__ = ["FittedPolicy", "PolicyModel"]
+__all__ = ["MAX_TABLE", "FittedPolicy", "PolicyModel", "too_many_actions"]
+
+MAX_TABLE = 1 << 26
+"""Entries of the (rows, actions) table of probabilities, 0.5 GB, beyond which no classifier of
+actions is fitted: learners hold several such tables at once."""
+
+
+def too_many_actions(view: View) -> bool:
+    """Whether the table of either sample would be larger than `MAX_TABLE`."""
+    samples = view.action, view.target_action
+    return max(len(action) * len(np.unique(action)) for action in samples) > MAX_TABLE
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,10 @@ class PolicyModel:
     learner : a classifier's name.
     params : its parameters, as `learners.frozen` gives them.
     given : what the action is classified by.
+
+    Raises
+    ------
+    UnavailableError : actions are continuous, or too many for the rows.
     """
 
     sample: Literal["logged", "target"] = "logged"
@@ -40,6 +54,12 @@ class PolicyModel:
         """The fitted model."""
         if view.n_actions is None:
             msg = "a policy model classifies actions; this environment's are continuous"
+            raise UnavailableError(msg)
+        if too_many_actions(view):
+            msg = (
+                "a policy model is a classifier of actions; these samples show too many of them "
+                f"(rows times actions above {MAX_TABLE:,})"
+            )
             raise UnavailableError(msg)
         logged = self.sample == "logged"
         context = view.context if logged else view.target_context
