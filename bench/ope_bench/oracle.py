@@ -64,7 +64,8 @@ def compare(problem: Problem, estimate: Estimate) -> dict[str, float]:
     """Facts about the estimate's weights, empty where the true ratio is not known.
 
     ``log_ratio_rmse``
-        of log ŵ over the logged rows where both ratios are positive and finite.
+        of log ŵ over the logged rows where both ratios are positive and finite;
+        ``target_log_ratio_rmse`` the same over the target rows.
     ``true_mean_weight``
         mean of the true ratio over the logged rows; one in expectation.
     ``weight_bias``, ``weight_variance``
@@ -143,11 +144,10 @@ def _facts(
     problem: Problem, estimate: Estimate, weights: FloatArray, truth: _TrueRatio
 ) -> dict[str, float]:
     log_weights = np.log(weights)
-    both = np.isfinite(log_weights) & np.isfinite(truth.logged)
     true_weights = np.exp(truth.logged)
     reward, n = problem.reward, len(weights)
     facts = {
-        "log_ratio_rmse": _root_mean_square((log_weights - truth.logged)[both]),
+        "log_ratio_rmse": _root_mean_square(log_weights - truth.logged),
         "true_mean_weight": float(true_weights.mean()),
         "weight_bias": float((reward * (weights - true_weights)).mean()),
         "weight_variance": float((reward * weights).var() / n),
@@ -156,6 +156,7 @@ def _facts(
     if truth.target is None or at_target is None or at_target.shape != truth.target.shape:
         return facts
     log_at_target = np.log(at_target)
+    facts["target_log_ratio_rmse"] = _root_mean_square(log_at_target - truth.target)
     facts["kl_estimate"] = float(log_at_target.mean())
     embed = problem.embedding_distribution
     closed = estimate.weight_space == "embedding" and isinstance(embed, KnownDivergence)
@@ -183,8 +184,10 @@ def _bernoulli_divergence(true_odds: FloatArray, odds: FloatArray) -> float:
     return float(kl.mean())
 
 
-def _root_mean_square(values: FloatArray) -> float:
-    return math.sqrt(float(np.square(values).mean())) if len(values) else math.nan
+def _root_mean_square(errors: FloatArray) -> float:
+    """Over the finite ones; NaN if there is none."""
+    finite = errors[np.isfinite(errors)]
+    return math.sqrt(float(np.square(finite).mean())) if len(finite) else math.nan
 
 
 def _finite(facts: dict[str, float]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from ope_bench.arrays import FloatArray
 from ope_bench.data import Column
 from ope_bench.view import View
 
-__all__ = ["Composition", "Features", "compose", "encode"]
+__all__ = ["Composition", "Features", "compose", "encode", "separate"]
 
 Composition = Literal["concat", "tensor", "tensor-bias"]
 """``concat`` [G, C]; ``tensor`` G⊗C as printed; ``tensor-bias`` G⊗[1, C]."""
@@ -66,36 +66,65 @@ def compose(view: View, composition: Composition) -> Features:
     (G, C) and (sG, C/s) for the same, and gives the zero vector wherever C = 0, so that a binary
     context is lost; categories enter it as the numbers that code them. ``tensor-bias`` keeps the
     embedding itself beside the products. Both span as many columns as products but no more
-    dimensions than G and C have together, hence no density of their own.
+    dimensions than G and C have together, hence no density of their own. Constant columns tell
+    nothing and are left out.
 
     Reference: Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022),
     section 4.3.
     """
-    schema = view.schema
-    samples = ((view.embedding, view.context), (view.target_embedding, view.target_context))
-    if composition == "tensor":
-        logged, target = (_outer(g, c) for g, c in samples)
-        return Features(logged, target, np.ones(logged.shape[1], dtype=bool))
-    coded = [(encode(g, schema.embedding), encode(c, schema.context)) for g, c in samples]
+    if composition == "concat":
+        embedding, context = separate(view)
+        return _or_constant(
+            np.hstack([embedding.logged, context.logged]),
+            np.hstack([embedding.target, context.target]),
+            np.concatenate([embedding.discrete, context.discrete]),
+        )
+    pairs = [(view.embedding, view.context), (view.target_embedding, view.target_context)]
     if composition == "tensor-bias":
-        logged, target = (_outer(g, np.insert(c, 0, 1.0, axis=1)) for g, c in coded)
-        return Features(logged, target, np.ones(logged.shape[1], dtype=bool))
-    logged, target = (np.concatenate(pair, axis=1) for pair in coded)
-    discrete = _declared(schema.embedding + schema.context) | _few_values(logged, target)
-    return Features(logged, target, discrete)
+        schema = view.schema
+        pairs = [
+            (encode(g, schema.embedding), np.insert(encode(c, schema.context), 0, 1.0, axis=1))
+            for g, c in pairs
+        ]
+    logged, target = ((g[:, :, None] * c[:, None, :]).reshape(len(g), -1) for g, c in pairs)
+    varying = _varying(logged, target, np.ones(logged.shape[1], dtype=bool))
+    return _or_constant(varying.logged, varying.target, varying.discrete)
 
 
-def _outer(g: FloatArray, c: FloatArray) -> FloatArray:
-    """Row-wise tensor product: (n, d_g * d_c)."""
-    return (g[:, :, None] * c[:, None, :]).reshape(len(g), -1)
+def separate(view: View) -> tuple[Features, Features]:
+    """The coded columns of embeddings and of contexts that vary; either may have none."""
+    parts = []
+    for columns, logged, target in (
+        (view.schema.embedding, view.embedding, view.target_embedding),
+        (view.schema.context, view.context, view.target_context),
+    ):
+        rows, others = encode(logged, columns), encode(target, columns)
+        discrete = _declared(columns) | _few_values(rows, others)
+        parts.append(_varying(rows, others, discrete))
+    return parts[0], parts[1]
+
+
+def _varying(logged: FloatArray, target: FloatArray, discrete: npt.NDArray[np.bool_]) -> Features:
+    """Without the columns that are constant over both samples."""
+    kept = ((logged != logged[0]).any(axis=0)) | ((target != logged[0]).any(axis=0))
+    return Features(logged[:, kept], target[:, kept], discrete[kept])
+
+
+def _or_constant(
+    logged: FloatArray, target: FloatArray, discrete: npt.NDArray[np.bool_]
+) -> Features:
+    """The features or, where no column is left, one of zeros: a classifier needs a column."""
+    if discrete.size:
+        return Features(logged, target, discrete)
+    return Features(np.zeros((len(logged), 1)), np.zeros((len(target), 1)), np.array([True]))
 
 
 def _declared(columns: tuple[Column, ...]) -> npt.NDArray[np.bool_]:
+    """Coded columns that the schema says to be discrete: (d,)."""
     flags: list[bool] = []
     for column in columns:
-        wide = column.kind == "categorical"
-        width = max(1, len(column.categories) - 1) if wide else 1
-        flags += [column.kind != "continuous"] * width
+        coded = len(column.categories) - 1 if column.kind == "categorical" else 1
+        flags += [column.kind != "continuous"] * max(1, coded)
     return np.array(flags, dtype=bool)
 
 

@@ -13,9 +13,9 @@ from typing_extensions import TypedDict  # typing's own is refused by pydantic b
 
 from ope_bench.arrays import FloatArray
 from ope_bench.data import Diagnostic
-from ope_bench.errors import OpeBenchError, ParameterError
+from ope_bench.errors import OpeBenchError, ParameterError, UnavailableError
 from ope_bench.view import View
-from ope_estimators.density_ratio.composition import Composition, Features, compose, encode
+from ope_estimators.density_ratio.composition import Composition, Features, compose, separate
 from ope_estimators.flows.families import FlowName, flow_module
 from ope_estimators.flows.overlap import overlap
 from ope_estimators.nuisance.folds import folds
@@ -110,10 +110,11 @@ class FlowModel:
         if self.composition != "concat":
             msg = f"a conditional flow leaves the context as it is: not '{self.composition}'"
             raise ParameterError(msg)
-        both = compose(view, "concat")
-        d = encode(view.embedding[:1], view.schema.embedding).shape[1]
-        embedding = Features(both.logged[:, :d], both.target[:, :d], both.discrete[:d])
-        return embedding, both.pooled[:, d:]
+        embedding, context = separate(view)
+        if not embedding.discrete.size:
+            msg = "a conditional flow needs an embedding that varies"
+            raise UnavailableError(msg)
+        return embedding, context.pooled if context.discrete.size else None
 
     def _train(
         self,
