@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ope_bench.estimator import Estimator
 from ope_bench.view import View
@@ -16,6 +16,8 @@ __all__ = ["RewardBased"]
 
 class RewardBased(Estimator):
     """Base of estimators with ``regressor``, ``regressor_params`` and ``cross_fit``."""
+
+    check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
 
     regressor: str
     regressor_params: Mapping[str, Any] | None
