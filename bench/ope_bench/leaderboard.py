@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from ope_bench.statistics.paired import compare_rows, holm
 from ope_bench.statistics.ranks import shared_ranks
 from ope_bench.tally import Cell, Facts, tally
 
-if TYPE_CHECKING:
-    from ope_bench.store import Result
-
 __all__ = [
     "Board",
     "By",
@@ -34,7 +31,6 @@ __all__ = [
     "boards",
     "document",
     "setting_label",
-    "stored_boards",
 ]
 
 By = Literal["rmse", "positivity", "time", "ratio"]
@@ -386,18 +382,3 @@ def _ordered(rows: Sequence[Row], by: By) -> list[Row]:
         if rank is not None or by in ("rmse", "positivity")
     ]
     return sorted(ranked, key=lambda row: math.inf if row.rank is None else row.rank)
-
-
-def stored_boards(results: Iterable[Result], *, by: By = "rmse") -> list[Board]:
-    """The boards of a store's results; two kinds of truth give two boards of one setting.
-
-    Parameters
-    ----------
-    results : from `ope_bench.store.Store.results`.
-    by : the question that orders the rows.
-    """
-    kinds: dict[TruthKind, list[TrialRecord]] = {}
-    for result in results:
-        kind: TruthKind = "expected" if result.run.truth == "expected" else "empirical"
-        kinds.setdefault(kind, []).append(result.record)
-    return [board for kind, kept in kinds.items() for board in boards(kept, by=by, truth=kind)]

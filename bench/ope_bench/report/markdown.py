@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ope_bench.leaderboard import Board
 from ope_bench.report.columns import board_title, columns, notes
 
-__all__ = ["render_markdown"]
+__all__ = ["escaped", "render_markdown"]
 
 
 def render_markdown(boards: Iterable[Board]) -> str:
@@ -16,24 +16,25 @@ def render_markdown(boards: Iterable[Board]) -> str:
 
 
 def _board(board: Board) -> str:
-    lines = [f"### {_escape(board_title(board))}", ""]
+    lines = [f"### {escaped(board_title(board))}", ""]
     if board.rows:
         chosen = columns(board)
-        lines.append("| " + " | ".join(_escape(column.header) for column in chosen) + " |")
+        lines.append("| " + " | ".join(escaped(column.header) for column in chosen) + " |")
         rule = ("---:" if column.number else "---" for column in chosen)
         lines.append("| " + " | ".join(rule) + " |")
         for row in board.rows:
-            cells = [_escape(column.cell(row)) for column in chosen]
+            cells = [escaped(column.cell(row)) for column in chosen]
             if board.by == "rmse" and row.tied:
                 cells[1] = f"**{cells[1]}**"
                 cells[2] = f"**{cells[2]}**"
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
-    lines += [f"- {_escape(note)}" for note in notes(board)]
+    lines += [f"- {escaped(note)}" for note in notes(board)]
     return "\n".join(lines) + "\n"
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is."""
     for letter in "\\|*_`<>[]":
         text = text.replace(letter, f"\\{letter}")
     return text.replace("\n", " ")
