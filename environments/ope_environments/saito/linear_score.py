@@ -15,8 +15,8 @@ PRUNE_FROM = 2_000
 PRUNE_DIMENSIONS = 4
 """Most dimensions in which a convex hull is cheap."""
 
-FLAT = 1e-20
-"""Share of the largest variance below which an axis holds rounding errors only."""
+FLAT = 1e-12
+"""Spread, beside the largest weight, below which an axis holds rounding errors only."""
 
 
 class LinearScore:
@@ -62,8 +62,9 @@ class LinearScore:
             return everyone
         # Few embeddings make the w_a lie in few dimensions, whatever the length of the context.
         centred = self.weights - self.weights.mean(axis=1, keepdims=True)
-        variances, axes = np.linalg.eigh(centred @ centred.T)
-        points = (axes[:, variances > FLAT * variances[-1]].T @ centred).T
+        points = (np.linalg.eigh(centred @ centred.T)[1].T @ centred).T
+        spread = np.abs(points).max(axis=0)
+        points = points[:, spread > FLAT * np.abs(self.weights).max()]
         if points.shape[1] > PRUNE_DIMENSIONS:
             return everyone
         if points.shape[1] < 2:
