@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ope_bench.environment import Environment
 from ope_bench.estimator import Estimator
+from ope_bench.execution.threads import pinned
 from ope_bench.records import PluginSpec, Trial, TrialRecord
 from ope_bench.resolve import resolve, spec_of
 from ope_bench.trial import Workspace, build, run_trial
@@ -41,17 +42,18 @@ def evaluate(
     worlds = [_environment(given) for given in environments]
     methods = [_estimator(given) for given in estimators]
     workspace = Workspace()
-    return [
-        run_trial(
-            Trial(world_spec, method_spec, replicate, seed),
-            workspace,
-            environment=world,
-            estimator=method,
-        )
-        for world_spec, world in worlds
-        for replicate in range(replicates)
-        for method_spec, method in methods
-    ]
+    with pinned(1):
+        return [
+            run_trial(
+                Trial(world_spec, method_spec, replicate, seed),
+                workspace,
+                environment=world,
+                estimator=method,
+            )
+            for world_spec, world in worlds
+            for replicate in range(replicates)
+            for method_spec, method in methods
+        ]
 
 
 def _environment(given: EnvironmentLike) -> tuple[PluginSpec, Environment]:
