@@ -14,10 +14,6 @@ from typing import Any, Literal, Self
 
 from ope_bench.errors import StoreError
 from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
-from ope_bench.seeding import canonical_json, digest
-from ope_bench.store import maintenance
-from ope_bench.store.lock import WriterLock
-from ope_bench.store.opening import connected, explained
 from ope_bench.rows import (
     RECORD_COLUMNS,
     SPEC_COLUMNS,
@@ -26,6 +22,10 @@ from ope_bench.rows import (
     spec_from,
     spec_row,
 )
+from ope_bench.seeding import canonical_json, digest
+from ope_bench.store import maintenance
+from ope_bench.store.lock import WriterLock
+from ope_bench.store.opening import connected, explained
 
 __all__ = ["Freshness", "Result", "Retry", "Run", "Store"]
 
