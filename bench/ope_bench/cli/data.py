@@ -1,56 +1,61 @@
-"""``ope-bench data``: what environments need on this machine, one verb a plugin.
+"""``ope-bench data``: preparing the raw data of environments.
 
-The verbs are typer applications of the entry-point group ``ope_bench.data``.
+An environment's package offers its command as an entry point of the group ``ope_bench.data``: a
+function, or a typer application.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-from functools import cache
 from typing import Any
 
 import typer
 import typer.core
 
-from ope_bench.errors import PluginError
+from ope_bench.errors import PluginError, UsageError
 
 __all__ = ["GROUP", "app"]
 
 GROUP = "ope_bench.data"
 
 
-@cache
-def _points() -> dict[str, importlib.metadata.EntryPoint]:
-    return {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
-
-
-class _Sources(typer.core.TyperGroup):
-    """A group whose commands are imported when they are asked for."""
+class _Installed(typer.core.TyperGroup):
+    """A group whose commands are entry points, loaded when they are asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(_points())
+        return sorted({point.name for point in _points()})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        point = _points().get(cmd_name)
-        if point is None:
+        points = [point for point in _points() if point.name == cmd_name]
+        if len({point.value for point in points}) > 1:
+            owners = " and ".join(sorted(point.dist.name for point in points if point.dist))
+            msg = f"data command '{cmd_name}' is ambiguous: it comes with {owners}"
+            raise UsageError(msg)
+        if not points:
             return None
         try:
-            application = point.load()
+            found = points[0].load()
         except Exception as exc:
-            owner = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
-            reason = f"{type(exc).__name__}: {exc}"
-            msg = f"data '{cmd_name}' ({owner}, {point.value}) cannot be loaded: {reason}"
+            msg = f"data command '{cmd_name}' ({points[0].value}) cannot be loaded: {exc}"
             raise PluginError(msg) from exc
-        command = typer.main.get_command(application)
+        if not isinstance(found, typer.Typer):
+            application = typer.Typer(add_completion=False, rich_markup_mode=None)
+            application.command(cmd_name)(found)
+            found = application
+        command = typer.main.get_command(found)
         command.name = cmd_name
         return command
 
 
+def _points() -> list[importlib.metadata.EntryPoint]:
+    return list(importlib.metadata.entry_points(group=GROUP))
+
+
 app = typer.Typer(
-    cls=_Sources, add_completion=False, rich_markup_mode=None, no_args_is_help=True
+    cls=_Installed, add_completion=False, rich_markup_mode=None, no_args_is_help=True
 )
 
 
 @app.callback()
 def _about() -> None:
-    """Fetch, check or convert the data that an environment needs."""
+    """Check and prepare the raw data of an environment."""

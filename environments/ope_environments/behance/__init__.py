@@ -1,0 +1,1 @@
+"""The Behance appreciates as a semi-synthetic world: files, preparation, surrogate, world."""

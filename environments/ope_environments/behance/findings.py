@@ -1,0 +1,88 @@
+"""What a check of the raw files found: damage and peculiarities, each with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ope_environments.data_files import DataFileError
+
+__all__ = ["Finding", "Findings"]
+
+MOST_PLACES = 5
+"""Places listed of one kind of finding; the rest is counted."""
+
+
+@dataclass
+class Finding:
+    """One kind of thing that was found in one file.
+
+    Parameters
+    ----------
+    file : its name.
+    what : in words.
+    damage : whether the file is damaged, or only peculiar.
+    places : the first of them, as ``line 3`` or ``record 7 (byte 98,352)``.
+    times : how often.
+    """
+
+    file: str
+    what: str
+    damage: bool
+    places: list[str] = field(default_factory=list)
+    times: int = 0
+
+    def __str__(self) -> str:
+        """One line.
+
+        >>> finding = Finding("a.gz", "malformed", True, ["line 2", "line 9"], 7)
+        >>> str(finding)
+        'a.gz, line 2, line 9 and 5 more: malformed'
+        """
+        more = self.times - len(self.places)
+        places = ", ".join(self.places) + (f" and {more:,} more" if more and self.places else "")
+        return f"{self.file}{f', {places}' if places else ''}: {self.what}"
+
+
+class Findings:
+    """All findings, in the order in which they were made; equal ones are counted together."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Finding] = {}
+        self._details: dict[tuple[str, str], str] = {}
+
+    def add(
+        self, file: str, what: str, *, place: str = "", damage: bool = False, detail: str = ""
+    ) -> None:
+        """Record a finding.
+
+        Parameters
+        ----------
+        file : its name.
+        what : the kind, equal for equal findings.
+        place : where.
+        damage : whether preparation must stop.
+        detail : of this one, shown where it is the first damage of all.
+        """
+        key = file, what
+        finding = self._found.setdefault(key, Finding(file, what, damage))
+        self._details.setdefault(key, detail)
+        finding.times += 1
+        if place and len(finding.places) < MOST_PLACES:
+            finding.places.append(place)
+
+    def all(self) -> list[Finding]:
+        """Damage first."""
+        return sorted(self._found.values(), key=lambda finding: not finding.damage)
+
+    def damaged(self, folder: Path) -> DataFileError | None:
+        """The first damage as an error of one line, or None."""
+        for key, finding in self._found.items():
+            if finding.damage:
+                times = f" ({finding.times:,} such places)" if finding.times > 1 else ""
+                detail = f": {self._details[key]}" if self._details[key] else ""
+                place = finding.places[0] if finding.places else ""
+                advice = "; get the file again, or leave damaged rows out with --skip-damaged"
+                what = f"{finding.what}{detail}{times}{advice}"
+                return DataFileError(folder / finding.file, what, where=place)
+        return None

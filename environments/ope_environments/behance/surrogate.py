@@ -1,0 +1,156 @@
+"""Generated data with the published marginals, for when the raw files are not at hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ope_bench.arrays import IntArray
+from ope_bench.errors import ParameterError
+from ope_bench.seeding import stream
+from ope_environments.behance.components import exact_components
+from ope_environments.behance.layout import WIDTH
+from ope_environments.behance.prepared import Prepared, count_appreciates
+from ope_environments.behance.rank_size import rank_sizes
+from ope_environments.behance.raw import Ids, Pairs
+
+__all__ = ["ACTIVE_FEATURES", "Surrogate", "generate", "prepared_surrogate"]
+
+SINGLE_SHARE, DOUBLE_SHARE = 15_938 / 63_497, 8_388 / 63_497
+"""Shares of the published users with exactly one and exactly two appreciates."""
+
+ITEM_LAW = {"exponent": 0.6, "shift": 2.0}
+USER_LAW = {"exponent": 0.62, "shift": 5.0}
+"""At the published size the largest counts are 1,815 and 1,527 for items, where the published ones
+are about 1,790 and 1,530, and 2,297 for users, where it is about 2,270. The item of an appreciate
+is more popular than a random item with probability .71; by training popularity it is .74."""
+
+CREATOR_SHARE = 0.003
+"""Share of the appreciates that come from creators."""
+
+SECOND_OWNER_SHARE = 0.02
+ACTIVE_FEATURES = 64
+"""Features that are not constantly zero; the rest of the 4,096 are."""
+
+LATENT_DIMENSIONS = 8
+POPULARITY_CORRELATION = 0.5
+"""Between the first latent dimension of an item's image and its log popularity."""
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """Generated raw data.
+
+    Parameters
+    ----------
+    appreciates : in the order of time.
+    owners : in the order of items; some items have two.
+    item : (n_items,), sorted ids.
+    features : (n_items, 64), the active ones, non-negative.
+    column : (64,), where they stand among the 4,096.
+    featureless : the one item whose features are missing.
+    label : says that the data are a surrogate, and which.
+    """
+
+    appreciates: Pairs
+    owners: Pairs
+    item: Ids
+    features: np.ndarray
+    column: IntArray
+    featureless: int
+    label: str
+
+
+def generate(items: int, users: int, appreciates: int, seed: int) -> Surrogate:
+    """Generate raw data at some scale.
+
+    Users' and items' numbers of appreciates follow the published marginals exactly; who
+    appreciates what is a random matching of the two, so that a pair may repeat.
+
+    Raises
+    ------
+    ParameterError : so many users and items need more appreciates.
+    """
+    single, double = round(SINGLE_SHARE * users), round(DOUBLE_SHARE * users)
+    rest = users - single - double
+    least = max(items, single + 2 * double + 3 * rest)
+    if appreciates < least:
+        msg = (
+            f"behance: appreciates = {appreciates} is too few: {users} users and {items} items"
+            f" need at least {least}"
+        )
+        raise ParameterError(msg)
+    rng = stream("behance surrogate", items, users, appreciates, seed)
+    per_item = rank_sizes(items, appreciates, 1, **ITEM_LAW)
+    heavy = appreciates - single - 2 * double
+    per_user = np.concatenate(
+        [rank_sizes(rest, heavy, 3, **USER_LAW), np.full(double, 2), np.full(single, 1)]
+    )
+    per_item, per_user = rng.permutation(per_item), rng.permutation(per_user)
+    user_id = rng.choice(10 * users + 1000, users, replace=False) + 1
+    item = np.sort(rng.choice(min(12 * items + 1000, 99_999_999), items, replace=False)) + 1
+    ids = np.char.zfill(item.astype("S8"), 8)
+    chosen_user = np.repeat(user_id, per_user)
+    # Shuffling one side matches both at random; the other, the order of time.
+    order = rng.permutation(appreciates)
+    chosen_item = rng.permutation(np.repeat(np.arange(items), per_item))
+    events = Pairs(chosen_user[order], ids[chosen_item[order]], appreciates)
+    features, column = _features(per_item, rng)
+    label = (
+        f"surrogate (items={items:,}, users={users:,}, appreciates={appreciates:,}, seed={seed})"
+    )
+    return Surrogate(
+        events,
+        _owners(ids, user_id, per_user, rng),
+        ids,
+        features,
+        column,
+        int(rng.integers(items)),
+        label,
+    )
+
+
+def _owners(ids: Ids, user_id: IntArray, per_user: IntArray, rng: np.random.Generator) -> Pairs:
+    """Creators: a few of the appreciating users, the rest outside."""
+    items = len(ids)
+    order = rng.permutation(len(user_id))
+    reached = np.cumsum(per_user[order]) / per_user.sum()
+    active = order[: min(items, 1 + int((reached < CREATOR_SHARE).sum()))]
+    outside = np.arange(1, 1 + items // 3) + int(user_id.max())
+    owner = np.concatenate([user_id[active], rng.choice(outside, items - len(active))])
+    owner = rng.permutation(owner) if items > len(active) else owner
+    second = np.flatnonzero(rng.random(items) < SECOND_OWNER_SHARE)
+    at = np.concatenate([np.arange(items), second])
+    who = np.concatenate([owner, rng.choice(owner, len(second))])
+    line = np.argsort(at, kind="stable")
+    return Pairs(who[line].astype(np.int64), ids[at[line]], len(line))
+
+
+def _features(per_item: IntArray, rng: np.random.Generator) -> tuple[np.ndarray, IntArray]:
+    """Rectified and of low rank, like the last layers of an image network."""
+    items = len(per_item)
+    popularity = np.log(per_item)
+    spread = popularity.std()
+    popularity = (popularity - popularity.mean()) / (spread if spread > 0 else 1.0)
+    latent = rng.standard_normal((items, LATENT_DIMENSIONS))
+    noise_share = np.sqrt(1.0 - POPULARITY_CORRELATION**2)
+    latent[:, 0] = POPULARITY_CORRELATION * popularity + noise_share * latent[:, 0]
+    # Falling strengths, so that a few components say much but not all.
+    strength = 0.8 ** np.arange(LATENT_DIMENSIONS)
+    loading = rng.standard_normal((LATENT_DIMENSIONS, ACTIVE_FEATURES)) * strength[:, None]
+    features = np.maximum(latent @ loading, 0.0).astype(np.float32)
+    return features, np.sort(rng.choice(WIDTH, ACTIVE_FEATURES, replace=False))
+
+
+@lru_cache(maxsize=2)
+def prepared_surrogate(
+    items: int, users: int, appreciates: int, seed: int, n_components: int
+) -> Prepared:
+    """What preparing the surrogate's raw files would give, without the files."""
+    raw = generate(items, users, appreciates, seed)
+    kept = np.delete(np.arange(items), raw.featureless)
+    counts, share = count_appreciates(raw.item[kept], raw.appreciates, raw.owners)
+    scores, explained = exact_components(raw.features[kept], n_components)
+    return Prepared(raw.item[kept], counts, scores, explained, share, raw.label)

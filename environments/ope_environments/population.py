@@ -1,0 +1,135 @@
+"""A finite population of contexts, from which logs and target samples are drawn.
+
+Real data as an environment: contexts are rows of a table, drawn with replacement; rewards have
+a known mean for every row and action. The target policy's value is then a finite sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_bench.data import Problem, Schema, Truth
+from ope_bench.embeddings import DeterministicEmbedding
+from ope_bench.policies import DiscretePolicy
+
+__all__ = ["Noise", "Population", "RewardAt", "RewardTable", "bernoulli", "gaussian", "value_of"]
+
+RewardAt = Callable[[IntArray, IntArray], FloatArray]
+"""f(row (k,), action (k,)) -> (k,): mean reward of an action at a row of the population."""
+
+RewardTable = Callable[[slice], FloatArray]
+"""f(rows) -> (k, n_actions): mean reward of all actions at some rows."""
+
+Noise = Callable[[FloatArray, np.random.Generator], FloatArray]
+"""f(mean (k,), rng) -> (k,): rewards with these means."""
+
+
+def bernoulli(mean: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Rewards 0 or 1, 1 with probability ``mean``: (k,)."""
+    return (rng.random(len(mean)) < mean).astype(np.float64)
+
+
+def gaussian(std: float) -> Noise:
+    """Rewards with normal noise of this standard deviation."""
+
+    def draw(mean: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return mean + std * rng.standard_normal(len(mean))
+
+    return draw
+
+
+def value_of(
+    policy: DiscretePolicy,
+    context: FloatArray,
+    reward: RewardTable,
+    share: FloatArray | None = None,
+) -> float:
+    """The policy's value: sum over rows and actions of share(x) pi(a|x) q(x, a), exactly.
+
+    Parameters
+    ----------
+    policy : whose value.
+    context : (n_rows, d_context), the population.
+    reward : its mean rewards, asked for in chunks of rows.
+    share : (n_rows,), probability of each row; equal where None.
+    """
+    values = np.empty(len(context))
+    for rows, block in policy.blocks(context):
+        values[rows] = np.einsum("ka,ka->k", block, reward(rows))
+    return float(values.mean() if share is None else share @ values)
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """What is fixed; `sample` draws from it.
+
+    Parameters
+    ----------
+    context : (n_rows, d_context)
+    schema : kinds of context and embedding columns
+    logging, target : the policies
+    embedding : of the actions
+    reward_at : mean reward of a row and an action
+    noise : rewards from their means
+    expected : the target policy's value
+    share : (n_rows,), probability of each row; equal where None
+    """
+
+    context: FloatArray
+    schema: Schema
+    logging: DiscretePolicy
+    target: DiscretePolicy
+    embedding: DeterministicEmbedding
+    reward_at: RewardAt
+    noise: Noise
+    expected: float
+    share: FloatArray | None = None
+
+    def sample(
+        self,
+        n: int,
+        *,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+        shared_contexts: bool,
+    ) -> tuple[Problem, Truth]:
+        """Logs of ``n`` rows, a target sample of ``n`` rows, and the truth."""
+        embedding = self.embedding.action_embedding
+        row = self._rows(n, logged_rng)
+        context = self.context[row]
+        action, propensity = self.logging.draw(context, logged_rng)
+        reward = self.noise(self.reward_at(row, action), logged_rng)
+
+        target_row = row if shared_contexts else self._rows(n, target_rng)
+        target_context = context if shared_contexts else self.context[target_row]
+        target_action = self.target.sample(target_context, target_rng)
+        target_reward = self.noise(self.reward_at(target_row, target_action), target_rng)
+        problem = Problem(
+            context=context,
+            action=action,
+            embedding=embedding[action],
+            reward=reward,
+            target_context=target_context,
+            target_action=target_action,
+            target_embedding=embedding[target_action],
+            n_actions=len(embedding),
+            schema=self.schema,
+            propensity=propensity,
+            logging_policy=self.logging,
+            target_policy=self.target,
+            action_embedding=embedding,
+            embedding_distribution=self.embedding,
+            shared_contexts=shared_contexts,
+        )
+        return problem, Truth(self.expected, 0.0, float(target_reward.mean()))
+
+    def _rows(self, n: int, rng: np.random.Generator) -> IntArray:
+        if self.share is None:
+            return rng.integers(len(self.context), size=n)
+        cumulative = np.cumsum(self.share)
+        drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
+        return np.minimum(drawn, len(self.share) - 1)
