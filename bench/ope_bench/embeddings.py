@@ -213,7 +213,7 @@ class DeterministicEmbedding:
 
     def probability(self, embedding: FloatArray, action: IntArray) -> FloatArray:
         """1 where the embedding is the action's own, else 0: (n,)."""
-        return (self._index(embedding) == self._group[action]).astype(np.float64)
+        return np.where(self._index(embedding) == self._group[action], 1.0, 0.0)
 
     def sample(self, action: IntArray, rng: np.random.Generator) -> FloatArray:
         """A gather: (n, d_embedding)."""

@@ -72,7 +72,8 @@ def _first_beyond(cumulative: FloatArray, threshold: FloatArray) -> IntArray:
     """First column above the threshold or, where rounding leaves none, the last with weight."""
     first = (cumulative <= threshold[:, None]).sum(axis=1)
     last = (cumulative < cumulative[:, -1:]).sum(axis=1)
-    return np.minimum(first, last)
+    index: IntArray = np.minimum(first, last)
+    return index
 
 
 @runtime_checkable
@@ -295,7 +296,8 @@ class EpsilonGreedy(DiscretePolicy):
     def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
         """(1 - epsilon) features[greedy] + epsilon * mean features: (n, k)."""
         greedy = features[self.greedy(context)]
-        return (1.0 - self.epsilon) * greedy + self.epsilon * features.mean(axis=0)
+        mean: FloatArray = (1.0 - self.epsilon) * greedy + self.epsilon * features.mean(axis=0)
+        return mean
 
 
 class Tabular(DiscretePolicy):

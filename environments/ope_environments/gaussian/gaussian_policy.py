@@ -78,7 +78,8 @@ class GaussianEmbedding:
             first = (embedding[:, 0] == action).astype(np.float64)
         else:
             first = normal_density(embedding[:, 0], action, self.std)
-        return first * self._distractors(embedding)
+        density: FloatArray = first * self._distractors(embedding)
+        return density
 
     def sample(self, action: FloatArray, rng: np.random.Generator) -> FloatArray:
         """One embedding a row: (n, 1 + n_distractors)."""
@@ -104,7 +105,8 @@ class GaussianEmbedding:
         else:
             msg = f"the noisy marginal under a {type(policy).__name__} has no closed form"
             raise DataError(msg)
-        return first * self._distractors(embedding)
+        density: FloatArray = first * self._distractors(embedding)
+        return density
 
     def _distractors(self, embedding: FloatArray) -> FloatArray:
         density: FloatArray = normal_density(embedding[:, 1:], np.zeros(1), 1.0).prod(axis=1)

@@ -86,7 +86,8 @@ class PointPolicy:
 
     def probability(self, context: FloatArray, action: FloatArray) -> FloatArray:
         """1 where the action is the policy's own: (n,)."""
-        return (action == self.mean(context)).astype(np.float64)
+        hit = action == self.mean(context)
+        return np.where(hit, 1.0, 0.0)
 
     def sample(self, context: FloatArray, rng: np.random.Generator) -> FloatArray:
         """The action, without randomness: (n,)."""

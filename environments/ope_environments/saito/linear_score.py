@@ -37,7 +37,7 @@ class LinearScore:
     @property
     def n_actions(self) -> int:
         """Number of actions."""
-        return self.weights.shape[1]
+        return int(self.weights.shape[1])
 
     def __call__(self, context: FloatArray) -> FloatArray:
         """The scores of one chunk of contexts: (k, n_actions)."""
@@ -45,11 +45,13 @@ class LinearScore:
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
         """The score of each row's action: (n,)."""
-        return np.einsum("nd,dn->n", _with_one(context), self.weights[:, action])
+        scores: FloatArray = np.einsum("nd,dn->n", _with_one(context), self.weights[:, action])
+        return scores
 
     def mean(self, context: FloatArray) -> FloatArray:
         """The mean over actions, without a table: (n,)."""
-        return _with_one(context) @ self.weights.mean(axis=1)
+        average: FloatArray = _with_one(context) @ self.weights.mean(axis=1)
+        return average
 
     def contenders(self) -> IntArray:
         """Ascending indices of a set of actions that holds the best one of every context.

@@ -218,7 +218,8 @@ class SaitoMIPS(Environment):
         mean = reward[0].mean()
         variance = np.square(reward).sum(axis=0).mean() - mean**2
         reward[0] -= mean
-        return reward / np.sqrt(variance)
+        standardized: FloatArray = reward / np.sqrt(variance)
+        return standardized
 
     def _rewards(
         self,
@@ -250,4 +251,5 @@ class _World:
     def score(self) -> FloatArray:
         """q(x, a), affine in the context: (1 + d_context, n_actions)."""
         pairs = zip(self.rewards, self.tables, strict=True)
-        return np.sum([reward @ table.T for reward, table in pairs], axis=0)
+        total: FloatArray = np.sum([reward @ table.T for reward, table in pairs], axis=0)
+        return total
