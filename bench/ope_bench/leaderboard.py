@@ -275,7 +275,12 @@ def _compared(cells: Sequence[Cell]) -> list[_Figures]:
     tied = _tied(cells, score)
     return [
         _Figures(
-            *map(_known, (rmse[i], low[i], high[i])), bool(heavy[i]), _known(score[i]), tied[i]
+            _known(rmse[i]),
+            _known(low[i]),
+            _known(high[i]),
+            bool(heavy[i]),
+            _known(score[i]),
+            tied[i],
         )
         for i in range(len(cells))
     ]
@@ -297,7 +302,7 @@ def _tied(cells: Sequence[Cell], score: FloatArray) -> list[bool]:
         return tied
     columns = {key: i for i, key in enumerate({key: None for c in cells for key in c.imputed})}
     errors = np.full((len(ranked), len(columns)), np.nan)
-    for row, index in enumerate(ranked):
+    for row, index in enumerate(ranked.tolist()):
         imputed = cells[index].imputed
         errors[row, [columns[key] for key in imputed]] = list(imputed.values())
     best = int(np.argmin(score[ranked]))

@@ -69,12 +69,14 @@ class Rules:
     level : family-wise error of "worse" over all changed rows, and of "better".
     looks : how often rows may be looked at; each look spends its part of the level.
     fresh : before and after are on different data.
+    symmetric : a comparison rather than a gate: a smaller error needs proof as a larger one does.
     """
 
     margin: float = 0.02
     level: float = 0.01
     looks: int = 1
     fresh: bool = False
+    symmetric: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Judgement:
     p_better : the same of "better".
     detectable : smallest growth of the mean squared error that would have been called worse
         four times in five.
+    improved : share of the replicates with a smaller error now, equal ones counting half.
     """
 
     row: PairedRow
@@ -109,6 +112,7 @@ class Judgement:
     p: float | None = None
     p_better: float | None = None
     detectable: float | None = None
+    improved: float | None = None
     heavy_tailed: bool = False
 
 
@@ -187,6 +191,7 @@ def _examined(row: PairedRow, truth: TruthKind, rules: Rules) -> _Case:
     before, after, both = _errors(done, truth)
     base = replace(base, n=len(both), changed=changed)
     base = replace(base, rmse_before=_rmse(before), rmse_after=_rmse(after))
+    base = replace(base, improved=_improved(before, after))
     if not rules.fresh:
         moved = _moved_data(done)
         if moved:
@@ -302,6 +307,13 @@ def _rmse(errors: FloatArray) -> float | None:
     return float(np.sqrt(np.square(errors).mean())) if len(errors) else None
 
 
+def _improved(before: FloatArray, after: FloatArray) -> float | None:
+    if not len(before):
+        return None
+    sign = np.sign(np.abs(before) - np.abs(after))
+    return float((1 + sign).mean() / 2)
+
+
 def _failure_rate(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> tuple[float | None, str]:
     """One-sided p of "fails more often now", by Fisher's exact test; for fresh data."""
     from scipy.stats import fisher_exact
@@ -311,7 +323,8 @@ def _failure_rate(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> tuple[floa
     now = sum(after.status is not Status.OK for _, after in done)
     if then == now == 0:
         return None, ""
-    p = float(fisher_exact([[now, n - now], [then, n - then]], alternative="greater").pvalue)
+    table = np.array([[now, n - now], [then, n - then]])
+    p = float(fisher_exact(table, alternative="greater").pvalue)
     return p, f"fails in {now} of {n}, before in {then}"
 
 
@@ -379,7 +392,7 @@ def _decided(case: _Case, p: float, p_better: float, family: int, rules: Rules) 
         return replace(
             judged, verdict=Verdict.DRIFTED, reason=_joined(judged.reason, "no errors to compare")
         )
-    if ratio > 1 + rules.margin:
+    if ratio > 1 + rules.margin or (rules.symmetric and ratio != 1):
         return replace(judged, verdict=Verdict.UNDECIDED)
     return replace(judged, verdict=Verdict.DRIFTED)
 

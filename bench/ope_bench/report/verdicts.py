@@ -18,6 +18,7 @@ __all__ = [
     "judgement_json",
     "junit",
     "markdown_table",
+    "row_names",
     "text_table",
     "time_json",
     "verdict_counts",
@@ -246,11 +247,9 @@ def junit(report: GateReport, suite: str) -> str:
     failures = sum(one.verdict.fails for one in report.judgements)
     code, reason = report.exit_code()
     broken = code == 4 and not failures
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f"<testsuite name={quoteattr(_xml(f'ope-bench gate: {suite}'))} "
-        f'tests="{len(names) + broken}" failures="{failures + broken}">',
-    ]
+    title = quoteattr(_xml(f"ope-bench gate: {suite}"))
+    counts = f'tests="{len(names) + broken}" failures="{failures + broken}"'
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuite name={title} {counts}>"]
     for name, one in zip(names, report.judgements, strict=True):
         world, _, method = name.partition(" / ")
         case = f"  <testcase classname={quoteattr(_xml(world))} name={quoteattr(_xml(method))}"

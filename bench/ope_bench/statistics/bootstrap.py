@@ -144,7 +144,7 @@ def _resampled(squared: FloatArray, resamples: int) -> FloatArray:
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         drawn[:, start : start + size] = squared @ _counts(n, start, size)
-    return 0.5 * np.log(drawn / n)
+    return np.asarray(0.5 * np.log(drawn / n), dtype=np.float64)
 
 
 @lru_cache(maxsize=4)

@@ -169,7 +169,7 @@ def _count(
             bits = (np.arange(start, start + size)[:, None] >> np.arange(n)) & 1
         else:
             bits = rng.integers(0, 2, size=(size, n), dtype=np.int8)
-        t, _, _ = pairs.statistic(bits * 2.0 - 1.0)
+        t, _, _ = pairs.statistic(np.asarray(bits * 2.0 - 1.0, dtype=np.float64))
         greater += (t >= seen - slack).sum(axis=0)
         less += (t <= seen + slack).sum(axis=0)
     return greater, less, swaps
@@ -247,7 +247,7 @@ def compare_rows(errors: FloatArray, reference: int) -> FloatArray:
             patterns.setdefault(shared[row].tobytes(), []).append(row)
     for members in patterns.values():
         use = shared[members[0]]
-        a = np.square(errors[np.ix_(members, np.flatnonzero(use))])
+        a = np.square(errors[members][:, use])
         b = np.broadcast_to(np.square(errors[reference, use]), a.shape)
         test = swap_test(a, b)
         p[members] = np.minimum(1.0, 2 * np.minimum(test.p_greater, test.p_less))
