@@ -69,15 +69,9 @@ class DR(DM):
     def estimate(self, view: View) -> Estimate:
         """The mean of the doubly robust terms and its standard error."""
         policy = view.target_policy
-        weighting = clipped(
-            policy.probability(view.context, view.action) / view.propensity, self.clip
-        )
+        ratio = policy.probability(view.context, view.action) / view.propensity
+        weights, diagnostics = clipped(ratio, self.clip)
         residual = view.reward - self.reward_.logged(view.context, view.action)
-        terms = self.reward_.logged_expected(policy, view.context) + weighting.weights * residual
-        return Estimate(
-            float(terms.mean()),
-            standard_error(terms),
-            weighting.weights,
-            weighting.diagnostics,
-            weight_space="action",
-        )
+        terms = self.reward_.logged_expected(policy, view.context) + weights * residual
+        value, error = float(terms.mean()), standard_error(terms)
+        return Estimate(value, error, weights, diagnostics, weight_space="action")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from annotated_types import Gt
-
-from ope_bench.data import Estimate
-from ope_bench.estimator import Estimator
+from ope_bench.arrays import FloatArray
 from ope_bench.view import Access, View
-from ope_estimators.baseline.weighting import Clipped, clipped, standard_error
+from ope_estimators.baseline.weighted import Weighted
 
 __all__ = ["IPW"]
 
 
-class IPW(Estimator):
+class IPW(Weighted):
     """Logged rewards weighted by how much more often the target policy takes the action.
 
         V̂ = (1/n) sum_i w_i r_i,   w_i = π1(a_i|x_i) / π0(a_i|x_i)
@@ -44,21 +39,5 @@ class IPW(Estimator):
 
     access = Access.PROPENSITY | Access.TARGET_POLICY
 
-    def __init__(self, clip: Annotated[float, Gt(0)] | None = None) -> None:
-        self.clip = clip
-
-    def estimate(self, view: View) -> Estimate:
-        """The weighted mean, and the standard error of a mean."""
-        clip = self._weights(view)
-        terms = clip.weights * view.reward
-        return Estimate(
-            float(terms.mean()),
-            standard_error(terms),
-            clip.weights,
-            clip.diagnostics,
-            weight_space="action",
-        )
-
-    def _weights(self, view: View) -> Clipped:
-        target = view.target_policy.probability(view.context, view.action)
-        return clipped(target / view.propensity, self.clip)
+    def _ratio(self, view: View) -> FloatArray:
+        return view.target_policy.probability(view.context, view.action) / view.propensity

@@ -11,16 +11,16 @@ from annotated_types import Gt
 from ope_bench.arrays import FloatArray
 from ope_bench.data import Estimate
 from ope_bench.errors import PositivityViolation
-from ope_bench.estimator import Estimator
 from ope_bench.view import View
-from ope_estimators.baseline.weighting import Clipped, clipped, never_logged
+from ope_estimators.baseline.weighting import clipped, never_logged
 from ope_estimators.nuisance import learners
+from ope_estimators.nuisance.classifier_based import ClassifierBased
 from ope_estimators.nuisance.policy import PolicyModel, too_many_actions
 
 __all__ = ["IPWStar"]
 
 
-class IPWStar(Estimator):
+class IPWStar(ClassifierBased):
     """Importance weighting when both policies are known by their actions only.
 
         V̂ = (1/n) sum_i ŵ_i r_i,   ŵ_i = π̂1(a_i|x_i) / π̂0(a_i|x_i)
@@ -78,16 +78,6 @@ class IPWStar(Estimator):
         self.laplace = laplace
         self.clip = clip
 
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """Modules of the classifier."""
-        return learners.requires(self.classifier)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices of the classifier."""
-        return learners.devices(self.classifier)
-
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit both policies; other estimators may share the fits."""
         missing = never_logged(view)
@@ -101,24 +91,23 @@ class IPWStar(Estimator):
     def estimate(self, view: View) -> Estimate:
         """The weighted mean, or PositivityViolation."""
         missing = never_logged(view)
-        clip = self._weights(view)
-        value = self._value(clip.weights, view.reward, missing)
+        weights, diagnostics = clipped(self._ratio(view), self.clip)
+        value = self._value(weights, view.reward, missing)
         if missing and self.on_missing == "fail":
             message = _message(missing)
             raise PositivityViolation(message, unsupported_mass=missing, fallback=value)
-        diagnostics = clip.diagnostics | {"unsupported_mass": missing}
-        return Estimate(value, None, clip.weights, diagnostics, weight_space="action")
+        diagnostics["unsupported_mass"] = missing
+        return Estimate(value, None, weights, diagnostics, weight_space="action")
 
     def _value(self, weights: FloatArray, reward: FloatArray, missing: float | None) -> float:
         return float((weights * reward).mean())
 
-    def _weights(self, view: View) -> Clipped:
+    def _ratio(self, view: View) -> FloatArray:
         count = self.laplace if self.on_missing == "laplace" else 0.0
         target = self.target_.probability(view.context, view.action, laplace=count)
         logging = self.logging_.probability(view.context, view.action, laplace=count)
         # A forest can give a logged action probability 0; that row then says nothing.
-        ratio = np.divide(target, logging, out=np.zeros(view.n), where=logging > 0)
-        return clipped(ratio, self.clip)
+        return np.divide(target, logging, out=np.zeros(view.n), where=logging > 0)
 
 
 def _message(missing: float) -> str:

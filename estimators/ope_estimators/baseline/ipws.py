@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ope_bench.data import Estimate
-from ope_bench.view import View
 from ope_estimators.baseline.ipw import IPW
-from ope_estimators.baseline.weighting import never_logged, self_normalized
+from ope_estimators.baseline.weighted import SelfNormalized
 
 __all__ = ["IPWS"]
 
 
-class IPWS(IPW):
+class IPWS(SelfNormalized, IPW):
     """Logged rewards averaged with weights that sum to one.
 
         V̂ = sum_i w_i r_i / sum_i w_i,   w_i = π1(a_i|x_i) / π0(a_i|x_i)
@@ -38,11 +36,3 @@ class IPWS(IPW):
     >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
     True
     """
-
-    def estimate(self, view: View) -> Estimate:
-        """The self-normalised mean and its linearised standard error."""
-        clip = self._weights(view)
-        value, error = self_normalized(
-            clip.weights, view.reward, unsupported_mass=never_logged(view)
-        )
-        return Estimate(value, error, clip.weights, clip.diagnostics, weight_space="action")

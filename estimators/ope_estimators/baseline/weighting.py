@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,31 +11,22 @@ from ope_bench.data import Diagnostic
 from ope_bench.errors import PositivityViolation
 from ope_bench.view import View
 
-__all__ = ["Clipped", "clipped", "never_logged", "self_normalized", "standard_error"]
+__all__ = ["clipped", "never_logged", "self_normalized", "standard_error"]
 
 
-@dataclass(frozen=True, eq=False)
-class Clipped:
-    """Weights after clipping, and what it did.
+def clipped(
+    weights: FloatArray, limit: float | None
+) -> tuple[FloatArray, dict[str, Diagnostic]]:
+    """Weights no larger than ``limit``, None leaving them alone, and what it did.
 
-    Parameters
-    ----------
-    weights : (n,)
-    diagnostics : mean weight (one in expectation, were it not for clipping and missing
-        support), and with a limit the share of rows that it touched.
+    The diagnostics are the mean weight (one in expectation, were it not for missing support) and,
+    with a limit, the share of rows that it touched.
     """
-
-    weights: FloatArray
-    diagnostics: dict[str, Diagnostic]
-
-
-def clipped(weights: FloatArray, limit: float | None) -> Clipped:
-    """Weights no larger than ``limit``; None leaves them alone."""
     diagnostics: dict[str, Diagnostic] = {"mean_weight": float(weights.mean())}
     if limit is not None:
         diagnostics |= {"clip": limit, "clipped_share": float((weights > limit).mean())}
         weights = np.minimum(weights, limit)
-    return Clipped(weights, diagnostics)
+    return weights, diagnostics
 
 
 def standard_error(terms: FloatArray) -> float | None:

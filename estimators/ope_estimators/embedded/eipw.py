@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from annotated_types import Gt
-
-from ope_bench.data import Estimate
+from ope_bench.arrays import FloatArray
 from ope_bench.errors import DataError
-from ope_bench.estimator import Estimator
 from ope_bench.view import Access, View
-from ope_estimators.baseline.weighting import Clipped, clipped, standard_error
+from ope_estimators.baseline.weighted import Weighted
 
 __all__ = ["EIPW"]
 
 
-class EIPW(Estimator):
+class EIPW(Weighted):
     """Logged rewards weighted by how much more often the target policy shows the embedding.
 
         V̂ = (1/n) sum_i w_i r_i,   w_i = π1(g_i|x_i) / π0(g_i|x_i),
@@ -52,23 +47,9 @@ class EIPW(Estimator):
     """
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION
+    weight_space = "embedding"
 
-    def __init__(self, clip: Annotated[float, Gt(0)] | None = None) -> None:
-        self.clip = clip
-
-    def estimate(self, view: View) -> Estimate:
-        """The weighted mean, and the standard error of a mean."""
-        clip = self._weights(view)
-        terms = clip.weights * view.reward
-        return Estimate(
-            float(terms.mean()),
-            standard_error(terms),
-            clip.weights,
-            clip.diagnostics,
-            weight_space="embedding",
-        )
-
-    def _weights(self, view: View) -> Clipped:
+    def _ratio(self, view: View) -> FloatArray:
         embeddings = view.embedding_distribution
         logging = embeddings.marginal(view.logging_policy, view.context, view.embedding)
         if (logging <= 0).any():
@@ -76,4 +57,4 @@ class EIPW(Estimator):
             msg = f"the logging policy's marginal of embedding[{row}] is 0, but it was logged"
             raise DataError(msg)
         target = embeddings.marginal(view.target_policy, view.context, view.embedding)
-        return clipped(target / logging, self.clip)
+        return target / logging

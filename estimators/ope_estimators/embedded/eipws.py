@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ope_bench.data import Estimate
-from ope_bench.view import View
-from ope_estimators.baseline.weighting import self_normalized
+from ope_estimators.baseline.weighted import SelfNormalized
 from ope_estimators.embedded.eipw import EIPW
 
 __all__ = ["EIPWS"]
 
 
-class EIPWS(EIPW):
+class EIPWS(SelfNormalized, EIPW):
     """`EIPW` with weights that sum to one.
 
         V̂ = sum_i w_i r_i / sum_i w_i,   w_i = π1(g_i|x_i) / π0(g_i|x_i)
@@ -38,9 +36,3 @@ class EIPWS(EIPW):
     >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
     True
     """
-
-    def estimate(self, view: View) -> Estimate:
-        """The self-normalised mean and its linearised standard error."""
-        clip = self._weights(view)
-        value, error = self_normalized(clip.weights, view.reward)
-        return Estimate(value, error, clip.weights, clip.diagnostics, weight_space="embedding")

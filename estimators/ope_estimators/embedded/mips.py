@@ -11,17 +11,17 @@ from annotated_types import Gt
 from ope_bench.arrays import FloatArray, IntArray, row_chunks
 from ope_bench.data import Estimate
 from ope_bench.embeddings import RowIndex
-from ope_bench.estimator import Estimator
 from ope_bench.policies import DiscretePolicy, Policy
 from ope_bench.view import Access, View
 from ope_estimators.baseline.weighting import clipped
 from ope_estimators.nuisance import learners
+from ope_estimators.nuisance.classifier_based import ClassifierBased
 from ope_estimators.nuisance.policy import PolicyModel
 
 __all__ = ["MIPS"]
 
 
-class MIPS(Estimator):
+class MIPS(ClassifierBased):
     """Weighting of embeddings whose weights come from a model of the action given them.
 
         V̂ = (1/n) sum_i ŵ_i r_i,   ŵ_i = sum_a w(x_i, a) π̂0(a|x_i, g_i),
@@ -66,16 +66,6 @@ class MIPS(Estimator):
         self.classifier_params = classifier_params
         self.clip = clip
 
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """Modules of the classifier."""
-        return learners.requires(self.classifier)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices of the classifier."""
-        return learners.devices(self.classifier)
-
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit the classifier of logged actions."""
         params = learners.frozen(self.classifier_params)
@@ -101,11 +91,9 @@ class MIPS(Estimator):
                 table /= table.sum(axis=1, keepdims=True)
             ratio = _ratio(view, view.context[rows], seen)
             weights[rows] = np.einsum("ka,ka->k", ratio, table)
-        result = clipped(weights, self.clip)
-        value = float((result.weights * view.reward).mean())
-        return Estimate(
-            value, None, result.weights, result.diagnostics, weight_space="embedding"
-        )
+        weights, diagnostics = clipped(weights, self.clip)
+        value = float((weights * view.reward).mean())
+        return Estimate(value, None, weights, diagnostics, weight_space="embedding")
 
 
 def _ratio(view: View, context: FloatArray, action: IntArray) -> FloatArray:

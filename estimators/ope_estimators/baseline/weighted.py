@@ -1,0 +1,58 @@
+"""What the estimators with exact weights share: the mean and the self-normalised mean."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Gt
+
+from ope_bench.arrays import FloatArray
+from ope_bench.data import Estimate
+from ope_bench.estimator import Estimator
+from ope_bench.view import View
+from ope_estimators.baseline.weighting import (
+    clipped,
+    never_logged,
+    self_normalized,
+    standard_error,
+)
+
+__all__ = ["SelfNormalized", "Weighted"]
+
+
+class Weighted(Estimator):
+    """Base: the mean of weighted rewards; a subclass says what the weights are.
+
+    Parameters
+    ----------
+    clip : largest weight; larger ones are cut.
+    """
+
+    weight_space: ClassVar[Literal["action", "embedding"]] = "action"
+
+    def __init__(self, clip: Annotated[float, Gt(0)] | None = None) -> None:
+        self.clip = clip
+
+    @abstractmethod
+    def _ratio(self, view: View) -> FloatArray:
+        """The weight of each logged row before clipping: (n,)."""
+
+    def estimate(self, view: View) -> Estimate:
+        """The mean of weighted rewards and its standard error."""
+        weights, diagnostics = clipped(self._ratio(view), self.clip)
+        value, error = self._mean(weights, view)
+        return Estimate(value, error, weights, diagnostics, weight_space=self.weight_space)
+
+    def _mean(self, weights: FloatArray, view: View) -> tuple[float, float | None]:
+        terms = weights * view.reward
+        return float(terms.mean()), standard_error(terms)
+
+
+class SelfNormalized(Weighted):
+    """Mixed in before a `Weighted` class: its weights sum to one."""
+
+    def _mean(self, weights: FloatArray, view: View) -> tuple[float, float | None]:
+        # Actions that were never logged say nothing of the support of embeddings.
+        mass = never_logged(view) if self.weight_space == "action" else None
+        return self_normalized(weights, view.reward, unsupported_mass=mass)
