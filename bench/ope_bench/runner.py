@@ -5,15 +5,24 @@ A run is a generator of events; progress bars and summaries are consumers.
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from types import FrameType
 
-from ope_bench.execution import Event, Executor
-from ope_bench.records import Status, Trial, TrialRecord
-from ope_bench.store import Retry, Store
+from ope_bench.execution import Event, Executor, Finished
+from ope_bench.machine import differences
+from ope_bench.provenance import code_digest
+from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.registry import registry
+from ope_bench.store import Freshness, Retry, Store
 
-__all__ = ["Notice", "Outcome", "Reused", "RunEvent", "run", "rerun"]
+__all__ = ["Notice", "Outcome", "Reused", "RunEvent", "digest_of", "freshness", "run"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,8 @@ class Notice:
 
 
 RunEvent = Event | Reused | Notice
+
+Exclusive = Callable[[Trial], bool]
 
 
 @dataclass
@@ -53,13 +64,29 @@ class Outcome:
     interrupted: bool = False
 
     def exit_code(self, *, allow_failures: bool = False) -> int:
-        """130, 4, 3 or 0, in this order of precedence."""
+        """130, 4, 3 or 0, in this order of precedence.
+
+        >>> Outcome(planned=1, executed=1, status=Counter([Status.ERROR])).exit_code()
+        3
+        """
         if self.interrupted:
             return 130
         if self.planned == 0 or self.reused + self.executed < self.planned:
             return 4
         broken = any(status.broken for status, count in self.status.items() if count)
         return 3 if broken and not allow_failures else 0
+
+
+def _never(trial: Trial) -> bool:
+    return False
+
+
+def freshness(
+    executor: Executor, *, exclusive: Exclusive = _never, retry: Retry | None = None
+) -> Freshness:
+    """When stored records may stand for trials that this executor would run."""
+    limits = executor.limits
+    return Freshness(digest_of, exclusive, limits.timeout, limits.memory, retry)
 
 
 def run(
@@ -69,28 +96,99 @@ def run(
     run_id: str,
     executor: Executor,
     outcome: Outcome,
-    exclusive: Callable[[Trial], bool] = lambda trial: False,
+    exclusive: Exclusive = _never,
     retry: Retry | None = None,
 ) -> Iterator[RunEvent]:
     """Run what is not stored yet; every finished trial is in the store before its event.
 
     The trials for which ``exclusive`` holds run alone at the end, shuffled. Ctrl-C begins no new
     trial and waits for those that run; a second one ends them. Either way the generator ends
-    normally, with ``outcome.interrupted`` set.
+    normally, with ``outcome.interrupted`` set and all workers gone.
 
     Parameters
     ----------
     plan : all trials of the run.
     store : open for writing.
     run_id : from ``store.begin_run``.
-    executor : where to run; its limits are stored with each record.
+    executor : where to run, closed at the end; its limits are stored with each record.
     outcome : kept up to date with every event.
     exclusive : which trials are to be timed alone.
     retry : run stored failures, or everything, again.
     """
-    raise NotImplementedError
+    begun = time.monotonic()
+    planned = {trial.key: trial for trial in plan}
+    outcome.planned = len(planned)
+    with contextlib.closing(executor), _interruptible(executor, outcome):
+        stored = store.current(
+            planned.values(), freshness(executor, exclusive=exclusive, retry=retry)
+        )
+        store.reuse(stored.values(), run_id)
+        for record in stored.values():
+            outcome.reused += 1
+            outcome.status[record.status] += 1
+            yield Reused(record)
+        yield from _changes(store, run_id)
+        rest = [trial for key, trial in planned.items() if key not in stored]
+        together = [trial for trial in rest if not exclusive(trial)]
+        # A key is a hash, so this order is as good as shuffled, and the same every time.
+        alone = sorted(filter(exclusive, rest), key=lambda trial: trial.key)
+        for trials, lane in ((together, False), (alone, True)):
+            if not trials or outcome.interrupted:
+                continue
+            for event in executor.run(trials, exclusive=lane):
+                if isinstance(event, Finished):
+                    limits = executor.limits
+                    record = event.record
+                    store.add(record, run_id, timeout=limits.timeout, memory=limits.memory)
+                    outcome.executed += 1
+                    outcome.status[record.status] += 1
+                outcome.seconds = time.monotonic() - begun
+                yield event
+    outcome.seconds = time.monotonic() - begun
 
 
-def rerun(trial: Trial, *, store: Store, run_id: str, executor: Executor) -> TrialRecord:
-    """Run one trial again, whatever is stored, and store it."""
-    raise NotImplementedError
+def digest_of(trial: Trial) -> str:
+    """The digest of the code that would answer a trial now."""
+    return code_digest(_class(trial.environment), _class(trial.estimator))
+
+
+def _class(spec: PluginSpec) -> type:
+    return _loaded(spec.kind, spec.reference)
+
+
+@cache
+def _loaded(kind: str, reference: str) -> type:
+    return registry().find(kind, reference).cls  # type: ignore[arg-type]
+
+
+def _changes(store: Store, run_id: str) -> Iterator[Notice]:
+    """Tell of reused trials that other versions of packages made."""
+    now = next((one.machine for one in store.runs() if one.id == run_id), {})
+    changed: dict[str, int] = {}
+    for machine, count in store.makers(run_id):
+        told = ", ".join(differences(machine, now))
+        if told:
+            changed[told] = changed.get(told, 0) + count
+    for told, count in changed.items():
+        trials = f"{count} reused trial{'s' if count > 1 else ''}"
+        yield Notice(f"{trials} ran with other versions ({told}); --retry all runs them again")
+
+
+@contextlib.contextmanager
+def _interruptible(executor: Executor, outcome: Outcome) -> Iterator[None]:
+    """The first Ctrl-C ends the run gently, the second at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def pressed(number: int, frame: FrameType | None) -> None:
+        executor.stop(now=outcome.interrupted)
+        outcome.interrupted = True
+
+    before = signal.signal(signal.SIGINT, pressed)
+    try:
+        yield
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    finally:
+        signal.signal(signal.SIGINT, before)

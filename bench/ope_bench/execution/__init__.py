@@ -65,8 +65,11 @@ class Executor(Protocol):
         exclusive : one at a time, in this order, with nothing else running.
         """
 
-    def stop(self) -> None:
-        """Begin no new trial; those that run come to their end. Safe in a signal handler."""
+    def stop(self, *, now: bool = False) -> None:
+        """Begin no new trial; those that run come to their end, or with ``now`` are given up.
+
+        Safe in a signal handler.
+        """
 
     def close(self) -> None:
         """End all workers at once, with everything that they spawned."""

@@ -41,9 +41,11 @@ class InProcessExecutor:
                 record = run_trial(trial, self._workspace, exclusive=exclusive)
                 yield Finished(record, 0)
 
-    def stop(self) -> None:
-        """Begin no new trial."""
+    def stop(self, *, now: bool = False) -> None:
+        """Begin no new trial; with ``now``, interrupt the one that runs."""
         self._stopping = True
+        if now:
+            raise KeyboardInterrupt
 
     def close(self) -> None:
         """Forget the last problem."""

@@ -66,7 +66,7 @@ class LocalExecutor:
         self._slots = [Slot(n, self._mark, threads, self.limits) for n in range(jobs)]
         self._selector = selectors.DefaultSelector()
         self._watchdog: subprocess.Popen[bytes] | None = None
-        self._stopping = False
+        self._stopping = self._giving_up = False
         self._failed_starts = 0
         self._seconds: dict[tuple[int, int], float] = {}
         self._checked = 0.0
@@ -89,7 +89,7 @@ class LocalExecutor:
         while True:
             for slot in slots:
                 self._feed(slot, queue, exclusive)
-            if not any(slot.flight for slot in slots):
+            if self._giving_up or not any(slot.flight for slot in slots):
                 return
             for slot in self._wait(slots):
                 yield from self._heard(slot)
@@ -98,9 +98,10 @@ class LocalExecutor:
                     yield from self._heard(slot)
                     yield from self._died(slot, queue)
 
-    def stop(self) -> None:
-        """Begin no new trial; those that run come to their end. Safe in a signal handler."""
+    def stop(self, *, now: bool = False) -> None:
+        """Begin no new trial; those that run come to their end, or with ``now`` are given up."""
         self._stopping = True
+        self._giving_up |= now
 
     def close(self) -> None:
         """End all workers at once, with everything that they spawned."""

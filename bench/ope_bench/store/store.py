@@ -367,6 +367,17 @@ class Store:
         matching = (result for result in self.results() if result.record.key == key)
         return max(matching, key=lambda result: result.run.started)
 
+    def makers(self, run: str) -> list[tuple[Mapping[str, Any], int]]:
+        """The machines that executed what other runs did for this one, and how many trials."""
+        rows = self._fetched(
+            "SELECT machine.facts, count(*) FROM run_record "
+            "JOIN record ON record.id = run_record.record "
+            "JOIN run ON run.id = record.run JOIN machine ON machine.id = run.machine "
+            "WHERE run_record.run = ? AND record.run != ? GROUP BY machine.id",
+            (run, run),
+        )
+        return [(json.loads(facts), count) for facts, count in rows]
+
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
         machines = {
