@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class EDR(RatioBased):
     equation 1, for known densities. Double/debiased machine learning (Chernozhukov et al.,
     2018), for cross-fitting.
     """
+
+    check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
 
     def __init__(
         self,

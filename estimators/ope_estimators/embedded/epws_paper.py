@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge
 
@@ -38,6 +39,8 @@ class EPWSPaper(EPWS):
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2,
     the equation of EPWS, and appendix B.
     """
+
+    check_params: ClassVar[Mapping[str, Any]] = {"classifier_params": {"n_estimators": 20}}
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ope_estimators.density_ratio.calibration import Calibration
 from ope_estimators.density_ratio.composition import Composition
@@ -34,8 +34,14 @@ class FEDR(EDR):
 
     References
     ----------
-    As `EDR` and `FEPW`.
+    Doubly robust policy evaluation and optimization (Dudik, Erhan, Langford and Li, 2014).
+    Featurized Density Ratio Estimation (Choi, Liao and Ermon, 2021).
     """
+
+    check_params: ClassVar[Mapping[str, Any]] = {
+        "regressor_params": {"n_estimators": 20},
+        "flow_params": {"epochs": 2},
+    }
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from ope_estimators.density_ratio.calibration import Calibration
 from ope_estimators.density_ratio.composition import Composition
@@ -46,6 +47,8 @@ class FEPW(EPW):
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3.
     Featurized Density Ratio Estimation (Choi, Liao and Ermon, 2021).
     """
+
+    check_params: ClassVar[Mapping[str, Any]] = {"flow_params": {"epochs": 2}}
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge
 
@@ -38,6 +39,8 @@ class FEPWS(EPWS):
     ----------
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3.
     """
+
+    check_params: ClassVar[Mapping[str, Any]] = {"flow_params": {"epochs": 2}}
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge
 
@@ -41,6 +42,11 @@ class FEPWSPaper(FEPWS):
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3,
     the equation of FEPWS, and appendix B.
     """
+
+    check_params: ClassVar[Mapping[str, Any]] = {
+        "classifier_params": {"n_estimators": 20},
+        "flow_params": {"epochs": 2},
+    }
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from ope_bench.view import Access, View
 from ope_estimators.baseline.weighting import clipped
 from ope_estimators.nuisance import learners
 from ope_estimators.nuisance.classifier_based import ClassifierBased
-from ope_estimators.nuisance.policy import PolicyModel
+from ope_estimators.nuisance.policy import FittedPolicy, PolicyModel
 
 __all__ = ["MIPS"]
 
@@ -55,6 +55,8 @@ class MIPS(ClassifierBased):
     """
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY
+    group_: IntArray | None
+    action_: FittedPolicy | None
 
     def __init__(
         self,
@@ -67,7 +69,12 @@ class MIPS(ClassifierBased):
         self.clip = clip
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
-        """Fit the classifier of logged actions."""
+        """Fit the classifier of logged actions, unless each embedding names its action."""
+        self.group_ = self.action_ = None
+        if view.action_embedding is not None:
+            self.group_ = RowIndex(view.action_embedding)(view.action_embedding)
+            if len(np.unique(self.group_)) == view.n_actions:
+                return self
         params = learners.frozen(self.classifier_params)
         spec = PolicyModel("logged", self.classifier, params, "context and embedding")
         self.action_ = view.fitted(spec)
@@ -75,25 +82,30 @@ class MIPS(ClassifierBased):
 
     def estimate(self, view: View) -> Estimate:
         """The weighted mean."""
-        seen = self.action_.seen
-        group = None
-        if view.action_embedding is not None:
-            group = RowIndex(view.action_embedding)(view.action_embedding)
-        given = np.hstack([view.context, view.embedding])
-        weights = np.empty(view.n)
-        for rows, table in self.action_.blocks(given):
-            if group is not None:
-                # Only the actions whose one embedding was logged can have been taken.
-                table = table * (group[seen][None, :] == group[view.action[rows], None])
-                own = np.searchsorted(seen, view.action[rows])
-                empty = np.flatnonzero(table.sum(axis=1) == 0)
-                table[empty, own[empty]] = 1.0
-                table /= table.sum(axis=1, keepdims=True)
-            ratio = _ratio(view, view.context[rows], seen)
-            weights[rows] = np.einsum("ka,ka->k", ratio, table)
+        if self.action_ is None:
+            target = view.target_policy.probability(view.context, view.action)
+            weights = target / view.logging_policy.probability(view.context, view.action)
+        else:
+            weights = self._marginal(view, self.action_)
         weights, diagnostics = clipped(weights, self.clip)
         value = float((weights * view.reward).mean())
         return Estimate(value, None, weights, diagnostics, weight_space="embedding")
+
+    def _marginal(self, view: View, model: FittedPolicy) -> FloatArray:
+        """sum_a w(x, a) π̂0(a|x, g) of each logged row: (n,)."""
+        seen = model.seen
+        weights = np.empty(view.n)
+        for rows, table in model.blocks(np.hstack([view.context, view.embedding])):
+            if self.group_ is not None:
+                # Only the actions whose one embedding was logged can have been taken.
+                action = view.action[rows]
+                table = table * (self.group_[seen] == self.group_[action, None])
+                empty = np.flatnonzero(table.sum(axis=1) == 0)
+                table[empty, np.searchsorted(seen, action[empty])] = 1.0
+                table /= table.sum(axis=1, keepdims=True)
+            ratio = _ratio(view, view.context[rows], seen)
+            weights[rows] = np.einsum("ka,ka->k", ratio, table)
+        return weights
 
 
 def _ratio(view: View, context: FloatArray, action: IntArray) -> FloatArray:

@@ -79,8 +79,8 @@ class FlowModel:
     transforms: int = 5
     hidden: tuple[int, ...] = (100, 100)
     epochs: int = 30
-    batch_size: int = 128
-    learning_rate: float = 1e-3
+    batch_size: int = 256
+    learning_rate: float = 3e-3
     weight_decay: float = 1e-6
     patience: int = 5
     held_out: float = 0.2
