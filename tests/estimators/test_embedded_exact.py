@@ -111,6 +111,20 @@ def test_mips_finds_the_marginal_weights(tiny, world):
     assert estimated.value == pytest.approx(world.value, rel=0.01)
 
 
+def test_mips_counts_only_actions_that_share_the_logged_embedding(tiny):
+    world = tiny.small()
+    paired = world.but(
+        table=np.array([[1.0, 0], [0, 1.0], [0, 1.0]]), deterministic=True, categorical=True
+    )
+    population = paired.population()
+    estimate = tiny.run(MIPS(classifier_params={"C": 1e6, "degree": 2}), population)
+    exact = tiny.run(EIPW(), population)
+    # Action 0 is alone with its embedding, and its weight is known without a model.
+    alone = population.action == 0
+    assert estimate.weights[alone] == pytest.approx(exact.weights[alone], rel=1e-12)
+    assert estimate.weights[~alone] == pytest.approx(exact.weights[~alone], rel=0.01)
+
+
 def test_mips_sets_the_weight_of_unsupported_actions_to_zero(tiny, world):
     deficient = world.but(pi0=np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]), categorical=True)
     problem = deficient.sample(300, np.random.default_rng(2))
