@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from ope_bench.store.store import Freshness, Result, Retry, Run, Store
+from ope_bench.store.freshness import Freshness, Retry
+from ope_bench.store.results import Result, Run
+from ope_bench.store.store import Store
 
 __all__ = ["Freshness", "Result", "Retry", "Run", "Store"]

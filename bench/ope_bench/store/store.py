@@ -6,14 +6,13 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from ope_bench.errors import StoreError
-from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.records import PluginSpec, Trial, TrialRecord
 from ope_bench.rows import (
     RECORD_COLUMNS,
     SPEC_COLUMNS,
@@ -24,94 +23,12 @@ from ope_bench.rows import (
 )
 from ope_bench.seeding import canonical_json, digest
 from ope_bench.store import maintenance
+from ope_bench.store.freshness import Freshness
 from ope_bench.store.lock import WriterLock
 from ope_bench.store.opening import connected, explained
+from ope_bench.store.results import Result, Run
 
-__all__ = ["Freshness", "Result", "Retry", "Run", "Store"]
-
-Retry = Literal["failed", "all"]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run.
-
-    Parameters
-    ----------
-    id : sorts by time.
-    suite : its name, ``adhoc`` for none.
-    truth : ``empirical`` or ``expected``: what its boards measure errors against.
-    command : what was typed.
-    started, finished : seconds since 1970; finished is None for one that was killed.
-    planned : number of trials.
-    exit_code : None for one that was killed.
-    machine : facts of the machine.
-    """
-
-    id: str
-    suite: str
-    truth: str
-    command: str = ""
-    started: float = 0.0
-    finished: float | None = None
-    planned: int = 0
-    exit_code: int | None = None
-    machine: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Result:
-    """A stored record and the run through which it is looked at.
-
-    The labels of the record's specs are those that this run gave.
-
-    Parameters
-    ----------
-    record : the outcome.
-    run : the newest run, of those asked for, that holds the trial.
-    made_by : id of the run that executed the trial; others reuse it.
-    """
-
-    record: TrialRecord
-    run: Run
-    made_by: str
-
-
-@dataclass(frozen=True)
-class Freshness:
-    """When a stored record may stand for a planned trial.
-
-    Parameters
-    ----------
-    code_digest : of the code that would answer now.
-    exclusive : whether the trial is to run alone.
-    timeout, memory : the limits now; a failure at a lower limit is run again.
-    retry : run failed ones, or all, again.
-    """
-
-    code_digest: Callable[[Trial], str]
-    exclusive: Callable[[Trial], bool] = lambda trial: False
-    timeout: float | None = None
-    memory: int | None = None
-    retry: Retry | None = None
-
-    def accepts(
-        self, record: TrialRecord, timeout: float | None, memory: float | None
-    ) -> bool:
-        """Whether a record, made under these limits by the current code, may stand."""
-        status = record.status
-        return not (
-            status is Status.UNAVAILABLE
-            or (self.retry == "failed" and status.broken)
-            or (status is Status.TIMEOUT and _grew(timeout, self.timeout))
-            or (status is Status.MEMORY and _grew(memory, self.memory))
-            or (self.exclusive(record.trial) and not record.exclusive)
-        )
-
-
-def _grew(before: float | None, now: float | None) -> bool:
-    return before is not None and (now is None or now > before)
-
+__all__ = ["Store"]
 
 _RESULTS = f"""
     WITH chosen AS (
@@ -352,8 +269,8 @@ class Store:
         for result in newest.values():
             yield result.record
 
-    def find(self, prefix: str) -> Result:
-        """What the newest run says of the one key that begins so.
+    def find(self, prefix: str) -> TrialRecord:
+        """The newest run's record of the one key that begins so.
 
         Raises
         ------
@@ -364,8 +281,24 @@ class Store:
             "SELECT DISTINCT key FROM record WHERE key GLOB ? LIMIT 3", (pattern,)
         )
         key = _one("key", prefix, [key for (key,) in found], self.path)
-        matching = (result for result in self.results() if result.record.key == key)
-        return max(matching, key=lambda result: result.run.started)
+        return next(record for record in self.records() if record.key == key)
+
+    def seconds(self, trials: Iterable[Trial]) -> dict[str, float]:
+        """Mean seconds of fit and estimate in each trial's cell, by key, where any is stored."""
+        rows = self._fetched(
+            "SELECT world.digest, method.digest, device, avg(fit_seconds + estimate_seconds) "
+            "FROM record JOIN spec AS world ON world.id = record.environment "
+            "JOIN spec AS method ON method.id = record.estimator "
+            "WHERE fit_seconds + estimate_seconds IS NOT NULL "
+            "GROUP BY world.digest, method.digest, device"
+        )
+        means = {tuple(cell): mean for *cell, mean in rows}
+        found = {}
+        for trial in trials:
+            specs = _spec_row(trial.environment)[0], _spec_row(trial.estimator)[0]
+            if (mean := means.get((*specs, trial.device))) is not None:
+                found[trial.key] = mean
+        return found
 
     def makers(self, run: str) -> list[tuple[Mapping[str, Any], int]]:
         """The machines that executed what other runs did for this one, and how many trials."""
@@ -401,21 +334,15 @@ class Store:
         self._db.execute("VACUUM")
         return dropped
 
-    def merge(self, other: str | Path) -> int:
-        """Take over another store's runs and records; how many records were new.
-
-        Raises
-        ------
-        StoreError : the other store is missing, foreign or newer.
-        """
-        with Store.open(other):
-            uri = f"{Path(other).absolute().as_uri()}?mode=ro"
-            self._fetched("ATTACH ? AS other", (uri,))
-            try:
-                with self._transaction() as db:
-                    return maintenance.merge(db)
-            finally:
-                self._db.execute("DETACH other")
+    def merge(self, other: Store) -> int:
+        """Take over another store's runs and records; how many records were new."""
+        uri = f"{other.path.absolute().as_uri()}?mode=ro"
+        self._fetched("ATTACH ? AS other", (uri,))
+        try:
+            with self._transaction() as db:
+                return maintenance.merge(db)
+        finally:
+            self._db.execute("DETACH other")
 
 
 _ALL_SPECS = f"SELECT id, {', '.join(SPEC_COLUMNS)} FROM spec"  # noqa: S608
