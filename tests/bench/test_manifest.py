@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_grids_are_crossed_within_an_entry_and_entries_follow_one_another() -> N
 def test_trials_on_the_same_data_stand_together() -> None:
     manifest = plan(replace(adhoc([f"{ENV}[n_samples=[5,6]]"], [f"{EST}[shift=[1,2]]"]), seed=4))
     keys = [trial.data_key for trial in manifest.trials]
-    changes = sum(left != right for left, right in zip(keys, keys[1:], strict=False))
+    changes = sum(left != right for left, right in itertools.pairwise(keys))
     assert changes == len(set(keys)) - 1
     assert {trial.seed for trial in manifest.trials} == {4}
     assert len({trial.key for trial in manifest.trials}) == len(manifest.trials)

@@ -15,6 +15,11 @@ def main() -> None:
 
         sys.stdout.write(f"ope-bench {__version__}\n")
         return
+    if sys.argv[1:2] == ["list"]:
+        from ope_bench.cli.inventory import quick_list
+
+        if quick_list(sys.argv[2:]):
+            return
     from ope_bench.cli.app import invoke
 
     sys.exit(invoke(sys.argv[1:]))

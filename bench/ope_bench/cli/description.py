@@ -30,15 +30,14 @@ def describe_plugin(reference: str) -> list[Facts]:
         known = registry().plugins(kind)
         if not in_file and reference not in {n for p in known for n in (p.id, p.reference)}:
             continue
-        plugin = registry().find(kind, reference)
         try:
-            cls = plugin.cls
+            plugin = registry().find(kind, reference)
+            found.append(_facts(plugin, plugin.cls))
         except PluginError:
-            if in_file and kind == "environment":
-                # The class may still be an estimator; that attempt gives the message.
+            # A class in a file may be of the other kind; the last attempt gives the message.
+            if found or (in_file and kind != list(GROUPS)[-1]):
                 continue
             raise
-        found.append(_facts(plugin, cls))
     return found
 
 
@@ -194,6 +193,7 @@ def _suite_page(facts: Facts, columns: int) -> str:
     return "\n".join(lines)
 
 
+_TABLE = "\0"  # marks a line of a table, which must not be filled
 _STARTS = re.compile(r"\s*(?:[\w, ()*]+ : |[A-Z][\w ]+:|[-*] |>>> |--)")
 
 
@@ -201,8 +201,8 @@ def _reflowed(docstring: str, columns: int) -> list[str]:
     """A docstring for a terminal: no backticks, paragraphs filled where they are too wide."""
     lines: list[str] = []
     for item in _items(docstring.replace("`", "").splitlines()):
-        if all(len(line) <= columns for line in item):
-            lines += item
+        if all(len(line) <= columns for line in item) or item[0].endswith(_TABLE):
+            lines += [line.removesuffix(_TABLE) for line in item]
             continue
         first, rest = _indent(item[0]), _indent(item[-1])
         lines += textwrap.wrap(
@@ -222,9 +222,12 @@ def _indent(line: str) -> str:
 def _items(lines: list[str]) -> list[list[str]]:
     """Groups of lines that belong to one paragraph, parameter or formula."""
     items: list[list[str]] = []
+    in_table = False
     for line in lines:
+        in_table = bool(line.strip()) and (in_table or line.lstrip().startswith("=="))
         continues = (
             items
+            and not in_table
             and line.strip()
             and items[-1][-1].strip()
             and not _STARTS.match(line)
@@ -235,5 +238,5 @@ def _items(lines: list[str]) -> list[list[str]]:
         if continues:
             items[-1].append(line)
         else:
-            items.append([line])
+            items.append([line + _TABLE if in_table else line])
     return items

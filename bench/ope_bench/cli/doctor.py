@@ -139,7 +139,7 @@ def _store(path: Path) -> dict[str, Any]:
 
 
 def _plugins() -> dict[str, Any]:
-    from ope_bench.cli.listing import Sort, rows_of
+    from ope_bench.cli.inventory import Sort, rows_of
 
     rows = {sort.value: rows_of(sort) for sort in Sort}
     every = [row for group in rows.values() for row in group]

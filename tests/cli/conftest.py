@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ope_bench.cli.app import invoke
+
+TINY = Path(__file__).parent / "tiny.py"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one command line answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout."""
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Said]
+
+
+@pytest.fixture
+def tiny() -> Callable[[str], str]:
+    """The reference of a plugin in tiny.py."""
+    return lambda selector: f"{TINY}:{selector}"
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Cli:
+    """Run one command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPE_BENCH_STORE", raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: str) -> Said:
+        capsys.readouterr()
+        code = invoke(list(arguments))
+        caught = capsys.readouterr()
+        return Said(code, caught.out, caught.err)
+
+    return run
