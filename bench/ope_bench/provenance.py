@@ -21,7 +21,6 @@ _BUILT_IN = ("ope_estimators", "ope_environments")
 _HARNESS = ("arrays", "data", "embeddings", "memo", "policies", "seeding", "trial", "view")
 
 
-@cache
 def code_digest(*classes: type) -> str:
     """SHA-256 over the sources behind ``classes`` and the harness's numeric core.
 
@@ -29,9 +28,14 @@ def code_digest(*classes: type) -> str:
     -------
     Sixteen hexadecimal digits.
     """
+    return _combined(tuple(cls.__module__ for cls in classes))
+
+
+@cache
+def _combined(modules: tuple[str, ...]) -> str:
     names = {f"ope_bench.{name}" for name in _HARNESS}
-    for cls in classes:
-        names |= _closure(cls.__module__)
+    for module in modules:
+        names |= _closure(module)
     sources = sorted(filter(None, map(_source_hash, names)))
     return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
 

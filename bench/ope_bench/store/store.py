@@ -165,8 +165,9 @@ class Store:
         trial = record.trial
         with self._transaction() as db:
             specs = self._specs_of(trial, run_id)
-            row = (trial.key, run_id, time.time(), timeout, memory, *specs, trial.replicate)
-            row += (trial.seed, trial.device, trial.threads, *record_row(record))
+            asked = (trial.replicate, trial.seed, trial.device, trial.threads)
+            made = (trial.key, run_id, time.time(), timeout, memory)
+            row = (*made, *specs, *asked, *record_row(record))
             done = db.execute(_INSERT, row)
             db.execute(
                 "INSERT OR REPLACE INTO run_record VALUES (?, ?, ?)",
@@ -321,7 +322,7 @@ class Store:
             "SELECT id, suite, truth, command, started, finished, planned, exit_code, machine "
             "FROM run ORDER BY started, id"
         )
-        return [Run(*row[:-1], machine=machines[row[-1]]) for row in rows]
+        return [Run(*asked, machines[machine]) for *asked, machine in rows]
 
     def info(self) -> dict[str, Any]:
         """Counts and sizes, as plain values."""
