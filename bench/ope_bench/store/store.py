@@ -318,11 +318,14 @@ class Store:
             number: json.loads(facts)
             for number, facts in self._fetched("SELECT id, facts FROM machine")
         }
+        names = ("id", "suite", "truth", "command", "started", "finished", "planned", "exit_code")
         rows = self._fetched(
-            "SELECT id, suite, truth, command, started, finished, planned, exit_code, machine "
-            "FROM run ORDER BY started, id"
+            f"SELECT machine, {', '.join(names)} FROM run ORDER BY started, id"  # noqa: S608
         )
-        return [Run(*asked, machines[machine]) for *asked, machine in rows]
+        return [
+            Run(machine=machines[machine], **dict(zip(names, row, strict=True)))
+            for machine, *row in rows
+        ]
 
     def info(self) -> dict[str, Any]:
         """Counts and sizes, as plain values."""
