@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +56,9 @@ def summarize(errors: FloatArray) -> Summary:
         return Summary(0)
     size = np.abs(errors)
     largest = float(size.max())
+    # In units of the largest error, so that squares neither overflow nor vanish.
     unit = largest or 1.0
+    worst_tenth = unit * cvar(np.square(size / unit)) * unit
     return Summary(
         n,
         bias=float(errors.mean()),
@@ -64,7 +67,7 @@ def summarize(errors: FloatArray) -> Summary:
         rmse=unit * float(np.sqrt(np.square(size / unit).mean())),
         quantiles=tuple(map(float, np.quantile(size, LEVELS))),
         worst=largest,
-        cvar=cvar(np.square(size)),
+        cvar=worst_tenth if math.isfinite(worst_tenth) else None,
     )
 
 
