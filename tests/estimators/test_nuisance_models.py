@@ -123,8 +123,9 @@ def test_categories_become_indicators_for_contexts_and_embeddings():
     mixed = np.column_stack([codes, np.arange(12.0)])
     view = view_of(problem_of(12, schema=schema, context=mixed, embedding=mixed))
     table = encoded(view.schema.context, view.context)
-    assert table.shape == (12, 4)
-    assert (table[:, :3].argmax(axis=1) == codes).all()
+    assert table.shape == (12, 3)
+    assert (table[:, 0] == (codes == 1)).all()
+    assert (table[:, 1] == (codes == 2)).all()
     # Categories have no order: an in-between code is worth what its own rows say.
     reward = np.where(codes == 1, 10.0, 0.0)
     fitted = view_of(

@@ -1,6 +1,6 @@
 """Features of contexts, embeddings and actions: what learners are given.
 
-Categorical columns become one indicator a category; other columns pass as they are.
+Categorical columns become indicators of their categories; other columns pass as they are.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ logs by as much, and hardly any action would have been seen twice."""
 def encoded(columns: tuple[Column, ...], values: FloatArray) -> FloatArray:
     """The columns as features, categorical ones as indicators: (n, n_features).
 
-    A code that is none of its column's categories gives zeros.
+    The first category has none of its own, so that no column is a sum of others and a binary
+    column stays one.
 
-    >>> code, size = Column("categorical", (1.0, 2.0)), Column()
+    >>> code, size = Column("categorical", (1.0, 2.0, 5.0)), Column()
     >>> encoded((code, size), np.array([[2.0, 0.3], [1.0, 0.1]])).tolist()
-    [[0.0, 1.0, 0.3], [1.0, 0.0, 0.1]]
+    [[1.0, 0.0, 0.3], [0.0, 0.0, 0.1]]
     """
     if all(column.kind != "categorical" for column in columns):
         return values
     parts = [
-        np.equal.outer(values[:, j], np.array(column.categories)).astype(np.float64)
+        np.equal.outer(values[:, j], np.array(column.categories[1:])).astype(np.float64)
         if column.kind == "categorical"
         else values[:, j : j + 1]
         for j, column in enumerate(columns)
