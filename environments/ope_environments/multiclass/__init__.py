@@ -1,0 +1,1 @@
+"""Classification data sets as bandits."""
