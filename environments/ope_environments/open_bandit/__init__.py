@@ -1,0 +1,1 @@
+"""Logs in the layout of the Open Bandit Dataset."""

