@@ -158,7 +158,10 @@ def document(found: Iterable[Board]) -> dict[str, Any]:
 def boards(
     records: Iterable[TrialRecord], *, by: By = "rmse", truth: TruthKind = "empirical"
 ) -> list[Board]:
-    """All boards that the records give, in the order in which settings first appear.
+    """All boards that the records give, settings ordered by id and parameters.
+
+    The order of the records plays no part, so a resumed run gives the boards of an uninterrupted
+    one.
 
     Parameters
     ----------
@@ -169,7 +172,7 @@ def boards(
     """
     newest = {record.key: record for record in records}
     settings: dict[str, list[TrialRecord]] = {}
-    for record in newest.values():
+    for record in sorted(newest.values(), key=_place):
         identity = canonical_json(record.trial.environment.identity)
         settings.setdefault(identity, []).append(record)
     specs = [group[0].trial.environment for group in settings.values()]
@@ -199,6 +202,30 @@ def setting_label(spec: PluginSpec, among: Sequence[PluginSpec]) -> str:
     if any(other.version != spec.version for other in namesakes):
         shown.append(f"version={spec.version}")
     return " ".join([spec.id, *shown])
+
+
+def _place(record: TrialRecord) -> tuple[Any, ...]:
+    trial = record.trial
+    return (
+        _sortable(trial.environment),
+        _sortable(trial.estimator),
+        trial.device,
+        trial.threads,
+        trial.seed,
+        trial.replicate,
+        trial.key,
+    )
+
+
+def _sortable(spec: PluginSpec) -> tuple[Any, ...]:
+    """Numbers in their own order, everything else as text."""
+    params = tuple(
+        (name, 0, value, "")
+        if isinstance(value, int | float) and not isinstance(value, bool)
+        else (name, 1, 0, canonical_json(value))
+        for name, value in sorted(spec.params.items())
+    )
+    return (spec.id, params, spec.worlds, spec.version)
 
 
 _ABSENT = object()

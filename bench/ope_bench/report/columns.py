@@ -17,6 +17,9 @@ __all__ = [
     "notes",
 ]
 
+DAGGER = "\N{DAGGER}"
+"""Stands where an interval would be for a heavy-tailed row."""
+
 ACCESS_LETTERS = {
     "samples": "-",
     "propensity": "p",
@@ -78,11 +81,13 @@ def percent(value: float | None) -> str:
 def seconds(value: float | None) -> str:
     """A duration with its unit.
 
-    >>> seconds(0.00123), seconds(2.5), seconds(None)
-    ('1.23ms', '2.50s', '-')
+    >>> seconds(0.0000123), seconds(0.00123), seconds(2.5), seconds(None)
+    ('12.3us', '1.23ms', '2.50s', '-')
     """
     if value is None:
         return "-"
+    if value < 1e-3:
+        return f"{figure(value * 1e6)}us"
     return f"{figure(value * 1000)}ms" if value < 1 else f"{figure(value)}s"
 
 
@@ -104,7 +109,7 @@ def _rank(row: Row) -> str:
 
 def _interval(row: Row) -> str:
     if row.heavy_tailed:
-        return "heavy-tailed"
+        return DAGGER
     if row.rmse_low is None:
         return "-"
     return f"{figure(row.rmse_low)}-{figure(row.rmse_high)}"
@@ -194,8 +199,14 @@ def board_title(board: Board) -> str:
     return f"{board.label} | by {board.by} | {truth} | {replicates} replicate{plural}"
 
 
-def notes(board: Board) -> list[str]:
-    """What a reader must know to read this board; nothing that does not occur in it."""
+def notes(board: Board, tied: str = "bold:") -> list[str]:
+    """What a reader must know to read this board; nothing that does not occur in it.
+
+    Parameters
+    ----------
+    board : whose notes.
+    tied : how rows that cannot be told from the best are marked.
+    """
     rows, found = board.rows, []
     if board.by == "time" and not rows:
         return ["no trial ran alone, so no times can be compared; `run --timing` fills this board"]
@@ -205,11 +216,11 @@ def notes(board: Board) -> list[str]:
         found.append(f"environment: {board.environment_origin}")
     if board.by == "rmse":
         if any(row.tied for row in rows):
-            found.append("bold: cannot be told from the best score (paired, Holm, 5 %)")
+            found.append(f"{tied} cannot be told from the best score (paired, Holm, 5 %)")
         if any(row.heavy_tailed for row in rows):
             found.append(
-                "heavy-tailed: one replicate carries over a quarter of the squared error; "
-                "no interval holds, read the median"
+                f"{DAGGER} one replicate carries over a quarter of the squared error: no "
+                "interval would hold, read the median"
             )
         if any(row.imputed for row in rows):
             found.append(

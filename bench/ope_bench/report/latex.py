@@ -16,6 +16,7 @@ SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "\N{DAGGER}": r"\dag{}",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 from ope_bench.leaderboard import Board, Row
 from ope_bench.report.columns import (
     ACCESS,
+    DAGGER,
     NAME,
     POSITIVITY,
     RATIO,
@@ -23,7 +24,7 @@ from ope_bench.report.columns import (
     percent,
 )
 
-__all__ = ["interval_bar", "render_text"]
+__all__ = ["interval_bar", "render_text", "without_padding"]
 
 BAR = 17
 
@@ -48,7 +49,12 @@ def render_text(boards: Iterable[Board], *, width: int = 80, colour: bool = Fals
     )
     for board in boards:
         _print(console, board, width)
-    return stream.getvalue()
+    return without_padding(stream.getvalue())
+
+
+def without_padding(text: str) -> str:
+    """Lines without the spaces that a console ends them with."""
+    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def _print(console: Any, board: Board, width: int) -> None:
@@ -75,7 +81,7 @@ def _print(console: Any, board: Board, width: int) -> None:
         for row in board.rows:
             table.add_row(*(Text(column.cell(row), style=style(row)) for column, style in chosen))
         console.print(table)
-    for note in notes(board):
+    for note in notes(board, tied="*"):
         console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
     console.print()
 
@@ -87,6 +93,8 @@ def _columns(board: Board, width: int) -> list[tuple[Column, Style]]:
     """The board's columns for this width, each with what colours it."""
     rank, name = NAME
     known: list[tuple[Column, Style]] = [(rank, _plain), (name, _tied)]
+    if board.by == "rmse":
+        known[0] = (Column("#", _starred), _plain)
     if board.by == "positivity":
         fail, interval, statuses, *rest = POSITIVITY
         keep = rest if any(row.warned for row in board.rows) else rest[:2]
@@ -112,6 +120,12 @@ def _columns(board: Board, width: int) -> list[tuple[Column, Style]]:
     return known
 
 
+def _starred(row: Row) -> str:
+    """The rank, with room for the star that colour alone would not carry."""
+    rank = "-" if row.rank is None else str(row.rank)
+    return f"{rank}{'*' if row.tied else ' '}"
+
+
 def _plain(row: Row) -> str:
     return ""
 
@@ -135,15 +149,14 @@ def _bars(board: Board) -> Column:
         value
         for row in board.rows
         for value in (row.rmse, row.rmse_low, row.rmse_high)
-        if value is not None and value > 0 and not row.heavy_tailed
+        if value is not None and value > 0
     ]
     low, high = (min(ends), max(ends)) if ends else (1.0, 1.0)
     header = f"{figure(low, 2)}".ljust(BAR - len(figure(high, 2))) + figure(high, 2)
 
     def cell(row: Row) -> str:
-        if row.heavy_tailed:
-            return "heavy-tailed"
-        return interval_bar(row.rmse, row.rmse_low, row.rmse_high, low, high)
+        bar = interval_bar(row.rmse, row.rmse_low, row.rmse_high, low, high)
+        return f"{bar} {DAGGER if row.heavy_tailed else ''}".rstrip()
 
     return Column(header, cell, number=False)
 

@@ -12,6 +12,7 @@ from ope_bench.gate.session import GateReport
 from ope_bench.gate.timing import TimeReport
 from ope_bench.leaderboard import setting_label
 from ope_bench.report.columns import figure, seconds
+from ope_bench.report.terminal import without_padding
 
 __all__ = [
     "github_lines",
@@ -69,7 +70,7 @@ def detail(one: Judgement) -> str:
     """All that a verdict rests on, in one line."""
     parts = [one.reason] if one.reason else []
     if one.verdict is Verdict.UNDECIDED and one.detectable is not None:
-        parts.append(f"would have seen +{100 * one.detectable:.0f}%")
+        parts.append(f"would have seen {_growth(1 + one.detectable)}")
     if one.verdict is Verdict.UNDECIDED and one.detectable is None:
         parts.append("too few replicates to see any change")
     if one.heavy_tailed:
@@ -81,16 +82,18 @@ def detail(one: Judgement) -> str:
 
 
 def _percent_change(one: Judgement) -> str:
-    if one.ratio is None:
-        return "-"
-    change = 100 * (one.ratio - 1)
-    return f"{change:+.1f}%" if abs(change) < 1000 else f"x{figure(one.ratio)}"
+    return "-" if one.ratio is None else _growth(one.ratio)
+
+
+def _growth(ratio: float) -> str:
+    """A ratio as a change in percent; large ones as a factor."""
+    return f"x{figure(ratio)}" if ratio >= 3 else f"{100 * (ratio - 1):+.1f}%"
 
 
 def _range(one: Judgement) -> str:
     if one.ratio_low is None or one.ratio_high is None:
         return "-"
-    if one.ratio_high > 11:
+    if one.ratio_high >= 3:
         return f"x{figure(one.ratio_low, 2)}..x{figure(one.ratio_high, 2)}"
     return f"{100 * (one.ratio_low - 1):+.0f}..{100 * (one.ratio_high - 1):+.0f}%"
 
@@ -159,7 +162,7 @@ def text_table(
     for line in _time_lines(times):
         console.print(Text(line))
     console.print(Text(verdict_counts(judgements), style="bold"))
-    return stream.getvalue()
+    return without_padding(stream.getvalue())
 
 
 def _time_lines(times: TimeReport | None) -> list[str]:

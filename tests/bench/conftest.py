@@ -1,0 +1,56 @@
+"""Records without running anything: a fixture for boards, baselines and gates."""
+
+import numpy as np
+import pytest
+
+from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+
+
+@pytest.fixture
+def record():
+    """A record of one trial on a toy setting whose truth is 1."""
+
+    def make(
+        estimator="ipw",
+        replicate=0,
+        error=0.1,
+        status=Status.OK,
+        *,
+        n=10,
+        seed=0,
+        version=1,
+        params=None,
+        label="",
+        device="cpu",
+        **facts,
+    ):
+        trial = Trial(
+            PluginSpec("environment", "toy", "toy", {"n": n}, version=version, origin="toys 1"),
+            PluginSpec("estimator", estimator, estimator, params or {}, label, origin="ours 1"),
+            replicate,
+            seed,
+            device,
+        )
+        known = {
+            "estimate": 1.0 + error if status is Status.OK else None,
+            "truth_expected": 1.0,
+            "truth_expected_se": 0.01,
+            "truth_empirical": 1.0,
+            "logging_average": 0.5,
+            "origin": "ours 1",
+            "environment_origin": "toys 1",
+        }
+        return TrialRecord(trial, "digest", status, **(known | facts))
+
+    return make
+
+
+@pytest.fixture
+def normal_row(record):
+    """Records of one estimator whose errors are normal."""
+
+    def make(estimator="ipw", scale=0.1, replicates=100, stream=0, **facts):
+        errors = scale * np.random.default_rng(stream).normal(size=replicates)
+        return [record(estimator, r, float(error), **facts) for r, error in enumerate(errors)]
+
+    return make

@@ -1,0 +1,204 @@
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+
+from ope_bench.across import across
+from ope_bench.leaderboard import boards, document
+from ope_bench.records import Status
+
+FIXED_KEYS = (
+    "rank estimator label params access device origin replicates finite rmse rmse_low rmse_high "
+    "heavy_tailed log10_rmse score imputed bias sd median_absolute_error tied status "
+    "positivity_rate failure_rate unsupported_mass observed_unsupported_mass ess_fraction "
+    "max_weight_share fit_seconds estimate_seconds"
+).split()
+
+
+def only(found):
+    (board,) = found
+    return board
+
+
+def test_the_json_has_the_documented_keys_and_is_json(normal_row):
+    told = document(boards(normal_row()))
+    assert told == json.loads(json.dumps(told, allow_nan=False))
+    assert told["schema"] == 1
+    board = told["boards"][0]
+    board_keys = "by environment environment_params environment_origin truth truth_se rows"
+    assert set(board_keys.split()) <= set(board)
+    assert set(FIXED_KEYS) <= set(board["rows"][0])
+
+
+def test_figures_of_a_row_are_those_of_its_errors(record):
+    errors = [0.3, -0.1, 0.2, 0.4]
+    row = only(boards([record("ipw", r, e) for r, e in enumerate(errors)])).rows[0]
+    rmse = math.sqrt(np.square(errors).mean())
+    assert row.rmse == pytest.approx(rmse)
+    assert row.score == row.rmse
+    assert row.log10_rmse == pytest.approx(math.log10(rmse))
+    assert row.bias == pytest.approx(np.mean(errors))
+    assert row.sd == pytest.approx(np.std(errors, ddof=1))
+    assert row.median_absolute_error == pytest.approx(0.25)
+    assert row.relative_rmse == pytest.approx(rmse / 1.0)
+    assert (row.rmse_low, row.heavy_tailed, row.tied, row.rank) == (None, False, True, 1)
+
+
+def test_errors_are_measured_against_the_truth_that_is_asked_for(record):
+    records = [record("ipw", 0, 0.1, truth_empirical=1.3)]
+    assert only(boards(records, truth="empirical")).rows[0].bias == pytest.approx(-0.2)
+    assert only(boards(records, truth="expected")).rows[0].bias == pytest.approx(0.1)
+
+
+def test_failures_are_imputed_by_the_logging_average_and_counted(record):
+    records = [record("ipw", 0, 0.1), record("ipw", 1, status=Status.POSITIVITY)]
+    row = only(boards(records)).rows[0]
+    assert row.rmse == pytest.approx(0.1)
+    assert row.score == pytest.approx(math.sqrt((0.1**2 + 0.5**2) / 2))
+    assert (row.imputed, row.finite, row.replicates) == (1, 1, 2)
+    assert (row.failure_rate, row.positivity_rate) == (0.5, 0.5)
+    assert row.status == {"ok": 1, "positivity": 1}
+
+
+def test_an_estimator_cannot_win_by_failing_where_it_is_hard(record):
+    steady = [record("steady", r, 0.2) for r in range(20)]
+    picky = [record("picky", r, 0.1) for r in range(5)]
+    picky += [record("picky", r, status=Status.ERROR) for r in range(5, 20)]
+    rows = only(boards([*steady, *picky])).rows
+    assert [row.estimator for row in rows] == ["steady", "picky"]
+
+
+def test_a_crashed_trial_takes_its_data_from_its_neighbours(record):
+    dead = {"truth_expected": None, "truth_empirical": None, "logging_average": None}
+    records = [record("a", 0), record("b", 0, status=Status.CRASH, **dead)]
+    rows = {row.estimator: row for row in only(boards(records)).rows}
+    assert rows["b"].score == pytest.approx(0.5)
+    alone = only(boards(records[1:])).rows[0]
+    assert (alone.score, alone.rank, alone.failure_rate) == (None, None, 1.0)
+
+
+def test_unavailable_is_no_failure_and_has_no_rank(record):
+    records = [record("a", 0), record("b", 0, status=Status.UNAVAILABLE)]
+    last = only(boards(records)).rows[-1]
+    assert (last.estimator, last.rank, last.score, last.failure_rate) == ("b", None, None, None)
+    assert (last.imputed, last.tied) == (0, False)
+
+
+def test_equal_scores_share_a_rank_and_all_errors_zero_are_no_trouble(record):
+    records = [record(name, r, 0.0) for name in "ab" for r in range(20)]
+    rows = only(boards(records)).rows
+    assert [(row.rank, row.tied) for row in rows] == [(1, True), (1, True)]
+    assert (rows[0].rmse, rows[0].log10_rmse, rows[0].rmse_low) == (0.0, None, None)
+
+
+def test_rows_worse_beyond_doubt_are_not_tied_and_close_ones_are(normal_row):
+    close = normal_row("close", scale=0.101, stream=0)
+    records = [*normal_row("best"), *close, *normal_row("bad", scale=0.5, stream=2)]
+    tied = {row.estimator: row.tied for row in only(boards(records)).rows}
+    assert tied["bad"] is False
+    assert tied["best"] is True
+
+
+def test_a_heavy_tailed_row_is_marked_and_has_no_interval(normal_row, record):
+    records = [*normal_row(replicates=50), record("ipw", 50, 30.0)]
+    row = only(boards(records)).rows[0]
+    assert row.heavy_tailed
+    assert (row.rmse_low, row.rmse_high) == (None, None)
+    assert row.median_absolute_error < 0.2
+
+
+def test_the_order_of_records_plays_no_part(normal_row, record):
+    records = [*normal_row("a"), *normal_row("b", 0.2, stream=1), record("b", 5, 9.0, n=50)]
+    shuffled = records.copy()
+    random.Random(0).shuffle(shuffled)
+    assert document(boards(records)) == document(boards(shuffled))
+
+
+def test_a_key_counts_once_with_its_newest_record(record):
+    row = only(boards([record(error=5.0), record(error=0.1)])).rows[0]
+    assert (row.replicates, row.rmse) == (1, pytest.approx(0.1))
+
+
+def test_settings_and_versions_have_boards_of_their_own_in_natural_order(record):
+    found = boards([record(n=500), record(n=50), record(n=50, version=2)])
+    assert [board.label for board in found] == [
+        "toy n=50 version=1",
+        "toy n=50 version=2",
+        "toy n=500 version=1",
+    ]
+
+
+def test_labels_tell_parameters_apart(record):
+    rows = only(
+        boards([record(params={"clip": 1}), record(params={"clip": 2}), record("dm", label="DM!")])
+    ).rows
+    assert {row.label for row in rows} == {"ipw clip=1", "ipw clip=2", "DM!"}
+
+
+def test_times_come_only_from_trials_that_ran_alone(record):
+    seconds = {"fit_seconds": 2.0, "estimate_seconds": 1.0}
+    records = [record("a", 0, exclusive=True, **seconds), record("b", 0, **seconds)]
+    rows = {row.estimator: row for row in only(boards(records)).rows}
+    assert rows["a"].seconds == 3.0
+    assert rows["b"].fit_seconds is None
+    assert [row.estimator for row in only(boards(records, by="time")).rows] == ["a"]
+
+
+def test_coverage_is_always_against_the_expected_truth(record):
+    records = [
+        record("ipw", r, 0.05, standard_error=0.1, truth_empirical=9.0) for r in range(10)
+    ]
+    row = only(boards(records, truth="empirical")).rows[0]
+    assert row.coverage == 1.0
+    assert row.interval_width == pytest.approx(2 * 1.96 * 0.1, rel=1e-3)
+
+
+def test_warnings_are_judged_on_their_fallback(record):
+    # The logging average is off by .5: 2.0 is worse than that, 1.1 is not.
+    records = [
+        record("w", 0, status=Status.POSITIVITY, fallback=2.0),
+        record("w", 1, status=Status.POSITIVITY, fallback=1.1),
+        record("w", 2, 0.1),
+        record("w", 3, 3.0),
+    ]
+    row = only(boards(records, by="positivity")).rows[0]
+    assert (row.warned, row.warnings_judged) == (2, 2)
+    assert (row.warning_precision, row.warning_recall) == (0.5, 0.5)
+    assert row.failure_low < 0.5 < row.failure_high
+
+
+def test_recall_is_unknown_where_a_warning_has_no_fallback(record):
+    records = [record("w", 0, status=Status.POSITIVITY), record("w", 1, 3.0)]
+    row = only(boards(records, by="positivity")).rows[0]
+    assert (row.warning_precision, row.warning_recall) == (None, None)
+
+
+def test_the_ratio_board_orders_by_the_error_of_the_log_ratio(record):
+    records = [
+        record("a", 0, diagnostics={"log_ratio_rmse": 0.5, "auc": 0.7, "how": "word"}),
+        record("b", 0, 9.0, diagnostics={"log_ratio_rmse": 0.2}),
+        record("c", 0),
+    ]
+    board = only(boards(records, by="ratio"))
+    assert [(row.estimator, row.ratio_error) for row in board.rows] == [("b", 0.2), ("a", 0.5)]
+
+
+def test_no_records_give_no_boards():
+    assert boards([]) == []
+    assert document([]) == {"schema": 1, "boards": []}
+
+
+def test_a_summary_over_settings_ranks_by_mean_rank(record):
+    records = []
+    for n in (10, 50, 100):
+        records += [record("good", r, 0.1 + 0.01 * r, n=n) for r in range(5)]
+        records += [record("bad", r, 0.4 + 0.01 * r, n=n) for r in range(5)]
+    found = across(boards(records))
+    assert [(row.estimator, row.mean_rank) for row in found.rows] == [("good", 1), ("bad", 2)]
+    assert found.rows[0].within == (1.0, 1.0, 1.0, 1.0, 1.0)
+    assert found.rows[1].within == (0.0, 0.0, 0.0, 0.0, 1.0)
+    assert found.critical_difference == pytest.approx(1.96 * math.sqrt(1 / 3), abs=1e-3)
+    assert json.dumps(found.as_json(), allow_nan=False)
+    assert across(boards(records[:10])) is None
