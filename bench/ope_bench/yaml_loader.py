@@ -80,24 +80,27 @@ def load(content: bytes | str, source: str) -> Document:
     if len(content) > MAX_BYTES:
         msg = f"{source}: larger than {MAX_BYTES // 1024} KiB; a suite is a short file"
         raise SuiteError(msg)
-    if isinstance(content, bytes):
-        try:
-            content = content.decode("utf-8-sig")
-        except UnicodeDecodeError as exc:
-            line = content[: exc.start].count(b"\n") + 1
-            msg = f"{source}:{line}: not UTF-8 text (byte {exc.start})"
-            raise SuiteError(msg) from exc
     from yaml import SafeLoader, YAMLError
 
     builder = _Builder(source)
+    text = content if isinstance(content, str) else _decoded(content, source)
     try:
-        value = builder.build(_events(content, SafeLoader))
+        value = builder.build(_events(text, SafeLoader))
     except YAMLError as exc:
         raise SuiteError(_yaml_message(exc, source)) from exc
     except RecursionError as exc:
         msg = f"{source}: nested too deeply"
         raise SuiteError(msg) from exc
     return Document(value, source, builder.lines)
+
+
+def _decoded(content: bytes, source: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = content[: exc.start].count(b"\n") + 1
+        msg = f"{source}:{line}: not UTF-8 text (byte {exc.start})"
+        raise SuiteError(msg) from exc
 
 
 def load_flow(text: str, where: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,6 +51,7 @@ def leaderboard(
 ) -> int:
     """Print the leaderboards of a store: the newest outcome of every trial in it."""
     json_wanted = output is BoardFormat.JSON
+    form: Any = output.value
     with document(Format.JSON if json_wanted else Format.TEXT) as emit:
         from ope_bench.leaderboard import document as board_document
         from ope_bench.report import render
@@ -64,7 +65,7 @@ def leaderboard(
     elif output is BoardFormat.TEXT:
         write(render(found, width=width(), colour=use_colour()).rstrip())
     else:
-        write(render(found, output.value).rstrip("\n"))
+        write(render(found, form).rstrip("\n"))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -28,6 +29,7 @@ from ope_bench.store import Store
 __all__ = ["Report", "conduct", "executor_for"]
 
 FAILURES_SHOWN = 5
+BOARDS_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,26 @@ class Report:
             "reason": self.reason,
         }
 
-    def boards(self) -> str:
-        """The leaderboards, those of the questions that the run can answer."""
-        questions: list[By] = ["rmse"]
+    def questions(self) -> list[By]:
+        """What boards the run can fill, that of RMSE first."""
+        found: list[By] = ["rmse"]
         if any(record.status is Status.POSITIVITY for record in self.records):
-            questions.append("positivity")
+            found.append("positivity")
         if any(record.exclusive for record in self.records):
-            questions.append("time")
+            found.append("time")
+        return found
+
+    def boards(self) -> str:
+        """The leaderboards: all of a small run; of a large one those by RMSE."""
         truth = self.manifest.suite.truth
-        found = [board for by in questions for board in boards(self.records, by=by, truth=truth)]
+        found = [
+            board
+            for by in self.questions()
+            for board in boards(self.records, by=by, truth=truth)
+            if board.rows
+        ]
+        if len(found) > BOARDS_SHOWN:
+            found = [board for board in found if board.by == "rmse"]
         return render(found, width=width(), colour=use_colour()).rstrip()
 
     def tell(self) -> None:
@@ -88,7 +101,14 @@ class Report:
             f"in {format_duration(outcome.seconds)}" + (f": {counts}" if counts else "")
         )
         note(f"store   {self.store}")
+        for by in self.questions()[1:] if self.records else ():
+            note(f"also    ope-bench leaderboard --by {by}{self._place()}")
         note(f"exit    {self.exit_code}: {self.reason}")
+
+    def _place(self) -> str:
+        """The option that names the store, where a later command would not find it."""
+        given = os.environ.get("OPE_BENCH_STORE", "ope-bench.sqlite")
+        return "" if str(self.store) == given else f" --store {shlex.quote(str(self.store))}"
 
     def _failures(self) -> list[str]:
         """One line for each way in which an estimator broke, the most frequent first."""
@@ -98,10 +118,10 @@ class Report:
         for group, count in groups.most_common(FAILURES_SHOWN):
             one = next(r for r in broken if (_name(r), r.status, r.error_type) == group)
             reason = " ".join((one.error_message or one.error_type or "").split())[:200]
-            lines.append(f"{group[1].value:7} {count} x {group[0]}: {reason}")
-            lines.append(f"        see it again: ope-bench rerun {one.key[:12]}")
+            lines.append(f"{group[1].value:<9} {count} x {group[0]}: {reason}")
+            lines.append(f"          see it again: ope-bench rerun {one.key[:12]}{self._place()}")
         if len(groups) > FAILURES_SHOWN:
-            lines.append(f"        and {len(groups) - FAILURES_SHOWN} more kinds of failure")
+            lines.append(f"          and {len(groups) - FAILURES_SHOWN} more kinds of failure")
         return lines
 
 
@@ -178,7 +198,11 @@ def executor_for(where: str, jobs: int, address: str | None, manifest: Manifest)
         from ope_bench.execution.inprocess import InProcessExecutor
 
         return InProcessExecutor(threads=manifest.threads)
-    limits = {"threads": manifest.threads, "timeout": suite.timeout, "memory": suite.memory}
+    limits: dict[str, Any] = {
+        "threads": manifest.threads,
+        "timeout": suite.timeout,
+        "memory": suite.memory,
+    }
     if where == "dask":
         try:
             import distributed  # noqa: F401  only to know that it is there
@@ -188,10 +212,11 @@ def executor_for(where: str, jobs: int, address: str | None, manifest: Manifest)
             msg = '--executor dask needs an extra: pip install "ope-bench[dask]"'
             raise UsageError(msg) from exc
         try:
-            return DaskExecutor(jobs, address=address, **limits)
+            executor: Executor = DaskExecutor(jobs, address=address, **limits)
         except (OSError, UnavailableError) as exc:
             msg = f"--executor dask: {exc}"
             raise UsageError(msg) from exc
+        return executor
     from ope_bench.execution.local import LocalExecutor
 
     return LocalExecutor(jobs, **limits)

@@ -124,18 +124,26 @@ def _write_csv(path: Path, rows: Rows) -> int:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(COLUMNS), lineterminator="\n")
         writer.writeheader()
-        return sum(1 for _ in map(writer.writerow, rows))
+        return _counted(rows, writer.writerow)
 
 
 def _write_jsonl(path: Path, rows: Rows) -> int:
     with path.open("w", encoding="utf-8") as stream:
-        return sum(1 for _ in (_line(stream, row) for row in rows))
+        return _counted(rows, lambda row: _write_line(stream, row))
 
 
-def _line(stream: IO[str], row: dict[str, Any]) -> None:
+def _write_line(stream: IO[str], row: dict[str, Any]) -> None:
     for name in ("environment_params", "params", "diagnostics"):
         row[name] = json.loads(row[name])
     stream.write(json.dumps(row, allow_nan=False) + "\n")
+
+
+def _counted(rows: Rows, write_row: Callable[[dict[str, Any]], object]) -> int:
+    count = 0
+    for row in rows:
+        write_row(row)
+        count += 1
+    return count
 
 
 def _write_parquet(path: Path, rows: Rows) -> int:

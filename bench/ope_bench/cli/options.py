@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -19,6 +19,8 @@ __all__ = [
     "option_error",
     "size",
 ]
+
+Quantity = TypeVar("Quantity", int, float)
 
 DEFAULT_STORE = Path("ope-bench.sqlite")
 
@@ -45,19 +47,17 @@ def duration(option: str, given: str | None) -> float | None:
     """Seconds of an option such as ``--timeout 60s``."""
     from ope_bench.quantities import parse_duration
 
-    return _parsed(option, given, parse_duration)
+    return None if given is None else _parsed(option, given, parse_duration)
 
 
 def size(option: str, given: str | None) -> int | None:
     """Bytes of an option such as ``--memory 4GiB``."""
     from ope_bench.quantities import parse_size
 
-    return _parsed(option, given, parse_size)
+    return None if given is None else _parsed(option, given, parse_size)
 
 
-def _parsed(option: str, given: str | None, parse: Callable[[object], Any]) -> Any:
-    if given is None:
-        return None
+def _parsed(option: str, given: str, parse: Callable[[object], Quantity]) -> Quantity:
     try:
         return parse(given)
     except UsageError as exc:

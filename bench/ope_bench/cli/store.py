@@ -37,16 +37,18 @@ def info(store: StoreOption = DEFAULT_STORE, output: FormatOption = Format.TEXT)
             runs = [_run_facts(one) for one in opened.runs()]
         emit({"schema": 1, "store": str(store), **facts, "runs": runs})
     if output is Format.TEXT:
-        write(f"store   {store}")
+        write(f"store     {store}")
         for name, value in facts.items():
+            if name == "path":
+                continue
             if isinstance(value, dict):
                 value = ", ".join(f"{count} {word}" for word, count in value.items()) or "none"
-            write(f"{name.replace('_', ' '):<8}{value}")
+            write(f"{name.replace('_', ' '):<10}{value}")
         for one in runs:
             began = time.strftime("%Y-%m-%d %H:%M", time.localtime(one["started"]))
             ended = "killed" if one["exit_code"] is None else f"exit {one['exit_code']}"
             write(
-                f"run     {one['id']}  {began}  {one['suite']}, {one['planned']} trials, {ended}"
+                f"run       {one['id']}  {began}  {one['suite']}, {one['planned']} trials, {ended}"
             )
     return 0
 

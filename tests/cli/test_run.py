@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+Tiny = Callable[[str], str]
+
+
+@pytest.fixture
+def run(cli: Cli, tiny: Tiny) -> Callable[..., Any]:
+    """``run`` of estimators of tiny.py on its coins, in this process."""
+
+    def go(*estimators: str, more: tuple[str, ...] = (), environment: str = "Coins") -> Any:
+        chosen = [word for one in estimators for word in ("--est", tiny(one))]
+        place = ["--executor", "inprocess", "--format", "json"]
+        return cli("run", "--env", tiny(environment), *chosen, "--replicates", "3", *place, *more)
+
+    return go
+
+
+def test_the_document_of_a_run_has_the_promised_keys(run: Callable[..., Any]) -> None:
+    said = run("Average")
+    told = said.json
+    assert said.code == 0
+    promised = ["schema", "suite", "store", "planned", "reused", "executed", "status", "seconds", "exit_code"]
+    assert set(promised) <= set(told)
+    assert (told["schema"], told["suite"], told["store"]) == (1, "adhoc", "ope-bench.sqlite")
+    assert (told["planned"], told["reused"], told["executed"]) == (3, 0, 3)
+    assert told["status"]["ok"] == 3
+    assert sum(told["status"].values()) == 3
+    assert told["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("estimators", "code"),
+    [
+        (["Average"], 0),
+        (["Average", "Missing"], 0),
+        (["Average", "Broken"], 3),
+        (["Infinite"], 3),
+    ],
+)
+def test_only_broken_trials_make_a_run_fail(
+    run: Callable[..., Any], estimators: list[str], code: int
+) -> None:
+    said = run(*estimators)
+    assert (said.code, said.json["exit_code"]) == (code, code)
+    assert f"exit    {code}: " in said.err
+    assert run(*estimators).code == code, "reused trials count, too"
+    assert run(*estimators, more=("--allow-failures",)).code == 0
+
+
+def test_what_is_stored_is_reused_and_retry_runs_it_again(run: Callable[..., Any]) -> None:
+    run("Average", "Broken")
+    again = run("Average", "Broken").json
+    assert (again["reused"], again["executed"]) == (6, 0)
+    failed = run("Average", "Broken", more=("--retry", "failed")).json
+    assert (failed["reused"], failed["executed"]) == (3, 3)
+    every = run("Average", "Broken", more=("--retry", "all")).json
+    assert (every["reused"], every["executed"]) == (0, 6)
+    assert run("Average", more=("--replicates", "5")).json["executed"] == 2
+
+
+def test_a_failure_tells_how_to_see_it_again(cli: Cli, run: Callable[..., Any]) -> None:
+    said = run("Broken")
+    assert "error     3 x broken: broken on purpose" in said.err
+    (line,) = [line for line in said.err.splitlines() if "ope-bench rerun " in line]
+    prefix = line.rpartition(" ")[2]
+    again = cli("rerun", prefix)
+    assert again.code == 3
+    assert "bit-equal (same code)" in again.out
+    assert "RuntimeError: broken on purpose" in again.out
+    assert "spam on stdout" in again.out
+
+
+def test_a_rerun_compares_and_stores_nothing(cli: Cli, run: Callable[..., Any]) -> None:
+    run("Average")
+    (first, *_) = cli("export", "--to", "x.jsonl") and Path("x.jsonl").read_text().splitlines()
+    before = cli("store", "info", "--format", "json").json
+    told = cli("rerun", json.loads(first)["key"], "--format", "json").json
+    assert told["bit_equal"] is True
+    assert told["stored"]["estimate"] == told["fresh"]["estimate"]
+    after = cli("store", "info", "--format", "json").json
+    assert before == after
+    assert cli("rerun", "ffffffffffff").code == 2
+    assert cli("rerun", "").code == 2
+
+
+def test_an_empty_plan_exits_with_4_and_creates_nothing(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    said = run("Average", more=("--device", "cuda"))
+    assert (said.code, said.json["planned"]) == (4, 0)
+    assert "the plan is empty" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_module_that_the_command_line_asks_for_is_refused(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    said = run("NeedsNothingThatExists")
+    assert said.code == 2
+    assert said.out == ""
+    assert "pip install a_module_that_nobody_has" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_module_in_a_suite_leaves_the_rest_to_run(
+    cli: Cli, tiny: Tiny, tmp_path: Path
+) -> None:
+    suite = {
+        "schema": 1,
+        "environments": [tiny("Coins")],
+        "estimators": [tiny("NeedsNothingThatExists"), tiny("Average")],
+        "replicates": 2,
+    }
+    (tmp_path / "mine.yaml").write_text(json.dumps(suite))
+    said = cli("run", "mine.yaml", "--executor", "inprocess", "--format", "json")
+    assert said.code == 0
+    assert said.json["suite"] == "mine"
+    assert said.json["status"]["unavailable"] == 2
+    assert "will be unavailable; to have it: pip install" in said.err
+
+
+def test_flags_replace_what_a_suite_says(cli: Cli, tiny: Tiny, tmp_path: Path) -> None:
+    suite = {"schema": 1, "environments": [tiny("Coins")], "estimators": [tiny("Average")]}
+    (tmp_path / "mine.yaml").write_text(json.dumps(suite))
+    told = cli(
+        *("run", "mine.yaml", "--est", tiny("Average[shift=[1,2]]"), "--replicates", "7"),
+        *("--seed", "3", "--dry-run", "--format", "json"),
+    ).json
+    assert told["planned"] == 14
+    assert [cell["estimator"] for cell in told["cells"]] == [
+        tiny("Average[shift=1.0]"),
+        tiny("Average[shift=2.0]"),
+    ]
+
+
+def test_a_dry_run_foresees_and_touches_nothing(
+    run: Callable[..., Any], cli: Cli, tmp_path: Path
+) -> None:
+    told = run("Slow[seconds=0.05]", more=("--dry-run",)).json
+    assert (told["planned"], told["stored"], told["to_run"]) == (3, 0, 3)
+    assert told["predicted_seconds"] is None
+    assert list(tmp_path.iterdir()) == []
+    run("Slow[seconds=0.05]")
+    told = run("Slow[seconds=0.05]", more=("--dry-run", "--replicates", "9")).json
+    assert (told["planned"], told["stored"], told["to_run"]) == (9, 3, 6)
+    assert 0.2 < told["predicted_seconds"] < 3
+    assert told["exit_code"] == 0
+
+
+def test_boards_of_a_run_are_printed_in_80_columns(cli: Cli, tiny: Tiny) -> None:
+    said = cli(
+        *("run", "--env", tiny("Coins"), "--est", tiny("Average"), "--est", tiny("Missing")),
+        *("--replicates", "3", "--executor", "inprocess", "--timing"),
+    )
+    assert said.code == 0
+    for question in ("by rmse", "by positivity", "by time"):
+        assert question in said.out
+    assert "store   ope-bench.sqlite" in said.err
+    assert all(len(line.rstrip()) <= 80 for line in said.out.splitlines())
+
+
+def test_boards_of_a_store_follow_their_filters(cli: Cli, run: Callable[..., Any]) -> None:
+    run("Average[shift=[0,1]]", "Missing", environment="Coins[n_samples=[5,6]]")
+    boards = cli("leaderboard", "--format", "json").json
+    assert boards["schema"] == 1
+    assert len(boards["boards"]) == 2
+    first = boards["boards"][0]
+    promised = "by environment environment_params environment_origin truth truth_se rows"
+    assert set(promised.split()) <= set(first)
+    promised = (
+        "rank estimator label params access device origin replicates finite rmse rmse_low"
+        " rmse_high heavy_tailed log10_rmse score imputed bias sd median_absolute_error tied"
+        " status positivity_rate failure_rate unsupported_mass observed_unsupported_mass"
+        " ess_fraction max_weight_share fit_seconds estimate_seconds"
+    )
+    assert set(promised.split()) <= set(first["rows"][0])
+    few = ("leaderboard", "--env", "coins[n_samples=5]", "--est", "average", "--format", "json")
+    chosen = cli(*few).json["boards"]
+    assert [len(board["rows"]) for board in chosen] == [2]
+    assert cli("leaderboard", "--suite", "other", "--format", "json").json["boards"] == []
+    assert cli("leaderboard", "--by", "time", "--format", "json").json["boards"] == []
+    for form in ("markdown", "csv", "latex"):
+        assert "average" in cli("leaderboard", "--format", form).out
+
+
+def test_two_kinds_of_truth_give_two_boards(cli: Cli, tiny: Tiny, tmp_path: Path) -> None:
+    for truth in ("empirical", "expected"):
+        suite = {
+            "schema": 1,
+            "truth": truth,
+            "environments": [tiny("Coins")],
+            "estimators": [tiny("Average")],
+            "replicates": 2,
+        }
+        (tmp_path / f"{truth}.yaml").write_text(json.dumps(suite))
+        cli("run", f"{truth}.yaml", "--executor", "inprocess")
+    boards = cli("leaderboard", "--format", "json").json["boards"]
+    assert {board["truth"] for board in boards} == {"empirical", "expected"}
+
+
+def test_exports_hold_the_promised_columns_and_agree(cli: Cli, run: Callable[..., Any]) -> None:
+    import csv
+
+    import pyarrow.parquet as pq
+
+    from ope_bench.cli.export import COLUMNS
+
+    run("Average", "Broken")
+    for name in ("x.csv", "x.jsonl", "x.parquet"):
+        assert cli("export", "--to", name).code == 0
+    lines = [json.loads(line) for line in Path("x.jsonl").read_text().splitlines()]
+    table = pq.read_table("x.parquet")
+    with Path("x.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(COLUMNS) == table.column_names == list(rows[0]) == list(lines[0])
+    assert [row["key"] for row in rows] == table["key"].to_pylist() == [r["key"] for r in lines]
+    estimates = [line["estimate"] for line in lines]
+    assert table["estimate"].to_pylist() == estimates
+    assert [float(row["estimate"]) if row["estimate"] else None for row in rows] == estimates
+    assert {line["status"] for line in lines} == {"ok", "error"}
+    assert lines[0]["environment_params"]["worlds"] == "redrawn"
+    assert cli("export", "--to", "no/such/folder/x.csv").code == 2
+
+
+def test_a_parquet_export_without_pyarrow_tells_the_pip_line(
+    cli: Cli, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("Average")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    said = cli("export", "--to", "x.parquet")
+    assert said.code == 2
+    assert 'pip install "ope-bench[parquet]"' in said.err
+
+
+def test_a_store_can_be_merged_and_pruned(cli: Cli, run: Callable[..., Any]) -> None:
+    run("Average", more=("--store", "other.sqlite"))
+    run("Average[shift=1]")
+    assert cli("store", "merge", "other.sqlite", "--format", "json").json["added"] == 3
+    assert cli("store", "merge", "other.sqlite", "--format", "json").json["added"] == 0
+    run("Average", more=("--retry", "all"))
+    assert cli("store", "prune", "--format", "json").json["dropped"] == 3
+    said = cli("store", "info")
+    assert "run       " in said.out
+
+
+def test_the_environment_names_the_store(
+    run: Callable[..., Any], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPE_BENCH_STORE", "elsewhere.sqlite")
+    assert run("Average").json["store"] == "elsewhere.sqlite"
+    assert Path("elsewhere.sqlite").exists()
+    assert len(cli("leaderboard", "--format", "json").json["boards"]) == 1
+
+
+def test_a_file_that_is_no_store_is_refused_and_left_alone(run: Callable[..., Any]) -> None:
+    Path("notes.txt").write_text("not a store\n" * 100)
+    said = run("Average", more=("--store", "notes.txt"))
+    assert (said.code, said.out) == (2, "")
+    assert Path("notes.txt").read_text() == "not a store\n" * 100
+
+
+def test_plugins_that_print_do_not_spoil_the_document(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(
+        "import os\n"
+        "from ope_bench import Estimate, Estimator\n"
+        "print('loud at import')\n"
+        "os.system('echo loud child')\n"
+        "class Loud(Estimator):\n"
+        "    def estimate(self, view):\n"
+        "        print('loud')\n"
+        "        return Estimate(0.0)\n"
+    )
+    code = "from ope_bench.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", "--env", "gaussian[n_samples=5]", "--est", "./loud.py:Loud", "--replicates", "1", "--jobs", "1", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert json.loads(done.stdout)["status"]["ok"] == 1, done.stderr
+    assert "loud child" in done.stderr
+
+
+def test_workers_find_a_plugin_file_by_its_absolute_path(cli: Cli, tiny: Tiny) -> None:
+    said = cli(
+        *("run", "--env", tiny("Coins"), "--est", tiny("Average"), "--est", tiny("Dying")),
+        *("--replicates", "2", "--jobs", "2", "--format", "json"),
+    )
+    assert said.code == 3
+    assert said.json["status"]["ok"] == 2
+    assert said.json["status"]["crash"] == 2
+
+
+def test_ctrl_c_exits_with_130_and_keeps_what_is_finished(tiny: Tiny, tmp_path: Path) -> None:
+    code = "from ope_bench.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", "--env", tiny("Coins")]
+    command += ["--est", tiny("Slow"), "--replicates", "200", "--jobs", "1", "--format", "json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        store = tmp_path / "ope-bench.sqlite"
+        deadline = time.monotonic() + 30
+        while not store.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(2.0)
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    told = json.loads(out)
+    assert process.returncode == told["exit_code"] == 130, err
+    assert 0 < told["executed"] < 200
+    assert "run again to resume" in err
