@@ -20,7 +20,7 @@ from ope_bench.execution import Limits
 from ope_bench.execution.lineage import descendants
 from ope_bench.execution.threads import thread_variables
 from ope_bench.execution.watchdog import MARK, kill_marked
-from ope_bench.execution.worker import Task
+from ope_bench.execution.worker import Task, separator
 from ope_bench.records import Status
 
 __all__ = ["Slot"]
@@ -71,7 +71,8 @@ class Slot:
         self._channel: socket.socket | None = None
         self._output = -1
         self._received = b""
-        self._tail = b""
+        self._tails = deque([b""])
+        """Ends of what each trial in flight has written so far."""
 
     @property
     def alive(self) -> bool:
@@ -114,6 +115,7 @@ class Slot:
             theirs.close()
             os.close(written)
         self._channel, self._output = ours, output
+        self._tails = deque([b""])
         self.pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
         self.ready = self.retired = self.condemned = False
         self._begin()
@@ -177,12 +179,15 @@ class Slot:
         with contextlib.suppress(OSError):
             # One pipe full at most: a worker that writes without end must not hold us up.
             written = os.read(self._output, PIPE_BYTES)
-            self._tail = (self._tail + written[-TAIL_BYTES:])[-TAIL_BYTES:]
+            parts = (self._tails.pop() + written).split(separator(self._own_mark))
+            self._tails += [part[-TAIL_BYTES:] for part in parts]
 
     def tail(self) -> str | None:
-        """The end of what was written since the last call."""
-        text, self._tail = self._tail.decode(errors="replace"), b""
-        return text or None
+        """The end of what the trial that has just ended wrote."""
+        tail = self._tails.popleft()
+        if not self._tails:
+            self._tails.append(b"")
+        return tail.decode(errors="replace") or None
 
     def check(self) -> None:
         """Kill a worker whose time is up or whose memory is too large."""

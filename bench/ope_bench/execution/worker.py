@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ope_bench.execution import lineage
+from ope_bench.execution.watchdog import MARK
 from ope_bench.records import Trial
 from ope_bench.rows import plain_facts, record_row
 from ope_bench.trial import Workspace, run_trial
 
-__all__ = ["Task", "main"]
+__all__ = ["Task", "main", "separator"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Task:
 
     trial: Trial
     exclusive: bool
+
+
+def separator(mark: str) -> bytes:
+    """What a worker writes to its output when a trial ends: the next one's may follow at once."""
+    return f"\0{mark}\0".encode()
 
 
 def main() -> None:
@@ -69,6 +75,9 @@ class _Server:
         self._tasks = channel.makefile("rb")
         self._workspace = Workspace()
         self._pid = os.getpid()
+        # Kept apart, because a plugin may point descriptor 2 elsewhere.
+        self._output = os.dup(2)
+        self._separator = separator(os.environ[MARK])
 
     def serve(self) -> None:
         self._send(["ready"])
@@ -86,6 +95,7 @@ class _Server:
             )
             lineage.flush_c_output()
             lineage.kill_children()
+            os.write(self._output, self._separator)
             retire = _threads_left()
             self._send(["done", record_row(record), retire])
             if retire:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 from annotated_types import Ge
+
 from ope_bench import Access, Estimate, Estimator, View
 
 
@@ -54,3 +55,13 @@ class Noisy(Estimator):
         weights = (view.action == 1) / view.propensity
         value = float((weights * view.reward).mean()) + 0.01 * self.noise_
         return Estimate(value, weights=weights, diagnostics={"noise": self.noise_})
+
+
+class Threads(Estimator):
+    """Says how many threads numerical libraries would use."""
+
+    def estimate(self, view: View) -> Estimate:
+        from threadpoolctl import threadpool_info
+
+        threads = [pool["num_threads"] for pool in threadpool_info()]
+        return Estimate(0.0, diagnostics={"threads": max(threads), "pools": len(threads)})

@@ -11,6 +11,7 @@ import time
 from typing import Literal, Self, cast
 
 import numpy as np
+
 from ope_bench import Estimate, Estimator, PositivityViolation, View
 
 How = Literal[
@@ -35,8 +36,12 @@ How = Literal[
     "os-exit-0",
     "die-later",
     "mutate",
+    "open-and-mutate",
+    "fork",
+    "interrupt",
     "children",
     "children-and-die",
+    "children-and-hang",
     "swallow",
     "close-files",
 ]
@@ -158,6 +163,20 @@ def _mutate(view: View, note: str) -> None:
     view.reward[0] = 1_000.0
 
 
+def _open_and_mutate(view: View, note: str) -> None:
+    view.reward.setflags(write=True)
+    view.reward[0] = 1_000.0
+
+
+def _fork(view: View, note: str) -> None:
+    # The child goes on as if it were the worker.
+    os.fork()
+
+
+def _interrupt(view: View, note: str) -> None:
+    raise KeyboardInterrupt
+
+
 def _children(view: View, note: str) -> None:
     sleeper = "import time; time.sleep(600)"
     spawned = [
@@ -178,13 +197,19 @@ def _children(view: View, note: str) -> None:
     command = [sys.executable, "-S", "-c", script]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     pids.append(int(done.stdout))
-    with open(note, "w", encoding="ascii") as file:
+    with open(f"{note}.part", "w", encoding="ascii") as file:
         file.write(" ".join(map(str, pids)))
+    os.replace(f"{note}.part", note)
 
 
 def _children_and_die(view: View, note: str) -> None:
     _children(view, note)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _children_and_hang(view: View, note: str) -> None:
+    _children(view, note)
+    _hang_in_c(view, note)
 
 
 def _swallow(view: View, note: str) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge
+
 from ope_bench import Environment, Problem, Truth
 
 

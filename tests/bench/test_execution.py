@@ -1,0 +1,269 @@
+"""Misbehaving plugins cost their own trial, in every executor the numbers are the same."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ope_bench.errors import UsageError
+from ope_bench.execution import Executor, Finished, Started, slot
+from ope_bench.execution.inprocess import InProcessExecutor
+from ope_bench.execution.local import LocalExecutor
+from ope_bench.records import Status, Trial, TrialRecord
+
+Ask = Callable[..., Trial]
+
+
+def records(executor: Executor, trials: Sequence[Trial]) -> dict[str, TrialRecord]:
+    try:
+        events = list(executor.run(trials))
+    finally:
+        executor.close()
+    finished = [event.record for event in events if isinstance(event, Finished)]
+    by_key = {record.key: record for record in finished}
+    assert len(by_key) == len(finished), "a trial finished twice"
+    return by_key
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for yet counts."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
+def all_gone(note: Path) -> bool:
+    pids = [int(pid) for pid in note.read_text(encoding="ascii").split()]
+    assert len(pids) == 3
+    end = time.monotonic() + 5
+    while time.monotonic() < end and not all(map(gone, pids)):
+        time.sleep(0.02)
+    return all(map(gone, pids))
+
+
+# What it does; its status, error type, and a word of message, traceback or output.
+EXPECTED: dict[str, tuple[str, str | None, str]] = {
+    "raise": ("error", "ValueError", "as requested"),
+    "positivity": ("positivity", "PositivityViolation", "as requested"),
+    "hang": ("timeout", "TimeoutError", "longer than 0.8 s"),
+    "hang-in-c": ("timeout", "TimeoutError", "longer than 0.8 s"),
+    "ignore-signals": ("timeout", "TimeoutError", "longer than 0.8 s"),
+    "segfault": ("crash", "WorkerDied", "SIGSEGV"),
+    "abort": ("crash", "WorkerDied", "SIGABRT"),
+    "nan": ("nonfinite", "nonfinite", "nan"),
+    "infinite": ("nonfinite", "nonfinite", "inf"),
+    "wrong-type": ("error", "DataError", "estimate returned str"),
+    "print": ("ok", None, ""),
+    "spam": ("ok", None, ""),
+    "spam-and-die": ("crash", "WorkerDied", "SIGKILL"),
+    "sys-exit": ("crash", "SystemExit", "3"),
+    "os-exit": ("crash", "WorkerDied", "exited with 3"),
+    "os-exit-0": ("crash", "WorkerDied", "exited with 0"),
+    "die-later": ("ok", None, ""),
+    "mutate": ("error", "ValueError", "read-only"),
+    "open-and-mutate": ("error", "DataError", "made view.reward writeable"),
+    "children": ("ok", None, ""),
+    "children-and-die": ("crash", "WorkerDied", "SIGKILL"),
+    "fork": ("ok", None, ""),
+    "interrupt": ("crash", "WorkerDied", "SIGINT"),
+    "swallow": ("error", "AccessError", "view.propensity"),
+    "close-files": ("crash", "WorkerDied", ""),
+}
+
+Misbehaved = tuple[dict[str, TrialRecord], dict[str, TrialRecord], Path]
+
+
+@pytest.fixture(scope="module")
+def misbehaved(acme: Ask, tmp_path_factory: pytest.TempPathFactory) -> Misbehaved:
+    """Records of every misbehaviour, each followed by an innocent trial on the same data."""
+    folder = tmp_path_factory.mktemp("notes")
+    trials, names, innocents = [], {}, {}
+    for number, how in enumerate(EXPECTED):
+        guilty = acme("misbehaving", number, how=how, note=str(folder / how))
+        innocent = acme("mean", number)
+        names[guilty.key], innocents[innocent.key] = how, how
+        trials += [guilty, innocent]
+    found = records(LocalExecutor(2, timeout=0.8), trials)
+    return (
+        {names[key]: record for key, record in found.items() if key in names},
+        {innocents[key]: record for key, record in found.items() if key in innocents},
+        folder,
+    )
+
+
+@pytest.mark.parametrize("how", EXPECTED)
+def test_each_misbehaviour_gets_its_status_and_the_next_trial_runs(
+    how: str, misbehaved: Misbehaved
+) -> None:
+    guilty, innocent, _ = misbehaved
+    record = guilty[how]
+    status, error_type, words = EXPECTED[how]
+    assert (record.status, record.error_type) == (status, error_type), record
+    assert words in (record.error_message or "")
+    assert innocent[how].status is Status.OK
+    # What boards impute failures with, known even of a trial that took its worker along.
+    for fact in ("logging_average", "truth_expected", "truth_empirical", "origin"):
+        assert getattr(record, fact) == getattr(innocent[how], fact), fact
+    assert record.access == ("samples",)
+    assert record.code_digest == guilty["nan"].code_digest
+    if status in ("timeout", "crash", "error", "nonfinite"):
+        assert record.estimate is None
+
+
+def test_output_is_kept_at_its_end_only(misbehaved: Misbehaved) -> None:
+    guilty, _, _ = misbehaved
+    said = guilty["print"].output_tail or ""
+    for words in ("printed to stdout", "printed to stderr", "descriptor 1", "descriptor 2"):
+        assert words in said
+    for how in ("spam", "spam-and-die"):
+        spam = guilty[how].output_tail or ""
+        assert len(spam) < 10_000
+        assert spam.endswith("the end of the spam\n")
+    assert "about to touch address 0" in (guilty["segfault"].output_tail or "")
+
+
+def test_an_exception_brings_its_traceback(misbehaved: Misbehaved) -> None:
+    guilty, _, _ = misbehaved
+    assert "in _raise" in (guilty["raise"].traceback or "")
+
+
+@pytest.mark.parametrize("how", ["children", "children-and-die"])
+def test_what_a_trial_spawned_ends_with_it(how: str, misbehaved: Misbehaved) -> None:
+    assert all_gone(misbehaved[2] / how)
+
+
+@pytest.mark.parametrize("how", ["allocate", "allocate-shared"])
+def test_memory_is_limited(how: str, acme: Ask) -> None:
+    trials = [acme("misbehaving", how=how), acme("mean")]
+    limit = 200 << 20
+    found = records(LocalExecutor(1, memory=limit, timeout=60), trials)
+    record, innocent = (found[trial.key] for trial in trials)
+    assert (record.status, record.error_type) == (Status.MEMORY, "MemoryError")
+    assert record.logging_average == innocent.logging_average
+    assert innocent.status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "words"),
+    [
+        ("raise", Status.ERROR, "the world is broken"),
+        ("exit", Status.CRASH, "exited with 7 before fit"),
+        ("hang", Status.TIMEOUT, "imports and sampling took longer than 2 s"),
+    ],
+)
+def test_a_broken_world_costs_its_trials(how: str, status: Status, words: str, acme: Ask) -> None:
+    trials = [acme("mean", world="bad-world", world_params={"how": how}), acme("mean")]
+    found = records(LocalExecutor(1, timeout=1, preparation=2), trials)
+    record = found[trials[0].key]
+    assert (record.status, record.access) == (status, ("samples",))
+    assert words in (record.error_message or "")
+    assert record.code_digest
+    assert found[trials[1].key].status is Status.OK
+
+
+def test_workers_that_cannot_start_are_told_in_one_line(
+    acme: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slot, "_BOOT", "print(1); raise ImportError('no such module')")
+    told = r"no worker can start: it exited with 1 \(ImportError: no such module\).*64 MiB"
+    with pytest.raises(UsageError, match=told) as caught:
+        records(LocalExecutor(1, memory=64 << 20), [acme("mean")])
+    assert "\n" not in str(caught.value)
+
+
+EXECUTORS: dict[str, Callable[[], Any]] = {
+    "in-process": InProcessExecutor,
+    "one": lambda: LocalExecutor(1),
+    "two": lambda: LocalExecutor(2),
+}
+
+
+def test_numbers_are_bit_identical_in_every_executor_and_order(acme: Ask) -> None:
+    trials = [
+        acme(name, replicate, **params)
+        for replicate in range(6)
+        for name, params in (("noisy", {}), ("noisy", {"n_draws": 5}), ("mean", {}))
+    ]
+    orders = [trials, trials[::-1], trials[1::2] + trials[::2]]
+
+    def bits(executor: Executor, order: Sequence[Trial]) -> dict[str, Any]:
+        return {
+            key: (one.status, one.estimate, one.truth_empirical, one.diagnostics, one.code_digest)
+            for key, one in records(executor, order).items()
+        }
+
+    expected = bits(InProcessExecutor(), trials)
+    assert all(told[0] is Status.OK for told in expected.values())
+    for order, (name, executor) in zip(orders, EXECUTORS.items(), strict=True):
+        assert bits(executor(), order) == expected, name
+
+
+def test_each_trial_starts_before_it_finishes(acme: Ask) -> None:
+    trials = [acme("mean", replicate) for replicate in range(20)]
+    executor = LocalExecutor(2)
+    try:
+        events = list(executor.run(trials))
+        # The same workers serve again.
+        assert len(list(executor.run([acme("mean", 30)], exclusive=True))) == 2
+    finally:
+        executor.close()
+    running: dict[int, str] = {}
+    for event in events:
+        if isinstance(event, Started):
+            assert event.slot not in running
+            running[event.slot] = event.trial.key
+        else:
+            assert running.pop(event.slot) == event.record.key
+    assert not running
+
+
+def test_trials_run_alone_say_so(acme: Ask) -> None:
+    for executor in (InProcessExecutor(), LocalExecutor(2)):
+        try:
+            events = executor.run([acme("mean")], exclusive=True)
+            (record,) = [event.record for event in events if isinstance(event, Finished)]
+            assert record.exclusive
+        finally:
+            executor.close()
+
+
+def test_one_thread_a_trial(acme: Ask) -> None:
+    for executor in (InProcessExecutor(), LocalExecutor(1)):
+        record = records(executor, [acme("threads")])[acme("threads").key]
+        assert record.diagnostics["pools"] >= 1
+        assert record.diagnostics["threads"] == 1
+    assert os.environ.get("OMP_NUM_THREADS") != "1" or "OMP_NUM_THREADS" in BEFORE
+
+
+BEFORE = dict(os.environ)
+
+
+def test_a_stopped_executor_begins_nothing_new(acme: Ask) -> None:
+    executor = LocalExecutor(1)
+    trials = [acme("mean", replicate, seconds=0.1) for replicate in range(20)]
+    finished = 0
+    try:
+        for event in executor.run(trials):
+            finished += isinstance(event, Finished)
+            if isinstance(event, Started):
+                executor.stop()
+    finally:
+        executor.close()
+    assert finished == 1
+
+
+def test_an_executor_leaves_no_process_behind(acme: Ask) -> None:
+    def children() -> Iterator[str]:
+        for task in Path("/proc/self/task").iterdir():
+            yield from (task / "children").read_text(encoding="ascii").split()
+
+    before = set(children())
+    records(LocalExecutor(2), [acme("mean", replicate) for replicate in range(4)])
+    assert set(children()) <= before
