@@ -75,7 +75,7 @@ class GaussianPairs(Environment):
 
     def __init__(
         self,
-        n_samples: Annotated[int, Ge(1)] = 10_000,
+        n_samples: Annotated[int, Ge(1)] = 2_000,
         dimension: Annotated[int, Ge(1)] = 40,
         rho: Annotated[float, Gt(-1), Lt(1)] = 0.9,
         target_mean: float = 0.0,

@@ -21,12 +21,17 @@ def default_params(classifier: str, rows: int) -> dict[str, Any]:
     rows : pooled rows, logged and target.
 
     >>> default_params("hist-gbm", 2_000)
-    {'max_iter': 50, 'max_leaf_nodes': 16, 'min_samples_leaf': 40}
+    {'max_iter': 50, 'max_leaf_nodes': 16, 'min_samples_leaf': 40, 'l2_regularization': 5.0}
     """
     rounds = round(50 * max(1.0, rows / 2_000) ** (1 / 3))
     if classifier == "hist-gbm":
         leaves = min(31, max(8, rows // 125))
-        return {"max_iter": rounds, "max_leaf_nodes": leaves, "min_samples_leaf": 40}
+        return {
+            "max_iter": rounds,
+            "max_leaf_nodes": leaves,
+            "min_samples_leaf": 40,
+            "l2_regularization": 5.0,
+        }
     if classifier == "xgboost":
         depth = 4 if rows <= 4_000 else 5
         return {
