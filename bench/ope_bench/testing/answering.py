@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from ope_bench.data import Estimate, Problem
 from ope_bench.errors import AccessError, PositivityViolation, UnavailableError
@@ -41,12 +44,14 @@ class Answer:
     view : what it was given.
     estimate : None where it raised PositivityViolation.
     violation : that exception.
+    changed : arrays of the problem that were not the same afterwards.
     """
 
     estimator: Estimator
     view: WatchedView
     estimate: Estimate | None
     violation: PositivityViolation | None = None
+    changed: tuple[str, ...] = ()
 
     @property
     def touched(self) -> set[str]:
@@ -70,7 +75,7 @@ def answer(estimator: Estimator, given: Problem, world: str, *, seed: int = 0) -
     except UnavailableError as exc:
         msg = f"{world}: {exc}"
         raise NotApplicable(msg) from exc
-    step = "fit"
+    step, before = "fit", _hashes(given)
     try:
         estimator.fit(view, rng=streams.estimator("conformance"), device="cpu")
         step = "estimate"
@@ -79,7 +84,7 @@ def answer(estimator: Estimator, given: Problem, world: str, *, seed: int = 0) -
         msg = f"{world}: {exc}"
         raise NotApplicable(msg) from exc
     except PositivityViolation as exc:
-        return Answer(estimator, view, None, exc)
+        return Answer(estimator, view, None, exc, _changes(before, given))
     except AccessError as exc:
         msg = f"{world}: {step}: {exc}; add the flag to the class attribute `access`"
         raise CheckFailed(msg) from exc
@@ -95,7 +100,24 @@ def answer(estimator: Estimator, given: Problem, world: str, *, seed: int = 0) -
             "ope_bench.Estimate(value, ...)"
         )
         raise CheckFailed(msg)
-    return Answer(estimator, view, estimate)
+    return Answer(estimator, view, estimate, None, _changes(before, given))
+
+
+def _changes(before: dict[str, str], given: Problem) -> tuple[str, ...]:
+    after = _hashes(given)
+    return tuple(name for name in before if before[name] != after[name])
+
+
+def _hashes(given: Problem) -> dict[str, str]:
+    """A hash of every array of the problem, and of the policies' and embeddings' own arrays."""
+    parts = dict(vars(given))
+    for name in ("logging_policy", "target_policy", "embedding_distribution"):
+        parts |= {f"{name}.{inner}": value for inner, value in vars(getattr(given, name)).items()}
+    return {
+        name: hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        for name, value in parts.items()
+        if isinstance(value, np.ndarray)
+    }
 
 
 def _hint(exc: Exception) -> str:
