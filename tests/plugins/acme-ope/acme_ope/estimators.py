@@ -46,7 +46,7 @@ class Noisy(Estimator):
         import random
 
         self.noise_ = rng.normal(size=self.n_draws).sum()
-        self.noise_ += np.random.normal() + random.random()
+        self.noise_ += np.random.normal() + random.random()  # noqa: NPY002  on purpose
         table = rng.normal(size=(200, 200))
         self.noise_ += 1e-3 * float((table @ table).sum())
         return self

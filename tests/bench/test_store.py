@@ -1,0 +1,401 @@
+"""The store keeps what it is given and refuses, in one line, what is not its own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ope_bench.errors import StoreError
+from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.rows import facts_from, plain_facts
+from ope_bench.store import Freshness, Store
+from ope_bench.store import opening as opening_module
+from ope_bench.store import schema as schema_module
+
+WORLD = PluginSpec("environment", "saito-toy", "saito-toy", {"n_actions": 10, "beta": -1.0})
+METHOD = PluginSpec("estimator", "ipw", "ipw", {"clip": None}, origin="ope-bench 0.1.0")
+
+
+def trial(replicate: int = 0, method: PluginSpec = METHOD, **more: Any) -> Trial:
+    return Trial(WORLD, method, replicate, **more)
+
+
+def record(one: Trial | None = None, status: Status = Status.OK, **facts: Any) -> TrialRecord:
+    facts = {"code_digest": "c0de", "estimate": 0.5, **facts}
+    return TrialRecord(one or trial(), status=status, **facts)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ope-bench.sqlite"
+
+
+def begin(store: Store, **more: Any) -> str:
+    return store.begin_run(**{"suite": "quick", "truth": "empirical", **more})
+
+
+def filled(path: Path, *records: TrialRecord, **run: Any) -> str:
+    with Store.open(path, write=True) as store:
+        run_id = begin(store, **run)
+        for one in records:
+            store.add(one, run_id)
+    return run_id
+
+
+def test_a_record_comes_back_as_it_went_in(path: Path) -> None:
+    everything = record(
+        status=Status.POSITIVITY,
+        standard_error=1e-300,
+        fallback=0.1 + 0.2,
+        truth_expected=-0.0,
+        truth_expected_se=0.0,
+        truth_empirical=1 / 3,
+        logging_average=1e308,
+        unsupported_mass=0.25,
+        observed_unsupported_mass=0.5,
+        n_logged_actions=9,
+        n_target_actions=10,
+        ess_fraction=0.1,
+        max_weight_share=0.9,
+        fit_seconds=1.5,
+        fit_cpu_seconds=1.25,
+        estimate_seconds=0.5,
+        shared_seconds=0.125,
+        peak_rss_bytes=1 << 40,
+        gpu_peak_bytes=0,
+        exclusive=True,
+        diagnostics={"a": 0.1, "b": "π", "c": None, "d": True, "e": 7},
+        access=("propensity", "target_policy"),
+        origin="ope-bench 0.1.0",
+        environment_origin="acme 1 (surrogate)",
+        error_type="PositivityViolation",
+        error_message="line one\nline two \U0001f3b2",
+        traceback="Traceback",
+        output_tail="\0 odd \x1b[0m",
+    )
+    left_out = [f.name for f in fields(TrialRecord) if getattr(everything, f.name) is None]
+    assert not left_out, "the test must set every field"
+    plain = record(trial(1))
+    filled(path, everything, plain)
+    with Store.open(path) as store:
+        found = {one.key: one for one in store.records()}
+    assert found == {everything.key: everything, plain.key: plain}
+
+
+@settings(max_examples=100)
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=20),
+        max_size=4,
+    ),
+    st.text(st.characters(exclude_categories=[]), max_size=20),
+    st.floats(allow_nan=False),
+)
+def test_facts_become_plain_values_and_facts_again(
+    diagnostics: dict[str, Any], message: str, estimate: float
+) -> None:
+    facts = {"diagnostics": diagnostics, "error_message": message, "estimate": estimate}
+    again = facts_from(plain_facts(facts))
+    assert again["diagnostics"] == diagnostics
+    assert again["estimate"] == estimate
+    assert again["error_message"] == message.encode("utf-8", "backslashreplace").decode()
+
+
+def test_the_newest_run_counts_and_runs_can_be_asked_for(path: Path) -> None:
+    first = filled(path, record(estimate=1.0), record(trial(1), estimate=2.0))
+    time.sleep(0.002)
+    second = filled(path, record(estimate=3.0), suite="other")
+    with Store.open(path) as store:
+        assert sorted(r.estimate or 0 for r in store.records()) == [2.0, 3.0]
+        assert sorted(r.estimate or 0 for r in store.records(run=first)) == [1.0, 2.0]
+        assert [r.estimate for r in store.records(suite="other")] == [3.0]
+        assert [run.id for run in store.runs()] == [first, second]
+        assert not list(store.records(suite="unknown"))
+        with pytest.raises(StoreError, match="no run begins with 'nope'"):
+            list(store.records(run="nope"))
+
+
+def test_two_suites_with_different_truth_give_two_results(path: Path) -> None:
+    filled(path, record())
+    filled(path, record(), suite="other", truth="expected")
+    with Store.open(path) as store:
+        assert sorted(result.run.truth for result in store.results()) == ["empirical", "expected"]
+        assert len(list(store.records())) == 1
+
+
+def test_a_reused_record_belongs_to_several_runs_under_their_own_labels(path: Path) -> None:
+    given_one = record(trial(method=replace(METHOD, label="mine")))
+    first = filled(path, given_one)
+    with Store.open(path, write=True) as store:
+        planned = trial(method=replace(METHOD, label="yours"))
+        fresh = store.current([planned], Freshness(lambda _: "c0de"))
+        second = begin(store, suite="other", machine={"cpu": "another"})
+        store.reuse(fresh.values(), second)
+        labels = {
+            result.run.id: result.record.trial.estimator.label
+            for run in (first, second)
+            for result in store.results(run=run)
+        }
+        assert labels == {first: "mine", second: "yours"}
+        assert [result.made_by for result in store.results(run=second)] == [first]
+        assert store.makers(second) == [({}, 1)]
+        assert store.info()["records"] == 1
+
+
+@pytest.mark.parametrize(
+    ("stored", "limits", "now", "reused"),
+    [
+        ({}, {}, {}, True),
+        ({"code_digest": "old"}, {}, {}, False),
+        ({"status": Status.ERROR}, {}, {}, True),
+        ({"status": Status.ERROR}, {}, {"retry": "failed"}, False),
+        ({"status": Status.POSITIVITY}, {}, {"retry": "failed"}, True),
+        ({}, {}, {"retry": "all"}, False),
+        ({"status": Status.UNAVAILABLE}, {}, {}, False),
+        ({"status": Status.TIMEOUT}, {"timeout": 5.0}, {"timeout": 5.0}, True),
+        ({"status": Status.TIMEOUT}, {"timeout": 5.0}, {"timeout": 1.0}, True),
+        ({"status": Status.TIMEOUT}, {"timeout": 5.0}, {"timeout": 6.0}, False),
+        ({"status": Status.TIMEOUT}, {"timeout": 5.0}, {}, False),
+        ({"status": Status.MEMORY}, {"memory": 5}, {"memory": 5}, True),
+        ({"status": Status.MEMORY}, {"memory": 5}, {"memory": 6}, False),
+        ({"status": Status.MEMORY}, {}, {}, True),
+        ({}, {"timeout": 5.0}, {"timeout": 6.0}, True),
+        ({}, {}, {"exclusive": lambda _: True}, False),
+        ({"exclusive": True}, {}, {"exclusive": lambda _: True}, True),
+        ({"exclusive": True}, {}, {}, True),
+    ],
+)
+def test_a_stored_record_is_reused_only_while_it_is_current(
+    stored: dict[str, Any], limits: dict[str, Any], now: dict[str, Any], reused: bool, path: Path
+) -> None:
+    one = record(**stored)
+    with Store.open(path, write=True) as store:
+        store.add(one, begin(store), **limits)
+        found = store.current([trial(), trial(1)], Freshness(lambda _: "c0de", **now))
+    assert found == ({one.key: one} if reused else {})
+
+
+def test_the_newest_record_of_the_current_code_is_the_one_reused(path: Path) -> None:
+    with Store.open(path, write=True) as store:
+        run = begin(store)
+        for digest, estimate in (("a", 1.0), ("b", 2.0), ("a", 3.0), ("b", 4.0)):
+            store.add(record(code_digest=digest, estimate=estimate), run)
+        for digest, estimate in (("a", 3.0), ("b", 4.0)):
+            (found,) = store.current([trial()], Freshness(lambda _, d=digest: d)).values()
+            assert found.estimate == estimate
+        store.add(record(code_digest="a", status=Status.UNAVAILABLE), run)
+        assert not store.current([trial()], Freshness(lambda _: "a"))
+
+
+def test_a_key_is_found_by_its_beginning(path: Path) -> None:
+    one = record()
+    filled(path, one, record(trial(1)))
+    with Store.open(path) as store:
+        assert store.find(one.key[:12]) == one
+        assert store.find(one.key[:12].upper()) == one
+        with pytest.raises(StoreError, match="no key begins with 'zz'"):
+            store.find("zz")
+        with pytest.raises(StoreError, match="2 keys begin with ''"):
+            store.find("")
+
+
+def test_seconds_are_those_of_the_cell(path: Path) -> None:
+    filled(
+        path,
+        record(fit_seconds=1.0, estimate_seconds=1.0),
+        record(trial(1), fit_seconds=3.0, estimate_seconds=1.0),
+        record(trial(2), status=Status.CRASH),
+    )
+    with Store.open(path) as store:
+        other = replace(METHOD, params={"clip": 1.0})
+        found = store.seconds([trial(7), trial(7, other)])
+    assert found == {trial(7).key: 3.0}
+
+
+def test_pruning_drops_what_newer_runs_replaced(path: Path) -> None:
+    filled(path, record(estimate=1.0), record(trial(1), estimate=2.0))
+    filled(path, record(estimate=3.0))
+    with Store.open(path, write=True) as store:
+        before = list(store.records())
+        assert store.prune() == 1
+        assert list(store.records()) == before
+        assert store.info()["records"] == 2
+        assert store.prune() == 0
+
+
+def test_merging_takes_over_what_is_new(path: Path, tmp_path: Path) -> None:
+    filled(path, record(estimate=1.0), machine={"cpu": "a"})
+    other = tmp_path / "other.sqlite"
+    labelled = replace(METHOD, label="named")
+    filled(other, record(trial(1, labelled), estimate=2.0), machine={"cpu": "b"})
+    with Store.open(other) as theirs, Store.open(path, write=True) as ours:
+        assert ours.merge(theirs) == 1
+        assert ours.merge(theirs) == 0
+        results = {result.record.estimate: result for result in ours.results()}
+        assert results[2.0].record.trial.estimator.label == "named"
+        assert results[2.0].run.machine == {"cpu": "b"}
+        assert results[1.0].run.machine == {"cpu": "a"}
+
+
+def one_line(path: Path, *, write: bool) -> str:
+    with pytest.raises(StoreError) as caught:
+        Store.open(path, write=write)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_missing_store_is_not_created_by_reading(path: Path) -> None:
+    assert "there is no store" in one_line(path, write=False)
+    assert "no folder" in one_line(path.parent / "missing" / "x.sqlite", write=True)
+    assert not list(path.parent.iterdir())
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_foreign_file_is_refused_and_left_alone(write: bool, path: Path) -> None:
+    path.write_text("a diary, not a data base, and a rather long one at that\n" * 20)
+    before = path.read_bytes()
+    assert "not an ope-bench store" in one_line(path, write=write)
+    assert path.read_bytes() == before
+    path.unlink()
+    with sqlite3.connect(path) as foreign:
+        foreign.execute("CREATE TABLE diary (day TEXT)")
+    foreign.close()
+    before = path.read_bytes()
+    assert "not an ope-bench store" in one_line(path, write=write)
+    assert path.read_bytes() == before
+    assert "is a folder" in one_line(path.parent, write=write)
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_newer_store_is_refused(write: bool, path: Path) -> None:
+    filled(path, record())
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    assert "newer ope-bench (schema 99" in one_line(path, write=write)
+
+
+def test_a_file_from_a_run_killed_at_its_birth_becomes_a_store(path: Path) -> None:
+    path.touch()
+    assert "not an ope-bench store" in one_line(path, write=False)
+    filled(path, record())
+    with Store.open(path) as store:
+        assert len(list(store.records())) == 1
+
+
+def test_migrations_run_once_in_order_and_all_or_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(path, record())
+    more = (
+        *schema_module.MIGRATIONS,
+        ("a note a run", ("ALTER TABLE run ADD COLUMN note TEXT", "INVALID")),
+    )
+    for module in (schema_module, opening_module):
+        monkeypatch.setattr(module, "MIGRATIONS", more)
+    monkeypatch.setattr(schema_module.migrate, "__defaults__", (more,))
+    assert "older schema" in one_line(path, write=False)
+    one_line(path, write=True)
+    connection = sqlite3.connect(path)
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(run)")]
+    applied = connection.execute("SELECT number, name FROM migration").fetchall()
+    connection.close()
+    assert "note" not in columns
+    assert applied == [(1, "first tables")]
+    repaired = (*more[:-1], ("a note a run", ("ALTER TABLE run ADD COLUMN note TEXT",)))
+    for module in (schema_module, opening_module):
+        monkeypatch.setattr(module, "MIGRATIONS", repaired)
+    monkeypatch.setattr(schema_module.migrate, "__defaults__", (repaired,))
+    with Store.open(path, write=True) as store:
+        assert len(list(store.records())) == 1
+
+
+def test_a_second_writer_is_refused_and_readers_are_not(path: Path) -> None:
+    script = (
+        "import sys; from ope_bench.store import Store\n"
+        "with Store.open(sys.argv[1], write=True): print('open', flush=True); sys.stdin.read()"
+    )
+    filled(path, record())
+    command = [sys.executable, "-c", script, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"open\n"
+        told = one_line(path, write=True)
+        assert f"in use by another run (process {writer.pid} since " in told
+        with Store.open(path) as store:
+            assert len(list(store.records())) == 1
+        writer.kill()
+    with Store.open(path, write=True):
+        one_line(path, write=True)
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name]
+
+
+def test_a_reader_sees_what_a_running_writer_has_stored(path: Path) -> None:
+    with Store.open(path, write=True) as writer:
+        run = begin(writer)
+        for replicate in range(3):
+            writer.add(record(trial(replicate)), run)
+            with Store.open(path) as reader:
+                assert len(list(reader.records())) == replicate + 1
+
+
+needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
+
+
+@needs_permissions
+def test_a_read_only_store_is_refused_for_writing_and_can_be_read(path: Path) -> None:
+    filled(path, record())
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        assert "cannot be written" in one_line(path, write=True)
+        with Store.open(path) as store:
+            assert len(list(store.records())) == 1
+    finally:
+        path.parent.chmod(0o755)
+        assert "read-only" in one_line(path, write=True)
+
+
+def test_a_full_disk_gives_one_line_and_loses_nothing(path: Path) -> None:
+    with Store.open(path, write=True) as store:
+        run = begin(store)
+        (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+        store._db.execute(f"PRAGMA max_page_count = {pages + 4}")
+        stored = 0
+        told = ""
+        while not told:
+            try:
+                store.add(record(trial(stored)), run)
+                stored += 1
+            except StoreError as exc:
+                told = str(exc)
+        assert "the disk is full; what was stored before is safe" in told
+        assert stored > 0
+    with Store.open(path) as store:
+        assert len(list(store.records())) == stored
+
+
+def test_results_come_in_an_order_of_content(path: Path, tmp_path: Path) -> None:
+    records = [record(trial(replicate)) for replicate in range(20)]
+    other = tmp_path / "other.sqlite"
+    filled(path, *records)
+    filled(other, *records[::-1])
+    with Store.open(path) as one, Store.open(other) as two:
+        assert [r.key for r in one.records()] == [r.key for r in two.records()]
+
+
