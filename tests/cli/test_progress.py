@@ -98,7 +98,7 @@ def test_the_live_screen_shows_bar_counts_current_trials_and_board(manifest: Man
     shown = stream.getvalue()
     assert "2/12" in shown
     assert "ok 2" in shown
-    assert "0: average on coins (bias=0.5, n_samples=5) replicate 1" in shown
+    assert "0: average shift=0.0 on coins n_samples=5, replicate 1" in shown
     assert "RMSE so far" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 from ope_bench.cli.forecast import Forecast
 from ope_bench.cli.output import note
 from ope_bench.execution import Finished, Started
+from ope_bench.leaderboard import setting_label
 from ope_bench.manifest import Manifest
 from ope_bench.quantities import format_duration
-from ope_bench.records import Status, Trial, TrialRecord
+from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
 from ope_bench.runner import Notice, Reused, RunEvent
 from ope_bench.suite import TruthKind
 
@@ -71,6 +72,8 @@ class Watch:
         self._planned = {trial.key: trial for trial in self.trials}
         self._forecast = Forecast(self.trials, self.jobs)
         self._sums: dict[tuple[int, int], _Sum] = {}
+        self._worlds = _labelled(trial.environment for trial in self.trials)
+        self._methods = _labelled(trial.estimator for trial in self.trials)
 
     def handle(self, event: RunEvent) -> None:
         """Take in one event."""
@@ -121,28 +124,38 @@ class Watch:
             words.append(f"(reused {self.reused})")
         return "  ".join(words)
 
+    def name(self, trial: Trial) -> str:
+        """A trial in words."""
+        trial = self._planned.get(trial.key, trial)
+        method = self._methods.get(id(trial.estimator), trial.estimator.id)
+        world = self._worlds.get(id(trial.environment), trial.environment.id)
+        return f"{method} on {world}, replicate {trial.replicate}"
+
     def board(self, columns: int, rows: int) -> list[list[str]]:
         """RMSE so far, estimators by settings, as far as there is room: cells of a table."""
-        from ope_bench.leaderboard import setting_label
-
-        worlds = list({id(t.environment): t.environment for t in self.trials}.values())
-        methods = list({id(t.estimator): t.estimator for t in self.trials}.values())
-        heads = [setting_label(spec, worlds) for spec in worlds]
-        # One setting varies as a rule: its parameter alone tells the columns apart.
-        if len({spec.id for spec in worlds}) == 1:
-            heads = [head.removeprefix(worlds[0].id).strip() or head for head in heads]
-        names = [setting_label(spec, methods) for spec in methods]
-        first = min(max(map(len, names)), columns // 3)
+        heads = list(self._worlds.values())
+        # One parameter varies as a rule: it alone tells the columns apart.
+        ids = {trial.environment.id for trial in self.trials}
+        if len(ids) == 1:
+            heads = [head.removeprefix(*ids).strip() or head for head in heads]
+        first = min(max(map(len, self._methods.values()), default=0), columns // 3)
         room, shown = columns - first - 2, 0
-        while shown < len(worlds) and room >= (need := max(len(heads[shown]), 8) + 2):
+        while shown < len(heads) and room >= (need := max(len(heads[shown]), 8) + 2):
             room -= need
             shown += 1
         table = [["RMSE so far", *heads[:shown]]]
-        for spec, name in list(zip(methods, names, strict=True))[: max(rows - 1, 0)]:
-            sums = [self._sums.get((id(world), id(spec))) for world in worlds[:shown]]
+        for method, name in list(self._methods.items())[: max(rows - 1, 0)]:
+            sums = [self._sums.get((world, method)) for world in list(self._worlds)[:shown]]
             cells = ["" if one is None else one.word() for one in sums]
             table.append([name[:first], *cells])
         return table
+
+
+def _labelled(specs: Iterable[PluginSpec]) -> dict[int, str]:
+    """What tells the settings apart, by their identity, in the order of the plan."""
+    found = {id(spec): spec for spec in specs}
+    every = list(found.values())
+    return {key: setting_label(spec, every) for key, spec in found.items()}
 
 
 class PlainProgress:
@@ -239,12 +252,7 @@ class LiveProgress:
         # A copy: the screen is drawn by a thread of its own.
         for slot, (trial, since) in sorted(self.watch.running.copy().items())[:8]:
             spent = format_duration(time.monotonic() - since)
-            setting = ", ".join(f"{k}={v}" for k, v in list(trial.environment.params.items())[:2])
-            name = trial.estimator.label or trial.estimator.id
-            yield (
-                f"  {slot}: {name} on {trial.environment.id} ({setting}) "
-                f"replicate {trial.replicate}, {spent}"
-            )
+            yield f"  {slot}: {self.watch.name(trial)}, {spent}"
 
 
 def _table(cells: list[list[str]]) -> RenderableType:
