@@ -9,12 +9,37 @@ from ope_bench.across import across
 from ope_bench.leaderboard import boards, document
 from ope_bench.records import Status
 
-FIXED_KEYS = (
-    "rank estimator label params access device origin replicates finite rmse rmse_low rmse_high "
-    "heavy_tailed log10_rmse score imputed bias sd median_absolute_error tied status "
-    "positivity_rate failure_rate unsupported_mass observed_unsupported_mass ess_fraction "
-    "max_weight_share fit_seconds estimate_seconds"
-).split()
+FIXED_KEYS = [
+    "rank",
+    "estimator",
+    "label",
+    "params",
+    "access",
+    "device",
+    "origin",
+    "replicates",
+    "finite",
+    "rmse",
+    "rmse_low",
+    "rmse_high",
+    "heavy_tailed",
+    "log10_rmse",
+    "score",
+    "imputed",
+    "bias",
+    "sd",
+    "median_absolute_error",
+    "tied",
+    "status",
+    "positivity_rate",
+    "failure_rate",
+    "unsupported_mass",
+    "observed_unsupported_mass",
+    "ess_fraction",
+    "max_weight_share",
+    "fit_seconds",
+    "estimate_seconds",
+]
 
 
 def only(found):
@@ -147,9 +172,7 @@ def test_times_come_only_from_trials_that_ran_alone(record):
 
 
 def test_coverage_is_always_against_the_expected_truth(record):
-    records = [
-        record("ipw", r, 0.05, standard_error=0.1, truth_empirical=9.0) for r in range(10)
-    ]
+    records = [record("ipw", r, 0.05, standard_error=0.1, truth_empirical=9.0) for r in range(10)]
     row = only(boards(records, truth="empirical")).rows[0]
     assert row.coverage == 1.0
     assert row.interval_width == pytest.approx(2 * 1.96 * 0.1, rel=1e-3)

@@ -65,17 +65,15 @@ def _print(console: Any, board: Board, width: int) -> None:
     console.print(Text(board_title(board), style="bold"))
     if board.rows:
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), expand=False)
-        chosen = _columns(board, width)
+        chosen, name_width = _fitted(board, width)
         for column, _ in chosen:
-            name = column.header == "estimator"
             table.add_column(
                 column.header,
                 justify="right" if column.number else "left",
                 no_wrap=True,
                 overflow="ellipsis",
                 # Only names may be cut: half a number would be a lie.
-                min_width=12 if name else None,
-                style="",
+                max_width=name_width if column.header == "estimator" else None,
                 header_style="dim",
             )
         for row in board.rows:
@@ -87,6 +85,26 @@ def _print(console: Any, board: Board, width: int) -> None:
 
 
 Style = Callable[[Row], str]
+
+SHORTEST_NAME = 12
+EXPENDABLE = ("bias", "rec", "prec", "max w", "memory", "access", "median")
+"""What a narrow terminal goes without, first to last."""
+
+
+def _fitted(board: Board, width: int) -> tuple[list[tuple[Column, Style]], int]:
+    """The columns that fit, and how wide the estimator's name may be."""
+    chosen = _columns(board, width)
+    waiting = list(EXPENDABLE)
+    while True:
+        rest = sum(
+            max(len(column.header), *(len(column.cell(row)) for row in board.rows)) + 1
+            for column, _ in chosen
+            if column.header != "estimator"
+        )
+        if width - rest >= SHORTEST_NAME or not waiting:
+            return chosen, max(SHORTEST_NAME, width - rest)
+        least = waiting.pop(0)
+        chosen = [(column, style) for column, style in chosen if column.header != least]
 
 
 def _columns(board: Board, width: int) -> list[tuple[Column, Style]]:

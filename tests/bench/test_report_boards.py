@@ -1,0 +1,116 @@
+import csv
+import io
+import json
+
+import pytest
+
+from ope_bench.leaderboard import boards
+from ope_bench.records import Status
+from ope_bench.report import render
+from ope_bench.report.columns import figure
+
+
+@pytest.fixture
+def mixed(normal_row, record):
+    """A good row, a heavy-tailed one, one that often fails, one that always does."""
+    heavy = [*normal_row("heavy_tail", stream=1), record("heavy_tail", 100, 50.0)]
+    picky = [
+        record("picky", r, 0.1, status=Status.OK if r % 3 else Status.POSITIVITY, fallback=2.0)
+        for r in range(100)
+    ]
+    broken = [record("broken", r, status=Status.CRASH) for r in range(100)]
+    timed = [
+        record("timed", r, 0.2, exclusive=True, fit_seconds=0.01, estimate_seconds=1e-5)
+        for r in range(100)
+    ]
+    return [*normal_row("good"), *heavy, *picky, *broken, *timed]
+
+
+@pytest.mark.parametrize("by", ["rmse", "positivity", "time", "ratio"])
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
+def test_every_board_renders_in_every_format(mixed, by, form):
+    text = render(boards(mixed, by=by), form)
+    assert "\x1b" not in text
+    if by != "ratio":
+        assert "timed" in text
+
+
+@pytest.mark.parametrize("by", ["rmse", "positivity", "time"])
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_text_fits_the_terminal_and_no_number_is_cut(mixed, by, width):
+    lines = render(boards(mixed, by=by), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert all("…" not in line for line in lines)
+    assert any("broken" in line for line in lines) or by == "time"
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_long_names_are_cut_before_numbers(normal_row):
+    records = normal_row("estimator-with-a-name-that-goes-on-and-on-and-on-and-on-for-ever")
+    text = render(boards(records), width=80)
+    assert "estimator-with-a-na" in text
+    assert figure(boards(records)[0].rows[0].rmse) in text
+
+
+def test_text_says_what_cannot_be_read_off(mixed):
+    text = render(boards(mixed))
+    assert "† one replicate carries over a quarter" in text
+    assert "failures at the logging average's error" in text
+    assert "* cannot be told from the best score" in text
+
+
+def test_notes_speak_only_of_what_occurs(normal_row):
+    text = render(boards(normal_row()))
+    assert "†" not in text
+    assert "failures" not in text
+
+
+def test_a_note_of_the_environments_origin_is_shown(record):
+    text = render(boards([record(environment_origin="toys 1 (surrogate)")]))
+    assert "surrogate" in text
+
+
+def test_colour_is_used_only_where_asked(mixed):
+    assert "\x1b[" in render(boards(mixed), colour=True)
+
+
+def test_markdown_tables_have_equally_many_cells_and_bold_for_tied_rows(mixed):
+    text = render(boards(mixed), "markdown")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
+    assert "**good**" in text
+    assert "heavy\\_tail" in text
+
+
+def test_latex_is_escaped(mixed):
+    text = render(boards(mixed), "latex")
+    assert r"heavy\_tail" in text
+    assert r"\textbf{good}" in text
+    body = text.split(r"\midrule")[1].split(r"\bottomrule")[0]
+    assert all(line.rstrip().endswith(r"\\") for line in body.strip().splitlines())
+
+
+def test_csv_reads_back_in_full_precision(mixed):
+    board = boards(mixed)[0]
+    rows = list(csv.DictReader(io.StringIO(render([board], "csv"))))
+    assert [row["estimator"] for row in rows] == [row.estimator for row in board.rows]
+    for told, row in zip(rows, board.rows, strict=True):
+        assert (float(told["rmse"]) if told["rmse"] else None) == row.rmse
+        assert json.loads(told["status"]) == dict(row.status)
+
+
+def test_nothing_renders_as_nothing():
+    for form in ("text", "markdown", "latex", "csv"):
+        assert render([], form).strip() == ""
+
+
+def test_a_time_board_without_times_says_how_to_get_them(normal_row):
+    assert "run --timing" in render(boards(normal_row(), by="time"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.123456, "0.123"), (0.1, "0.100"), (123.4, "123"), (1e-5, "1.00e-5"), (-2.5, "-2.50")],
+)
+def test_figures_have_three_digits(value, text):
+    assert figure(value) == text
