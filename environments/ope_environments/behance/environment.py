@@ -13,9 +13,10 @@ from ope_bench.data import Column, Problem, Schema, Truth
 from ope_bench.embeddings import DeterministicEmbedding
 from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
-from ope_environments.behance.policies import ByContext, epsilon_top, popularity
+from ope_environments.behance.policies import creator_code, epsilon_top, popularity
 from ope_environments.behance.prepared import Prepared, load
 from ope_environments.behance.surrogate import ACTIVE_FEATURES, prepared_surrogate
+from ope_environments.few_contexts import FewContexts
 from ope_environments.population import Population, bernoulli
 
 __all__ = ["Behance", "appreciate_probability"]
@@ -225,8 +226,8 @@ def _world(
         schema=Schema(
             (Column("categorical", (0.0, 1.0)),), (Column("atoms"),) * embedding.shape[1]
         ),
-        logging=ByContext(popularity(counts, beta)),
-        target=ByContext(chosen),
+        logging=FewContexts(popularity(counts, beta), creator_code),
+        target=FewContexts(chosen, creator_code),
         embedding=DeterministicEmbedding(embedding),
         reward_at=lambda row, action: probability[row, action],
         noise=bernoulli,

@@ -39,7 +39,7 @@ Progress = Callable[[int], None]
 
 BLOCK = 1 << 20
 LONGEST_LINE = 1000
-RECORDS_AT_ONCE = 1024
+RECORDS_AT_ONCE = 256
 _APPRECIATE = re.compile(rb"(\d{1,18})[ \t]+(\d{8})[ \t]+\d{1,18}\s*")
 _OWNER = re.compile(rb"(\d{8})[ \t]+(\d{1,18})\s*")
 _SHORT_ID = re.compile(rb"\s*\d+[ \t]+\d+([ \t]+\d+)?\s*")

@@ -1,0 +1,1 @@
+"""Film ratings as a bandit with many actions."""
