@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from ope_bench.errors import UsageError, did_you_mean
+from ope_bench.execution.threads import pinned
 
 __all__ = ["Case", "Check", "CheckFailed", "Checks", "NotApplicable", "Outcome", "require"]
 
@@ -138,7 +139,9 @@ class Checks(Generic[S]):
 
 def _bound(check: Check[S], subject: S) -> Callable[[], None]:
     def run() -> None:
-        check(subject)
+        # As a trial runs: a crowd of threads on small problems is slow, and sums differ.
+        with pinned(1):
+            check(subject)
 
     run.__name__ = check.__name__
     run.__doc__ = check.__doc__
@@ -151,7 +154,7 @@ def _outcome(check: Check[S], case: Case[S]) -> tuple[Result, str]:
         # A warning is no failure here; under pytest the author's own filters decide.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            check(case.subject)
+            _bound(check, case.subject)()
     except NotApplicable as exc:
         return "skipped", str(exc)
     except CheckFailed as exc:

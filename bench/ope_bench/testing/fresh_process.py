@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ope_bench.testing.checks import CheckFailed
+from ope_bench.testing.checks import CheckFailed, NotApplicable
 from ope_bench.testing.constructors import importable
 
 __all__ = ["in_fresh_process"]
@@ -20,16 +20,20 @@ SECONDS = 300
 _CHILD = """
 import pickle, sys
 sys.path[:] = pickle.load(sys.stdin.buffer)
-files, threads = pickle.load(sys.stdin.buffer)
+files = pickle.load(sys.stdin.buffer)
 if files:
     from ope_bench.registry import registry
     for kind, reference in files:
         registry().find(kind, reference).cls
-if threads:
-    import torch
-    torch.set_num_threads(threads)
-function, arguments = pickle.load(sys.stdin.buffer)
-sys.stdout.write("answer " + function(*arguments))
+module = pickle.load(sys.stdin.buffer)
+try:
+    function, arguments = pickle.load(sys.stdin.buffer)
+except ModuleNotFoundError as exc:
+    if not exc.name or not (module + ".").startswith(exc.name + "."):
+        raise
+    sys.stdout.write("answer unknown " + module)
+else:
+    sys.stdout.write("answer known " + function(*arguments))
 """
 
 
@@ -47,9 +51,7 @@ def in_fresh_process(cls: type, function: Callable[..., str], *arguments: Any) -
     CheckFailed : the process fails.
     """
     importable(cls)
-    # As many threads as here, so that sums are made in the same order.
-    threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 0
-    told = (sys.path, (_files(cls), threads), (function, arguments))
+    told = (sys.path, _files(cls), cls.__module__, (function, arguments))
     try:
         done = subprocess.run(  # noqa: S603  our own interpreter and code
             [sys.executable, "-c", _CHILD],
@@ -68,7 +70,11 @@ def in_fresh_process(cls: type, function: Callable[..., str], *arguments: Any) -
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         msg = f"in a fresh process it fails (exit {done.returncode}): {''.join(last)}"
         raise CheckFailed(msg)
-    return line
+    word, _, told_back = line.partition(" ")
+    if word == "unknown":
+        msg = f"{cls.__qualname__} is defined in {told_back}, which a new process cannot import"
+        raise NotApplicable(msg)
+    return told_back
 
 
 def _files(cls: type) -> list[tuple[str, str]]:
