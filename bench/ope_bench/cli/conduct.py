@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import importlib.util
 import os
 import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from ope_bench.manifest import Manifest
 from ope_bench.quantities import format_duration
 from ope_bench.records import Status, TrialRecord
 from ope_bench.report import render
+from ope_bench.requirements import pip_line
 from ope_bench.runner import Outcome, run
 from ope_bench.store import Store
 
@@ -133,7 +136,7 @@ def _name(record: TrialRecord) -> str:
 def conduct(
     manifest: Manifest,
     path: Path,
-    executor_of: Callable[[], Executor],
+    executor: Executor,
     *,
     retry: Any = None,
     allow_failures: bool = False,
@@ -144,7 +147,7 @@ def conduct(
     ----------
     manifest : what to run.
     path : of the store.
-    executor_of : makes the executor, once the store is known to be ours.
+    executor : where to run; closed at the end.
     retry : run stored failures, or everything, again.
     allow_failures : broken trials do not make the exit code 3.
     """
@@ -153,8 +156,7 @@ def conduct(
     if not trials:
         return Report(manifest, path, outcome, exit_codes.EMPTY, "the plan is empty")
     began = time.monotonic()
-    with Store.open(path, write=True) as store:
-        executor = executor_of()
+    with contextlib.closing(executor), Store.open(path, write=True) as store:
         run_id = store.begin_run(
             suite=manifest.suite.name,
             truth=manifest.suite.truth,
@@ -176,8 +178,6 @@ def conduct(
                     progress.handle(event)
         except KeyboardInterrupt:
             outcome.interrupted = True
-        finally:
-            executor.close()
         outcome.seconds = time.monotonic() - began
         code = outcome.exit_code(allow_failures=allow_failures)
         store.end_run(run_id, code)
@@ -204,19 +204,20 @@ def executor_for(where: str, jobs: int, address: str | None, manifest: Manifest)
         "memory": suite.memory,
     }
     if where == "dask":
-        try:
-            import distributed  # noqa: F401  only to know that it is there
-
-            from ope_bench.execution.dask import DaskExecutor
-        except ImportError as exc:
-            msg = '--executor dask needs an extra: pip install "ope-bench[dask]"'
-            raise UsageError(msg) from exc
-        try:
-            executor: Executor = DaskExecutor(jobs, address=address, **limits)
-        except (OSError, UnavailableError) as exc:
-            msg = f"--executor dask: {exc}"
-            raise UsageError(msg) from exc
-        return executor
+        return _dask_executor(jobs, address, limits)
     from ope_bench.execution.local import LocalExecutor
 
     return LocalExecutor(jobs, **limits)
+
+
+def _dask_executor(jobs: int, address: str | None, limits: dict[str, Any]) -> Executor:
+    if importlib.util.find_spec("distributed") is None:
+        msg = f"--executor dask needs an extra: {pip_line('distributed')}"
+        raise UsageError(msg)
+    try:
+        home = importlib.import_module("ope_bench.execution.dask")
+        executor: Executor = home.DaskExecutor(jobs, address=address, **limits)
+    except (ImportError, OSError, UnavailableError) as exc:
+        msg = f"--executor dask: {exc}"
+        raise UsageError(msg) from exc
+    return executor

@@ -117,7 +117,7 @@ def run(
         report = conduct(
             manifest,
             store,
-            lambda: executor_for(executor.value, workers, address, manifest),
+            executor_for(executor.value, workers, address, manifest),
             retry=again,
             allow_failures=allow_failures,
         )
