@@ -195,7 +195,7 @@ def test_numbers_are_bit_identical_in_every_executor_and_order(acme: Ask) -> Non
 
     def bits(executor: Executor, order: Sequence[Trial]) -> dict[str, Any]:
         return {
-            key: (one.status, one.estimate, one.truth_empirical, one.diagnostics, one.code_digest)
+            key: (one.status, one.estimate, one.truth_empirical, one.diagnostics)
             for key, one in records(executor, order).items()
         }
 

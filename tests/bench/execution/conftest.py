@@ -1,0 +1,50 @@
+"""The plugin of tests/plugins, as if it were installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ope_bench import registry as registry_module
+from ope_bench import runner
+from ope_bench.records import Trial
+from ope_bench.resolve import resolve
+
+ACME = Path(__file__).parents[2] / "plugins" / "acme-ope"
+
+
+@pytest.fixture(scope="module")
+def acme() -> Iterator[Callable[..., Trial]]:
+    """Asks for a trial of the plugin's estimators in one of its worlds."""
+    specs: dict[str, Any] = {}
+
+    def spec(kind: Any, name: str, params: dict[str, Any]) -> Any:
+        asked = f"{kind}{name}{params}"
+        if asked not in specs:
+            specs[asked] = resolve(kind, name, params)
+        return specs[asked]
+
+    def ask(
+        estimator: str = "mean",
+        replicate: int = 0,
+        *,
+        world: str = "coin",
+        world_params: dict[str, Any] | None = None,
+        **params: Any,
+    ) -> Trial:
+        return Trial(
+            spec("environment", f"acme-{world}", world_params or {}),
+            spec("estimator", f"acme-{estimator}", params),
+            replicate,
+        )
+
+    sys.path.insert(0, str(ACME))
+    registry_module.registry.cache_clear()
+    yield ask
+    sys.path.remove(str(ACME))
+    registry_module.registry.cache_clear()
+    runner._loaded.cache_clear()

@@ -1,0 +1,166 @@
+"""Real processes, killed at random moments: nothing finished is lost, nothing lives on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ope_bench.store import Store
+
+HERE = Path(__file__).parent
+ACME = HERE.parents[1] / "plugins" / "acme-ope"
+N_SHORT = 90
+MARK = {"OPE_BENCH_TEST": uuid.uuid4().hex}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+
+@contextlib.contextmanager
+def coordinator(
+    store: Path, what: str, *, jobs: int = 2, note: str = ""
+) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, str(HERE / "coordinator.py"), str(ACME), str(store), str(jobs)]
+    process = subprocess.Popen(
+        [*command, what, *([note] if note else [])],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **MARK},
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def lines(process: subprocess.Popen[str]) -> list[str]:
+    assert process.stdout is not None
+    return process.stdout.read().splitlines()
+
+
+def wait_for(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(word):
+            return
+    msg = f"it never said '{word}'"
+    raise AssertionError(msg)
+
+
+def marked() -> set[int]:
+    """Processes that our coordinators started, at any remove; dead ones have no environment."""
+    wanted = b"=".join(word.encode() for word in next(iter(MARK.items())))
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if wanted in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                found.add(int(name))
+    return found
+
+
+def none_left() -> bool:
+    end = time.monotonic() + 5
+    while time.monotonic() < end and marked():
+        time.sleep(0.02)
+    return not marked()
+
+
+def contents(path: Path) -> list[tuple[object, ...]]:
+    with Store.open(path) as store:
+        return [
+            (one.key, one.status, one.estimate, one.truth_empirical, one.trial.replicate)
+            for one in store.records()
+        ]
+
+
+def test_killed_at_any_moment_and_run_again_it_ends_as_if_nothing_had_happened(
+    tmp_path: Path,
+) -> None:
+    whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
+    with coordinator(whole, "short", jobs=1) as process:
+        assert lines(process)[-1] == f"over {N_SHORT} 0"
+    moments = random.Random(0)
+    promised: set[str] = set()
+    for _ in range(25):
+        with coordinator(killed, "short") as process:
+            # Now and then before the store exists, mostly while trials finish.
+            if moments.random() < 0.8:
+                with contextlib.suppress(AssertionError):
+                    wait_for(process, "started")
+            time.sleep(moments.uniform(0, 0.2))
+            process.send_signal(signal.SIGKILL)
+            said = lines(process)
+        finished = {line.split()[1] for line in said if line.startswith("finished")}
+        assert not finished & promised, "a stored trial ran again"
+        promised |= finished
+        if killed.exists() and promised:
+            assert promised <= {str(row[0]) for row in contents(killed)}
+        if len(promised) > 0.9 * N_SHORT:
+            break
+    with coordinator(killed, "short") as process:
+        assert lines(process)[-1].startswith("over")
+        assert process.wait() == 0
+    assert contents(killed) == contents(whole)
+    with Store.open(killed) as store:
+        assert store.info()["records"] == N_SHORT, "a trial was stored twice"
+    assert none_left()
+    assert sorted(file.name for file in tmp_path.iterdir()) == [killed.name, whole.name]
+
+
+def test_what_plugins_spawned_dies_with_a_killed_coordinator(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    with coordinator(tmp_path / "s.sqlite", "families", jobs=1, note=str(note)) as process:
+        end = time.monotonic() + 20
+        while not note.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        assert len(marked()) >= 5, "a coordinator, a worker and three of its descendants"
+        process.send_signal(signal.SIGKILL)
+    assert none_left()
+
+
+def test_one_ctrl_c_lets_running_trials_finish(tmp_path: Path) -> None:
+    store = tmp_path / "s.sqlite"
+    with coordinator(store, "long") as process:
+        wait_for(process, "finished")
+        wait_for(process, "started")
+        process.send_signal(signal.SIGINT)
+        said = lines(process)
+        assert process.wait() == 130
+    assert said[-1].startswith("over")
+    executed = int(said[-1].split()[1])
+    assert 2 <= executed <= 5
+    assert len(contents(store)) == executed
+    with Store.open(store) as opened:
+        assert [run.exit_code for run in opened.runs()] == [130]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_second_ctrl_c_ends_what_runs(jobs: int, tmp_path: Path) -> None:
+    with coordinator(tmp_path / "s.sqlite", "endless", jobs=jobs) as process:
+        for _ in range(jobs):
+            wait_for(process, "started")
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 130
+        assert lines(process) == ["over 0 0"]
+    assert none_left()
+
+
+def test_ctrl_c_twice_interrupts_a_trial_in_this_process(tmp_path: Path) -> None:
+    with coordinator(tmp_path / "s.sqlite", "long", jobs=0) as process:
+        wait_for(process, "finished")
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 130
