@@ -124,7 +124,7 @@ class FactoredEmbedding:
     References
     ----------
     "Off-Policy Evaluation for Large Action Spaces via Embeddings" (Saito and Joachims, 2022),
-    equation 7 for the marginal.
+    section 3.
 
     >>> coins = FactoredEmbedding([np.array([[0.5, 0.5], [0.9, 0.1]])] * 2)
     >>> coins.probability(np.array([[0.0, 1.0]]), np.array([1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -159,7 +160,7 @@ def test_deficient_support_gives_importance_weighting_its_exact_bias(
 
 
 def test_every_action_is_left_out_equally_often() -> None:
-    policy = DeficientSoftmax(lambda x: np.zeros((len(x), 10)), 10, n_deficient=4)
+    policy = DeficientSoftmax(LinearScore(np.zeros((3, 10))), n_deficient=4)
     context = np.random.default_rng(0).normal(size=(20_000, 2))
     share = (policy.table(context) == 0).mean(axis=0)
     assert (np.abs(share - 0.4) < 4.0 * math.sqrt(0.24 / 20_000)).all()
@@ -176,3 +177,15 @@ def test_settings_of_the_target_leave_the_logs_alone(draw: Draw) -> None:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
     np.testing.assert_array_equal(second.target_context, second.context)
 
+
+
+def test_memory_is_bounded_by_chunks_and_not_by_rows_times_actions(draw: Draw) -> None:
+    environment = small(n_actions=2000, n_samples=10_000, n_cat_per_dim=5)
+    table_bytes = 8 * 2000 * 10_000
+    tracemalloc.start()
+    problem, _ = draw(environment)
+    _, by_embedding = weights(problem)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < table_bytes / 6, peak
+    assert abs(by_embedding.mean() - 1.0) < 0.1

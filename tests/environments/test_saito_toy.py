@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -227,3 +228,13 @@ def test_out_of_range_parameters_are_refused() -> None:
     for wrong in ({"n_actions": 1}, {"epsilon": 1.1}, {"n_samples": 0}, {"reward": "obp"}):
         with pytest.raises(ParameterError):
             validated(SaitoToy, wrong)
+
+
+def test_a_hundred_thousand_actions_stay_within_chunks(draw: Draw) -> None:
+    tracemalloc.start()
+    problem, truth = draw(SaitoToy(n_actions=100_000, n_samples=200))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100e6 < 8 * 100_000 * 200
+    assert problem.action.max() > 50_000
+    assert truth.expected_se < 0.01

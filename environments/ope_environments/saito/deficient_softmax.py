@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.policies import Score, Softmax
+from ope_environments.saito.linear_score import LinearScore, LinearSoftmax
 
 __all__ = ["DeficientSoftmax"]
 
 
-class DeficientSoftmax(Softmax):
+class DeficientSoftmax(LinearSoftmax):
     """Softmax over all actions but an arc of ``n_deficient`` that turns with the context.
 
     Actions stand in a circle; the arc of those with probability zero starts where the angle of
@@ -21,7 +21,7 @@ class DeficientSoftmax(Softmax):
 
     Parameters
     ----------
-    score : values of a chunk of contexts; contexts need two columns.
+    score : affine in contexts of two columns or more.
     n_deficient : actions without support in each context, fewer than ``n_actions``.
     beta : inverse temperature among the others.
 
@@ -29,16 +29,14 @@ class DeficientSoftmax(Softmax):
     ----------
     "Off-policy Bandits with Deficient Support" (Sachdeva, Su and Joachims, 2020).
 
-    >>> policy = DeficientSoftmax(lambda x: np.zeros((len(x), 4)), 4, n_deficient=1)
+    >>> policy = DeficientSoftmax(LinearScore(np.zeros((3, 4))), n_deficient=1)
     >>> policy.table(np.array([[1.0, 0.1], [-1.0, 0.1]]))
     array([[0.        , 0.33333333, 0.33333333, 0.33333333],
            [0.33333333, 0.        , 0.33333333, 0.33333333]])
     """
 
-    def __init__(
-        self, score: Score, n_actions: int, *, n_deficient: int, beta: float = 1.0
-    ) -> None:
-        super().__init__(score, n_actions, beta)
+    def __init__(self, score: LinearScore, *, n_deficient: int, beta: float = 1.0) -> None:
+        super().__init__(score, beta)
         self.n_deficient = n_deficient
         self.full_support = n_deficient == 0
 
@@ -54,6 +52,8 @@ class DeficientSoftmax(Softmax):
     def logits(self, context: FloatArray) -> FloatArray:
         """beta * score, -inf on the arc: (k, n_actions)."""
         logits = super().logits(context)
+        if self.n_deficient == 0:
+            return logits
         for row, start in enumerate(self.first_deficient(context)):
             end = start + self.n_deficient
             logits[row, start:end] = -np.inf

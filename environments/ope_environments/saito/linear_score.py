@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ope_bench.arrays import FloatArray, IntArray, row_chunks
-from ope_bench.policies import EpsilonGreedy
+from ope_bench.policies import EpsilonGreedy, Softmax
 
-__all__ = ["LinearGreedy", "LinearScore"]
+__all__ = ["LinearGreedy", "LinearScore", "LinearSoftmax"]
 
 PRUNE_FROM = 2_000
 """Number of actions from which finding the few that can be greedy pays for itself."""
@@ -75,6 +75,26 @@ class LinearScore:
         from scipy.spatial import ConvexHull
 
         return np.sort(ConvexHull(points).vertices).astype(np.int64)
+
+
+class LinearSoftmax(Softmax):
+    """Softmax of a `LinearScore`, whose temperature is part of the weights.
+
+    Parameters
+    ----------
+    score : the affine score.
+    beta : inverse temperature.
+    """
+
+    score: LinearScore
+
+    def __init__(self, score: LinearScore, beta: float = 1.0) -> None:
+        super().__init__(score, score.n_actions, beta)
+        self._logits = LinearScore(beta * score.weights)
+
+    def logits(self, context: FloatArray) -> FloatArray:
+        """beta * score in one product: (k, n_actions)."""
+        return self._logits(context)
 
 
 class LinearGreedy(EpsilonGreedy):

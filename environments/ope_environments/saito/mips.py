@@ -78,7 +78,7 @@ class SaitoMIPS(Environment):
     References
     ----------
     "Off-Policy Evaluation for Large Action Spaces via Embeddings" (Saito and Joachims, 2022),
-    section 4.1 and appendix D.
+    section 4.1, and its published generator in Open Bandit Pipeline.
 
     >>> problem, truth = SaitoMIPS(n_actions=20, n_samples=50).sample(
     ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
@@ -141,7 +141,6 @@ class SaitoMIPS(Environment):
         score = LinearScore(world.score())
         logging = DeficientSoftmax(
             score,
-            self.n_actions,
             n_deficient=int(self.deficient_share * self.n_actions),
             beta=self.beta,
         )

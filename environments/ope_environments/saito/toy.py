@@ -13,9 +13,9 @@ from ope_bench.data import Column, Problem, Schema, Truth
 from ope_bench.embeddings import FiniteEmbedding
 from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
-from ope_bench.policies import Softmax, choose
+from ope_bench.policies import choose
 from ope_environments.saito.context_integral import normal_expectation
-from ope_environments.saito.linear_score import LinearGreedy, LinearScore
+from ope_environments.saito.linear_score import LinearGreedy, LinearScore, LinearSoftmax
 
 __all__ = ["SaitoToy"]
 
@@ -127,7 +127,7 @@ class SaitoToy(Environment):
         """One problem and its truth."""
         world = self._world(world_rng)
         score = LinearScore(world.reward @ world.table.T)
-        logging = Softmax(score, self.n_actions, self.beta)
+        logging = LinearSoftmax(score, self.beta)
         target = LinearGreedy(score, self.epsilon)
         shown = FiniteEmbedding(world.shown, world.table)
 
