@@ -25,6 +25,7 @@ from ope_bench.manifest import Manifest
 from ope_bench.quantities import format_duration
 from ope_bench.records import Status, TrialRecord
 from ope_bench.report import render
+from ope_bench.report.overview import render_overview
 from ope_bench.requirements import pip_line
 from ope_bench.runner import Outcome, run
 from ope_bench.store import Store
@@ -89,9 +90,13 @@ class Report:
             for board in boards(self.records, by=by, truth=truth)
             if board.rows
         ]
+        by_rmse = [board for board in found if board.by == "rmse"]
         if len(found) > BOARDS_SHOWN:
-            found = [board for board in found if board.by == "rmse"]
-        return render(found, width=width(), colour=use_colour()).rstrip()
+            found = by_rmse
+        text = render(found, width=width(), colour=use_colour()).rstrip()
+        if len(by_rmse) > 1:
+            text += f"\n\n{render_overview(by_rmse, width=width())}"
+        return text
 
     def tell(self) -> None:
         """The last lines on stderr: failures, counts, store, exit code."""
