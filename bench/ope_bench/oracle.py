@@ -71,9 +71,10 @@ def compare(problem: Problem, estimate: Estimate) -> dict[str, float]:
     ``weight_bias``, ``weight_variance``
         mean of Y (ŵ - w) over the logged rows, and the variance of Y ŵ over n: what using ŵ for w
         does to a weighted mean in this sample.
-    ``kl_estimate``, ``kl_true``
+    ``kl_estimate``, ``kl_true``, ``kl_error``
         mean of log ŵ over the target rows, and KL(target || logging): in closed form where the
-        environment knows it, else the mean of log w over the same rows.
+        environment knows it, else the mean of log w over the same rows; ``kl_error``, how far
+        apart they are.
     ``log_loss_regret``
         E KL(η || η̂) over both samples in equal parts, η = w / (1 + w): expected log-loss beyond
         the best possible.
@@ -161,6 +162,7 @@ def _facts(
     embed = problem.embedding_distribution
     closed = estimate.weight_space == "embedding" and isinstance(embed, KnownDivergence)
     facts["kl_true"] = embed.divergence() if closed else float(truth.target.mean())
+    facts["kl_error"] = abs(facts["kl_estimate"] - facts["kl_true"])
     regret = 0.5 * _bernoulli_divergence(truth.logged, log_weights)
     regret += 0.5 * _bernoulli_divergence(truth.target, log_at_target)
     kappa = math.sqrt(max(0.0, regret))

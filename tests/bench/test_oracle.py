@@ -75,7 +75,8 @@ def test_the_true_ratio_has_no_error_and_no_regret(space):
     given = problem()
     w, w1 = true_weights(given, space)
     facts = compare(given, estimate(w, w1, space))
-    for name in ("log_ratio_rmse", "target_log_ratio_rmse", "log_loss_regret", "bias_bound"):
+    errors = ("log_ratio_rmse", "target_log_ratio_rmse", "kl_error")
+    for name in (*errors, "log_loss_regret", "bias_bound"):
         assert facts[name] == pytest.approx(0.0, abs=1e-7)
     assert facts["weight_bias"] == pytest.approx(0.0, abs=1e-12)
     assert facts["true_mean_weight"] == pytest.approx(w.mean())

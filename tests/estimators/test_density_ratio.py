@@ -384,3 +384,22 @@ def test_equal_settings_share_one_fit_and_different_ones_do_not():
     )
     assert a is b
     assert a is not c
+
+
+def test_calibrations_and_clips_of_one_classifier_share_its_scores():
+    view = view_of(gaussians(60, 60))
+    models = [
+        ratio_model(
+            composition="concat",
+            classifier="logistic",
+            classifier_params=None,
+            cross_fit=5,
+            calibration=kind,
+            clip=clip,
+        )
+        for kind, clip in (("none", None), ("temperature", 10.0))
+    ]
+    raw, mended = (view.fitted(model) for model in models)
+    # A temperature multiplies each fold's scores by one number.
+    slope = mended.logged / raw.logged
+    assert len(np.unique(np.round(slope[np.abs(mended.logged) < np.log(10)], 8))) <= 5

@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt
 from ope_estimators.density_ratio.calibration import Calibration
 from ope_estimators.density_ratio.composition import Composition
 from ope_estimators.density_ratio.ratio import RatioModel
+from ope_estimators.density_ratio.scores import ScoreModel
 from ope_estimators.flows.flow import FlowModel
 from ope_estimators.nuisance.learners import frozen
 
@@ -42,13 +43,12 @@ def ratio_model(
     >>> a == b
     True
     """
-    return RatioModel(
+    scores = ScoreModel(
         composition=composition,
         classifier=classifier,
         classifier_params=frozen(classifier_params),
         # 0 and 1 both mean in-sample: one fit, not two.
         cross_fit=max(1, cross_fit),
-        calibration=calibration,
-        clip=clip,
         flow=flow,
     )
+    return RatioModel(scores, calibration, clip)

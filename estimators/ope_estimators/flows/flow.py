@@ -39,6 +39,7 @@ class FlowOptions(TypedDict, total=False):
     learning_rate: Annotated[float, Gt(0)]
     weight_decay: Annotated[float, Ge(0)]
     patience: Annotated[int, Ge(1)]
+    max_steps: Annotated[int, Ge(1)]
     held_out: Annotated[float, Gt(0), Lt(1)]
     dequantise: Annotated[float, Ge(0)]
     conditional: bool
@@ -62,7 +63,7 @@ class FlowModel:
     composition : of embedding and context, the flow's input.
     transforms : how many maps are composed.
     hidden : width of the hidden layers of each map's network.
-    epochs, batch_size, learning_rate, weight_decay, patience : as `Schedule`.
+    epochs, batch_size, learning_rate, weight_decay, patience, max_steps : as `Schedule`.
     held_out : share of the rows (groups of rows, where contexts are shared) for early stopping.
     dequantise : noise on columns with few values, in their standard deviations.
     conditional : map the embedding given the context, and leave the context as it is.
@@ -83,6 +84,7 @@ class FlowModel:
     learning_rate: float = 3e-3
     weight_decay: float = 1e-6
     patience: int = 5
+    max_steps: int = 4_000
     held_out: float = 0.2
     dequantise: float = 0.05
     conditional: bool = False
@@ -141,7 +143,12 @@ class FlowModel:
         # The same noise at every epoch, so that held-out losses differ by the parameters alone.
         aside_noise = drawn(len(aside))
         schedule = Schedule(
-            self.epochs, self.batch_size, self.learning_rate, self.weight_decay, self.patience
+            self.epochs,
+            self.batch_size,
+            self.learning_rate,
+            self.weight_decay,
+            self.patience,
+            self.max_steps,
         )
         return descend(
             flow.module,

@@ -32,6 +32,7 @@ class Schedule:
     learning_rate : of Adam, falling to zero along a cosine.
     weight_decay : penalty on the squared parameters.
     patience : epochs without a better held-out loss before it stops.
+    max_steps : bound on the steps of all epochs together, so that many rows need fewer passes.
     """
 
     epochs: int
@@ -39,6 +40,15 @@ class Schedule:
     learning_rate: float
     weight_decay: float
     patience: int
+    max_steps: int = 1_000_000
+
+    def passes(self, rows: int) -> int:
+        """Epochs over so many rows, at least one.
+
+        >>> Schedule(30, 100, 1e-3, 0.0, 5, max_steps=1_000).passes(10_000)
+        10
+        """
+        return max(1, min(self.epochs, self.max_steps // math.ceil(rows / self.batch_size)))
 
 
 @dataclass(frozen=True)
@@ -100,9 +110,10 @@ def descend(
     optimizer = torch.optim.Adam(
         module.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay
     )
-    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=schedule.epochs)
+    passes = schedule.passes(len(rows))
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=passes)
     best, kept, waited, epoch = math.inf, None, 0, 0
-    while epoch < schedule.epochs and waited < schedule.patience:
+    while epoch < passes and waited < schedule.patience:
         epoch += 1
         order = torch.from_numpy(rng.permutation(rows)).to(device)
         module.train()
