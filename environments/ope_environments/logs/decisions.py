@@ -1,0 +1,159 @@
+"""The table of logged decisions: its columns as arrays, its mistakes by row and column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_bench.data import Column
+from ope_bench.errors import ParameterError
+from ope_environments.data_files import DataFileError
+from ope_environments.tables import Table, read_table
+
+__all__ = ["Columns", "Decisions", "EXAMPLE", "read_decisions"]
+
+EXAMPLE = Path(__file__).with_name("example.csv")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of the table are.
+
+    Parameters
+    ----------
+    context, action, reward : names.
+    propensity : of the logged action; None where unknown.
+    embedding : columns that describe the action.
+    categorical : those of the context and of the embedding that hold words or codes.
+    """
+
+    context: tuple[str, ...]
+    action: str
+    reward: str
+    propensity: str | None
+    embedding: tuple[str, ...]
+    categorical: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        named = [*self.context, self.action, self.reward, *self.embedding]
+        named += [self.propensity] if self.propensity else []
+        twice = next((name for name in named if named.count(name) > 1), None)
+        if twice is not None:
+            msg = f"logs: column '{twice}' is named twice; context, action, reward must differ"
+            raise ParameterError(msg)
+        stray = set(self.categorical) - {*self.context, *self.embedding}
+        if stray:
+            msg = f"logs: categorical column '{min(stray)}' is in neither context nor embedding"
+            raise ParameterError(msg)
+        if not self.context:
+            msg = "logs: name at least one context column"
+            raise ParameterError(msg)
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Logged decisions.
+
+    Parameters
+    ----------
+    context : (n, d_context), codes of categorical columns
+    columns : their kinds
+    action : (n,)
+    actions : the actions' names
+    reward : (n,)
+    propensity : (n,) or None
+    embedding : (n_actions, d_embedding), one-hot where the table describes no actions
+    embedding_columns : their kinds
+    """
+
+    context: FloatArray
+    columns: tuple[Column, ...]
+    action: IntArray
+    actions: tuple[str, ...]
+    reward: FloatArray
+    propensity: FloatArray | None
+    embedding: FloatArray
+    embedding_columns: tuple[Column, ...]
+
+
+def read_decisions(path: str | None, columns: Columns) -> Decisions:
+    """Read the table, the example where ``path`` is None.
+
+    Raises
+    ------
+    UnavailableError : there is no such file.
+    DataFileError : a column is missing, a value is wrong, an action has two embeddings.
+    """
+    file = EXAMPLE if path is None else Path(path)
+    stat = file.stat() if file.is_file() else None
+    return _read(file, columns, (stat.st_mtime_ns, stat.st_size) if stat else None)
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, columns: Columns, _state: object) -> Decisions:
+    described = (*columns.context, *columns.embedding)
+    words = [name for name in described if name in columns.categorical]
+    numbers = [name for name in described if name not in columns.categorical]
+    given = [columns.propensity] if columns.propensity else []
+    try:
+        table = read_table(
+            path, numbers=[*numbers, columns.reward, *given], words=[*words, columns.action]
+        )
+    except DataFileError as exc:
+        name = next((name for name in numbers if exc.where.endswith(f"column '{name}'")), None)
+        if name is None:
+            raise
+        what = f"{exc.what}; if '{name}' holds words or codes, name it in 'categorical' too"
+        raise DataFileError(exc.path, what, where=exc.where) from exc
+    action, names = table.words(columns.action)
+    if len(names) < 2:
+        raise DataFileError(path, f"column '{columns.action}' holds one action only, {names[0]!r}")
+    propensity = table.number(columns.propensity, high=1) if columns.propensity else None
+    if propensity is not None and (propensity <= 0).any():
+        row = int(np.argmax(propensity <= 0))
+        what = f"{propensity[row]:g} is not above 0, but the action was logged"
+        table.fail(row, str(columns.propensity), what)
+    context, kinds = _encoded(table, columns.context, columns.categorical)
+    embedding, embedding_kinds = np.eye(len(names)), (Column("categorical", (0.0, 1.0)),) * len(names)
+    if columns.embedding:
+        shown, embedding_kinds = _encoded(table, columns.embedding, columns.categorical)
+        embedding = _by_action(table, columns.embedding, action, shown)
+        embedding_kinds = tuple(
+            kind if kind.kind == "categorical" else Column("atoms") for kind in embedding_kinds
+        )
+    reward = table.number(columns.reward)
+    return Decisions(
+        context, kinds, action, tuple(names), reward, propensity, embedding, embedding_kinds
+    )
+
+
+def _encoded(
+    table: Table, names: tuple[str, ...], categorical: tuple[str, ...]
+) -> tuple[FloatArray, tuple[Column, ...]]:
+    arrays, kinds = [], []
+    for name in names:
+        if name in categorical:
+            code, words = table.words(name)
+            arrays.append(code.astype(np.float64))
+            kinds.append(Column("categorical", tuple(map(float, range(len(words))))))
+        else:
+            arrays.append(table.number(name))
+            kinds.append(Column())
+    return np.stack(arrays, axis=1), tuple(kinds)
+
+
+def _by_action(
+    table: Table, names: tuple[str, ...], action: IntArray, shown: FloatArray
+) -> FloatArray:
+    """One row an action, which must be the same wherever the action was logged."""
+    first = np.unique(action, return_index=True)[1]
+    differs = shown != shown[first[action]]
+    if differs.any():
+        row, column = map(int, np.argwhere(differs)[0])
+        what = f"differs from {table.place(int(first[action[row]]))}, which has the same action"
+        table.fail(row, names[column], what)
+    return shown[first]

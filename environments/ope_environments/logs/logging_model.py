@@ -1,0 +1,78 @@
+"""The policy that chose: a model that is fitted to logged decisions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray, row_chunks
+from ope_bench.policies import Score, Softmax
+from ope_environments.design import Design
+from ope_environments.logs.decisions import Decisions
+
+__all__ = ["fit_logging"]
+
+SHARPEST, BLUNTEST = 5.0, 0.2
+"""Range of the inverse temperature that matches the logged propensities."""
+
+
+def fit_logging(data: Decisions, design: Design, *, by_context: bool) -> Softmax:
+    """softmax of a multinomial logistic regression, or the actions' shares in every context.
+
+    Where propensities are logged, an inverse temperature is fitted too, such that the model's
+    propensities are as spread as the logged ones (least squares in their logarithms).
+    """
+    n_actions = len(data.actions)
+    logits = _logistic(data, design) if by_context else _shares(data)
+    beta = 1.0 if data.propensity is None else _sharpness(data, logits)
+    return Softmax(logits, n_actions, beta)
+
+
+def _logistic(data: Decisions, design: Design) -> Score:
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=5000).fit(design(data.context), data.action)
+    weights, intercept = model.coef_, model.intercept_
+    if len(data.actions) == 2:
+        # scikit-learn keeps one row for two classes.
+        weights = np.stack([np.zeros_like(weights[0]), weights[0]])
+        intercept = np.array([0.0, intercept[0]])
+
+    def logits(context: FloatArray) -> FloatArray:
+        scores: FloatArray = design(context) @ weights.T + intercept
+        return scores
+
+    return logits
+
+
+def _shares(data: Decisions) -> Score:
+    counts = np.bincount(data.action, minlength=len(data.actions))
+    log_share = np.log(counts / counts.sum())
+
+    def logits(context: FloatArray) -> FloatArray:
+        return np.tile(log_share, (len(context), 1))
+
+    return logits
+
+
+def _sharpness(data: Decisions, logits: Score) -> float:
+    """The inverse temperature that minimizes the squared error of log propensities."""
+    wanted = np.log(data.propensity)
+
+    def loss(beta: float) -> float:
+        total = 0.0
+        for rows in row_chunks(len(data.action), len(data.actions)):
+            scaled = beta * logits(data.context[rows])
+            scaled -= scaled.max(axis=1, keepdims=True)
+            mine = np.take_along_axis(scaled, data.action[rows, None], axis=1)[:, 0]
+            said = mine - np.log(np.exp(scaled).sum(axis=1))
+            total += float(((said - wanted[rows]) ** 2).sum())
+        return total
+
+    from scipy.optimize import minimize_scalar
+
+    found = minimize_scalar(
+        lambda log_beta: loss(float(np.exp(log_beta))),
+        bounds=(np.log(BLUNTEST), np.log(SHARPEST)),
+        method="bounded",
+    )
+    return float(np.exp(found.x))

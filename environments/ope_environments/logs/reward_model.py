@@ -1,0 +1,114 @@
+"""What a reward would have been: models that are fitted to logged decisions."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_environments.design import Design
+from ope_environments.logs.decisions import Decisions
+
+__all__ = ["BoostedReward", "LinearReward", "RewardModel", "fit_boosted", "fit_linear"]
+
+
+class RewardModel(Protocol):
+    """Mean rewards of contexts and actions."""
+
+    def __call__(self, context: FloatArray) -> FloatArray:
+        """Of every action: (k, n_actions)."""
+
+    def at(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Of each row's action: (k,)."""
+
+
+class LinearReward:
+    """q(x, a) = weights_a . design(x), kept within the range of the logged rewards.
+
+    Parameters
+    ----------
+    design : of the context.
+    weights : (n_actions, width)
+    low, high : the range.
+    """
+
+    def __init__(self, design: Design, weights: FloatArray, low: float, high: float) -> None:
+        self.design = design
+        self.weights = weights
+        self.low, self.high = low, high
+
+    def __call__(self, context: FloatArray) -> FloatArray:
+        """Of every action: (k, n_actions)."""
+        return np.clip(self.design(context) @ self.weights.T, self.low, self.high)
+
+    def at(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Of each row's action: (k,)."""
+        mean = np.einsum("kw,kw->k", self.design(context), self.weights[action])
+        return np.clip(mean, self.low, self.high)
+
+
+def fit_linear(data: Decisions, design: Design, ridge: float) -> LinearReward:
+    """A ridge regression on all rows, and one an action on what it leaves, shrunk to 0."""
+    rows = design(data.context)
+    penalty = ridge * np.eye(design.width)
+    common = np.linalg.solve(rows.T @ rows + penalty, rows.T @ data.reward)
+    left = data.reward - rows @ common
+    weights = np.tile(common, (len(data.actions), 1))
+    order = np.argsort(data.action, kind="stable")
+    starts = np.searchsorted(data.action[order], np.arange(1, len(data.actions)))
+    for action, mine in enumerate(np.split(order, starts)):
+        gram = rows[mine].T @ rows[mine] + penalty
+        weights[action] += np.linalg.solve(gram, rows[mine].T @ left[mine])
+    return LinearReward(design, weights, float(data.reward.min()), float(data.reward.max()))
+
+
+class BoostedReward:
+    """Boosted trees on the context, the action's mean reward and its embedding.
+
+    Parameters
+    ----------
+    model : a fitted regressor.
+    action_features : (n_actions, width)
+    low, high : the range of the logged rewards.
+    """
+
+    def __init__(self, model: Any, action_features: FloatArray, low: float, high: float) -> None:
+        self.model = model
+        self.action_features = action_features
+        self.low, self.high = low, high
+
+    def __call__(self, context: FloatArray) -> FloatArray:
+        """Of every action: (k, n_actions)."""
+        n_actions = len(self.action_features)
+        pairs = np.repeat(context, n_actions, axis=0)
+        actions = np.tile(np.arange(n_actions), len(context))
+        return self.at(pairs, actions).reshape(len(context), n_actions)
+
+    def at(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Of each row's action: (k,)."""
+        from threadpoolctl import threadpool_limits
+
+        pairs = np.concatenate([context, self.action_features[action]], axis=1)
+        # Many small calls on more threads than there are free cores take a hundred times as long.
+        with threadpool_limits(1):
+            mean = self.model.predict(pairs)
+        return np.clip(mean, self.low, self.high)
+
+
+def fit_boosted(data: Decisions, ridge: float) -> BoostedReward:
+    """scikit-learn's histogram gradient boosting; an action's mean is shrunk to that of all."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits
+
+    n_actions = len(data.actions)
+    count = np.bincount(data.action, minlength=n_actions)
+    total = np.bincount(data.action, data.reward, minlength=n_actions)
+    mean = (total + ridge * data.reward.mean()) / (count + ridge)
+    features = np.concatenate([mean[:, None], data.embedding], axis=1)
+    model = HistGradientBoostingRegressor(
+        max_iter=100, learning_rate=0.05, early_stopping=False, random_state=0
+    )
+    with threadpool_limits(1):
+        model.fit(np.concatenate([data.context, features[data.action]], axis=1), data.reward)
+    return BoostedReward(model, features, float(data.reward.min()), float(data.reward.max()))
