@@ -52,15 +52,21 @@ def check_constructor_only_stores_annotated_parameters(subject: Subject) -> None
         f"parameters without annotation: {', '.join(bare)}; the annotation is what suite files "
         "are checked against, for example `clip: Annotated[float, Gt(0)] = 10.0`",
     )
-    made = subject.make()
-    for name in parameters:
-        require(hasattr(made, name), f"__init__ must store `self.{name} = {name}`")
-        stored, given = getattr(made, name), subject.params[name]
-        require(
-            stored is given or stored == given,
-            f"self.{name} is {stored!r}, but {given!r} was given; __init__ must store arguments "
-            "unchanged and leave all work to fit or sample",
-        )
+    defaults = {
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    for params in (subject.params, subject.params | defaults):
+        made = cls(**params)
+        for name, given in params.items():
+            require(hasattr(made, name), f"__init__ must store `self.{name} = {name}`")
+            stored = getattr(made, name)
+            require(
+                stored is given or stored == given,
+                f"self.{name} is {stored!r}, but {given!r} was given; __init__ must store "
+                "arguments unchanged and leave all work to fit or sample",
+            )
     more = sorted(set(vars(made)) - set(parameters))
     require(
         not more,

@@ -101,11 +101,11 @@ def check_same_streams_give_the_same_problem(subject: ExaminedEnvironment) -> No
 def check_replicates_differ(subject: ExaminedEnvironment) -> None:
     """Other streams give other logs and another target sample."""
     first, second = subject.draw(), subject.draw(0, 1, 1)
-    for prefix in ("reward", "target_action"):
-        same = array_digests(first.problem, prefix) == array_digests(second.problem, prefix)
+    for what, prefix in (("the logged rewards", "reward"), ("the target sample", "target_")):
+        before, after = (array_digests(drawn.problem, prefix) for drawn in (first, second))
         require(
-            not same,
-            f"{prefix} is the same for two replicates; draw it from the given generators",
+            before != after,
+            f"{what}: the same in two replicates; draw from the given generators",
         )
 
 

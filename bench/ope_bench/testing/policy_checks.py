@@ -27,6 +27,8 @@ UNLIKELY = 1e-6
 """A p-value below this fails; seeds are fixed, so a pass stays a pass."""
 FAR = 5.0
 """Standard errors."""
+DRAWS = 8
+"""Draws of one world that are pooled."""
 ROWS = 64
 """Rows on which sums over actions are compared one by one."""
 MOST_ACTIONS = 5_000
@@ -86,42 +88,56 @@ def check_propensity_is_the_logging_policys(subject: ExaminedEnvironment) -> Non
 
 def check_actions_follow_the_policies(subject: ExaminedEnvironment) -> None:
     """Logged, target and newly sampled actions are those that the policies say (chi-square)."""
-    problem = subject.draw().problem
     rng = np.random.default_rng(5)
     for name, policy in _policies(subject):
         logs = name == "logging_policy"
-        context = problem.context if logs else problem.target_context
-        drawn = problem.action if logs else problem.target_action
+        problems = [subject.draw(0, i, i).problem for i in range(DRAWS)]
+        context = np.concatenate([p.context if logs else p.target_context for p in problems])
+        drawn = np.concatenate([p.action if logs else p.target_action for p in problems])
         for what, action in (
             ("the logged actions" if logs else "the target actions", drawn),
             (f"{name}.sample", policy.sample(context, rng)),
         ):
-            _follows(what, name, policy, context, action)
+            if isinstance(policy, DiscretePolicy):
+                _counts_follow(what, name, policy, context, action)
+            _moments_follow(what, name, policy, context, action)
 
 
-def _follows(
+def _counts_follow(
+    what: str, name: str, policy: DiscretePolicy, context: FloatArray, action: Actions
+) -> None:
+    counts = np.bincount(action, minlength=policy.n_actions).astype(np.float64)
+    expected, likely = np.zeros(policy.n_actions), np.empty(len(action))
+    for rows, block in policy.blocks(context):
+        expected += block.sum(axis=0)
+        taken = np.take_along_axis(block, action[rows, None], axis=1)[:, 0]
+        # Mean zero if each action follows its own row; totals alone can hide that.
+        likely[rows] = taken - np.square(block).sum(axis=1)
+    impossible = int(((expected == 0) & (counts > 0)).sum())
+    require(impossible == 0, f"{what}: {impossible} actions have probability 0 under {name}")
+    p, statistic, freedom = chi_square_p(counts, expected)
+    require(
+        p > UNLIKELY,
+        f"{what} do not follow {name}: chi-square {statistic:.1f} on {freedom} degrees of "
+        f"freedom, p = {p:.2g}",
+    )
+    mean, z = z_of_means(likely)
+    require(
+        abs(z) < FAR,
+        f"{what} do not follow {name}: they are {mean:+.3g} more probable than expected, "
+        f"{abs(z):.1f} standard errors",
+    )
+
+
+def _moments_follow(
     what: str, name: str, policy: Policy, context: FloatArray, action: Actions
 ) -> None:
-    if isinstance(policy, DiscretePolicy):
-        counts = np.bincount(action, minlength=policy.n_actions).astype(np.float64)
-        expected = np.zeros(policy.n_actions)
-        for _, block in policy.blocks(context):
-            expected += block.sum(axis=0)
-        impossible = int(((expected == 0) & (counts > 0)).sum())
-        require(impossible == 0, f"{what}: {impossible} actions have probability 0 under {name}")
-        p, statistic, freedom = chi_square_p(counts, expected)
-        require(
-            p > UNLIKELY,
-            f"{what} do not follow {name}: chi-square {statistic:.1f} on {freedom} degrees of "
-            f"freedom, p = {p:.2g}",
-        )
     functions: list[tuple[str, PairFunction]] = [
         ("a", lambda x, a: a.astype(np.float64)),
         ("a^2", lambda x, a: a.astype(np.float64) ** 2),
     ]
     for shown, f in functions:
-        difference = f(context, action) - policy.expect(context, f)
-        mean, z = z_of_means(difference)
+        mean, z = z_of_means(f(context, action) - policy.expect(context, f))
         require(
             abs(z) < FAR,
             f"{what}: the mean of {shown} is {mean:+.4g} from what {name} expects, "
@@ -160,18 +176,22 @@ def check_embeddings_follow_their_distribution(subject: ExaminedEnvironment) -> 
             raise NotApplicable(msg)
         return
     atoms = _atoms(known)
-    action = problem.action
+    problems = [subject.draw(0, i, i).problem for i in range(DRAWS)]
+    action = np.concatenate([one.action for one in problems])
+    logged = np.concatenate([one.embedding for one in problems])
     fresh = known.sample(action, np.random.default_rng(6))
-    for what, embedding in (("the logged embeddings", problem.embedding), ("sample", fresh)):
-        counts, expected = np.empty(len(atoms)), np.empty(len(atoms))
+    # One bin an action and embedding; totals over actions can hide a wrong p(g|a).
+    bins = int(action.max()) + 1 if problem.n_actions is not None else 1
+    group = action if problem.n_actions is not None else np.zeros(len(action), dtype=np.int64)
+    for what, embedding in (("the logged embeddings", logged), ("sample", fresh)):
+        counts, expected = np.zeros((len(atoms), bins)), np.zeros((len(atoms), bins))
         for k, atom in enumerate(atoms):
-            counts[k] = (embedding == atom).all(axis=1).sum()
-            expected[k] = known.probability(np.tile(atom, (len(action), 1)), action).sum()
-        require(
-            counts.sum() == len(action),
-            f"{what}: {len(action) - int(counts.sum())} rows are not in support()",
-        )
-        p, statistic, freedom = chi_square_p(counts, expected)
+            counts[k] = np.bincount(group[(embedding == atom).all(axis=1)], minlength=bins)
+            probability = known.probability(np.tile(atom, (len(action), 1)), action)
+            expected[k] = np.bincount(group, weights=probability, minlength=bins)
+        strange = len(action) - int(counts.sum())
+        require(strange == 0, f"{what}: {strange} rows are not in support()")
+        p, statistic, freedom = chi_square_p(counts.ravel(), expected.ravel())
         require(
             p > UNLIKELY,
             f"{what} do not follow p(g|a): chi-square {statistic:.1f} on {freedom} degrees of "

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import random
 import sys
 from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,33 +15,59 @@ from ope_bench.testing.checks import CheckFailed
 
 __all__ = ["untouched_global_random_state"]
 
+_OURS = 1_234_567_891
 
-def _states() -> dict[str, bytes]:
-    # The states that plugins must leave alone; numpy's is a tuple with one long array.
-    legacy = np.random.get_state(legacy=True)  # noqa: NPY002
-    words = [part.tobytes() if isinstance(part, np.ndarray) else part for part in tuple(legacy)]
-    states = {
-        "random": repr(random.getstate()).encode(),
-        "numpy.random": repr(words).encode(),
+
+def _states() -> dict[str, object]:
+    # The states that plugins must leave alone.
+    states: dict[str, object] = {
+        "random": random.getstate(),
+        "numpy.random": np.random.get_state(legacy=False),  # noqa: NPY002
     }
     torch = sys.modules.get("torch")
     if torch is not None:
-        states["torch"] = bytes(torch.get_rng_state().numpy())
+        states["torch"] = torch.get_rng_state()
     return states
+
+
+def _seed(states: dict[str, object]) -> None:
+    """A state that no plugin seeds by chance, so that seeding shows as well as drawing."""
+    random.seed(_OURS)
+    np.random.seed(_OURS)  # noqa: NPY002
+    if "torch" in states:
+        sys.modules["torch"].manual_seed(_OURS)
+
+
+def _restore(states: dict[str, object]) -> None:
+    random.setstate(cast(Any, states["random"]))
+    np.random.set_state(cast(Any, states["numpy.random"]))  # noqa: NPY002
+    if "torch" in states:
+        sys.modules["torch"].set_rng_state(states["torch"])
+
+
+def _same(before: object, after: object) -> bool:
+    return pickle.dumps(before) == pickle.dumps(after)
 
 
 @contextlib.contextmanager
 def untouched_global_random_state(instead: str) -> Iterator[None]:
     """Raise CheckFailed if the block drew from, or seeded, a global random state.
 
+    The states are restored.
+
     Parameters
     ----------
     instead : what to draw from.
     """
+    kept = _states()
+    _seed(kept)
     before = _states()
-    yield
-    after = _states()
-    changed = [name for name, state in before.items() if after[name] != state]
+    try:
+        yield
+        after = _states()
+    finally:
+        _restore(kept)
+    changed = [name for name, state in before.items() if not _same(after[name], state)]
     if changed:
         msg = (
             f"the global random state of {', '.join(changed)} was changed; draw from {instead} "
