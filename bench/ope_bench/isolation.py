@@ -1,11 +1,13 @@
-"""What a plugin may not leave behind: output, and a changed global random state."""
+"""What a plugin may not leave behind: output, and changed settings of the whole process."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import random
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +43,9 @@ def isolated(seed: int, *, restore: bool = True) -> Iterator[Tail]:
     """Catch Python-level output and give global random states a seed of the trial's own.
 
     A plugin that draws from a global state would otherwise give numbers that depend on what ran
-    before it.
+    before it. For the same reason settings that change numbers, warnings or relative paths are
+    put back: numpy's error state, warning filters, the working directory, torch's threads and
+    default type.
 
     Parameters
     ----------
@@ -56,7 +60,13 @@ def isolated(seed: int, *, restore: bool = True) -> Iterator[Tail]:
     if torch:
         torch.manual_seed(seed)
     try:
-        with contextlib.redirect_stdout(tail), contextlib.redirect_stderr(tail):
+        with (
+            contextlib.redirect_stdout(tail),
+            contextlib.redirect_stderr(tail),
+            np.errstate(),
+            warnings.catch_warnings(),
+            _settings_kept(),
+        ):
             yield tail
     finally:
         if before is not None:
@@ -64,6 +74,29 @@ def isolated(seed: int, *, restore: bool = True) -> Iterator[Tail]:
             np.random.set_state(before[1])  # noqa: NPY002
             if before[2] is not None and torch:
                 torch.set_rng_state(before[2])
+
+
+@contextlib.contextmanager
+def _settings_kept() -> Iterator[None]:
+    folder = _folder()
+    torch = sys.modules.get("torch")
+    before = (torch.get_num_threads(), torch.get_default_dtype()) if torch else None
+    try:
+        yield
+    finally:
+        if folder is not None and _folder() != folder:
+            os.chdir(folder)
+        if torch and before and before != (torch.get_num_threads(), torch.get_default_dtype()):
+            torch.set_num_threads(before[0])
+            torch.set_default_dtype(before[1])
+
+
+def _folder() -> str | None:
+    """The working directory, None where it has been removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
 
 
 def _states() -> tuple[Any, Any, Any]:

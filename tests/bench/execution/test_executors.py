@@ -205,6 +205,17 @@ def test_numbers_are_bit_identical_in_every_executor_and_order(acme: Ask) -> Non
         assert bits(executor(), order) == expected, name
 
 
+def test_changed_settings_do_not_reach_the_next_trial(acme: Ask) -> None:
+    noisy = [acme("noisy"), acme("settings")]
+    alone = records(LocalExecutor(1), noisy)
+    for executor in (LocalExecutor(1), InProcessExecutor()):
+        after = records(executor, [acme("misbehaving", how="untidy"), *noisy])
+        for trial in noisy:
+            told, expected = after[trial.key], alone[trial.key]
+            assert (told.status, told.estimate) == (Status.OK, expected.estimate)
+            assert told.diagnostics == expected.diagnostics
+
+
 def test_each_trial_starts_before_it_finishes(acme: Ask) -> None:
     trials = [acme("mean", replicate) for replicate in range(20)]
     executor = LocalExecutor(2)

@@ -43,6 +43,7 @@ How = Literal[
     "children-and-die",
     "children-and-hang",
     "swallow",
+    "untidy",
     "close-files",
 ]
 
@@ -210,6 +211,15 @@ def _children_and_die(view: View, note: str) -> None:
 def _children_and_hang(view: View, note: str) -> None:
     _children(view, note)
     _hang_in_c(view, note)
+
+
+def _untidy(view: View, note: str) -> None:
+    import warnings
+
+    os.chdir("/")
+    np.seterr(all="raise")
+    warnings.simplefilter("error")
+    np.random.seed(0)  # noqa: NPY002  on purpose
 
 
 def _swallow(view: View, note: str) -> None:
