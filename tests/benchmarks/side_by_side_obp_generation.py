@@ -147,7 +147,8 @@ def markdown(report: dict[str, Any]) -> str:
         f" {report['peer']}, in turns on one machine ({report['processor']},"
         f" {report['cores']} cores), one thread each, median of {report['repeats']}.\n"
         "Memory is the peak rise of resident memory over what imports take. The peer draws one"
-        " logged batch, ours also the target sample and the truth."
+        " logged batch, ours also the target sample and the truth.\nWhere other work shares the"
+        " machine, wall times suffer on both sides and processor times are the fairer figure."
     )
     rows = [
         f"| {row['n']:,} | {row['n_actions']:,} | {label} | {row[f'ours_{name}']:,.2f}"
