@@ -14,11 +14,11 @@ from ope_bench.parameters import signature
 from ope_bench.records import PluginSpec, Trial
 from ope_bench.registry import Kind, registry
 from ope_bench.resolve import resolve
-from ope_bench.selector import Selector
+from ope_bench.selector import Selector, parse_selector
 from ope_bench.suite import Device, Entry, Exclusion, Suite
 from ope_bench.trial import build
 
-__all__ = ["MAX_TRIALS", "Cell", "Manifest", "plan", "selects"]
+__all__ = ["MAX_TRIALS", "Cell", "Manifest", "plan", "selects", "settings"]
 
 MAX_TRIALS = 2_000_000
 
@@ -111,6 +111,15 @@ def plan(suite: Suite, *, threads: int = 1) -> Manifest:
         msg = f"suite '{suite.name}' asks for {n_trials:,} trials; the limit is {MAX_TRIALS:,}"
         raise UsageError(msg)
     return Manifest(suite, cells, threads)
+
+
+def settings(kind: Kind, selector: str) -> list[PluginSpec]:
+    """What one selector on a line of its own asks for: a list is a grid.
+
+    >>> [spec.params["n_actions"] for spec in settings("environment", "saito-toy[n_actions=[2,3]]")]
+    [2, 3]
+    """
+    return _expand(kind, [Entry(parse_selector(selector))])
 
 
 def _expand(kind: Kind, entries: Iterable[Entry]) -> list[PluginSpec]:
