@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from types import FrameType
 
-from ope_bench.execution import Event, Executor, Finished
+from ope_bench.execution import Executor, Finished, Started, Stopping
 from ope_bench.machine import differences
 from ope_bench.provenance import code_digest
 from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
@@ -39,7 +39,7 @@ class Notice:
     text: str
 
 
-RunEvent = Event | Reused | Notice
+RunEvent = Started | Finished | Reused | Notice
 
 Exclusive = Callable[[Trial], bool]
 
@@ -79,6 +79,11 @@ class Outcome:
 
 def _never(trial: Trial) -> bool:
     return False
+
+
+def _stopping(event: Stopping) -> Notice:
+    trials = f"{event.running} running trial{'s' if event.running > 1 else ''}"
+    return Notice(f"stopping: waiting for {trials}; Ctrl-C again gives up on that")
 
 
 def freshness(
@@ -143,7 +148,7 @@ def run(
                     outcome.executed += 1
                     outcome.status[record.status] += 1
                 outcome.seconds = time.monotonic() - begun
-                yield event
+                yield _stopping(event) if isinstance(event, Stopping) else event
     outcome.seconds = time.monotonic() - begun
 
 

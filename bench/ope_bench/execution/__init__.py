@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ope_bench.records import Trial, TrialRecord
 
-__all__ = ["Event", "Executor", "Finished", "Limits", "Started"]
+__all__ = ["Event", "Executor", "Finished", "Limits", "Started", "Stopping"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,14 @@ class Finished:
     slot: int
 
 
-Event = Started | Finished
+@dataclass(frozen=True)
+class Stopping:
+    """The executor was stopped and lets trials that run come to their end."""
+
+    running: int
+
+
+Event = Started | Finished | Stopping
 
 
 class Executor(Protocol):

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from ope_bench.errors import UsageError
-from ope_bench.execution import Event, Finished, Limits, Started, watchdog
+from ope_bench.execution import Event, Finished, Limits, Started, Stopping, watchdog
 from ope_bench.execution.affinity import Affinity
 from ope_bench.execution.remains import record_of_dead, words_for_exit
 from ope_bench.execution.slot import Slot
@@ -86,11 +86,16 @@ class LocalExecutor:
         """
         queue = Affinity(trials)
         slots = self._slots[: 1 if exclusive else len(trials)]
+        told = False
         while True:
             for slot in slots:
                 self._feed(slot, queue, exclusive)
-            if self._giving_up or not any(slot.flight for slot in slots):
+            running = sum(bool(slot.flight) for slot in slots)
+            if self._giving_up or not running:
                 return
+            if self._stopping and not told:
+                told = True
+                yield Stopping(running)
             for slot in self._wait(slots):
                 yield from self._heard(slot)
                 if slot.returncode is not None:

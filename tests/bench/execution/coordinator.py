@@ -9,7 +9,7 @@ from ope_bench.execution.inprocess import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.records import Trial
 from ope_bench.resolve import resolve
-from ope_bench.runner import Outcome, run
+from ope_bench.runner import Notice, Outcome, run
 from ope_bench.store import Store
 
 PLANS = {
@@ -32,6 +32,8 @@ def main() -> int:
     with Store.open(store_path, write=True) as store:
         run_id = store.begin_run(suite="kill", truth="empirical", planned=len(plan))
         for event in run(plan, store=store, run_id=run_id, executor=executor, outcome=outcome):
+            if isinstance(event, Notice):
+                print(event.text, flush=True)
             if isinstance(event, Started):
                 print("started", flush=True)
             if isinstance(event, Finished):
