@@ -79,12 +79,12 @@ class FlowModel:
     composition: Composition = "concat"
     transforms: int = 5
     hidden: tuple[int, ...] = (100, 100)
-    epochs: int = 30
-    batch_size: int = 256
+    epochs: int = 40
+    batch_size: int = 128
     learning_rate: float = 3e-3
     weight_decay: float = 1e-6
     patience: int = 5
-    max_steps: int = 4_000
+    max_steps: int = 2_000
     held_out: float = 0.2
     dequantise: float = 0.05
     conditional: bool = False
