@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,8 +27,10 @@ FIRST_SWAPS = 9_999
 PROMISING = 20
 """Rows whose statistic is reached by at most so many of the first swaps get the full number."""
 
-MOST_ENTRIES = 1 << 21
-"""Entries of the largest (swaps, rows) table: 16 MB of floats."""
+BLOCK_ENTRIES = 1 << 18
+"""Entries of a block of swaps, (swaps, n); it depends on n alone, so that a row's p-value does
+not depend on how many rows are judged with it.
+"""
 
 
 @dataclass(frozen=True)
@@ -158,21 +161,27 @@ def _count(
     rows = len(seen)
     if n <= ENUMERATED:
         swaps = 2**n
-    step = max(1, MOST_ENTRIES // max(rows, n))
+    step = max(16, min(1024, BLOCK_ENTRIES // n))
     # Rounding must not decide whether the identity reaches itself.
     slack = 1e-9 * np.where(np.isfinite(seen), np.abs(seen), 0.0)
-    rng = stream("swap test", stage, n)
     greater, less = np.zeros(rows), np.zeros(rows)
     for start in range(0, swaps, step):
         size = min(step, swaps - start)
-        if n <= ENUMERATED:
-            bits = (np.arange(start, start + size)[:, None] >> np.arange(n)) & 1
-        else:
-            bits = rng.integers(0, 2, size=(size, n), dtype=np.int8)
-        t, _, _ = pairs.statistic(np.asarray(bits * 2.0 - 1.0, dtype=np.float64))
+        t, _, _ = pairs.statistic(_signs(n, start, size, stage))
         greater += (t >= seen - slack).sum(axis=0)
         less += (t <= seen + slack).sum(axis=0)
     return greater, less, swaps
+
+
+@lru_cache(maxsize=10)
+def _signs(n: int, start: int, size: int, stage: str) -> FloatArray:
+    """(size, n) of +1 and -1: which pairs stay and which are swapped."""
+    if n <= ENUMERATED:
+        bits = (np.arange(start, start + size)[:, None] >> np.arange(n)) & 1
+    else:
+        rng = stream("swap test", stage, n, start)
+        bits = rng.integers(0, 2, size=(size, n))
+    return np.asarray(bits * 2.0 - 1.0, dtype=np.float64)
 
 
 @dataclass(frozen=True)
