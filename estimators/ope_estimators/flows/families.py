@@ -24,6 +24,7 @@ _CLASSES = {
     "gf": "GF",
 }
 _COUPLING = ("realnvp", "nice")
+_NEAR_IDENTITY = ("maf", "nsf")
 
 
 def flow_module(
@@ -43,4 +44,23 @@ def flow_module(
     options: dict[str, Any] = {"transforms": transforms}
     if name != "gf" or context:
         options["hidden_features"] = tuple(hidden)
-    return getattr(zuko.flows, _CLASSES[name])(features, context, **options)
+    module = getattr(zuko.flows, _CLASSES[name])(features, context, **options)
+    if name in _NEAR_IDENTITY:
+        _calm(module)
+    return module
+
+
+def _calm(module: Any) -> None:
+    """Start maps of a single column near the identity, as networks start maps of several.
+
+    They have no network but bare parameters, drawn from N(0, 1): too far from anything standard
+    for a few hundred steps.
+    """
+    import torch
+    import zuko
+
+    with torch.no_grad():
+        for part in module.modules():
+            if isinstance(part, zuko.flows.ElementWiseTransform) and hasattr(part, "phi"):
+                for parameter in part.phi:
+                    parameter.mul_(0.01)
