@@ -19,7 +19,7 @@ MOST_SECONDS = 120
 
 
 class Shell:
-    """Runs command lines in a folder, with a virtual environment that knows this one's packages."""
+    """Runs command lines in a folder, in a virtual environment on top of this one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,5 @@
 """Each check of environments catches the fault that it is named after, and says what to do."""
+# ruff: noqa: NPY002  the global state is what a faulty plugin misuses
 
 from dataclasses import replace
 
