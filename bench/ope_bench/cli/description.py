@@ -145,7 +145,7 @@ def _page(facts: Facts, columns: int) -> str:
     else:
         lines.append(f"version   {facts['version']}")
     if facts["requires"]:
-        lines.append(f"requires  {', '.join(facts['requires'])}")
+        lines.append(f"requires  {', '.join(dict.fromkeys(facts['requires']))}")
         missing = [module for module in facts["requires"] if not _installed(module)]
         lines += sorted({f"          missing: {pip_line(module)}" for module in missing})
     lines.append(f"source    {facts['source']}")

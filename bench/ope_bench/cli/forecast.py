@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ope_bench.records import Trial
 
 __all__ = ["Forecast", "predicted_seconds"]
 
-Kind = tuple[int, int, str]
+Kind = tuple[int, int, str, bool]
 
 
 class Forecast:
@@ -21,11 +21,18 @@ class Forecast:
     ----------
     trials : that are left.
     jobs : that run side by side.
+    alone : which trials run alone.
     """
 
-    def __init__(self, trials: Iterable[Trial], jobs: int) -> None:
+    def __init__(
+        self,
+        trials: Iterable[Trial],
+        jobs: int,
+        alone: Callable[[Trial], bool] = lambda trial: False,
+    ) -> None:
         self.jobs = max(jobs, 1)
-        self._left = Counter(map(_kind, trials))
+        self._alone = alone
+        self._left = Counter(map(self._kind, trials))
         self._seen: dict[Kind, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
     def finished(self, trial: Trial, seconds: float) -> None:
@@ -35,13 +42,13 @@ class Forecast:
 
     def learned(self, trial: Trial, seconds: float) -> None:
         """A trial that is not among the rest took so long."""
-        known = self._seen[_kind(trial)]
+        known = self._seen[self._kind(trial)]
         known[0] += 1
         known[1] += seconds
 
     def dropped(self, trial: Trial) -> None:
         """One trial less that says nothing of time."""
-        kind = _kind(trial)
+        kind = self._kind(trial)
         self._left[kind] -= 1
         if self._left[kind] <= 0:
             del self._left[kind]
@@ -50,22 +57,25 @@ class Forecast:
         """The rest; None before anything is known."""
         if not self._seen:
             return None
-        by_estimator: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-        total = [0.0, 0.0]
-        for (_, estimator, device), (count, seconds) in self._seen.items():
-            for known in (by_estimator[estimator, device], total):
-                known[0] += count
-                known[1] += seconds
+        pooled: dict[tuple[object, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for kind, (count, seconds) in self._seen.items():
+            for likeness in _likenesses(kind):
+                pooled[likeness][0] += count
+                pooled[likeness][1] += seconds
         rest = 0.0
-        for kind, count in self._left.items():
-            known = self._seen.get(kind) or by_estimator.get(kind[1:]) or total
-            rest += count * known[1] / known[0]
-        return rest / self.jobs
+        for kind, left in self._left.items():
+            count, seconds = next(pooled[one] for one in _likenesses(kind) if one in pooled)
+            rest += left * seconds / count / (1 if kind[3] else self.jobs)
+        return rest
+
+    def _kind(self, trial: Trial) -> Kind:
+        # Specs are shared by all trials of a manifest, so that their identity is the cell's.
+        return id(trial.environment), id(trial.estimator), trial.device, self._alone(trial)
 
 
-def _kind(trial: Trial) -> Kind:
-    # Specs are shared by all trials of a manifest, so that their identity is the cell's.
-    return id(trial.environment), id(trial.estimator), trial.device
+def _likenesses(kind: Kind) -> tuple[tuple[object, ...], ...]:
+    """From the nearest to the farthest: the same lane, cell, estimator, anything."""
+    return kind, kind[:3], kind[1:3], ()
 
 
 def predicted_seconds(

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -56,11 +56,13 @@ class Watch:
     trials : all that are planned.
     truth : what errors are measured against.
     jobs : trials that run side by side.
+    alone : which trials run alone.
     """
 
     trials: Sequence[Trial]
     truth: TruthKind
     jobs: int
+    alone: Callable[[Trial], bool] = lambda trial: False
     status: Counter[Status] = field(default_factory=Counter)
     reused: int = 0
     executed: int = 0
@@ -70,7 +72,7 @@ class Watch:
     def __post_init__(self) -> None:
         # Records come back from other processes; the plan's own objects say which cell is theirs.
         self._planned = {trial.key: trial for trial in self.trials}
-        self._forecast = Forecast(self.trials, self.jobs)
+        self._forecast = Forecast(self.trials, self.jobs, self.alone)
         self._sums: dict[tuple[int, int], _Sum] = {}
         self._worlds = _labelled(trial.environment for trial in self.trials)
         self._methods = _labelled(trial.estimator for trial in self.trials)
@@ -269,6 +271,6 @@ def _table(cells: list[list[str]]) -> RenderableType:
 
 def progress_for(manifest: Manifest, jobs: int) -> LiveProgress | PlainProgress:
     """The live screen on a terminal, lines elsewhere."""
-    watch = Watch(manifest.trials, manifest.suite.truth, jobs)
+    watch = Watch(manifest.trials, manifest.suite.truth, jobs, manifest.exclusive)
     live = sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
     return (LiveProgress if live else PlainProgress)(watch, manifest.suite.name)

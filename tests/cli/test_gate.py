@@ -1,0 +1,160 @@
+"""baseline, gate and compare on a plugin file that is edited between runs."""
+
+from pathlib import Path
+
+import pytest
+
+PLUGIN = """
+import numpy as np
+from ope_bench import Environment, Estimate, Estimator, Problem, Schema, Truth
+
+class Coins(Environment):
+    version = 1
+    def __init__(self, n_samples: int = 20) -> None:
+        self.n_samples = n_samples
+    def sample(self, *, world_rng, logged_rng, target_rng):
+        zeros = np.zeros((self.n_samples, 1))
+        problem = Problem(
+            context=zeros, action=np.zeros(self.n_samples, dtype=int), embedding=zeros,
+            reward=logged_rng.normal(size=self.n_samples), target_context=zeros,
+            target_action=np.zeros(self.n_samples, dtype=int), target_embedding=zeros,
+            schema=Schema.continuous(1, 1), n_actions=1,
+        )
+        return problem, Truth(0.0, 0.0, 0.0)
+
+class Mean(Estimator):
+    def estimate(self, view):
+        return Estimate(FACTOR * float(view.reward.mean()))
+
+class Other(Estimator):
+    def estimate(self, view):
+        return Estimate(float(view.reward[0]))
+"""
+
+SUITE = """
+schema: 1
+title: coins
+truth: expected
+replicates: 12
+environments: [./plug.py:Coins]
+estimators: [./plug.py:Mean, ./plug.py:Other]
+"""
+
+
+@pytest.fixture
+def edit(tmp_path, monkeypatch):
+    """Write the plugin, and forget what was imported of it before."""
+    import importlib
+    import sys
+
+    from ope_bench import provenance
+    from ope_bench.registry import registry
+
+    def write(factor):
+        (tmp_path / "plug.py").write_text(PLUGIN.replace("FACTOR", str(factor)))
+        (tmp_path / "s.yaml").write_text(SUITE)
+        for name in [name for name in sys.modules if "plug" in name and "ope" in name]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        for module in (provenance,):
+            for thing in vars(module).values():
+                if hasattr(thing, "cache_clear"):
+                    thing.cache_clear()
+        registry.cache_clear()
+
+    write("1.0")
+    return write
+
+
+@pytest.fixture
+def saved(cli, edit):
+    """A baseline of the unedited plugin, and the store that it came from."""
+    assert cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1").code == 0
+    said = cli("baseline", "save", "b.json", "--suite", "s.yaml", "--store", "s.sqlite")
+    assert said.code == 0, said.err
+    return Path("b.json")
+
+
+@pytest.mark.slow
+def test_from_a_saved_baseline_to_a_closed_gate_and_an_accepted_change(cli, edit, saved):
+    same = cli("gate", "b.json", "--store", "g.sqlite", "--jobs", "1", "--format", "json")
+    assert same.code == 0, same.err
+    assert same.json["verdicts"] == {"same": 2}
+    assert same.json["outcomes"] == same.json["planned"] == 24
+
+    edit("1.5")
+    worse = cli("gate", "b.json", "--store", "g.sqlite", "--jobs", "1", "--format", "json")
+    assert worse.code == 1, worse.err
+    verdicts = {row["estimator"]: row["verdict"] for row in worse.json["rows"]}
+    assert verdicts == {"mean": "worse", "other": "same"}
+
+    told = cli("compare", "b.json", "g.sqlite", "--format", "json")
+    assert told.code == 0
+    assert {row["verdict"] for row in told.json["rows"]} == {"worse", "same"}
+
+    refused = cli("baseline", "accept", "b.json", "--reason", " ", "--store", "g.sqlite")
+    assert refused.code == 2
+    accepted = cli("baseline", "accept", "b.json", "--reason", "why not", "--store", "g.sqlite")
+    assert accepted.code == 0, accepted.err
+    shown = cli("baseline", "show", "b.json", "--format", "json").json
+    assert [one["reason"] for one in shown["history"]] == ["saved", "why not"]
+    assert shown["history"][1]["changes"] == {"worse": 1, "same": 1}
+    assert cli("gate", "b.json", "--store", "g.sqlite", "--jobs", "1").code == 0
+
+
+def test_show_prints_history_and_boards(cli, saved):
+    said = cli("baseline", "show", "b.json")
+    assert said.code == 0
+    assert "suite 's', 24 trials, 12 replicates, expected truth" in said.out
+    assert "saved" in said.out
+    assert "by rmse" in said.out
+
+
+def test_a_store_that_lacks_trials_makes_no_baseline(cli, saved):
+    said = cli(
+        "baseline", "save", "c.json", "--suite", "s.yaml", "--reserve", "5", "--store", "s.sqlite"
+    )
+    assert said.code == 2
+    assert "lacks 10 of the 34 trials" in said.err
+    assert "--replicates 17" in said.err
+    assert not Path("c.json").exists()
+
+
+def test_another_file_is_never_written_over(cli, saved):
+    Path("notes.txt").write_text("mine")
+    said = cli("baseline", "save", "notes.txt", "--suite", "s.yaml", "--store", "s.sqlite")
+    assert said.code == 2
+    assert Path("notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "junit", "github"])
+def test_a_missing_baseline_is_said_and_passes_unless_required(cli, form):
+    said = cli("gate", "none.json", "--format", form)
+    assert said.code == 0
+    assert "there is no baseline none.json" in said.err
+    if form == "json":
+        assert said.json["exit_code"] == 0
+    assert cli("gate", "none.json", "--require-baseline").code == 2
+
+
+def test_a_foreign_baseline_is_one_clear_line(cli):
+    Path("b.json").write_text("{}\n")
+    for verb in (["gate", "b.json"], ["baseline", "show", "b.json"]):
+        said = cli(*verb)
+        assert said.code == 2
+        assert said.err.count("\n") == 1
+        assert "no ope-bench baseline" in said.err
+    assert not Path("ope-bench.sqlite").exists()
+
+
+def test_comparing_what_does_not_exist_or_shares_nothing_is_one_clear_line(cli, saved):
+    said = cli("compare", "b.json", "nothing.sqlite")
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_compare_of_a_baseline_with_its_own_store_finds_all_the_same(cli, saved, form):
+    said = cli("compare", "b.json", "s.sqlite", "--format", form)
+    assert said.code == 0
+    assert "2 same" in said.out
