@@ -140,7 +140,8 @@ def load(path: str) -> Prepared:
 @lru_cache(maxsize=2)
 def _load(path: str, _mtime: int, _size: int) -> Prepared:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # numpy leaves a file open that it opened itself and cannot read.
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             about = json.loads(str(archive["about"]))
             if about["format"] != FORMAT:
                 what = f"has format {about['format']}; this version reads {FORMAT}; prepare it anew"

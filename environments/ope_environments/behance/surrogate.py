@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ope_bench.arrays import IntArray
+from ope_bench.arrays import FloatArray, IntArray
 from ope_bench.errors import ParameterError
 from ope_bench.seeding import stream
 from ope_environments.behance.components import exact_components
@@ -35,8 +35,13 @@ ACTIVE_FEATURES = 64
 """Features that are not constantly zero; the rest of the 4,096 are."""
 
 LATENT_DIMENSIONS = 8
-POPULARITY_CORRELATION = 0.5
-"""Between the first latent dimension of an item's image and its log popularity."""
+POPULARITY_CORRELATION = 0.3
+"""Between the first latent dimension of an item's image and the normal score of its popularity's
+rank: images say something about popularity, but the most popular ones look like others."""
+
+CREATOR_TASTE = 1.0
+"""Creators appreciate exp(taste * second latent dimension) times as often as others do, so that
+what is best depends on the context."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,8 @@ def generate(items: int, users: int, appreciates: int, seed: int) -> Surrogate:
     """Generate raw data at some scale.
 
     Users' and items' numbers of appreciates follow the published marginals exactly; who
-    appreciates what is a random matching of the two, so that a pair may repeat.
+    appreciates what is a random matching of the two, but for creators' taste, so that a pair may
+    repeat.
 
     Raises
     ------
@@ -92,18 +98,19 @@ def generate(items: int, users: int, appreciates: int, seed: int) -> Surrogate:
     user_id = rng.choice(10 * users + 1000, users, replace=False) + 1
     item = np.sort(rng.choice(min(12 * items + 1000, 99_999_999), items, replace=False)) + 1
     ids = np.char.zfill(item.astype("S8"), 8)
-    chosen_user = np.repeat(user_id, per_user)
-    # Shuffling one side matches both at random; the other, the order of time.
+    creator = _creators(per_user, items, rng)
+    latent = _latent(per_item, rng)
+    chosen_user, chosen_item = _matched(per_user, per_item, creator, latent[:, 1], rng)
+    # In the order of time, which the matching knows nothing of.
     order = rng.permutation(appreciates)
-    chosen_item = rng.permutation(np.repeat(np.arange(items), per_item))
-    events = Pairs(chosen_user[order], ids[chosen_item[order]], appreciates)
-    features, column = _features(per_item, rng)
+    events = Pairs(user_id[chosen_user[order]], ids[chosen_item[order]], appreciates)
+    features, column = _features(latent, rng)
     label = (
         f"surrogate (items={items:,}, users={users:,}, appreciates={appreciates:,}, seed={seed})"
     )
     return Surrogate(
         events,
-        _owners(ids, user_id, per_user, rng),
+        _owners(ids, user_id, creator, rng),
         ids,
         features,
         column,
@@ -112,15 +119,41 @@ def generate(items: int, users: int, appreciates: int, seed: int) -> Surrogate:
     )
 
 
-def _owners(ids: Ids, user_id: IntArray, per_user: IntArray, rng: np.random.Generator) -> Pairs:
-    """Creators: a few of the appreciating users, the rest outside."""
-    items = len(ids)
-    order = rng.permutation(len(user_id))
+def _creators(per_user: IntArray, items: int, rng: np.random.Generator) -> IntArray:
+    """Appreciating users who are creators: random ones until they have their share."""
+    order = rng.permutation(len(per_user))
     reached = np.cumsum(per_user[order]) / per_user.sum()
-    active = order[: min(items, 1 + int((reached < CREATOR_SHARE).sum()))]
+    return order[: min(items, 1 + int((reached < CREATOR_SHARE).sum()))]
+
+
+def _matched(
+    per_user: IntArray,
+    per_item: IntArray,
+    creator: IntArray,
+    taste: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:
+    """Users and items of all appreciates, everyone's number kept: (n,), (n,)."""
+    user = np.repeat(np.arange(len(per_user)), per_user)
+    item = rng.permutation(np.repeat(np.arange(len(per_item)), per_item))
+    theirs = np.isin(user, creator)
+    # The largest of log weight + Gumbel noise are a weighted sample without replacement.
+    key = CREATOR_TASTE * taste[item] + rng.gumbel(size=len(item))
+    n_theirs = int(theirs.sum())
+    liked = np.zeros(len(item), dtype=bool)
+    liked[np.argpartition(-key, n_theirs)[:n_theirs] if n_theirs < len(item) else slice(None)] = 1
+    matched = np.empty(len(item), dtype=np.int64)
+    matched[theirs] = rng.permutation(item[liked])
+    matched[~theirs] = item[~liked]
+    return user, matched
+
+
+def _owners(ids: Ids, user_id: IntArray, creator: IntArray, rng: np.random.Generator) -> Pairs:
+    """Who created what: the creators among the users, and many others outside."""
+    items = len(ids)
     outside = np.arange(1, 1 + items // 3) + int(user_id.max())
-    owner = np.concatenate([user_id[active], rng.choice(outside, items - len(active))])
-    owner = rng.permutation(owner) if items > len(active) else owner
+    owner = np.concatenate([user_id[creator], rng.choice(outside, items - len(creator))])
+    owner = rng.permutation(owner)
     second = np.flatnonzero(rng.random(items) < SECOND_OWNER_SHARE)
     at = np.concatenate([np.arange(items), second])
     who = np.concatenate([owner, rng.choice(owner, len(second))])
@@ -128,15 +161,21 @@ def _owners(ids: Ids, user_id: IntArray, per_user: IntArray, rng: np.random.Gene
     return Pairs(who[line].astype(np.int64), ids[at[line]], len(line))
 
 
-def _features(per_item: IntArray, rng: np.random.Generator) -> tuple[np.ndarray, IntArray]:
-    """Rectified and of low rank, like the last layers of an image network."""
+def _latent(per_item: IntArray, rng: np.random.Generator) -> FloatArray:
+    """What an image looks like, in few dimensions: (n_items, 8)."""
+    from scipy.special import ndtri
+
     items = len(per_item)
-    popularity = np.log(per_item)
-    spread = popularity.std()
-    popularity = (popularity - popularity.mean()) / (spread if spread > 0 else 1.0)
+    rank = np.empty(items)
+    rank[np.argsort(per_item, kind="stable")] = (np.arange(items) + 0.5) / items
     latent = rng.standard_normal((items, LATENT_DIMENSIONS))
     noise_share = np.sqrt(1.0 - POPULARITY_CORRELATION**2)
-    latent[:, 0] = POPULARITY_CORRELATION * popularity + noise_share * latent[:, 0]
+    latent[:, 0] = POPULARITY_CORRELATION * ndtri(rank) + noise_share * latent[:, 0]
+    return latent
+
+
+def _features(latent: FloatArray, rng: np.random.Generator) -> tuple[np.ndarray, IntArray]:
+    """Rectified and of low rank, like the last layers of an image network."""
     # Falling strengths, so that a few components say much but not all.
     strength = 0.8 ** np.arange(LATENT_DIMENSIONS)
     loading = rng.standard_normal((LATENT_DIMENSIONS, ACTIVE_FEATURES)) * strength[:, None]
