@@ -55,6 +55,8 @@ def kill_children() -> None:
 
 
 def _has_children() -> bool:
+    if not hasattr(os, "waitid"):  # on some platforms only newer versions of Python have it
+        return False
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
