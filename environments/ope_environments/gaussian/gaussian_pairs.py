@@ -188,15 +188,17 @@ class PairsEmbedding:
         return apart - self.dimension / 4.0 * math.log1p(-(self.rho**2))
 
     def _log(self, g: FloatArray, action: int) -> FloatArray:
-        z = (g - self.mean[action]) / self.std[action]
+        z: FloatArray = (g - self.mean[action]) / self.std[action]
         norm = self.dimension * (0.5 * math.log(2.0 * math.pi) + math.log(self.std[action]))
         if action == 0 or self.dimension == 1:
-            return -0.5 * np.square(z).sum(axis=1) - norm
+            independent: FloatArray = -0.5 * np.square(z).sum(axis=1) - norm
+            return independent
         first, second = z[:, ::2], z[:, 1::2]
         left = 1.0 - self.rho**2
         form = (np.square(first) - 2.0 * self.rho * first * second + np.square(second)) / left
         pairs = self.dimension // 2
-        return -0.5 * form.sum(axis=1) - norm - 0.5 * pairs * math.log(left)
+        paired: FloatArray = -0.5 * form.sum(axis=1) - norm - 0.5 * pairs * math.log(left)
+        return paired
 
 
 def _reward(g: FloatArray) -> FloatArray:

@@ -60,6 +60,7 @@ def pair_kernel(
     """
     total = np.zeros(len(logged))
     for column in rows.T:
-        squared = np.square((target[column] - logged) / width).sum(axis=1)
+        squared: FloatArray = np.square((target[column] - logged) / width).sum(axis=1)
         total += profile(kernel, squared)
-    return total / rows.shape[1]
+    mean: FloatArray = total / rows.shape[1]
+    return mean

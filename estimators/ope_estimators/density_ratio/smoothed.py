@@ -56,9 +56,9 @@ def _contexts(view: View) -> FloatArray:
     coded = encode(pooled, view.schema.context)
     if not coded.shape[1]:
         return coded
-    spread = coded.std(axis=0)
-    spread[spread == 0] = 1.0
-    scaled = coded / spread
+    deviation = coded.std(axis=0)
+    spread = np.where(deviation > 0, deviation, 1.0)
+    scaled: FloatArray = coded / spread
     scaled /= silverman(scaled)
     at = 0
     for column in view.schema.context:

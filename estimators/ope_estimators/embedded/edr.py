@@ -55,6 +55,11 @@ class EDR(RatioBased):
     Doubly robust policy evaluation and optimization (Dudik, Erhan, Langford and Li, 2014),
     equation 1, for known densities. Double/debiased machine learning (Chernozhukov et al.,
     2018), for cross-fitting.
+
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(EDR(cross_fit=2, regressor="ridge"), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
+    True
     """
 
     check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}

@@ -48,6 +48,11 @@ class EPW(RatioBased):
     ----------
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2.
     Balanced Off-Policy Evaluation in General Action Spaces (Sondhi, Arbour and Dimmery, 2020).
+
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(EPW(cross_fit=2), "saito-toy", replicates=1)[0]
+    >>> 0.8 < record.diagnostics["mean_weight"] < 1.2
+    True
     """
 
     def __init__(

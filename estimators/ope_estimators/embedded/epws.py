@@ -56,6 +56,11 @@ class EPWS(RatioBased):
     References
     ----------
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2.
+
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(EPWS(cross_fit=2), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 0.4
+    True
     """
 
     def __init__(

@@ -38,6 +38,11 @@ class EPWSPaper(EPWS):
     ----------
     Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2,
     the equation of EPWS, and appendix B.
+
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(EPWSPaper(classifier="logistic"), "saito-toy", replicates=1)[0]
+    >>> 0 < record.diagnostics["mean_kernel"] < 1
+    True
     """
 
     check_params: ClassVar[Mapping[str, Any]] = {"classifier_params": {"n_estimators": 20}}

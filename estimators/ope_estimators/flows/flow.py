@@ -269,7 +269,7 @@ class FittedFlow:
         chosen = torch.from_numpy(np.flatnonzero(rows)).to(self.device)
         total = 0.0
         with torch.no_grad():
-            for part in chosen.split(CHUNK_ROWS):
+            for part in torch.split(chosen, CHUNK_ROWS):
                 given = None if c is None else c[part]
                 total -= float(self.log_density(x[part], given).sum())
         return total / len(chosen)

@@ -42,4 +42,5 @@ def overlap(points: FloatArray, label: IntArray, rng: np.random.Generator) -> fl
     apart = 1e-9 * rng.standard_normal((len(scaled), 1))
     scaled = np.hstack([scaled, apart])
     _, nearest = cKDTree(scaled).query(scaled, k=2)
-    return float((label[nearest[:, 1]] != label).mean() / chance)
+    other = np.asarray(nearest, dtype=np.int64)[:, 1]
+    return float((label[other] != label).mean() / chance)

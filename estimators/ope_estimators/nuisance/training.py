@@ -117,7 +117,7 @@ def descend(
         epoch += 1
         order = torch.from_numpy(rng.permutation(rows)).to(device)
         module.train()
-        for batch in order.split(schedule.batch_size):
+        for batch in torch.split(order, schedule.batch_size):
             optimizer.zero_grad(set_to_none=True)
             loss(batch).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(module.parameters(), LARGEST_GRADIENT)
