@@ -37,7 +37,6 @@ DEGRADATIONS = (
     ("eipw clipped at 2", "eipw", "eipw[clip=2]"),
     ("epws, 3 trees", "epws", "epws[classifier_params={max_iter: 3}]"),
     ("epws, 30 trees for 60", *(f"epws[classifier_params={{max_iter: {n}}}]" for n in (60, 30))),
-    ("epws, in sample", "epws", "epws[cross_fit=0]"),
     ("epws, context dropped", "epws", "epws"),
     ("ipw -> ipws (better)", "ipw", "ipws"),
 )

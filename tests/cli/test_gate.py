@@ -75,7 +75,6 @@ def saved(cli, edit):
     return Path("b.json")
 
 
-@pytest.mark.slow
 def test_from_a_saved_baseline_to_a_closed_gate_and_an_accepted_change(cli, edit, saved):
     same = cli("gate", "b.json", "--store", "g.sqlite", "--jobs", "1", "--format", "json")
     assert same.code == 0, same.err
@@ -118,6 +117,13 @@ def test_a_store_that_lacks_trials_makes_no_baseline(cli, saved):
     assert "lacks 10 of the 34 trials" in said.err
     assert "--replicates 17" in said.err
     assert not Path("c.json").exists()
+
+
+def test_numbers_of_code_that_has_changed_make_no_baseline(cli, edit, saved):
+    edit("1.5")
+    said = cli("baseline", "save", "c.json", "--suite", "s.yaml", "--store", "s.sqlite")
+    assert said.code == 2
+    assert "of code that has changed since" in said.err
 
 
 def test_another_file_is_never_written_over(cli, saved):

@@ -155,29 +155,28 @@ def _history(file: Path) -> Sequence[Any]:
 
 
 def _stored(wanted: Iterable[Trial], store: Path, remedy: str) -> list[TrialRecord]:
-    """The store's newest records of these trials, with today's labels.
+    """The store's records of these trials by today's code, with today's labels.
 
     Raises
     ------
-    StoreError : some are not there.
+    StoreError : some are not there, or are of other code.
     """
     from dataclasses import replace
 
     from ope_bench.errors import StoreError
-    from ope_bench.store import Store
+    from ope_bench.runner import digest_of
+    from ope_bench.store import Freshness, Store
 
     trials: Mapping[str, Trial] = {trial.key: trial for trial in wanted}
     with Store.open(store) as opened:
-        found = {
-            record.key: replace(record, trial=trials[record.key])
-            for record in opened.records()
-            if record.key in trials
-        }
+        found = opened.current(trials.values(), Freshness(digest_of))
+        other = sum(record.key in trials for record in opened.records()) - len(found)
     missing = len(trials) - len(found)
     if missing:
-        msg = f"store {store} lacks {missing} of the {len(trials)} trials: {remedy}"
+        told = f" ({other} are there, but of code that has changed since)" if other > 0 else ""
+        msg = f"store {store} lacks {missing} of the {len(trials)} trials{told}: {remedy}"
         raise StoreError(msg)
-    return [found[key] for key in trials]
+    return [replace(found[key], trial=trial) for key, trial in trials.items()]
 
 
 def _statuses(records: Iterable[TrialRecord]) -> dict[str, int]:
