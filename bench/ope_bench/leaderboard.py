@@ -9,7 +9,7 @@ and rank count failures with the logging average's error in their place.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ __all__ = [
     "TruthKind",
     "boards",
     "document",
+    "reordered",
     "setting_label",
 ]
 
@@ -74,6 +75,7 @@ class Row:
     params: Mapping[str, Any]
     access: tuple[str, ...]
     device: str
+    threads: int
     origin: str
     replicates: int
     finite: int
@@ -172,14 +174,19 @@ def boards(
     """
     newest = {record.key: record for record in records}
     settings: dict[str, list[TrialRecord]] = {}
-    for record in sorted(newest.values(), key=_place):
-        identity = canonical_json(record.trial.environment.identity)
+    for record in sorted(newest.values(), key=_place()):
+        identity = record.trial.environment.identity_json
         settings.setdefault(identity, []).append(record)
     specs = [group[0].trial.environment for group in settings.values()]
     return [
         _board(group, by, truth, setting_label(spec, specs))
         for spec, group in zip(specs, settings.values(), strict=True)
     ]
+
+
+def reordered(board: Board, by: By) -> Board:
+    """The same figures under another question, without computing any of them again."""
+    return replace(board, by=by, rows=tuple(_ordered(board.rows, by)))
 
 
 def setting_label(spec: PluginSpec, among: Sequence[PluginSpec]) -> str:
@@ -204,17 +211,21 @@ def setting_label(spec: PluginSpec, among: Sequence[PluginSpec]) -> str:
     return " ".join([spec.id, *shown])
 
 
-def _place(record: TrialRecord) -> tuple[Any, ...]:
-    trial = record.trial
-    return (
-        _sortable(trial.environment),
-        _sortable(trial.estimator),
-        trial.device,
-        trial.threads,
-        trial.seed,
-        trial.replicate,
-        trial.key,
-    )
+def _place() -> Callable[[TrialRecord], tuple[Any, ...]]:
+    """The order of records; the thousands that share a spec share its place."""
+    known: dict[int, tuple[Any, ...]] = {}
+
+    def place(spec: PluginSpec) -> tuple[Any, ...]:
+        if id(spec) not in known:
+            known[id(spec)] = _sortable(spec)
+        return known[id(spec)]
+
+    def of(record: TrialRecord) -> tuple[Any, ...]:
+        trial = record.trial
+        specs = place(trial.environment), place(trial.estimator)
+        return *specs, trial.device, trial.threads, trial.seed, trial.replicate, trial.key
+
+    return of
 
 
 def _sortable(spec: PluginSpec) -> tuple[Any, ...]:
@@ -240,8 +251,8 @@ def _board(records: Sequence[TrialRecord], by: By, truth: TruthKind, label: str)
     rows: dict[str, list[TrialRecord]] = {}
     for record in records:
         trial = record.trial
-        what = [trial.estimator.identity, trial.device, trial.threads]
-        rows.setdefault(canonical_json(what), []).append(record)
+        what = f"{trial.estimator.identity_json} {trial.device} {trial.threads}"
+        rows.setdefault(what, []).append(record)
     cells = [tally(group, facts) for group in rows.values()]
     specs = [_labelled(group) for group in rows.values()]
     figures = _compared(cells)
@@ -359,6 +370,7 @@ def _row(
         params=spec.params,
         access=tuple(dict.fromkeys(word for record in group for word in record.access)),
         device=last.trial.device,
+        threads=last.trial.threads,
         origin=last.origin or spec.origin,
         replicates=len(group),
         finite=len(cell.errors),

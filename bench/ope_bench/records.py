@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from ope_bench.data import Diagnostic
-from ope_bench.seeding import DataSeed, Worlds, digest
+from ope_bench.seeding import DataSeed, Worlds, canonical_json
 
 __all__ = ["KEY_SCHEMA", "PluginSpec", "Status", "Trial", "TrialRecord"]
 
@@ -70,6 +71,11 @@ class PluginSpec:
             asked |= {"worlds": self.worlds, "version": self.version}
         return asked
 
+    @cached_property
+    def identity_json(self) -> str:
+        """The identity as canonical JSON: made once, though thousands of trials need it."""
+        return canonical_json(self.identity)
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -84,29 +90,29 @@ class Trial:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 of what is asked."""
-        return digest(
-            {
-                "schema": KEY_SCHEMA,
-                "environment": self.environment.identity,
-                "estimator": self.estimator.identity,
-                "replicate": self.replicate,
-                "seed": self.seed,
-                "device": self.device,
-                "threads": self.threads,
-            }
+        """SHA-256 of what is asked, as canonical JSON."""
+        return _sha256(
+            f'{{"device":{canonical_json(self.device)},'
+            f'"environment":{self.environment.identity_json},'
+            f'"estimator":{self.estimator.identity_json},'
+            f'"replicate":{self.replicate},"schema":{KEY_SCHEMA},'
+            f'"seed":{self.seed},"threads":{self.threads}}}'
         )
 
     @cached_property
     def data_key(self) -> str:
         """SHA-256 of the data that the trial runs on; equal for all estimators."""
-        return digest([self.environment.identity, self.replicate, self.seed])
+        return _sha256(f"[{self.environment.identity_json},{self.replicate},{self.seed}]")
 
     @property
     def data_seed(self) -> DataSeed:
         """Whence all random streams of the trial derive."""
         environment = self.environment
         return DataSeed(environment.id, self.seed, self.replicate, environment.worlds)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

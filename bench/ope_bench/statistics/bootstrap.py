@@ -143,13 +143,14 @@ def _resampled(squared: FloatArray, resamples: int) -> FloatArray:
     step = max(1, 2 * MOST_ENTRIES // n)
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
-        drawn[:, start : start + size] = squared @ _counts(n, start, size)
+        drawn[:, start : start + size] = squared @ _counts(n, start, size).astype(np.float64)
     return np.asarray(0.5 * np.log(drawn / n), dtype=np.float64)
 
 
-@lru_cache(maxsize=4)
-def _counts(n: int, start: int, size: int) -> FloatArray:
-    """(n, size): how often each replicate is drawn in each resample."""
+@lru_cache(maxsize=32)
+def _counts(n: int, start: int, size: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """(n, size): how often each replicate is drawn in each resample; at most 4 MB."""
     rng = stream("bootstrap", BOOTSTRAP_SEED, n, start)
     counts = rng.multinomial(n, np.full(n, 1 / n), size=size)
-    return np.ascontiguousarray(counts.T, dtype=np.float64)
+    # Drawn 255 times is a matter of 1 in 10^500.
+    return np.ascontiguousarray(counts.T, dtype=np.uint8)
