@@ -20,6 +20,8 @@ _EXTRAS = {
     "pyarrow": "parquet",
 }
 
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
+
 
 def pip_line(module: str) -> str:
     """The command that installs what provides ``module``.
@@ -28,7 +30,9 @@ def pip_line(module: str) -> str:
     'pip install "ope-bench[flow]"'
     """
     top = module.partition(".")[0]
-    return f'pip install "ope-bench[{_EXTRAS[top]}]"' if top in _EXTRAS else f"pip install {top}"
+    if top in _EXTRAS:
+        return f'pip install "ope-bench[{_EXTRAS[top]}]"'
+    return f"pip install {_DISTRIBUTIONS.get(top, top)}"
 
 
 def import_all(modules: Iterable[str]) -> None:
