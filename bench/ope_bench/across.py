@@ -18,7 +18,7 @@ from ope_bench.statistics.ranks import (
     performance_profile,
 )
 
-__all__ = ["Across", "AcrossRow", "across"]
+__all__ = ["Across", "AcrossRow", "across", "summaries"]
 
 FACTORS = (1.0, 1.1, 1.5, 2.0, 5.0)
 
@@ -47,16 +47,18 @@ class AcrossRow:
 
 @dataclass(frozen=True)
 class Across:
-    """A summary over settings.
+    """A summary over settings that measure errors against the same truth.
 
     Parameters
     ----------
+    truth : of the first board; all should have the same.
     settings : number of boards.
     complete : boards in which every row has a score; mean ranks are over these.
     critical_difference : of two mean ranks at 5 % (Nemenyi); settings must be independent.
     factors : of ``within``.
     """
 
+    truth: str
     settings: int
     complete: int
     critical_difference: float | None
@@ -95,8 +97,23 @@ def across(boards: Iterable[Board]) -> Across | None:
     ]
     rows.sort(key=lambda row: (row.mean_rank is None, row.mean_rank, row.factor_iqm or math.inf))
     return Across(
-        len(found), complete, critical_difference(len(cells), complete), FACTORS, tuple(rows)
+        found[0].truth,
+        len(found),
+        complete,
+        critical_difference(len(cells), complete),
+        FACTORS,
+        tuple(rows),
     )
+
+
+def summaries(boards: Iterable[Board]) -> list[Across]:
+    """One summary for each kind of truth that boards by RMSE have."""
+    kinds: dict[str, list[Board]] = {}
+    for board in boards:
+        if board.by == "rmse":
+            kinds.setdefault(board.truth, []).append(board)
+    found = (across(kept) for kept in kinds.values())
+    return [one for one in found if one is not None]
 
 
 def _score(row: Row | None) -> float:

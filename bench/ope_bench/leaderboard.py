@@ -154,7 +154,14 @@ class Board:
 
 def document(found: Iterable[Board]) -> dict[str, Any]:
     """What ``leaderboard --format json`` prints."""
-    return {"schema": 1, "boards": [board.as_json() for board in found]}
+    from ope_bench.across import summaries
+
+    kept = list(found)
+    return {
+        "schema": 1,
+        "boards": [board.as_json() for board in kept],
+        "across": [one.as_json() for one in summaries(kept)],
+    }
 
 
 def boards(

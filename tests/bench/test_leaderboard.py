@@ -210,7 +210,7 @@ def test_the_ratio_board_orders_by_the_error_of_the_log_ratio(record):
 
 def test_no_records_give_no_boards():
     assert boards([]) == []
-    assert document([]) == {"schema": 1, "boards": []}
+    assert document([]) == {"schema": 1, "boards": [], "across": []}
 
 
 def test_a_summary_over_settings_ranks_by_mean_rank(record):

@@ -114,3 +114,14 @@ def test_a_time_board_without_times_says_how_to_get_them(normal_row):
 )
 def test_figures_have_three_digits(value, text):
     assert figure(value) == text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_three_settings_or_more_are_summed_up(normal_row, form):
+    records = []
+    for n in (10, 20, 30):
+        records += [*normal_row("good", n=n), *normal_row("bad", 0.3, stream=1, n=n)]
+    text = render(boards(records), form)
+    assert "over 3 settings" in text
+    assert "1.13 apart" in text
+    assert "over" not in render(boards(records)[:2], form)

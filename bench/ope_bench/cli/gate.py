@@ -97,12 +97,14 @@ def _no_baseline(file: Path, output: GateFormat, *, required: bool) -> int:
 
 
 def _run(baseline: Baseline, path: Path, jobs: int | None, options: Options) -> GateReport:
+    from dataclasses import replace
+
     from ope_bench.cli.run import available_cores
     from ope_bench.execution import Executor
     from ope_bench.execution.local import LocalExecutor
     from ope_bench.gate.bench import StoreBench
     from ope_bench.gate.session import run_gate
-    from ope_bench.machine import machine_facts
+    from ope_bench.machine import differences, machine_facts
     from ope_bench.store import Store
 
     threads = max((record.trial.threads for record in baseline.records), default=1)
@@ -114,8 +116,12 @@ def _run(baseline: Baseline, path: Path, jobs: int | None, options: Options) -> 
 
     with Store.open(path, write=True) as store:
         watch = _Watch(len(baseline.records))
-        bench = StoreBench(baseline, store, executor_of, machine_facts(), watch)
-        return run_gate(baseline, bench, options)
+        machine = machine_facts()
+        bench = StoreBench(baseline, store, executor_of, machine, watch)
+        report = run_gate(baseline, bench, options)
+    changed = ", ".join(differences(baseline.machine, machine)) if baseline.machine else ""
+    told = (f"other software than the baseline's: {changed}",) if changed else ()
+    return replace(report, notices=(*told, *report.notices))
 
 
 class _Watch:

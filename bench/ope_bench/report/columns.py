@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ope_bench.across import Across
 from ope_bench.leaderboard import Board, Row
 
 __all__ = [
@@ -15,6 +16,9 @@ __all__ = [
     "columns",
     "figure",
     "notes",
+    "summary_cells",
+    "summary_notes",
+    "summary_title",
 ]
 
 DAGGER = "\N{DAGGER}"
@@ -186,6 +190,40 @@ def columns(board: Board) -> list[Column]:
     if any(row.coverage is not None for row in board.rows):
         chosen += COVERAGE
     return [*chosen, ACCESS]
+
+
+def summary_title(summary: Across) -> str:
+    """What a summary is over."""
+    return f"over {summary.settings} settings | {summary.truth} truth"
+
+
+def summary_notes(summary: Across) -> list[str]:
+    """What the columns of a summary mean, and how far apart two mean ranks must be."""
+    found = [
+        "x best: score over the setting's best, interquartile mean",
+        "within: share of settings in which the score is within that factor of the best",
+    ]
+    if summary.critical_difference is not None:
+        found.append(
+            f"mean ranks ({summary.complete} settings) differ if they are "
+            f"{figure(summary.critical_difference)} apart (Nemenyi, 5 %, settings independent)"
+        )
+    return found
+
+
+def summary_cells(summary: Across) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of a summary."""
+    header = ["estimator", "mean rank", "x best"]
+    header += [f"within x{factor:g}" for factor in summary.factors[1:]]
+    return header, [
+        [
+            row.label,
+            figure(row.mean_rank),
+            figure(row.factor_iqm),
+            *(percent(share) for share in row.within[1:]),
+        ]
+        for row in summary.rows
+    ]
 
 
 def board_title(board: Board) -> str:

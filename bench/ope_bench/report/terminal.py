@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ope_bench.across import Across, summaries
 from ope_bench.leaderboard import Board, Row
 from ope_bench.report.columns import (
     ACCESS,
@@ -22,11 +23,16 @@ from ope_bench.report.columns import (
     figure,
     notes,
     percent,
+    summary_cells,
+    summary_notes,
+    summary_title,
 )
 
 __all__ = ["interval_bar", "render_text", "without_padding"]
 
 BAR = 17
+FEWEST_SETTINGS = 3
+"""Boards from which on a summary says more than the boards themselves."""
 
 
 def render_text(boards: Iterable[Board], *, width: int = 80, colour: bool = False) -> str:
@@ -47,8 +53,12 @@ def render_text(boards: Iterable[Board], *, width: int = 80, colour: bool = Fals
         markup=False,
         emoji=False,
     )
-    for board in boards:
+    kept = list(boards)
+    for board in kept:
         _print(console, board, width)
+    if len(kept) >= FEWEST_SETTINGS:
+        for summary in summaries(kept):
+            _print_summary(console, summary)
     return without_padding(stream.getvalue())
 
 
@@ -82,6 +92,23 @@ def _print(console: Any, board: Board, width: int) -> None:
     for note in notes(board, tied="*"):
         console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
     console.print()
+
+
+def _print_summary(console: Any, summary: Across) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    console.print(Text(summary_title(summary), style="bold"))
+    header, rows = summary_cells(summary)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for place, name in enumerate(header):
+        table.add_column(name, justify="right" if place else "left", header_style="dim")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    for note in summary_notes(summary):
+        console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
 
 
 Style = Callable[[Row], str]
