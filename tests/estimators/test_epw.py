@@ -238,3 +238,32 @@ def test_constant_embeddings_give_the_logging_average_of_equal_weights(tiny, cls
         n_actions=1,
     )
     assert tiny.run(cls(), given).value == pytest.approx(float(given.reward.mean()))
+
+
+WITHOUT_EXTRAS = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "zuko", "xgboost"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from ope_bench import evaluate
+from ope_estimators.embedded.epw import EPW
+from ope_estimators.embedded.fepws import FEPWS
+ests = [EPW("concat", "logistic"), EPW("concat", "xgboost"), EPW("concat", "mlp"), FEPWS()]
+for row in evaluate(ests, "saito-toy", replicates=1):
+    print(row.status.value, "|", row.error_message)
+"""
+
+
+def test_without_torch_and_xgboost_the_rest_works_and_they_come_with_a_pip_line():
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-c", WITHOUT_EXTRAS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    lines = done.stdout.splitlines()
+    assert [line.split(" | ")[0] for line in lines] == ["ok"] + ["unavailable"] * 3
+    assert "ope-bench[xgboost]" in lines[1]
+    assert "ope-bench[flow]" in lines[2]
+    assert "ope-bench[flow]" in lines[3]
