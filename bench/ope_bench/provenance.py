@@ -60,6 +60,10 @@ def _path(module: str) -> Path | None:
     loaded = sys.modules.get(module)
     origin = getattr(loaded, "__file__", None)
     if origin is None:
+        parent = _path(module.rpartition(".")[0]) if "." in module else None
+        if parent is not None and parent.name != "__init__.py":
+            # A thing inside a module; asking for its spec would import that module.
+            return None
         try:
             spec = importlib.util.find_spec(module)
         except (ImportError, ValueError, AttributeError):

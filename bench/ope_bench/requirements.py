@@ -18,6 +18,7 @@ _EXTRAS = {
     "altair": "report",
     "vl_convert": "report",
     "pyarrow": "parquet",
+    "obp": "obp",
 }
 
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml"}

@@ -26,7 +26,7 @@ def _states() -> dict[str, object]:
     }
     torch = sys.modules.get("torch")
     if torch is not None:
-        states["torch"] = torch.get_rng_state()
+        states["torch"] = torch.get_rng_state().numpy()
     return states
 
 
@@ -42,7 +42,8 @@ def _restore(states: dict[str, object]) -> None:
     random.setstate(cast(Any, states["random"]))
     np.random.set_state(cast(Any, states["numpy.random"]))  # noqa: NPY002
     if "torch" in states:
-        sys.modules["torch"].set_rng_state(states["torch"])
+        torch = sys.modules["torch"]
+        torch.set_rng_state(torch.from_numpy(states["torch"]))
 
 
 def _same(before: object, after: object) -> bool:
