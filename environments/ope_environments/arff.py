@@ -32,17 +32,17 @@ def arff_rows(path: Path, stream: TextIO) -> Iterator[tuple[int, list[str]]]:
     DataFileError : there is no ``@data``, a row is sparse, or a value is missing.
     """
     names: list[str] = []
-    number = 0
+    start = 0
     for number, line in enumerate(stream, start=1):
-        text = line.strip()
+        start, text = number, line.strip()
         if text.lower() == "@data":
             break
         if match := _ATTRIBUTE.match(text):
             names.append(next(name for name in match.groups() if name is not None))
     else:
-        raise DataFileError(path, "has no @data line", where=f"line {number:,}")
-    yield number, names
-    for at, line in enumerate(stream, start=number + 1):
+        raise DataFileError(path, "has no @data line", where=f"line {start:,}")
+    yield start, names
+    for at, line in enumerate(stream, start=start + 1):
         text = line.strip()
         if not text or text.startswith("%"):
             continue

@@ -21,7 +21,8 @@ class Design:
     columns : kinds of the context's columns.
     context : (n, d_context), whose mean and standard deviation standardize.
 
-    >>> design = Design((Column(), Column("categorical", (0.0, 1.0))), np.array([[1.0, 0], [3, 1]]))
+    >>> columns = Column(), Column("categorical", (0.0, 1.0))
+    >>> design = Design(columns, np.array([[1.0, 0], [3, 1]]))
     >>> design(np.array([[2.0, 1.0]]))
     array([[1., 0., 0., 1.]])
     """

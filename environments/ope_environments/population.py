@@ -132,4 +132,5 @@ class Population:
             return rng.integers(len(self.context), size=n)
         cumulative = np.cumsum(self.share)
         drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
-        return np.minimum(drawn, len(self.share) - 1)
+        rows: IntArray = np.minimum(drawn, len(self.share) - 1)
+        return rows

@@ -1,4 +1,4 @@
-"""Tables from files: CSV and its relatives, ARFF, parquet; mistakes are named by row and column."""
+"""Tables from files: CSV and its relatives, ARFF, parquet; mistakes have a row and a column."""
 
 from __future__ import annotations
 
@@ -186,9 +186,9 @@ def read_table(
             word_columns[name].extend(fields[at[name]].strip() for _, fields in chunk)
     if not lines:
         raise DataFileError(path, "has a header but no rows")
-    line = np.concatenate(lines)
+    line_of = np.concatenate(lines)
     columns = {name: np.concatenate(chunks) for name, chunks in number_chunks.items()}
-    return Table(path, lambda row: f"line {int(line[row]):,}", columns, word_columns)
+    return Table(path, lambda row: f"line {int(line_of[row]):,}", columns, word_columns)
 
 
 def column_index(path: Path, header: Sequence[str], name: str) -> int:

@@ -46,8 +46,6 @@ def write(folder: Path, *, packed: bool = True) -> Path:
         ("Behance_Item_to_Owners.gz", owners.encode()),
     ):
         (folder / name).write_bytes(gzip.compress(content) if packed else content)
-    records = b"".join(
-        item.encode() + struct.pack("<4096f", *row_of(item)) for item in FEATURES
-    )
+    records = b"".join(item.encode() + struct.pack("<4096f", *row_of(item)) for item in FEATURES)
     (folder / "Behance_Image_Features.b").write_bytes(records)
     return folder

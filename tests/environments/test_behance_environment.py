@@ -41,7 +41,9 @@ def file(tmp_path_factory: pytest.TempPathFactory, behance_files: ModuleType) ->
     return folder / "behance.npz"
 
 
-def test_the_value_is_the_papers_formula(draw: Draw, file: Path, behance_files: ModuleType) -> None:
+def test_the_value_is_the_papers_formula(
+    draw: Draw, file: Path, behance_files: ModuleType
+) -> None:
     items = sorted(behance_files.FEATURES)
     creators = {user for _, user in behance_files.OWNERS}
     counts = np.zeros((2, len(items)))
@@ -139,14 +141,14 @@ def test_numbers_say_which_data_they_come_from(file: Path) -> None:
 def test_a_fingerprint_ties_results_to_the_content_of_a_file(draw: Draw, file: Path) -> None:
     fingerprint = load(str(file)).fingerprint
     draw(Behance(prepared=str(file), fingerprint=fingerprint[:10], n_samples=10))
-    with pytest.raises(ParameterError, match="has fingerprint .*, not 0000"):
+    with pytest.raises(ParameterError, match=r"has fingerprint .*, not 0000"):
         draw(Behance(prepared=str(file), fingerprint="0000", n_samples=10))
     with pytest.raises(ParameterError, match="fingerprint is given without prepared"):
         draw(Behance(fingerprint="0000"))
 
 
 def test_a_missing_prepared_file_is_unavailable(draw: Draw, tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="cseweb.ucsd.edu"):
+    with pytest.raises(UnavailableError, match=r"cseweb\.ucsd\.edu"):
         draw(Behance(prepared=str(tmp_path / "none.npz")))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
 from ope_bench.cli.output import Format, FormatOption, document, write
 
 if TYPE_CHECKING:
@@ -133,6 +134,6 @@ def _print(raw: RawData, prepared: Prepared | None, path: Path) -> None:
         write(
             f"wrote {path}: {len(prepared.item):,} items, {len(prepared.explained)} components"
             f" with {explained:.0%} of the variance\nfingerprint {prepared.fingerprint}\n"
-            f"tied for the best item: {prepared.tied[0]} without, {prepared.tied[1]} with context 1"
+            f"tied for the best item: {prepared.tied[0]} without, {prepared.tied[1]} with creators"
             f"\nuse it as `ope-bench run paper-behance --env 'behance[prepared={path}]'`"
         )

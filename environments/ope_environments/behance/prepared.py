@@ -144,7 +144,9 @@ def _load(path: str, _mtime: int, _size: int) -> Prepared:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             about = json.loads(str(archive["about"]))
             if about["format"] != FORMAT:
-                what = f"has format {about['format']}; this version reads {FORMAT}; prepare it anew"
+                what = (
+                    f"has format {about['format']}; this version reads {FORMAT}; prepare it anew"
+                )
                 raise DataFileError(path, what)
             prepared = Prepared(
                 archive["item"],

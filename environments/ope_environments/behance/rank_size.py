@@ -25,7 +25,8 @@ def rank_sizes(n: int, total: int, smallest: int, *, exponent: float, shift: flo
     law = (np.arange(1, n + 1) + shift) ** -exponent
 
     def counts(scale: float) -> IntArray:
-        return np.maximum(smallest, np.floor(scale * law)).astype(np.int64)
+        sizes: IntArray = np.maximum(smallest, np.floor(scale * law)).astype(np.int64)
+        return sizes
 
     low, high = 0.0, 2.0 * total / law[-1]
     for _ in range(200):

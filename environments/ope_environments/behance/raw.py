@@ -29,7 +29,15 @@ from ope_environments.behance.layout import (
 )
 from ope_environments.data_files import DataFileError
 
-__all__ = ["FeatureFile", "Ids", "Pairs", "feature_file", "read_appreciates", "read_owners", "require_files"]
+__all__ = [
+    "FeatureFile",
+    "Ids",
+    "Pairs",
+    "feature_file",
+    "read_appreciates",
+    "read_owners",
+    "require_files",
+]
 
 Ids = npt.NDArray[np.bytes_]
 """Item ids, (n,) of dtype S8: text, because leading zeros matter."""
@@ -74,7 +82,9 @@ def require_files(folder: Path) -> None:
 
 def read_appreciates(folder: Path, findings: Findings, progress: Progress) -> Pairs:
     """User and item of every appreciate; malformed lines are reported and left out."""
-    return _read(folder / APPRECIATES, _APPRECIATE, "user_id item_id unix_time", findings, progress)
+    return _read(
+        folder / APPRECIATES, _APPRECIATE, "user_id item_id unix_time", findings, progress
+    )
 
 
 def read_owners(folder: Path, findings: Findings, progress: Progress) -> Pairs:
@@ -209,7 +219,9 @@ class FeatureFile:
             finite = np.isfinite(features.sum(axis=1, dtype=np.float64))
         name = self.path.name
         for k in np.flatnonzero(~digits).tolist():
-            what = "an item id is not 8 digits (records are out of step, or not the published file)"
+            what = (
+                "an item id is not 8 digits (records are out of step, or not the published file)"
+            )
             place, detail = self.place(start + k), repr(bytes(ids[k]))[1:]
             findings.add(name, what, place=place, damage=True, detail=detail)
         for k in np.flatnonzero(digits & ~finite).tolist():
@@ -217,7 +229,8 @@ class FeatureFile:
             detail = f"item {ids[k].decode()}, feature {column + 1} of {WIDTH:,}"
             what = "a feature is not a finite number"
             findings.add(name, what, place=self.place(start + k), damage=True, detail=detail)
-        return digits & finite
+        usable: np.ndarray = digits & finite
+        return usable
 
 
 def feature_file(folder: Path) -> FeatureFile:

@@ -118,7 +118,10 @@ def _read(path: Path, columns: Columns, _state: object) -> Decisions:
         what = f"{propensity[row]:g} is not above 0, but the action was logged"
         table.fail(row, str(columns.propensity), what)
     context, kinds = _encoded(table, columns.context, columns.categorical)
-    embedding, embedding_kinds = np.eye(len(names)), (Column("categorical", (0.0, 1.0)),) * len(names)
+    embedding, embedding_kinds = (
+        np.eye(len(names)),
+        (Column("categorical", (0.0, 1.0)),) * len(names),
+    )
     if columns.embedding:
         shown, embedding_kinds = _encoded(table, columns.embedding, columns.categorical)
         embedding = _by_action(table, columns.embedding, action, shown)

@@ -23,7 +23,7 @@ def fit_logging(data: Decisions, design: Design, *, by_context: bool) -> Softmax
     """
     n_actions = len(data.actions)
     logits = _logistic(data, design) if by_context else _shares(data)
-    beta = 1.0 if data.propensity is None else _sharpness(data, logits)
+    beta = 1.0 if data.propensity is None else _sharpness(data, logits, data.propensity)
     return Softmax(logits, n_actions, beta)
 
 
@@ -54,9 +54,9 @@ def _shares(data: Decisions) -> Score:
     return logits
 
 
-def _sharpness(data: Decisions, logits: Score) -> float:
+def _sharpness(data: Decisions, logits: Score, propensity: FloatArray) -> float:
     """The inverse temperature that minimizes the squared error of log propensities."""
-    wanted = np.log(data.propensity)
+    wanted = np.log(propensity)
 
     def loss(beta: float) -> float:
         total = 0.0

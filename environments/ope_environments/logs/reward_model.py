@@ -40,12 +40,14 @@ class LinearReward:
 
     def __call__(self, context: FloatArray) -> FloatArray:
         """Of every action: (k, n_actions)."""
-        return np.clip(self.design(context) @ self.weights.T, self.low, self.high)
+        table: FloatArray = np.clip(self.design(context) @ self.weights.T, self.low, self.high)
+        return table
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
         """Of each row's action: (k,)."""
         mean = np.einsum("kw,kw->k", self.design(context), self.weights[action])
-        return np.clip(mean, self.low, self.high)
+        kept: FloatArray = np.clip(mean, self.low, self.high)
+        return kept
 
 
 def fit_linear(data: Decisions, design: Design, ridge: float) -> LinearReward:
@@ -93,7 +95,8 @@ class BoostedReward:
         # Many small calls on more threads than there are free cores take a hundred times as long.
         with threadpool_limits(1):
             mean = self.model.predict(pairs)
-        return np.clip(mean, self.low, self.high)
+        kept: FloatArray = np.clip(mean, self.low, self.high)
+        return kept
 
 
 def fit_boosted(data: Decisions, ridge: float) -> BoostedReward:

@@ -31,8 +31,8 @@ class Movielens(Environment):
 
     fitted to the 100,000 ratings by alternating ridge regressions. The reward is q plus normal
     noise of the residuals' standard deviation (``reward="rating"``), or a like with probability
-    (q - 1) / 4 (``reward="like"``). Logging is softmax(beta q); the target policy epsilon-greedy on
-    q, or softmax(target_beta q).
+    (q - 1) / 4 (``reward="like"``). Logging is softmax(beta q); the target policy is
+    epsilon-greedy on q, or softmax(target_beta q).
 
     Source
     ------
@@ -49,8 +49,8 @@ class Movielens(Environment):
     which alone the reward depends on the film; or its genres, which many films share.
 
     Traps: the reward is of the same family as a factorization model, so reward models that are
-    bilinear in context and factors are exact here. Films with few ratings have factors near 0. With
-    genres the reward depends on more than the embedding, and even exact embedding weights are
+    bilinear in context and factors are exact here. Films with few ratings have factors near 0.
+    With genres the reward depends on more than the embedding, and even exact embedding weights are
     biased. Ratings with noise leave the range of 1 to 5.
 
     Parameters

@@ -143,13 +143,13 @@ def _recbole_films(path: Path) -> tuple[dict[int, list[float]], tuple[str, ...]]
             raise DataFileError(path, what, where=f"line {line:,}")
         words[_new(path, line, fields[0], words)] = fields[3].split()
     names = sorted({word for genres in words.values() for word in genres})
-    films = {
-        token: [float(name in genres) for name in names] for token, genres in words.items()
-    }
+    films = {token: [float(name in genres) for name in names] for token, genres in words.items()}
     return films, tuple(names)
 
 
-def _new(path: Path, line: int, field: str, known: dict[int, list[float]] | dict[int, list[str]]) -> int:
+def _new(
+    path: Path, line: int, field: str, known: dict[int, list[float]] | dict[int, list[str]]
+) -> int:
     token = _id(path, line, field)
     if token in known:
         raise DataFileError(path, f"item {token} stands there twice", where=f"line {line:,}")

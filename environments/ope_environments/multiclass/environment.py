@@ -171,14 +171,16 @@ def _world(
     right = np.eye(n_actions)
 
     def reward_at(row: IntArray, action: IntArray) -> FloatArray:
-        return noise + (1.0 - 2.0 * noise) * (label[row] == action)
+        mean: FloatArray = noise + (1.0 - 2.0 * noise) * (label[row] == action)
+        return mean
 
     kind = "categorical" if d_embedding is None else "atoms"
     categories = (0.0, 1.0) if d_embedding is None else ()
     return Population(
         context=context,
         schema=Schema(
-            _kinds(context), (Column(kind, categories),) * embedding.shape[1]  # type: ignore[arg-type]
+            _kinds(context),
+            (Column(kind, categories),) * embedding.shape[1],  # type: ignore[arg-type]
         ),
         logging=policies[0],
         target=policies[1],
@@ -186,8 +188,7 @@ def _world(
         reward_at=reward_at,
         noise=bernoulli,
         expected=noise
-        + (1.0 - 2.0 * noise)
-        * value_of(policies[1], context, lambda rows: right[label[rows]]),
+        + (1.0 - 2.0 * noise) * value_of(policies[1], context, lambda rows: right[label[rows]]),
     )
 
 

@@ -15,7 +15,6 @@ from ope_bench.embeddings import DeterministicEmbedding
 from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
 from ope_bench.policies import DiscretePolicy, Tabular, Uniform
-from ope_environments.data_files import DataFileError
 from ope_environments.open_bandit.click_model import ClickModel, fit_clicks
 from ope_environments.open_bandit.layout import Campaign, Log, read_campaign
 from ope_environments.population import Population, bernoulli, value_of
@@ -52,10 +51,10 @@ class OpenBandit(Environment):
       no single policy has them: computing propensities from one set of parameters, as is often
       done, gives other numbers. So there is no ``logging_policy`` here, and estimators that need
       it are unavailable.
-    - In the samples of 10,000 rows there are about 40 clicks: the truth's standard error is a sixth
-      of the truth. They demonstrate; they do not decide between estimators.
-    - Resampled rows keep the items of the one log there is: what this log's chance did is common to
-      all replicates and is not in any interval over them. ``redraw_actions`` redraws items from
+    - In the samples of 10,000 rows there are about 40 clicks: the truth's standard error is a
+      sixth of the truth. They demonstrate; they do not decide between estimators.
+    - Resampled rows keep the items of the one log there is: what this log's chance did is common
+      to all replicates and is not in any interval over them. ``redraw_actions`` redraws items from
       each position's shares in the log, a policy that is known and stationary, but not bts.
 
     Parameters
@@ -182,20 +181,9 @@ def _with_logs(
         action=log.item[row],
         embedding=embedding[log.item[row]],
         reward=reward,
-        propensity=_propensity(log, logging, len(embedding))[row],
+        propensity=log.propensity[row],
         logging_policy=Uniform(len(embedding)) if logging == "random" else None,
     )
-
-
-def _propensity(log: Log, logging: str, n_items: int) -> FloatArray:
-    """As logged; the uniform policy's, which are printed rounded, exactly."""
-    if logging == "bts":
-        return log.propensity
-    off = np.abs(log.propensity * n_items - 1.0)
-    if off.max() > 1e-3:
-        what = f"the random policy's propensity {log.propensity[off.argmax()]} is not 1/{n_items}"
-        raise DataFileError("random", what, where=f"row {int(off.argmax()) + 1:,}")
-    return np.full(len(log.item), 1.0 / n_items)
 
 
 def _rows(log: Log, rows: slice) -> Log:

