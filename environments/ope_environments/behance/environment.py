@@ -64,12 +64,12 @@ class Behance(Environment):
     - Both samples have the same contexts (``shared_contexts``).
     - Components are shown as they are, neither scaled nor whitened.
 
-    Traps: with uniform logging of 10,000 rows about 3 rewards are not zero, and the greedy image
-    is in the logs of a context once in 36 replicates. Estimators then say about 0 and have an
-    RMSE of .09, which is V itself: an RMSE of .09 means "estimated nothing". Read errors relative
-    to V, or use a target that logs can tell something about: ``target="popularity"``, a
-    ``top-k`` with many images, a larger ``epsilon``. The number of images is so large that sums
-    over actions are done once a context.
+    Traps: with uniform logging of 10,000 rows two or three rewards are not zero, and the greedy
+    image is in the logs of a context once in 36 replicates. Estimators then say about 0 and have
+    an RMSE of .09, which is V itself: an RMSE of .09 means "estimated nothing". Read errors
+    relative to V, or use a target that logs can tell something about: ``top-k`` with many images,
+    ``popularity``, both with a larger ``max_probability``, and logging by popularity (``beta``). A
+    larger epsilon lowers V, and is no easier.
 
     Parameters
     ----------

@@ -31,9 +31,9 @@ class Logs(Environment):
     A row of the table is a decision: context columns, an action, a reward, and where known the
     propensity of the action and columns that describe it. Two models are fitted to the table,
     once: q(x, a) of the reward and pi0(a|x) of the logging policy. A replicate draws contexts
-    from the table's rows with replacement, actions from pi0, and rewards with mean q: 0 or 1 where the
-    table's rewards are, else with normal noise of the residuals' standard deviation. The target
-    policy is epsilon-greedy on q, or softmax(target_beta q / sd(q)).
+    from the table's rows with replacement, actions from pi0, and rewards with mean q: 0 or 1 where
+    the table's rewards are, else with normal noise of the residuals' standard deviation. The
+    target policy is epsilon-greedy on q, or softmax(target_beta q / sd(q)).
 
     Source
     ------
