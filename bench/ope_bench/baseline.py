@@ -9,46 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ope_bench.baseline_lines import Names, lines_of, records_of
 from ope_bench.errors import StoreError
-from ope_bench.leaderboard import TruthKind, setting_label
-from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.leaderboard import TruthKind
+from ope_bench.records import TrialRecord
 from ope_bench.seeding import canonical_json
 
 __all__ = ["Acceptance", "Baseline", "SuiteFacts", "is_baseline", "load", "save"]
 
 KIND = "ope-bench baseline"
 SCHEMA = 1
-
-FIGURES = (
-    "estimate",
-    "standard_error",
-    "fallback",
-    "truth_expected",
-    "truth_expected_se",
-    "truth_empirical",
-    "logging_average",
-    "unsupported_mass",
-    "observed_unsupported_mass",
-    "n_logged_actions",
-    "n_target_actions",
-    "ess_fraction",
-    "max_weight_share",
-    "error_type",
-)
-"""Fields of a record that a line holds where they exist; the rest can be had by running again."""
-
-USUAL: dict[str, Any] = {"seed": 0, "device": "cpu", "threads": 1}
-"""Fields of a trial that a line leaves out where they are as usual."""
-
-TIMES = ("fit_seconds", "estimate_seconds")
-"""Held only for trials that ran alone; other times compare nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +87,8 @@ def save(path: Path, baseline: Baseline) -> None:
     ------
     StoreError : the folder is missing or not writable.
     """
-    names = _Names.of(baseline.records)
-    order = names.order()
-    records = sorted(baseline.records, key=order)
-    lines = [_dump(_line(record, names)) for record in records]
+    names = Names.of(baseline.records)
+    lines = [_dump(line) for line in lines_of(baseline.records, names)]
     header: dict[str, Any] = {
         "kind": KIND,
         "schema": SCHEMA,
@@ -122,8 +96,7 @@ def save(path: Path, baseline: Baseline) -> None:
         "trials": len(lines),
         "history": [vars(one) | {"changes": dict(one.changes)} for one in baseline.history],
         "machine": dict(baseline.machine),
-        "environments": {name: _spec_json(spec) for name, spec in names.environments.items()},
-        "estimators": {name: _spec_json(spec) for name, spec in names.estimators.items()},
+        **names.as_json(),
     }
     header["sha256"] = _checksum(header, lines)
     text = "\n".join([_dump(header), *lines]) + "\n"
@@ -170,12 +143,11 @@ def load(path: Path) -> Baseline:
         raise StoreError(msg)
     records: list[TrialRecord] = []
     try:
-        environments = {k: _spec("environment", v) for k, v in header["environments"].items()}
-        estimators = {k: _spec("estimator", v) for k, v in header["estimators"].items()}
+        names = Names.from_json(header)
         suite = SuiteFacts(**header["suite"])
         history = tuple(Acceptance(**one) for one in header["history"])
         # Extended one by one, so that the message knows how far it came.
-        records.extend(_record(line, environments, estimators) for line in parsed)
+        records.extend(records_of(parsed, names))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         where = f"line {len(records) + 2}" if records else "its header or line 2"
         msg = f"{path}, {where}: {type(exc).__name__}: {exc}; it is no valid baseline"
@@ -219,125 +191,3 @@ def _checksum(header: Mapping[str, Any], lines: Iterable[str]) -> str:
 
 def _dump(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
-
-
-@dataclass(frozen=True)
-class _Names:
-    """Short unique names of the specs, in order of appearance."""
-
-    environments: dict[str, PluginSpec]
-    estimators: dict[str, PluginSpec]
-    by_identity: dict[str, str]
-
-    @classmethod
-    def of(cls, records: Iterable[TrialRecord]) -> _Names:
-        by_identity: dict[str, str] = {}
-        found: dict[str, dict[str, PluginSpec]] = {"environment": {}, "estimator": {}}
-        specs: dict[str, dict[str, PluginSpec]] = {"environment": {}, "estimator": {}}
-        for record in records:
-            for spec in (record.trial.environment, record.trial.estimator):
-                specs[spec.kind].setdefault(_identity(spec), spec)
-        for kind, kept in specs.items():
-            among = list(kept.values())
-            for identity, spec in kept.items():
-                name = label = setting_label(spec, among)
-                number = 1
-                while name in found[kind]:
-                    number += 1
-                    name = f"{label} #{number}"
-                found[kind][name] = spec
-                by_identity[identity] = name
-        return cls(found["environment"], found["estimator"], by_identity)
-
-    def name(self, spec: PluginSpec) -> str:
-        return self.by_identity[_identity(spec)]
-
-    def order(self) -> Any:
-        places = {name: place for place, name in enumerate(self.environments)}
-        rows = {name: place for place, name in enumerate(self.estimators)}
-
-        def key(record: TrialRecord) -> tuple[Any, ...]:
-            trial = record.trial
-            return (
-                places[self.name(trial.environment)],
-                rows[self.name(trial.estimator)],
-                trial.device,
-                trial.threads,
-                trial.seed,
-                trial.replicate,
-            )
-
-        return key
-
-
-def _identity(spec: PluginSpec) -> str:
-    return spec.kind + canonical_json(spec.identity)
-
-
-def _spec_json(spec: PluginSpec) -> dict[str, Any]:
-    plain = {name: getattr(spec, name) for name in ("reference", "id", "label", "origin")}
-    if spec.kind == "environment":
-        plain |= {"worlds": spec.worlds, "version": spec.version}
-    # Round trip: what has a canonical form is JSON from then on.
-    plain["params"] = json.loads(canonical_json(spec.params))
-    head, colon, tail = spec.reference.rpartition(":")
-    if head.endswith(".py"):
-        # A committed file must not hold paths of one machine.
-        plain["reference"] = os.path.relpath(head) + colon + tail
-        plain["origin"] = os.path.relpath(head)
-    return plain
-
-
-def _spec(kind: Any, plain: Mapping[str, Any]) -> PluginSpec:
-    return PluginSpec(kind, **plain)
-
-
-def _line(record: TrialRecord, names: _Names) -> dict[str, Any]:
-    trial = record.trial
-    line: dict[str, Any] = {
-        "environment": names.name(trial.environment),
-        "estimator": names.name(trial.estimator),
-        "replicate": trial.replicate,
-        "status": record.status.value,
-    }
-    line |= {
-        name: value for name, usual in USUAL.items() if (value := getattr(trial, name)) != usual
-    }
-    line |= {
-        name: value for name in FIGURES if (value := _figure(getattr(record, name))) is not None
-    }
-    if record.exclusive:
-        line["exclusive"] = True
-        line |= {name: value for name in TIMES if (value := getattr(record, name)) is not None}
-    if record.access:
-        line["access"] = list(record.access)
-    return line | {"code_digest": record.code_digest}
-
-
-def _figure(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _record(
-    line: Mapping[str, Any],
-    environments: Mapping[str, PluginSpec],
-    estimators: Mapping[str, PluginSpec],
-) -> TrialRecord:
-    rest = dict(line)
-    trial = Trial(
-        environments[rest.pop("environment")],
-        estimators[rest.pop("estimator")],
-        rest.pop("replicate"),
-        **{name: rest.pop(name, usual) for name, usual in USUAL.items()},
-    )
-    status = Status(rest.pop("status"))
-    access = tuple(rest.pop("access", ()))
-    record = TrialRecord(trial, rest.pop("code_digest"), status, access=access, **rest)
-    record = replace(
-        record, origin=trial.estimator.origin, environment_origin=trial.environment.origin
-    )
-    numbers = [getattr(record, name) for name in FIGURES if not name.startswith("error_")]
-    if not all(one is None or isinstance(one, int | float) for one in numbers):
-        msg = "a figure is not a number"
-        raise TypeError(msg)
-    return record

@@ -60,7 +60,7 @@ def test_every_line_is_json_and_one_trial(baseline, file):
     lines = file.read_text().splitlines()
     assert len(lines) == 1 + len(baseline.records)
     assert all(isinstance(json.loads(line), dict) for line in lines)
-    assert max(map(len, lines[1:])) < 400
+    assert max(map(len, lines[1:])) < 350
 
 
 def test_windows_line_ends_are_no_edit(file):
@@ -127,6 +127,16 @@ def test_a_valid_checksum_over_nonsense_is_still_refused(file, baseline, monkeyp
 def test_saving_into_a_missing_folder_is_one_clear_line(tmp_path, baseline):
     with pytest.raises(StoreError, match="cannot write"):
         save(tmp_path / "no" / "ci.json", baseline)
+
+
+def test_what_the_data_are_is_written_once_a_replicate_and_known_to_all(tmp_path, record):
+    records = [record(name, r, truth_empirical=0.9 + r) for name in ("a", "b") for r in range(3)]
+    noted = [replace(one, environment_origin="toys 1 (surrogate)") for one in records]
+    save(tmp_path / "b.json", Baseline(SUITE, tuple(noted)))
+    assert (tmp_path / "b.json").read_text().count("truth_empirical") == 3
+    found = load(tmp_path / "b.json").records
+    assert [one.truth_empirical for one in found] == [0.9, 1.9, 2.9] * 2
+    assert {one.environment_origin for one in found} == {"toys 1 (surrogate)"}
 
 
 def test_plugins_in_files_are_named_by_relative_paths(tmp_path, record, monkeypatch):

@@ -19,7 +19,7 @@ from ope_bench.gate.judging import judge
 from ope_bench.gate.pairing import Pair, PairedRow
 from ope_bench.records import Trial, TrialRecord
 from ope_bench.resolve import resolve
-from ope_bench.statistics.bootstrap import heavy_tailed
+from ope_bench.statistics.bootstrap import jointly_heavy_tailed
 from ope_bench.statistics.paired import swap_test
 from ope_bench.trial import build
 
@@ -80,7 +80,7 @@ def fresh_seeds(kind: str, replicates: int, gates: int, rng: np.random.Generator
     for _ in range(-(-gates * ROWS // BATCH)):
         before = np.square(draw(rng, (BATCH, replicates)))
         after = np.square(draw(rng, (BATCH, replicates)))
-        heavy = heavy_tailed(before) | heavy_tailed(after)
+        heavy = jointly_heavy_tailed(after / (1 + MARGIN), before)
         promising = studentised(after / (1 + MARGIN), before) > PROMISING
         for name, mask in (("light", ~heavy), ("heavy", heavy)):
             rows[name] += int(mask.sum())

@@ -13,7 +13,7 @@ from ope_bench.cli.options import DEFAULT_STORE, StoreOption
 from ope_bench.cli.output import Format, FormatOption, document, note, use_colour, width, write
 
 if TYPE_CHECKING:
-    from ope_bench.baseline import Baseline
+    from ope_bench.baseline import Baseline, SuiteFacts
     from ope_bench.records import Trial, TrialRecord
 
 __all__ = ["app"]
@@ -54,10 +54,11 @@ def save(
     planned = plan(replace(asked, replicates=asked.replicates + reserve)).trials
     history = _history(file)
     hint = f"--replicates {asked.replicates + reserve} " if reserve else ""
-    records = _stored(planned, store, f"`ope-bench run {suite} {hint}--store {store}` first")
     facts = SuiteFacts(
         asked.name, asked.truth, asked.replicates, asked.title, asked.timeout, asked.memory
     )
+    remedy = f"`ope-bench run {suite} {hint}--store {store}` first"
+    records = _stored(planned, store, facts, remedy)
     entry = Acceptance(_now(), reason)
     write_file(file, Baseline(facts, tuple(records), machine_facts(), (*history, entry)))
     _tell(file, records)
@@ -86,9 +87,8 @@ def accept(
     baseline = load(file)
     rows = paired_rows(baseline)
     wanted = [pair.trial for row in rows for pair in row.pairs if pair.trial is not None]
-    records = _stored(
-        wanted, store, f"`ope-bench gate {file} --store {store}` or `ope-bench run` first"
-    )
+    remedy = f"`ope-bench gate {file} --store {store}` or `ope-bench run` first"
+    records = _stored(wanted, store, baseline.suite, remedy)
     judged = judge(
         [completed(row, {record.key: record for record in records}) for row in rows],
         baseline.suite.truth,
@@ -154,7 +154,9 @@ def _history(file: Path) -> Sequence[Any]:
     return load(file).history
 
 
-def _stored(wanted: Iterable[Trial], store: Path, remedy: str) -> list[TrialRecord]:
+def _stored(
+    wanted: Iterable[Trial], store: Path, limits: SuiteFacts, remedy: str
+) -> list[TrialRecord]:
     """The store's records of these trials by today's code, with today's labels.
 
     Raises
@@ -164,13 +166,19 @@ def _stored(wanted: Iterable[Trial], store: Path, remedy: str) -> list[TrialReco
     from dataclasses import replace
 
     from ope_bench.errors import StoreError
+    from ope_bench.records import Status
     from ope_bench.runner import digest_of
     from ope_bench.store import Freshness, Store
 
     trials: Mapping[str, Trial] = {trial.key: trial for trial in wanted}
+    freshness = Freshness(digest_of, timeout=limits.timeout, memory=limits.memory)
     with Store.open(store) as opened:
-        found = opened.current(trials.values(), Freshness(digest_of))
-        other = sum(record.key in trials for record in opened.records()) - len(found)
+        newest = {one.key: one for one in opened.records() if one.key in trials}
+        found = opened.current(trials.values(), freshness)
+    # A run never reuses these, since what they lack may come; for a baseline they are outcomes.
+    unavailable = (one for one in newest.values() if one.status is Status.UNAVAILABLE)
+    found = {one.key: one for one in unavailable} | found
+    other = len(newest) - len(found)
     missing = len(trials) - len(found)
     if missing:
         told = f" ({other} are there, but of code that has changed since)" if other > 0 else ""

@@ -18,7 +18,7 @@ from ope_bench.arrays import FloatArray
 from ope_bench.gate.pairing import PairedRow
 from ope_bench.leaderboard import TruthKind
 from ope_bench.records import Status, TrialRecord
-from ope_bench.statistics.bootstrap import heavy_tailed
+from ope_bench.statistics.bootstrap import jointly_heavy_tailed
 from ope_bench.statistics.paired import holm, swap_test
 
 __all__ = ["Judgement", "Rules", "Verdict", "judge"]
@@ -342,7 +342,7 @@ def _test(cases: Sequence[_Case], rules: Rules) -> None:
         share = level * len(members) / len(cases)
         worse = swap_test(after, before, null_ratio=1 + rules.margin, level=share)
         better = swap_test(after, before, null_ratio=1 / (1 + rules.margin), level=share)
-        heavy = heavy_tailed(before) | heavy_tailed(after)
+        heavy = jointly_heavy_tailed(before, after)
         for index, case in enumerate(members):
             case.p_worse = float(worse.p_greater[index])
             case.p_better = float(better.p_less[index])

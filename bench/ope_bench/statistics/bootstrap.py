@@ -10,7 +10,14 @@ import numpy as np
 from ope_bench.arrays import FloatArray
 from ope_bench.seeding import stream
 
-__all__ = ["BOOTSTRAP_SEED", "FEWEST", "Intervals", "heavy_tailed", "rmse_intervals"]
+__all__ = [
+    "BOOTSTRAP_SEED",
+    "FEWEST",
+    "Intervals",
+    "heavy_tailed",
+    "jointly_heavy_tailed",
+    "rmse_intervals",
+]
 
 BOOTSTRAP_SEED = 20250101
 RESAMPLES = 10_000
@@ -53,6 +60,27 @@ def heavy_tailed(squared: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool
     if n < FEWEST:
         return np.zeros(rows, dtype=np.bool_)
     return np.asarray(squared.max(axis=1) > HEAVY_SHARE * squared.sum(axis=1), dtype=np.bool_)
+
+
+def jointly_heavy_tailed(
+    one: FloatArray, other: FloatArray
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether one replicate of either carries more than a quarter of their mean sum of squares.
+
+    Exchanging the two in any pair leaves this mark as it is. So a swap test is as exact over the
+    rows that are not marked as it is over all; marking each side on its own would pick out rows
+    whose errors are small by chance.
+
+    Parameters
+    ----------
+    one, other : (rows, n), squared errors of the same replicates.
+    """
+    rows, n = one.shape
+    if n < FEWEST:
+        return np.zeros(rows, dtype=np.bool_)
+    total = (one.sum(axis=1) + other.sum(axis=1)) / 2
+    largest = np.maximum(one, other).max(axis=1)
+    return np.asarray(largest > HEAVY_SHARE * total, dtype=np.bool_)
 
 
 def rmse_intervals(

@@ -216,7 +216,7 @@ def paired(after: FloatArray, before: FloatArray, *, level: float = 0.95) -> Pai
     """
     from scipy.special import stdtrit
 
-    from ope_bench.statistics.bootstrap import heavy_tailed
+    from ope_bench.statistics.bootstrap import jointly_heavy_tailed
 
     a, b = np.square(after), np.square(before)
     n = len(a)
@@ -230,7 +230,7 @@ def paired(after: FloatArray, before: FloatArray, *, level: float = 0.95) -> Pai
     ratio = math.exp(log_ratio) if math.isfinite(log_ratio) else None
     if ratio is None or n < 2 or not math.isfinite(se):
         return Paired(n, 0.0 if a.sum() == 0 else None, None, None, None, *p)
-    if heavy_tailed(np.stack([a, b])).any():
+    if jointly_heavy_tailed(a[None], b[None])[0]:
         return Paired(n, ratio, None, None, se, *p)
     reach = float(stdtrit(n - 1, (1 + level) / 2)) * se
     return Paired(n, ratio, math.exp(log_ratio - reach), math.exp(log_ratio + reach), se, *p)
