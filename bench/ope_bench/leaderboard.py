@@ -59,6 +59,8 @@ class Row:
     tied : cannot be told from the best score (paired swap test, Holm, 5 %).
     quantiles : of the absolute error, at .05, .25, .5, .75, .95.
     cvar : mean of the worst tenth of squared errors.
+    error_cdf_area : area under the distribution function of squared error, up to the logging
+        average's mean square and over it; 1 is perfect.
     coverage, interval_width : of 95 % intervals, against the expected truth.
     failure_rate : every status but ok and unavailable, of all but unavailable.
     warned, warning_precision, warning_recall : of PositivityViolation, judged on its fallback
@@ -93,6 +95,7 @@ class Row:
     quantiles: tuple[float, ...]
     worst: float | None
     cvar: float | None
+    error_cdf_area: float | None
     tied: bool
     status: Mapping[str, int]
     positivity_rate: float | None
@@ -395,6 +398,7 @@ def _row(
         quantiles=summary.quantiles,
         worst=summary.worst,
         cvar=summary.cvar,
+        error_cdf_area=cell.area,
         tied=figures.tied,
         status=cell.status,
         positivity_rate=cell.positivity.value,

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from ope_bench.arrays import FloatArray
 from ope_bench.records import Status, TrialRecord
 from ope_bench.statistics.coverage import Coverage, Share, interval_coverage, wilson
-from ope_bench.statistics.distribution import Summary, summarize
+from ope_bench.statistics.distribution import Summary, area_under_cdf, summarize
 
 __all__ = ["Cell", "Facts", "Warnings", "error_of", "tally"]
 
@@ -54,6 +55,13 @@ class Facts:
                     known[key] = new
         return cls(chosen, expected, average)
 
+    @cached_property
+    def naive_square(self) -> float | None:
+        """Mean squared error of the logging average over all replicates."""
+        errors = [self.naive_error(key) for key in self.truth]
+        known = [error for error in errors if error is not None]
+        return sum(error * error for error in known) / len(known) if known else None
+
     def naive_error(self, data_key: str) -> float | None:
         """Error of the logging average on a replicate."""
         average, truth = self.logging_average.get(data_key), self.truth.get(data_key)
@@ -91,6 +99,7 @@ class Cell:
     errors : (finite,), estimate minus truth, ordered by seed and replicate.
     imputed : error by data key, failures with the logging average's.
     imputations : how many of them.
+    area : under the distribution of squared error, up to the logging average's mean square.
     tried : trials that were not unavailable.
     truth_rms : root mean square of the truth over finite trials.
     """
@@ -99,6 +108,7 @@ class Cell:
     imputed: Mapping[str, float]
     imputations: int
     tried: int
+    area: float | None
     truth_rms: float | None
     status: Mapping[str, int]
     summary: Summary
@@ -139,12 +149,14 @@ def tally(records: Sequence[TrialRecord], facts: Facts) -> Cell:
             imputed[key] = naive
             imputations += 1
     array = np.fromiter(errors.values(), np.float64)
+    limit = facts.naive_square
     truths = np.array([facts.truth[key] for key in errors], dtype=np.float64)
     return Cell(
         array,
         imputed,
         imputations,
         len(tried),
+        area_under_cdf(np.square(array), limit) if len(array) and limit else None,
         float(np.sqrt(np.square(truths).mean())) if len(truths) else None,
         {word.value: status[word] for word in Status if status[word]},
         summarize(array),

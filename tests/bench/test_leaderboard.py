@@ -71,6 +71,12 @@ def test_figures_of_a_row_are_those_of_its_errors(record):
     assert (row.rmse_low, row.heavy_tailed, row.tied, row.rank) == (None, False, True, 1)
 
 
+def test_the_area_under_the_error_distribution_is_relative_to_the_logging_average(record):
+    # Its squared error is .25; errors of 0 and of .5 lie at either end.
+    records = [record("ipw", 0, 0.0), record("ipw", 1, 0.5)]
+    assert only(boards(records)).rows[0].error_cdf_area == pytest.approx(0.5)
+
+
 def test_errors_are_measured_against_the_truth_that_is_asked_for(record):
     records = [record("ipw", 0, 0.1, truth_empirical=1.3)]
     assert only(boards(records, truth="empirical")).rows[0].bias == pytest.approx(-0.2)
