@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
@@ -67,6 +68,26 @@ def test_missing_folders_are_told_before_any_work(folder: Path, tmp_path: Path) 
         behance(folder, to=tmp_path / "nowhere" / "x.npz")
     with pytest.raises(UnavailableError, match="is not a folder"):
         behance(tmp_path / "nowhere")
+
+
+def test_it_is_a_verb_of_the_command_line_with_one_line_for_a_mistake(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ope_bench.cli import data
+    from ope_bench.cli.app import invoke
+
+    point = EntryPoint("behance", "ope_environments.behance.cli:behance", data.GROUP)
+    monkeypatch.setattr(data, "_points", lambda: [point])
+    arguments = ["data", "behance", "--from", str(folder), "--components", "2"]
+    assert invoke(arguments) == 0
+    assert (folder / "behance.npz").is_file()
+    (folder / "Behance_Item_to_Owners.gz").write_bytes(b"")
+    capsys.readouterr()
+    assert invoke(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("ope-bench: ")
+    assert said.count("\n") == 1
+    assert "Behance_Item_to_Owners.gz: is empty" in said
 
 
 def _peak(folder: Path) -> int:

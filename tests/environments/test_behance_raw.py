@@ -156,6 +156,10 @@ def packed_features(folder: Path) -> None:
     path.write_bytes(gzip.compress(path.read_bytes()))
 
 
+def another_file(folder: Path) -> None:
+    (folder / OWNERS).write_bytes(bytes(range(256)) * 4)
+
+
 def short_features(folder: Path) -> None:
     (folder / FEATURES).write_bytes(b"01588231" + bytes(100))
 
@@ -169,6 +173,7 @@ def short_features(folder: Path) -> None:
         (empty(APPRECIATES), f"{APPRECIATES}: is empty"),
         (empty(OWNERS), f"{OWNERS}: is empty"),
         (empty(FEATURES), f"{FEATURES}: is empty"),
+        (another_file, f"{OWNERS}, line 1: no line is `item_id user_id`; is this another file?"),
         (packed_features, f"{FEATURES}: is a gzip archive; unpack it"),
         (short_features, f"{FEATURES}: holds no whole record of 16,392 bytes; it has 108"),
     ],

@@ -111,6 +111,8 @@ def _read(
             number += len(lines)
     if number == 0:
         raise DataFileError(path, f"is empty; expected lines of `{form}`")
+    if not sum(map(len, users)):
+        raise DataFileError(path, f"no line is `{form}`; is this another file?", where="line 1")
     return Pairs(np.concatenate(users), np.concatenate(items), number)
 
 

@@ -49,8 +49,8 @@ def labelled(dataset: str, label: str | None) -> Labelled:
     path = Path(dataset)
     if not path.suffix and len(path.parts) == 1 and not path.is_file():
         msg = (
-            f"multiclass: no data set '{dataset}'{did_you_mean(dataset, BUNDLED)}; there are"
-            f" {', '.join(BUNDLED)}, and any table by its path"
+            f"multiclass: no data set '{dataset}'{did_you_mean(dataset, BUNDLED)} (there are"
+            f" {', '.join(BUNDLED)}, and any table by its path)"
         )
         raise ParameterError(msg)
     if label is None:
