@@ -57,6 +57,9 @@ def reference_of(cls: type) -> str:
     if not found:
         return ""
     words = " ".join(found.group().split())
+    if '"' in words:
+        # A title in quotation marks, whatever leads up to it.
+        return words[words.index('"') :].replace('"', "")
     # Without a heading, the sentence before the title is not part of it.
     return words if heading else re.split(r"(?<=[.;:])\s", words)[-1]
 
