@@ -6,6 +6,7 @@ a known mean for every row and action. The target policy's value is then a finit
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,9 +15,19 @@ import numpy as np
 from ope_bench.arrays import FloatArray, IntArray
 from ope_bench.data import Problem, Schema, Truth
 from ope_bench.embeddings import DeterministicEmbedding
+from ope_bench.environment import Environment
 from ope_bench.policies import DiscretePolicy
 
-__all__ = ["Noise", "Population", "RewardAt", "RewardTable", "bernoulli", "gaussian", "value_of"]
+__all__ = [
+    "FromPopulation",
+    "Noise",
+    "Population",
+    "RewardAt",
+    "RewardTable",
+    "bernoulli",
+    "gaussian",
+    "value_of",
+]
 
 RewardAt = Callable[[IntArray, IntArray], FloatArray]
 """f(row (k,), action (k,)) -> (k,): mean reward of an action at a row of the population."""
@@ -134,3 +145,29 @@ class Population:
         drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
         rows: IntArray = np.minimum(drawn, len(self.share) - 1)
         return rows
+
+
+class FromPopulation(Environment):
+    """An environment that is a population: its data are the world, which nothing redraws."""
+
+    n_samples: int
+    shared_contexts: bool
+
+    @abstractmethod
+    def population(self) -> Population:
+        """What is sampled from, made once a process."""
+
+    def sample(
+        self,
+        *,
+        world_rng: np.random.Generator,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
+        """One problem and its truth; ``world_rng`` is not used."""
+        return self.population().sample(
+            self.n_samples,
+            logged_rng=logged_rng,
+            target_rng=target_rng,
+            shared_contexts=self.shared_contexts,
+        )

@@ -9,20 +9,19 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column, Problem, Schema, Truth
+from ope_bench.data import Column, Schema
 from ope_bench.embeddings import DeterministicEmbedding
-from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
 from ope_environments.behance.policies import creator_code, epsilon_top, popularity
 from ope_environments.behance.prepared import Prepared, load
 from ope_environments.behance.surrogate import ACTIVE_FEATURES, prepared_surrogate
 from ope_environments.few_contexts import FewContexts
-from ope_environments.population import Population, bernoulli
+from ope_environments.population import FromPopulation, Population, bernoulli
 
 __all__ = ["Behance", "appreciate_probability"]
 
 
-class Behance(Environment):
+class Behance(FromPopulation):
     """Which of 178,787 images to show to users who create images themselves or do not.
 
     The context C is whether the user is a creator, the action A an image, the embedding G the
@@ -150,25 +149,13 @@ class Behance(Environment):
         data = load(self.prepared)
         return f"{data.label}; fingerprint {data.fingerprint[:12]}"
 
-    def sample(
-        self,
-        *,
-        world_rng: np.random.Generator,
-        logged_rng: np.random.Generator,
-        target_rng: np.random.Generator,
-    ) -> tuple[Problem, Truth]:
-        """One problem and its truth; the data are the world, so ``world_rng`` is not used."""
-        world = _world(
+    def population(self) -> Population:
+        """The data and the two policies."""
+        return _world(
             self._data(),
             (self.target, self.epsilon, self.top_k, self.target_beta, self.beta),
             self.max_probability,
             self.creator_probability,
-        )
-        return world.sample(
-            self.n_samples,
-            logged_rng=logged_rng,
-            target_rng=target_rng,
-            shared_contexts=self.shared_contexts,
         )
 
     def _data(self) -> Prepared:

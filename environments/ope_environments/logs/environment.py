@@ -9,15 +9,14 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Problem, Schema, Truth
+from ope_bench.data import Schema
 from ope_bench.embeddings import DeterministicEmbedding
-from ope_bench.environment import Environment
 from ope_bench.policies import EpsilonGreedy, Softmax
 from ope_environments.design import Design
 from ope_environments.logs.decisions import Columns, Decisions, read_decisions
 from ope_environments.logs.logging_model import fit_logging
 from ope_environments.logs.reward_model import RewardModel, fit_boosted, fit_linear
-from ope_environments.population import Population, bernoulli, gaussian, value_of
+from ope_environments.population import FromPopulation, Population, bernoulli, gaussian, value_of
 
 __all__ = ["Logs"]
 
@@ -25,7 +24,7 @@ Names = str | tuple[str, ...]
 """Column names, separated by commas or as a list."""
 
 
-class Logs(Environment):
+class Logs(FromPopulation):
     """A table of logged decisions, so that you learn which estimator to trust on data like yours.
 
     A row of the table is a decision: context columns, an action, a reward, and where known the
@@ -132,14 +131,8 @@ class Logs(Environment):
         """Says where the example is used."""
         return "the invented example" if self.path is None else ""
 
-    def sample(
-        self,
-        *,
-        world_rng: np.random.Generator,
-        logged_rng: np.random.Generator,
-        target_rng: np.random.Generator,
-    ) -> tuple[Problem, Truth]:
-        """One problem and its truth; the table is the world, so ``world_rng`` is not used."""
+    def population(self) -> Population:
+        """The table's rows and the fitted models."""
         columns = Columns(
             _names(self.context),
             self.action,
@@ -148,18 +141,12 @@ class Logs(Environment):
             _names(self.embedding),
             _names(self.categorical),
         )
-        world = _world(
+        return _world(
             read_decisions(self.path, columns),
             (self.reward_model == "boosting", self.ridge),
             self.logging_model == "logistic",
             self.epsilon if self.target == "epsilon-greedy" else None,
             self.target_beta,
-        )
-        return world.sample(
-            self.n_samples,
-            logged_rng=logged_rng,
-            target_rng=target_rng,
-            shared_contexts=self.shared_contexts,
         )
 
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Annotated, Literal
 
-import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column, Problem, Schema, Truth
+from ope_bench.data import Column, Schema
 from ope_bench.embeddings import DeterministicEmbedding, RowIndex
-from ope_bench.environment import Environment
 from ope_bench.errors import DataError
 from ope_bench.policies import EpsilonGreedy, Softmax
 from ope_environments.few_contexts import FewContexts
 from ope_environments.movielens.factorization import factorize
 from ope_environments.movielens.ratings import Ratings, read_ratings
-from ope_environments.population import Population, bernoulli, gaussian, value_of
+from ope_environments.population import FromPopulation, Population, bernoulli, gaussian, value_of
 
 __all__ = ["Movielens"]
 
 
-class Movielens(Environment):
+class Movielens(FromPopulation):
     """Recommend one of 1,682 films; ratings that nobody gave come from matrix factorization.
 
     A row's context is a user: the bias and the factors of
@@ -102,15 +100,9 @@ class Movielens(Environment):
         self.target_beta = target_beta
         self.shared_contexts = shared_contexts
 
-    def sample(
-        self,
-        *,
-        world_rng: np.random.Generator,
-        logged_rng: np.random.Generator,
-        target_rng: np.random.Generator,
-    ) -> tuple[Problem, Truth]:
-        """One problem and its truth; the data are the world, so ``world_rng`` is not used."""
-        world = _world(
+    def population(self) -> Population:
+        """The users and the two policies."""
+        return _world(
             read_ratings(self.folder),
             (self.rank, self.ridge, self.factor_seed),
             self.reward == "like",
@@ -118,12 +110,6 @@ class Movielens(Environment):
             self.beta,
             self.epsilon if self.target == "epsilon-greedy" else None,
             self.target_beta,
-        )
-        return world.sample(
-            self.n_samples,
-            logged_rng=logged_rng,
-            target_rng=target_rng,
-            shared_contexts=self.shared_contexts,
         )
 
 

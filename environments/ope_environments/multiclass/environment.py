@@ -9,21 +9,20 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column, Problem, Schema, Truth
+from ope_bench.data import Column, Schema
 from ope_bench.embeddings import DeterministicEmbedding
-from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
 from ope_bench.seeding import stream
 from ope_environments.multiclass.classifier_policy import ClassifierPolicy
 from ope_environments.multiclass.labelled import Labelled, labelled
-from ope_environments.population import Population, bernoulli, value_of
+from ope_environments.population import FromPopulation, Population, bernoulli, value_of
 
 __all__ = ["Multiclass"]
 
 Classifier = Literal["logistic", "naive-bayes", "forest"]
 
 
-class Multiclass(Environment):
+class Multiclass(FromPopulation):
     """Guess the label: a classification data set turned into a bandit.
 
     A row's features are the context, labels the actions, and the reward is 1 for the right label
@@ -123,27 +122,15 @@ class Multiclass(Environment):
         """What trains the classifiers."""
         return ("sklearn.linear_model",)
 
-    def sample(
-        self,
-        *,
-        world_rng: np.random.Generator,
-        logged_rng: np.random.Generator,
-        target_rng: np.random.Generator,
-    ) -> tuple[Problem, Truth]:
-        """One problem and its truth; the data are the world, so ``world_rng`` is not used."""
-        world = _world(
+    def population(self) -> Population:
+        """The evaluation rows and the two policies."""
+        return _world(
             labelled(self.dataset, self.label),
             (self.train_share, self.logging_train_share, self.split_seed),
             (self.logging_classifier, self.logging_temperature, self.logging_epsilon),
             (self.target_classifier, self.target_temperature, self.target_epsilon),
             None if self.embedding == "one-hot" else self.d_embedding,
             self.reward_noise,
-        )
-        return world.sample(
-            self.n_samples,
-            logged_rng=logged_rng,
-            target_rng=target_rng,
-            shared_contexts=self.shared_contexts,
         )
 
 
