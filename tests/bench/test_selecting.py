@@ -55,3 +55,14 @@ def test_one_estimate_a_replicate_is_no_choice(policies):
     ]
     (board,) = selection_boards(only_one)
     assert (board.rows[0].replicates, board.rows[0].regret) == (0, None)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
+def test_boards_render_in_every_format(policies, form):
+    from ope_bench.report.selection import render_selection
+
+    found = selection_boards(policies("a_b", (3.0, 2.0, 1.0)))
+    text = render_selection(found, form)
+    assert text.count("\n") > 1
+    assert max(map(len, text.splitlines())) <= 80 or form != "text"
+    assert render_selection([], form) == ""

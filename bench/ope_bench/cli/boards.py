@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ class Question(enum.StrEnum):
     POSITIVITY = "positivity"
     TIME = "time"
     RATIO = "ratio"
+    SELECTION = "selection"
 
 
 class BoardFormat(enum.StrEnum):
@@ -49,14 +51,20 @@ def leaderboard(
         BoardFormat, typer.Option("--format", help="With json, stdout is one JSON document.")
     ] = BoardFormat.TEXT,
 ) -> int:
-    """Print the leaderboards of a store: the newest outcome of every trial in it."""
+    """Print the leaderboards of a store: the newest outcome of every trial in it.
+
+    By selection: how well estimators choose among target policies on the same logs.
+    """
     json_wanted = output is BoardFormat.JSON
     form: Any = output.value
+    if by is Question.SELECTION:
+        return _selection(_Part(store, suite, run, env or (), est or ()), form)
     with document(Format.JSON if json_wanted else Format.TEXT) as emit:
         from ope_bench.leaderboard import document as board_document
         from ope_bench.report import render
 
-        found = stored_boards(store, by.value, suite, run, env or (), est or ())
+        question: Any = by.value
+        found = stored_boards(store, question, suite, run, env or (), est or ())
         emit(board_document(found))
     if json_wanted:
         return 0
@@ -66,6 +74,50 @@ def leaderboard(
         write(render(found, width=width(), colour=use_colour()).rstrip())
     else:
         write(render(found, form).rstrip("\n"))
+    return 0
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What of which store is looked at."""
+
+    store: Path
+    suite: str | None = None
+    run: str | None = None
+    environments: Sequence[str] = ()
+    estimators: Sequence[str] = ()
+
+    def records(self) -> dict[TruthKind, list[TrialRecord]]:
+        """The newest outcomes, by the truth that their suites measure against."""
+        from ope_bench.store import Store
+
+        found: dict[TruthKind, list[TrialRecord]] = {}
+        with Store.open(self.store) as opened:
+            for result in opened.results(suite=self.suite, run=self.run):
+                truth: TruthKind = "expected" if result.run.truth == "expected" else "empirical"
+                found.setdefault(truth, []).append(result.record)
+        return {
+            truth: _chosen(records, self.environments, self.estimators)
+            for truth, records in found.items()
+        }
+
+
+def _selection(part: _Part, form: Any) -> int:
+    """Boards of choices; always against the expected truth, the value of a policy."""
+    with document(Format.JSON if form == "json" else Format.TEXT) as emit:
+        from ope_bench.selecting import selection_boards
+
+        newest = {one.key: one for kept in part.records().values() for one in kept}
+        found = selection_boards(newest.values())
+        emit({"schema": 1, "boards": [{"by": "selection"} | one.as_json() for one in found]})
+    if form == "json":
+        return 0
+    from ope_bench.report.selection import render_selection
+
+    if not found:
+        note(f"no two settings in {part.store} share their logs and differ in the target policy")
+    else:
+        write(render_selection(found, form, width=width()).rstrip("\n"))
     return 0
 
 
@@ -87,17 +139,12 @@ def stored_boards(
     environments, estimators : selectors; only what one of them names.
     """
     from ope_bench.leaderboard import boards
-    from ope_bench.store import Store
 
-    with Store.open(store) as opened:
-        by_truth: dict[TruthKind, list[TrialRecord]] = {}
-        for result in opened.results(suite=suite, run=run):
-            truth: TruthKind = "expected" if result.run.truth == "expected" else "empirical"
-            by_truth.setdefault(truth, []).append(result.record)
+    by_truth = _Part(store, suite, run, environments, estimators).records()
     return [
         board
         for truth, records in by_truth.items()
-        for board in boards(_chosen(records, environments, estimators), by=by, truth=truth)
+        for board in boards(records, by=by, truth=truth)
         # A board by time or ratio without rows answers nothing.
         if board.rows
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ope_bench.leaderboard import Board
 from ope_bench.report.columns import board_title, columns, notes
 
-__all__ = ["render_latex"]
+__all__ = ["latex_escaped", "render_latex"]
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -30,17 +30,17 @@ def _board(board: Board) -> str:
     chosen = columns(board)
     lines = [
         r"\begin{table}",
-        rf"  \caption{{{_escape(board_title(board).replace(' | ', ', '))}. "
-        + " ".join(f"{_escape(note[0].upper() + note[1:])}." for note in notes(board))
+        rf"  \caption{{{latex_escaped(board_title(board).replace(' | ', ', '))}. "
+        + " ".join(f"{latex_escaped(note[0].upper() + note[1:])}." for note in notes(board))
         + "}",
         r"  \centering",
         rf"  \begin{{tabular}}{{{''.join('r' if one.number else 'l' for one in chosen)}}}",
         r"    \toprule",
-        "    " + " & ".join(_escape(one.header) for one in chosen) + r" \\",
+        "    " + " & ".join(latex_escaped(one.header) for one in chosen) + r" \\",
         r"    \midrule",
     ]
     for row in board.rows:
-        cells = [_escape(one.cell(row)) for one in chosen]
+        cells = [latex_escaped(one.cell(row)) for one in chosen]
         if board.by == "rmse" and row.tied:
             cells[1] = rf"\textbf{{{cells[1]}}}"
             cells[2] = rf"\textbf{{{cells[2]}}}"
@@ -49,5 +49,6 @@ def _board(board: Board) -> str:
     return "\n".join(lines)
 
 
-def _escape(text: str) -> str:
+def latex_escaped(text: str) -> str:
+    """Text that LaTeX shows as it is."""
     return "".join(SPECIAL.get(letter, letter) for letter in text)
