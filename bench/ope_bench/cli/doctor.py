@@ -15,7 +15,7 @@ from ope_bench.cli.output import Format, FormatOption, document, write
 
 __all__ = ["doctor"]
 
-CORE = ("numpy", "scipy", "scikit-learn", "pyyaml", "pydantic", "typer", "rich", "pebble")
+CORE = ("numpy", "scipy", "scikit-learn", "pyyaml", "pydantic", "typer", "rich", "threadpoolctl")
 EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "xgboost": (("xgboost", "xgboost"),),
     "flow": (("torch", "torch"), ("zuko", "zuko")),
