@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ope_estimators.density_ratio.calibration import Calibration
-from ope_estimators.density_ratio.composition import Composition
-from ope_estimators.density_ratio.settings import Clip, Folds
 from ope_estimators.embedded.epw import EPW
-from ope_estimators.nuisance.learners import ClassifierName
+from ope_estimators.embedded.printed import with_defaults
 
 __all__ = ["EPWPaper"]
 
 
+@with_defaults(
+    composition="tensor",
+    classifier="gbm",
+    cross_fit=0,
+    calibration="none",
+    clip=None,
+)
 class EPWPaper(EPW):
     """`EPW` with the tensor composition and one gradient boosting that weighs its own rows.
 
@@ -42,16 +46,3 @@ class EPWPaper(EPW):
             "in-sample weights without normalisation: the classifier tells equal samples apart"
         ),
     }
-
-    def __init__(
-        self,
-        composition: Composition = "tensor",
-        classifier: ClassifierName = "gbm",
-        classifier_params: dict[str, Any] | None = None,
-        cross_fit: Folds = 0,
-        calibration: Calibration = "none",
-        clip: Clip = None,
-    ) -> None:
-        super().__init__(
-            composition, classifier, classifier_params, cross_fit, calibration, clip
-        )

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from annotated_types import Ge
-
-from ope_estimators.density_ratio.calibration import Calibration
-from ope_estimators.density_ratio.composition import Composition
-from ope_estimators.density_ratio.kernels import Bandwidth, Kernel
-from ope_estimators.density_ratio.settings import Clip, Folds
 from ope_estimators.embedded.epws import EPWS
-from ope_estimators.nuisance.learners import ClassifierName
+from ope_estimators.embedded.printed import with_defaults
 
 __all__ = ["EPWSPaper"]
 
 
+@with_defaults(
+    composition="tensor",
+    classifier="gbm",
+    cross_fit=0,
+    calibration="none",
+    clip=None,
+    kernel="rbf",
+)
 class EPWSPaper(EPWS):
     """`EPWS` with the pair kernel, the tensor composition and an in-sample gradient boosting.
 
@@ -46,29 +48,3 @@ class EPWSPaper(EPWS):
     """
 
     check_params: ClassVar[Mapping[str, Any]] = {"classifier_params": {"n_estimators": 20}}
-
-    def __init__(
-        self,
-        composition: Composition = "tensor",
-        classifier: ClassifierName = "gbm",
-        classifier_params: dict[str, Any] | None = None,
-        cross_fit: Folds = 0,
-        calibration: Calibration = "none",
-        clip: Clip = None,
-        kernel: Kernel | None = "rbf",
-        kernel_form: Literal["printed", "ek-is"] = "printed",
-        bandwidth: Bandwidth = "median",
-        target_draws: Annotated[int, Ge(1)] = 1,
-    ) -> None:
-        super().__init__(
-            composition,
-            classifier,
-            classifier_params,
-            cross_fit,
-            calibration,
-            clip,
-            kernel,
-            kernel_form,
-            bandwidth,
-            target_draws,
-        )

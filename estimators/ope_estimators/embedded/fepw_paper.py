@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ope_estimators.density_ratio.calibration import Calibration
-from ope_estimators.density_ratio.composition import Composition
-from ope_estimators.density_ratio.settings import Clip, Folds
 from ope_estimators.embedded.fepw import FEPW
-from ope_estimators.flows.families import FlowName
-from ope_estimators.flows.flow import FlowOptions
-from ope_estimators.nuisance.learners import ClassifierName
+from ope_estimators.embedded.printed import with_defaults
 
 __all__ = ["FEPWPaper"]
 
 
+@with_defaults(
+    composition="tensor",
+    classifier="gbm",
+    cross_fit=0,
+    calibration="none",
+    clip=None,
+)
 class FEPWPaper(FEPW):
     """`FEPW` with the tensor composition and one gradient boosting that weighs its own rows.
 
@@ -49,25 +51,3 @@ class FEPWPaper(FEPW):
             "in-sample weights without normalisation: the classifier tells equal samples apart"
         ),
     }
-
-    def __init__(
-        self,
-        composition: Composition = "tensor",
-        classifier: ClassifierName = "gbm",
-        classifier_params: dict[str, Any] | None = None,
-        cross_fit: Folds = 0,
-        calibration: Calibration = "none",
-        clip: Clip = None,
-        flow: FlowName = "maf",
-        flow_params: FlowOptions | None = None,
-    ) -> None:
-        super().__init__(
-            composition,
-            classifier,
-            classifier_params,
-            cross_fit,
-            calibration,
-            clip,
-            flow,
-            flow_params,
-        )
