@@ -1,0 +1,253 @@
+"""What a report shows of a store: its runs, its boards, and the trials behind every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ope_bench.across import Across, across
+from ope_bench.leaderboard import Board, Row, TruthKind, boards, setting_label
+from ope_bench.records import PluginSpec
+from ope_bench.store import Result, Run, Store
+
+__all__ = ["Content", "Method", "Setting"]
+
+OURS = "ope-bench "
+"""How the origin of a plugin of this distribution begins."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator with its parameters on one device, the same in every setting.
+
+    Parameters
+    ----------
+    label : unique in the report.
+    """
+
+    label: str
+    estimator: str
+    params: Mapping[str, object]
+    device: str
+    access: tuple[str, ...]
+    origin: str
+
+    @property
+    def third_party(self) -> bool:
+        """Whether somebody else's plugin gave its numbers."""
+        return not self.origin.startswith(OURS)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One board by RMSE, and what lies behind each of its rows.
+
+    Parameters
+    ----------
+    label : unique in the report.
+    methods : of each row, its place in ``Content.methods``.
+    results : of each row, its trials by seed and replicate.
+    dirty : of each row, whether a run from a changed working tree made any of them.
+    """
+
+    label: str
+    board: Board
+    methods: tuple[int, ...]
+    results: tuple[tuple[Result, ...], ...]
+    dirty: tuple[bool, ...]
+
+    @property
+    def third_party(self) -> bool:
+        """Whether somebody else's environment made the data."""
+        return not self.board.environment_origin.startswith(OURS)
+
+    @property
+    def surrogate(self) -> bool:
+        """Whether the data only stand for the real ones."""
+        return "surrogate" in self.board.environment_origin.lower()
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a report shows.
+
+    Parameters
+    ----------
+    store : its path, as given.
+    suite, run : what it was restricted to.
+    runs : those whose trials are shown, oldest first; all of them where nothing restricts.
+    """
+
+    store: Path
+    suite: str | None
+    run: str | None
+    runs: tuple[Run, ...]
+    settings: tuple[Setting, ...]
+    methods: tuple[Method, ...]
+
+    @classmethod
+    def read(cls, store: Path, *, suite: str | None = None, run: str | None = None) -> Content:
+        """The content of a store, or of a part of it.
+
+        Raises
+        ------
+        StoreError : the store cannot be read, or there is no such run.
+        """
+        with Store.open(store) as opened:
+            results = list(opened.results(suite=suite, run=run))
+            runs = opened.runs()
+        shown = {result.run.id for result in results} | {result.made_by for result in results}
+        if suite is not None or run is not None:
+            runs = [
+                one
+                for one in runs
+                if one.id in shown or one.suite == suite or (run and one.id.startswith(run))
+            ]
+        return cls.of(store, results, runs, suite=suite, run=run)
+
+    @classmethod
+    def of(
+        cls,
+        store: Path,
+        results: Iterable[Result],
+        runs: Sequence[Run],
+        *,
+        suite: str | None = None,
+        run: str | None = None,
+    ) -> Content:
+        """The content of these results."""
+        by_truth: dict[TruthKind, list[Result]] = {}
+        for result in results:
+            truth: TruthKind = "expected" if result.run.truth == "expected" else "empirical"
+            by_truth.setdefault(truth, []).append(result)
+        found = [
+            (board, rows)
+            for truth, group in by_truth.items()
+            for board, rows in _with_results(group, truth)
+        ]
+        methods = _methods([pair for _, rows in found for pair in rows])
+        place = {name: index for index, name in enumerate(methods)}
+        dirty = {one.id for one in runs if (one.machine.get("git") or {}).get("dirty")}
+        settings = tuple(
+            Setting(
+                label,
+                board,
+                tuple(place[_identity(row)] for row, _ in rows),
+                tuple(tuple(group) for _, group in rows),
+                tuple(any(one.made_by in dirty for one in group) for _, group in rows),
+            )
+            for label, (board, rows) in zip(_labels([b for b, _ in found]), found, strict=True)
+        )
+        return cls(store, suite, run, tuple(runs), settings, tuple(methods.values()))
+
+    @cached_property
+    def across(self) -> tuple[tuple[str, Across], ...]:
+        """Summaries over the settings of each environment, and over all, where two are complete.
+
+        Settings measured against different truths are never mixed.
+        """
+        groups: dict[str, list[Board]] = {}
+        for setting in self.settings:
+            board = setting.board
+            groups.setdefault(f"all settings, {board.truth} truth", []).append(board)
+            groups.setdefault(f"{board.environment}, {board.truth} truth", []).append(board)
+        found: dict[tuple[int, ...], tuple[str, Across]] = {}
+        for name, group in groups.items():
+            summary = across(group)
+            if summary is not None and summary.complete >= 2:
+                # Where there is but one environment, its name says more than "all".
+                found[tuple(map(id, group))] = (name, summary)
+        return tuple(found.values())
+
+    def labels_of(self, summary: Across) -> list[str]:
+        """The labels of a summary's rows."""
+        known = {
+            _spec_identity(one.estimator, one.params, one.device): one.label
+            for one in self.methods
+        }
+        return [known[_spec_identity(r.estimator, r.params, r.device)] for r in summary.rows]
+
+
+def _spec_identity(estimator: str, params: Mapping[str, object], device: str) -> tuple[str, str]:
+    return PluginSpec("estimator", "", estimator, params).identity_json, device
+
+
+def _identity(row: Row) -> tuple[str, str, int]:
+    spec = PluginSpec("estimator", "", row.estimator, row.params)
+    return spec.identity_json, row.device, row.threads
+
+
+def _with_results(
+    group: Sequence[Result], truth: TruthKind
+) -> list[tuple[Board, list[tuple[Row, list[Result]]]]]:
+    """Each board, and each of its rows with the results that it sums up."""
+    behind: dict[tuple[str, str, str, int], list[Result]] = {}
+    for result in sorted(group, key=_moment):
+        trial = result.record.trial
+        place = (
+            trial.environment.identity_json,
+            trial.estimator.identity_json,
+            trial.device,
+            trial.threads,
+        )
+        behind.setdefault(place, []).append(result)
+    found = []
+    for board in boards([result.record for result in group], truth=truth):
+        world = PluginSpec(
+            "environment",
+            "",
+            board.environment,
+            board.environment_params,
+            worlds="fixed" if board.worlds == "fixed" else "redrawn",
+            version=board.environment_version,
+        ).identity_json
+        found.append((board, [(row, behind[(world, *_identity(row))]) for row in board.rows]))
+    return found
+
+
+def _moment(result: Result) -> tuple[int, int]:
+    return result.record.trial.seed, result.record.trial.replicate
+
+
+def _methods(
+    rows: Sequence[tuple[Row, Sequence[Result]]],
+) -> dict[tuple[str, str, int], Method]:
+    """Methods in the order of their first rank, each with a label of its own."""
+    first: dict[tuple[str, str, int], tuple[Row, PluginSpec]] = {}
+    for row, group in rows:
+        given = next((one for r in group if (one := r.record.trial.estimator).label), None)
+        spec = given or group[0].record.trial.estimator
+        known = first.get(_identity(row))
+        if known is None or (spec.label and not known[1].label):
+            first[_identity(row)] = (row, spec)
+    specs = [spec for _, spec in first.values()]
+    devices = {row.device for row, _ in first.values()} | {"cpu"}
+    labels = []
+    for row, spec in first.values():
+        label = setting_label(spec, specs)
+        if len(devices) > 1 and row.device != "cpu":
+            label += f" ({row.device})"
+        if row.threads != 1:
+            label += f" ({row.threads} threads)"
+        labels.append(label)
+    unique = _unique(labels)
+    return {
+        name: Method(label, row.estimator, row.params, row.device, row.access, row.origin)
+        for label, (name, (row, _)) in zip(unique, first.items(), strict=True)
+    }
+
+
+def _labels(found: Sequence[Board]) -> list[str]:
+    kinds = {board.truth for board in found}
+    return _unique([f"{b.label} ({b.truth} truth)" if len(kinds) > 1 else b.label for b in found])
+
+
+def _unique(labels: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    unique = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        unique.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
+    return unique

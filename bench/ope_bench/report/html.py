@@ -1,0 +1,77 @@
+"""The report as one HTML file that needs no network and no server."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ope_bench.errors import UsageError
+from ope_bench.report.content import Content
+from ope_bench.report.payload import escaped_json, payload
+
+__all__ = ["needs_extra", "render_page"]
+
+SCRIPTS = ("core", "table", "charts", "overview", "boards", "across", "trials", "main")
+"""The page's own scripts in their order; they share one scope."""
+
+
+def render_page(content: Content, *, live: bool = False) -> str:
+    """The page: its style, its data, Vega from the installed package, its scripts.
+
+    Raises
+    ------
+    UsageError : the extra ``report`` is not installed.
+    """
+    needs_extra()
+    return _filled(
+        _read("page.html"),
+        {
+            "STYLE": _read("page.css"),
+            "DATA": escaped_json(payload(content, live=live)),
+            "VEGA": _vega(),
+            "SCRIPT": _script(),
+        },
+    )
+
+
+def needs_extra() -> None:
+    """Complain in one line where charts cannot be made.
+
+    Raises
+    ------
+    UsageError : the extra ``report`` is not installed.
+    """
+    try:
+        import altair  # noqa: F401  to know before anything is read
+        import vl_convert  # noqa: F401
+    except ImportError as exc:
+        msg = 'reports need an extra: pip install "ope-bench[report]"'
+        raise UsageError(msg) from exc
+
+
+def _filled(template: str, parts: dict[str, str]) -> str:
+    """The template with its ``@@NAME@@`` replaced, once each and never inside another part."""
+    head, *rest = template.split("@@")
+    pieces = [head]
+    for index, piece in enumerate(rest):
+        pieces.append(parts[piece] if index % 2 == 0 else piece)
+    return "".join(pieces)
+
+
+@cache
+def _vega() -> str:
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle()
+    # Inside a string or a regular expression of a script, `<\/` means the same as `</`.
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _script() -> str:
+    return "\n".join(_read(f"{name}.js") for name in SCRIPTS)
+
+
+def _read(name: str) -> str:
+    folder: Any = files("ope_bench.report") / "page"
+    return str((folder / name).read_text(encoding="utf-8"))

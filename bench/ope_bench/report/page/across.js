@@ -1,0 +1,51 @@
+// Charts over several settings: sweeps, positivity, ranks.
+
+function sweepSection(update) {
+  const usable = data.sweeps.map((sweep, place) => ({ sweep, place })).filter(({ sweep }) => !state.environment || data.settings[sweep.at[0][1]].environment === state.environment);
+  if (!usable.length) return null;
+  const { sweep } = usable.find(({ place }) => String(place) === state.sweep) || usable[0];
+  const value = new Map(sweep.at.map(([x, place]) => [place, x]));
+  const measure = state.scale === "log10" ? "log10_rmse" : "rmse";
+  const chart = `sweep${measure === "rmse" ? "" : "_log10"}${sweep.logarithmic ? "" : "_linear"}`;
+  const pick = el("select", { "aria-label": "Sweep", onchange: (event) => { choose({ sweep: event.target.value }); update(); } },
+    ...usable.map((one) => el("option", { value: String(one.place), selected: one.sweep === sweep }, one.sweep.title)));
+  const scales = [["rmse", "RMSE"], ["log10", "log10 RMSE"]].map(([scale, title]) => el("button", { type: "button", "aria-pressed": String(state.scale === scale), onclick: () => { choose({ scale }); update(); } }, title));
+  return el("section", { id: "sweeps", "aria-labelledby": "sweeps-title" }, el("h2", { id: "sweeps-title" }, "Sweeps"),
+    el("div", { class: "bar" }, pick, ...scales),
+    chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals; hollow points: some trials failed, and the RMSE is over the others.",
+      make: () => ({ height: 420, parameter: sweep.parameter, tables: { table: rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && (measure !== "rmse" || row.rmse > 0))
+        .map(({ how, status, diagnostics, ...row }) => ({ ...row, value: value.get(row.place) })) } }) }));
+}
+
+function positivitySection() {
+  const shown = rows.filter(passes);
+  if (!shown.length) return null;
+  return el("section", { id: "positivity", "aria-labelledby": "positivity-title" }, el("h2", { id: "positivity-title" }, "Positivity"),
+    chartFigure({ chart: "positivity", title: "Failures and support", legend: false,
+      words: "Share of trials that gave no estimate, whatever the reason; below, the target policy's mass that the logging policy never supports, and the share of target actions that were never logged.",
+      make: () => ({ tables: { table: shown.map(({ how, status, diagnostics, ...row }) => row) } }) }));
+}
+
+function ranksSection(update) {
+  if (!data.ranks.length) return null;
+  const place = data.ranks[Number(state.ranks)] ? Number(state.ranks) : 0;
+  const summary = data.ranks[place];
+  const pick = el("select", { "aria-label": "Settings", onchange: (event) => { choose({ ranks: event.target.value }); update(); } },
+    ...data.ranks.map((one, i) => el("option", { value: String(i), selected: i === place }, one.title)));
+  const of = (i) => (line) => line[i];
+  const columns = [
+    { key: "estimator", title: "estimator", value: of(0), show: of(0) },
+    { key: "mean_rank", title: "mean rank", number: true, value: of(1), show: (line) => figure(line[1]) },
+    { key: "factor", title: "factor of best", why: "interquartile mean of score over the setting's best score", number: true, value: of(2), show: (line) => figure(line[2]) },
+    { key: "settings", title: "settings", number: true, value: of(3), show: (line) => String(line[3]) },
+    ...summary.factors.map((factor, i) => ({ key: `within ${factor}`, title: `≤ ${factor}×`, why: `share of settings within ${factor} times the best score`, number: true, value: of(4 + i), show: (line) => percent(line[4 + i]) })),
+  ];
+  const found = (label) => state.find === "" || label.toLowerCase().includes(state.find.toLowerCase());
+  const table = sortableTable({ columns, lines: summary.rows.filter((line) => found(line[0])), name: "ranks", sort: "mean_rank:asc", head: "estimator", caption: `Over ${summary.settings} settings, mean ranks over the ${summary.complete} in which every estimator has a score` });
+  return el("section", { id: "ranks", "aria-labelledby": "ranks-title" }, el("h2", { id: "ranks-title" }, "Ranks over settings"),
+    el("div", { class: "bar" }, pick, el("span", { class: "push" }), table.save),
+    chartFigure({ chart: "ranks", title: `Critical difference: ${figure(summary.critical_difference)}`, legend: false,
+      words: "Mean ranks by score, the best on the left; bars join what Nemenyi's test cannot tell apart at 5 %. It assumes independent settings: along one sweep they are not, and the bars are then too short.",
+      make: () => ({ tables: { methods: summary.methods, elbows: summary.elbows, bars: summary.bars }, height: 60 + 22 * (summary.bars.length + Math.ceil(summary.methods.length / 2)) }) }),
+    el("div", { style: "margin-top:1rem" }, table.box));
+}

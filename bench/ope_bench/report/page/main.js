@@ -1,0 +1,98 @@
+// The page: filters, sections, the address, news from a run.
+
+function fillFilters() {
+  const options = (id, all, found) => {
+    $(id).replaceChildren(el("option", { value: "" }, all), ...[...new Set(found)].map((value) => el("option", { value }, value.replaceAll("_", " "))));
+    $(id).value = state[id];
+    if ($(id).selectedIndex < 0) { state[id] = ""; $(id).value = ""; }
+  };
+  options("environment", "all", data.settings.map((one) => one.environment));
+  options("access", "any", rows.map((row) => row.access));
+  options("device", "any", rows.map((row) => row.device));
+  $("find").value = state.find;
+}
+
+function update() {
+  const kept = document.activeElement && document.activeElement.getAttribute("aria-label");
+  const main = $("main");
+  forget(main);
+  const parts = [["overview", "Overview", overview()], ["boards", "Boards", boardsSection(update)], ["sweeps", "Sweeps", sweepSection(update)],
+    ["positivity", "Positivity", positivitySection()], ["ranks", "Ranks", ranksSection(update)]].filter(([, , node]) => node);
+  main.replaceChildren(...parts.map(([, , node]) => node));
+  $("sections").replaceChildren(...parts.map(([id, title]) => el("a", { href: `#${id}`, onclick: (event) => {
+    // The address belongs to what was chosen, so a section is scrolled to instead.
+    event.preventDefault();
+    $(id).scrollIntoView({ behavior: "smooth" });
+  } }, title)));
+  const shown = rows.filter(passes).length;
+  $("shown").textContent = `${count(shown)} of ${count(rows.length)} rows`;
+  if (kept) [...main.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === kept)?.focus();
+}
+
+function openCell() {
+  if (!state.cell) {
+    if ($("trials").open) $("trials").close();
+    return;
+  }
+  const row = rows.find((one) => `${one.method}@${one.setting}` === state.cell);
+  if (row) openTrials(row, false);
+}
+
+function show() {
+  unpackRows();
+  opened.clear();
+  fillFilters();
+  $("scope").textContent = [data.suite || data.store, data.suite && data.run].filter(Boolean).join(", ");
+  $("footer").replaceChildren(`Made by ope-bench ${data.version} on ${day(data.made)} UTC from ${data.store}`, data.live ? "; follows the store." : ".");
+  update();
+}
+
+/* While a run goes on, ask for news and keep what the reader chose. */
+async function follow() {
+  let seen = data.stamp;
+  for (;;) {
+    await new Promise((done) => { setTimeout(done, 2000); });
+    try {
+      const answer = await fetch(`data?seen=${encodeURIComponent(seen)}`);
+      if (answer.status !== 200) continue;
+      data = await answer.json();
+      seen = data.stamp;
+      const at = scrollY;
+      show();
+      scrollTo(0, at);
+    } catch {
+      $("shown").textContent = "the server does not answer";
+    }
+  }
+}
+
+const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+
+$("theme").addEventListener("click", () => {
+  document.documentElement.dataset.theme = dark() ? "light" : "dark";
+  try { localStorage.setItem("ope-bench-theme", document.documentElement.dataset.theme); } catch { /* a private window */ }
+  update();
+});
+try {
+  const kept = localStorage.getItem("ope-bench-theme");
+  if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept;
+} catch { /* a private window */ }
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
+
+for (const id of ["environment", "access", "device"]) $(id).addEventListener("change", (event) => { choose({ [id]: event.target.value }); update(); });
+let typing;
+$("find").addEventListener("input", (event) => {
+  clearTimeout(typing);
+  typing = setTimeout(() => { choose({ find: event.target.value }); update(); }, 150);
+});
+$("reset").addEventListener("click", () => { choose({ ...DEFAULTS, by: state.by }); fillFilters(); update(); });
+$("filters").addEventListener("submit", (event) => event.preventDefault());
+$("trials").addEventListener("close", () => choose({ cell: "" }));
+addEventListener("hashchange", () => { readAddress(); fillFilters(); update(); openCell(); });
+addEventListener("popstate", () => { readAddress(); fillFilters(); update(); openCell(); });
+
+const section = readAddress();
+show();
+openCell();
+if (section && $(section)) $(section).scrollIntoView();
+if (data.live) follow();
