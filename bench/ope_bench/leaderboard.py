@@ -18,7 +18,7 @@ import numpy as np
 from ope_bench.arrays import FloatArray
 from ope_bench.records import PluginSpec, TrialRecord
 from ope_bench.seeding import canonical_json
-from ope_bench.statistics.bootstrap import rmse_intervals
+from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, RESAMPLES, rmse_intervals
 from ope_bench.statistics.paired import compare_rows, holm
 from ope_bench.statistics.ranks import shared_ranks
 from ope_bench.tally import Cell, Facts, tally
@@ -163,6 +163,7 @@ def document(found: Iterable[Board]) -> dict[str, Any]:
     return {
         "schema": 1,
         "boards": [board.as_json() for board in kept],
+        "bootstrap": {"level": 0.95, "resamples": RESAMPLES, "seed": BOOTSTRAP_SEED},
         "across": [one.as_json() for one in summaries(kept)],
     }
 

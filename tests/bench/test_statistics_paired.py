@@ -53,10 +53,10 @@ def test_unchanged_quality_on_fresh_data_is_rejected_no_more_often_than_promised
         "cauchy": rng.standard_cauchy,
         "lognormal": lambda size: rng.lognormal(sigma=2, size=size),
     }[kind]
-    a, b = np.square(draw((3000, 20))), np.square(draw((3000, 20)))
+    a, b = np.square(draw((1500, 20))), np.square(draw((1500, 20)))
     # The level only says how many swaps are drawn; the first ten thousand do here.
     share = (swap_test(a, b, level=1e6).p_greater <= 0.05).mean()
-    assert share == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / 3000))
+    assert share == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / 1500))
 
 
 def test_the_standard_error_is_the_spread_of_the_log_ratio():

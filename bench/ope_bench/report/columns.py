@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ope_bench.across import Across
 from ope_bench.leaderboard import Board, Row
+from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, RESAMPLES
 
 __all__ = [
     "ACCESS_LETTERS",
@@ -253,6 +254,10 @@ def notes(board: Board, tied: str = "bold:") -> list[str]:
     if "(" in board.environment_origin:
         found.append(f"environment: {board.environment_origin}")
     if board.by == "rmse":
+        if any(row.rmse_low is not None for row in rows):
+            found.append(
+                f"interval: 95 %, BCa bootstrap, {RESAMPLES:,} resamples, seed {BOOTSTRAP_SEED}"
+            )
         if any(row.tied for row in rows):
             found.append(f"{tied} cannot be told from the best score (paired, Holm, 5 %)")
         if any(row.heavy_tailed for row in rows):

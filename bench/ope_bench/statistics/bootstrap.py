@@ -13,6 +13,7 @@ from ope_bench.seeding import stream
 __all__ = [
     "BOOTSTRAP_SEED",
     "FEWEST",
+    "RESAMPLES",
     "Intervals",
     "heavy_tailed",
     "jointly_heavy_tailed",
