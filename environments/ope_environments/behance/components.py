@@ -27,6 +27,15 @@ def streamed_components(run: Run, n_components: int) -> tuple[FloatArray, FloatA
     ------
     ValueError : there are fewer rows than components.
     """
+    from threadpoolctl import threadpool_limits
+
+    # Decompositions of this size gain little from threads, and lose much where cores are busy;
+    # one thread also gives the same bits on every machine with the same BLAS.
+    with threadpool_limits(1):
+        return _streamed(run, n_components)
+
+
+def _streamed(run: Run, n_components: int) -> tuple[FloatArray, FloatArray]:
     from sklearn.decomposition import IncrementalPCA
 
     model = None
