@@ -36,14 +36,14 @@ def environment_table() -> str:
 
 
 def module_table(package: Path) -> str:
-    """A row for each module of a package: its path and the first line of its docstring."""
+    """A row for each module and folder of a package, with the first line of its docstring."""
     rows = []
-    for path in sorted(package.rglob("*.py"), key=lambda one: (one.parent, one.name)):
-        name = path.relative_to(package)
-        if "templates" in name.parts or name.name.startswith("__"):
+    for path in sorted(package.iterdir()):
+        source = path / "__init__.py" if path.is_dir() else path
+        if source.suffix != ".py" or not source.is_file() or path.name.startswith("__"):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        rows.append((f"`{name}`", (ast.get_docstring(tree) or "").split("\n")[0]))
+        told = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+        rows.append((f"`{path.name}{'/' * path.is_dir()}`", told.split("\n")[0]))
     return _markdown(("module", "what"), rows)
 
 

@@ -16,7 +16,7 @@ MOST_SECONDS = 120
 def test_at_most_five_commands_and_two_minutes_to_a_row_on_the_leaderboard(shell):
     start = time.perf_counter()
     shell("ope-bench new estimator my-ipw")
-    shell(f"pip install -e ./my-ipw")
+    shell("pip install -e ./my-ipw")
     shell("ope-bench check my-ipw")
     shell("ope-bench run my-ipw --format json")
     board = json.loads(shell("ope-bench leaderboard --suite my-ipw --format json"))
