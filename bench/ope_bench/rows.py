@@ -92,9 +92,7 @@ def record_row(record: TrialRecord) -> tuple[Plain, ...]:
 
 def plain_facts(facts: Mapping[str, Any]) -> dict[str, Plain]:
     """Some fields of a record as plain values."""
-    return {
-        name: None if value is None else _FIELDS[name](value) for name, value in facts.items()
-    }
+    return {name: None if value is None else _FIELDS[name](value) for name, value in facts.items()}
 
 
 def facts_from(plain: Mapping[str, Any]) -> dict[str, Any]:

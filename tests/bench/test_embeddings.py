@@ -138,9 +138,7 @@ def test_many_combinations_are_not_written_out() -> None:
     embedding = FactoredEmbedding([np.full((3, 2), 0.5)] * 13)
     assert embedding.support() is None
     codes = embedding.sample(np.array([0, 1, 2]), np.random.default_rng(0))
-    np.testing.assert_allclose(
-        embedding.marginal(Uniform(3), np.zeros((3, 1)), codes), 0.5**13
-    )
+    np.testing.assert_allclose(embedding.marginal(Uniform(3), np.zeros((3, 1)), codes), 0.5**13)
 
 
 def test_negative_zero_is_zero_in_a_row_index() -> None:

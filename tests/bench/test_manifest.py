@@ -33,9 +33,7 @@ def test_grids_are_crossed_within_an_entry_and_entries_follow_one_another() -> N
     suite = adhoc([f"{ENV}[n_samples=[5,6],bias=[0.1,0.2]]"], [f"{EST}[shift=[1,2]]", EST])
     manifest = plan(suite)
     settings = [dict(cell.environment.params) for cell in manifest.cells[::3]]
-    assert settings == [
-        {"n_samples": n, "bias": bias} for n in (5, 6) for bias in (0.1, 0.2)
-    ]
+    assert settings == [{"n_samples": n, "bias": bias} for n in (5, 6) for bias in (0.1, 0.2)]
     assert [cell.estimator.params["shift"] for cell in manifest.cells[:3]] == [1.0, 2.0, 0.0]
     assert len(manifest.trials) == 4 * 3 * 20
 

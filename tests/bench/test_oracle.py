@@ -80,8 +80,8 @@ def test_the_true_ratio_has_no_error_and_no_regret(space):
         assert facts[name] == pytest.approx(0.0, abs=1e-7)
     assert facts["weight_bias"] == pytest.approx(0.0, abs=1e-12)
     assert facts["true_mean_weight"] == pytest.approx(w.mean())
-    assert facts["kl_estimate"] == pytest.approx(facts["kl_true"]) == pytest.approx(
-        np.log(w1).mean()
+    assert (
+        facts["kl_estimate"] == pytest.approx(facts["kl_true"]) == pytest.approx(np.log(w1).mean())
     )
     second = float(np.mean((given.reward * w) ** 2)) / len(w)
     assert facts["variance_bound"] == pytest.approx(second)

@@ -397,5 +397,3 @@ def test_results_come_in_an_order_of_content(path: Path, tmp_path: Path) -> None
     filled(other, *records[::-1])
     with Store.open(path) as one, Store.open(other) as two:
         assert [r.key for r in one.records()] == [r.key for r in two.records()]
-
-

@@ -178,7 +178,6 @@ def test_settings_of_the_target_leave_the_logs_alone(draw: Draw) -> None:
     np.testing.assert_array_equal(second.target_context, second.context)
 
 
-
 def test_memory_is_bounded_by_chunks_and_not_by_rows_times_actions(draw: Draw) -> None:
     environment = small(n_actions=2000, n_samples=10_000, n_cat_per_dim=5)
     table_bytes = 8 * 2000 * 10_000

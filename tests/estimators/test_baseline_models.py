@@ -147,9 +147,7 @@ def test_one_hot_features_of_too_many_actions_are_unavailable():
 
     n = MAX_ONE_HOT + 1
     ones = np.ones((n, 1))
-    problem = Problem(
-        ones, np.arange(n), ones, np.ones(n), ones, np.arange(n), ones, n_actions=n
-    )
+    problem = Problem(ones, np.arange(n), ones, np.ones(n), ones, np.arange(n), ones, n_actions=n)
     view = View(problem, Access.SAMPLES, seed=DataSeed("t", 0, 0), memo=Memo())
     with pytest.raises(UnavailableError, match="set action_features to 'embedding' or 'ordinal'"):
         DMStar().fit(view, rng=np.random.default_rng(0), device="cpu")
@@ -168,8 +166,10 @@ def test_estimators_that_ask_for_the_same_fit_share_it(tiny, world):
     fits = []
     for cls in (DM, DMStar, DMPaper):
         view = View(problem, cls.access, seed=DataSeed("t", 0, 0), memo=memo)
-        fits.append(cls(regressor_params={"n_estimators": 3}).fit(
-            view, rng=np.random.default_rng(len(fits)), device="cpu"
-        ).reward_)
+        fits.append(
+            cls(regressor_params={"n_estimators": 3})
+            .fit(view, rng=np.random.default_rng(len(fits)), device="cpu")
+            .reward_
+        )
     assert fits[0] is fits[1] is fits[2]
     assert view.shared_wall_seconds > 0

@@ -377,9 +377,7 @@ def test_equal_settings_share_one_fit_and_different_ones_do_not():
     view = view_of(gaussians(40, 40))
     settings = {"composition": "concat", "classifier": "logistic", "calibration": "none"}
     a, b, c = (
-        view.fitted(
-            ratio_model(classifier_params=p, cross_fit=k, clip=None, **settings)
-        )
+        view.fitted(ratio_model(classifier_params=p, cross_fit=k, clip=None, **settings))
         for p, k in (({"C": 1.0, "degree": 1}, 0), ({"degree": 1, "C": 1.0}, 1), (None, 2))
     )
     assert a is b

@@ -76,8 +76,17 @@ def problem() -> Problem:
     g, h = around.sample(a, rng), around.sample(b, rng)
     reward = g[:, 0] ** 2 + 0.3 * rng.normal(size=n)
     return Problem(
-        x, a, g, reward, y, b, h, None,
-        propensity=logging.probability(x, a), logging_policy=logging, target_policy=target,
+        x,
+        a,
+        g,
+        reward,
+        y,
+        b,
+        h,
+        None,
+        propensity=logging.probability(x, a),
+        logging_policy=logging,
+        target_policy=target,
         embedding_distribution=around,
     )
 

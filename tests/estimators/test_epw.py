@@ -47,9 +47,7 @@ def test_the_exact_ratio_gives_the_exact_value(tiny, cls):
 def test_rewards_that_bypass_the_embedding_bias_them_by_a_finite_sum(tiny):
     """Without the action in the embedding, the limit is E_0[w(x, g) q(x, a)]."""
     world = tiny.small()
-    limit = world.expectation(
-        world.pi0, world.q * world.embedding_weights[:, None, :]
-    )
+    limit = world.expectation(world.pi0, world.q * world.embedding_weights[:, None, :])
     estimate = tiny.run(EPW(**SATURATED), world.population())
     assert estimate.value == pytest.approx(limit, abs=1e-12)
     assert abs(limit - world.value) > 0.01

@@ -120,8 +120,7 @@ def test_noise_goes_to_columns_with_few_values_only(discrete):
         g, g1 = np.sign(g), np.sign(g1)
     view = view_of(np.ones(300), g, np.ones(300), g1)
     loud, quiet = (
-        view.fitted(FlowModel(dequantise=s)).diagnostics["flow_train_nll"]
-        for s in (3.0, 0.1)
+        view.fitted(FlowModel(dequantise=s)).diagnostics["flow_train_nll"] for s in (3.0, 0.1)
     )
     # Atoms at ±1 under noise of 3 look like N(0, 10); without, they are two narrow peaks.
     assert (loud > quiet + 1.0) == discrete

@@ -87,9 +87,7 @@ def test_expected_rewards_sum_over_actions_with_each_rows_own_model():
     view = view_of(problem_of(18))
     fitted = view.fitted(RewardModel("ridge", cross_fit=3))
     uniform = Uniform(4)
-    by_hand = np.mean(
-        [fitted.logged(view.context, np.full(18, a)) for a in range(4)], axis=0
-    )
+    by_hand = np.mean([fitted.logged(view.context, np.full(18, a)) for a in range(4)], axis=0)
     assert fitted.logged_expected(uniform, view.context) == pytest.approx(by_hand)
     anywhere = np.mean([fitted(view.context, np.full(18, a)) for a in range(4)], axis=0)
     assert fitted.expected(uniform, view.context) == pytest.approx(anywhere)

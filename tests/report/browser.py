@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))),
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (path := shutil.which(name))
+    ),
     None,
 )
 
@@ -63,9 +67,7 @@ class Browser:
         port = port_file.read_text().split()[0]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as answer:
             page = next(one for one in json.load(answer) if one["type"] == "page")
-        return await websocket_connect(
-            page["webSocketDebuggerUrl"], max_message_size=1 << 28
-        )
+        return await websocket_connect(page["webSocketDebuggerUrl"], max_message_size=1 << 28)
 
     def send(self, method: str, **params: Any) -> Any:
         """One command; its result."""

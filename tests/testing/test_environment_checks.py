@@ -106,16 +106,12 @@ class OneLog(Sound):
 
 class RedrawnWorld(Sound):
     def sample(self, *, world_rng, logged_rng, target_rng):
-        return super().sample(
-            world_rng=logged_rng, logged_rng=logged_rng, target_rng=target_rng
-        )
+        return super().sample(world_rng=logged_rng, logged_rng=logged_rng, target_rng=target_rng)
 
 
 class SharedStream(Sound):
     def sample(self, *, world_rng, logged_rng, target_rng):
-        return super().sample(
-            world_rng=world_rng, logged_rng=target_rng, target_rng=target_rng
-        )
+        return super().sample(world_rng=world_rng, logged_rng=target_rng, target_rng=target_rng)
 
 
 class WrongTruth(Changed):

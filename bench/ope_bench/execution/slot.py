@@ -205,9 +205,7 @@ class Slot:
     def _words_for_timeout(self) -> str:
         if self.facts is not None:
             return f"fit and estimate took longer than {self.limits.timeout:g} s"
-        return (
-            f"imports and sampling took longer than {self.limits.preparation:g} s, before fit"
-        )
+        return f"imports and sampling took longer than {self.limits.preparation:g} s, before fit"
 
     def kill(self, status: Status | None = None, message: str = "") -> None:
         """Kill the worker, for a reason that goes to the record of the running trial."""

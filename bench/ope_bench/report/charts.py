@@ -98,7 +98,11 @@ def sweep(
         else alt.Scale(zero=False),
         axis=alt.Axis(format="~s", labelOverlap=True),
     )
-    vertical = alt.Scale(type="log", nice=False, padding=10) if measure == "rmse" else alt.Scale(zero=False)
+    vertical = (
+        alt.Scale(type="log", nice=False, padding=10)
+        if measure == "rmse"
+        else alt.Scale(zero=False)
+    )
     title = "RMSE" if measure == "rmse" else "log10 RMSE"
     axis = alt.Axis(format="~g", labelOverlap=True)
     y = alt.Y(f"{measure}:Q", title=title, scale=vertical, axis=axis)

@@ -44,9 +44,7 @@ class Live:
         """The stamp of the store's content and the content, as new as its cost allows."""
         with self._lock:
             stamp = self._now()
-            if self._content is None or (
-                stamp != self._stamp and time.monotonic() >= self._next
-            ):
+            if self._content is None or (stamp != self._stamp and time.monotonic() >= self._next):
                 began = time.monotonic()
                 self._content = Content.read(self.store, suite=self.suite, run=self.run)
                 self._stamp = stamp

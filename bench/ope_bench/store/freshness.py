@@ -31,9 +31,7 @@ class Freshness:
     memory: int | None = None
     retry: Retry | None = None
 
-    def accepts(
-        self, record: TrialRecord, timeout: float | None, memory: float | None
-    ) -> bool:
+    def accepts(self, record: TrialRecord, timeout: float | None, memory: float | None) -> bool:
         """Whether a record, made under these limits by the current code, may stand."""
         status = record.status
         return not (

@@ -76,9 +76,7 @@ def _opened(path: Path, *, write: bool) -> sqlite3.Connection:
         connection.close()
         if os.access(path.absolute().parent, os.W_OK) or not os.access(path, os.R_OK):
             raise
-        connection = sqlite3.connect(
-            f"{uri}?mode=ro&immutable=1", uri=True, isolation_level=None
-        )
+        connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True, isolation_level=None)
     return connection
 
 

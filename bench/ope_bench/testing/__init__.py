@@ -1,10 +1,10 @@
 """Conformance checks: what every estimator and environment must satisfy.
 
-    from ope_bench.testing import estimator_checks
+from ope_bench.testing import estimator_checks
 
-    @estimator_checks(MyIPW(), MyIPW(clip=10.0))
-    def test_my_ipw_conforms(check):
-        check()
+@estimator_checks(MyIPW(), MyIPW(clip=10.0))
+def test_my_ipw_conforms(check):
+    check()
 """
 
 from __future__ import annotations

@@ -149,4 +149,3 @@ def importable(cls: type) -> None:
     if where == "__main__" or "<locals>" in cls.__qualname__ or not here:
         msg = f"{cls.__qualname__} is defined in {where}, which other processes cannot import"
         raise NotApplicable(msg)
-

@@ -14,9 +14,7 @@ from ope_bench.view import View
 __all__ = ["clipped", "never_logged", "self_normalized", "standard_error"]
 
 
-def clipped(
-    weights: FloatArray, limit: float | None
-) -> tuple[FloatArray, dict[str, Diagnostic]]:
+def clipped(weights: FloatArray, limit: float | None) -> tuple[FloatArray, dict[str, Diagnostic]]:
     """Weights no larger than ``limit``, None leaving them alone, and what it did.
 
     The diagnostics are the mean weight (one in expectation, were it not for missing support) and,

@@ -49,9 +49,7 @@ def area_under_curve(negative: FloatArray, positive: FloatArray) -> float:
     return float((below + up_to).mean() / (2 * len(negative)))
 
 
-def expected_calibration_error(
-    log_ratio: FloatArray, label: IntArray, bins: int = 10
-) -> float:
+def expected_calibration_error(log_ratio: FloatArray, label: IntArray, bins: int = 10) -> float:
     """Mean distance of predicted from observed frequency over bins of about equally many rows.
 
     Predictions are for the two samples' own sizes; equal ones share a bin.

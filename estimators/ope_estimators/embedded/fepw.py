@@ -61,9 +61,7 @@ class FEPW(EPW):
         flow: FlowName = "maf",
         flow_params: FlowOptions | None = None,
     ) -> None:
-        super().__init__(
-            composition, classifier, classifier_params, cross_fit, calibration, clip
-        )
+        super().__init__(composition, classifier, classifier_params, cross_fit, calibration, clip)
         self.flow = flow
         self.flow_params = flow_params
 

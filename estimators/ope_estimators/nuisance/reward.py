@@ -126,9 +126,7 @@ class FittedReward:
         out = np.empty(len(self._fold))
         for models, rows in self._parts():
 
-            def one(
-                x: FloatArray, a: IntArray, models: tuple[Any, ...] = models
-            ) -> FloatArray:
+            def one(x: FloatArray, a: IntArray, models: tuple[Any, ...] = models) -> FloatArray:
                 return self._predicted(models, x, a)
 
             out[rows] = expectation(policy, context[rows], one)

@@ -11,9 +11,7 @@ from ope_bench.view import View
 __all__ = ["fitted_rewards"]
 
 
-def fitted_rewards(
-    view: View, *, trees: int, folds: int, rng: np.random.Generator
-) -> FloatArray:
+def fitted_rewards(view: View, *, trees: int, folds: int, rng: np.random.Generator) -> FloatArray:
     """Out-of-fold q̂ at all actions: (n, n_actions, 1).
 
     A random forest on contexts and one-hot actions, a classifier where rewards are 0 and 1.

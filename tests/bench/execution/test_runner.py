@@ -99,9 +99,7 @@ def test_a_trial_planned_twice_runs_once(acme: Ask, path: Path) -> None:
     assert (outcome.planned, outcome.executed, outcome.exit_code()) == (1, 1, 0)
 
 
-def test_edited_code_runs_again(
-    acme: Ask, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_edited_code_runs_again(acme: Ask, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = [acme("mean"), acme("noisy")]
     conducted(path, plan, Scripted())
     original = digest_of
@@ -215,9 +213,7 @@ def test_machine_facts_name_what_numbers_depend_on() -> None:
 
 
 def test_executors_and_resumed_runs_leave_the_same_records(acme: Ask, path: Path) -> None:
-    plan = [
-        acme(name, replicate) for replicate in range(4) for name in ("mean", "noisy")
-    ]
+    plan = [acme(name, replicate) for replicate in range(4) for name in ("mean", "noisy")]
     plan.append(acme("misbehaving", how="positivity"))
 
     def told(name: str, *parts: tuple[Any, Sequence[Trial]]) -> list[tuple[Any, ...]]:

@@ -1,0 +1,10 @@
+"""One thread for every numerical library, set before any of them is loaded.
+
+Trials are pinned to one thread by the harness; tests that call estimators directly would else
+start a thread pool a core, which on a busy machine costs minutes and buys nothing.
+"""
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
