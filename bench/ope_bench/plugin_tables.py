@@ -64,7 +64,7 @@ def _estimator_row(plugin: Plugin) -> Sequence[str]:
     cls = plugin.cls
     estimator = cls()
     # What a peer answers depends on the version installed, if any.
-    foreign = "obp" in estimator.requires
+    foreign = "obp.ope" in estimator.requires
     return (
         f"`{plugin.id}`",
         plugin.summary,

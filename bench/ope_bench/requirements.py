@@ -37,11 +37,16 @@ def pip_line(module: str) -> str:
 
 
 def import_all(modules: Iterable[str]) -> None:
-    """Import every module, or raise UnavailableError with the exact pip line."""
+    """Import every module, or raise UnavailableError with the exact pip line or the reason."""
     for module in modules:
         try:
             importlib.import_module(module)
-        except ImportError as exc:
+        except ModuleNotFoundError as exc:
             missing = exc.name or module
             msg = f"needs '{missing.partition('.')[0]}': {pip_line(missing)}"
+            raise UnavailableError(msg) from exc
+        # Packages that do not get along with each other's versions raise all sorts of things.
+        except Exception as exc:
+            reason = f"{type(exc).__name__}: {exc}"
+            msg = f"needs '{module}', which cannot be imported here: {reason}"
             raise UnavailableError(msg) from exc

@@ -100,15 +100,12 @@ def stand_in(tmp_path, monkeypatch):
     (package / "__init__.py").write_text("")
     (package / "ope.py").write_text(textwrap.dedent(STAND_IN))
     monkeypatch.syspath_prepend(str(tmp_path))
-    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if _ours_or_theirs(name)}
+    real = [name for name in sys.modules if name.partition(".")[0] == "obp"]
+    kept = {name: sys.modules.pop(name) for name in real}
     yield
-    for name in [name for name in sys.modules if _ours_or_theirs(name)]:
-        del sys.modules[name]
+    for name in ("obp", "obp.ope"):
+        sys.modules.pop(name, None)
     sys.modules.update(kept)
-
-
-def _ours_or_theirs(name):
-    return name.partition(".")[0] == "obp" or name == "ope_estimators.obp.peer"
 
 
 def values(estimators, world="discrete actions"):
@@ -152,6 +149,14 @@ def test_an_interface_that_has_changed_is_unavailable_with_versions():
 def test_continuous_actions_are_unavailable(cls):
     [row] = evaluate(cls(), Given("continuous actions"), replicates=1)
     assert row.status == "unavailable"
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_package_that_fails_at_import_is_unavailable_with_the_reason(tmp_path):
+    (tmp_path / "obp" / "ope.py").write_text("import numpy\nnumpy.float_removed\n")
+    [row] = evaluate(IPW(), Given("discrete actions"), replicates=1)
+    assert row.status == "unavailable"
+    assert "which cannot be imported here: AttributeError" in row.error_message
 
 
 @pytest.mark.usefixtures("stand_in")

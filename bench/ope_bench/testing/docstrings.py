@@ -28,6 +28,8 @@ def formula_of(cls: type) -> str:
     ...     '''The mean.
     ...
     ...         V = mean r
+    ...
+    ...     Assumptions: none.
     ...     '''
     >>> formula_of(Mean)
     'V = mean r'

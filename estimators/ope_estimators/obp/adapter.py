@@ -25,8 +25,8 @@ class Adapter(Estimator):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """The peer, and what says why it cannot be used."""
-        return ("obp", "ope_estimators.obp.peer")
+        """The peer, so that its import is not part of any fit."""
+        return ("obp.ope",)
 
     def estimate(self, view: View) -> Estimate:
         """The peer's number."""

@@ -1,4 +1,4 @@
-"""The installed Open Bandit Pipeline; importing this module imports it, or says why not."""
+"""Which Open Bandit Pipeline is installed, and what becomes of its incompatibilities."""
 
 from __future__ import annotations
 
@@ -34,8 +34,3 @@ def incompatibility_told() -> Iterator[None]:
     except (TypeError, AttributeError, ImportError) as exc:
         msg = f"the Open Bandit Pipeline does not run with {versions()}: {exc}"
         raise UnavailableError(msg) from exc
-
-
-with incompatibility_told():
-    # Before the clock of a trial starts, as any module that an estimator requires.
-    import obp.ope  # noqa: F401
