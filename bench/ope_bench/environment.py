@@ -30,6 +30,11 @@ class Environment(Parametrized, ABC):
         return ()
 
     @property
+    def data_files(self) -> tuple[str, ...]:
+        """Files and folders that the numbers depend on; an edit re-runs their trials."""
+        return ()
+
+    @property
     def origin_note(self) -> str:
         """Shown with every number, empty for nothing to say."""
         return ""

@@ -2,7 +2,7 @@
 
 Covers the source of the two classes' modules, of everything first-party that they import
 (directly or not, at any depth of nesting), and of the harness's own modules that numbers pass
-through. Reporting is left out, so that a new figure does not re-run a trial.
+through, and the data files that the environment names. Reporting is left out, so that a new figure does not re-run a trial.
 """
 
 from __future__ import annotations
@@ -14,11 +14,50 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["code_digest"]
+if TYPE_CHECKING:
+    from ope_bench.environment import Environment
+    from ope_bench.estimator import Estimator
+
+__all__ = ["answer_digest", "code_digest"]
 
 _BUILT_IN = ("ope_estimators", "ope_environments")
 _HARNESS = ("arrays", "data", "embeddings", "memo", "policies", "seeding", "trial", "view")
+
+
+LARGE = 1 << 26
+"""Bytes beyond which a data file is known by its size and time instead of its content."""
+
+
+def answer_digest(environment: Environment, estimator: Estimator) -> str:
+    """`code_digest` of both classes, and the content of the environment's data files."""
+    code = code_digest(type(environment), type(estimator))
+    files = environment.data_files
+    if not files:
+        return code
+    marks = [code, *map(_content, files)]
+    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
+
+
+def _content(path: str) -> str:
+    """What a file, or every file of a folder, holds; a missing one counts as such."""
+    root = Path(path)
+    files = sorted(root.rglob("*")) if root.is_dir() else [root]
+    marks = []
+    for file in files:
+        if file.is_file():
+            facts = file.stat()
+            marks.append(f"{file.name} {_file_mark(file, facts.st_size, facts.st_mtime_ns)}")
+    return "\n".join(marks)
+
+
+@cache
+def _file_mark(file: Path, size: int, changed: int) -> str:
+    if size > LARGE:
+        return f"{size} {changed}"
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def code_digest(*classes: type) -> str:

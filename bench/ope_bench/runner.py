@@ -6,6 +6,7 @@ A run is a generator of events; progress bars and summaries are consumers.
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import threading
 import time
@@ -14,12 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import FrameType
+from typing import Any
 
 from ope_bench.execution import Executor, Finished, Started, Stopping
 from ope_bench.machine import differences
-from ope_bench.provenance import code_digest
+from ope_bench.provenance import answer_digest
 from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
-from ope_bench.registry import registry
+from ope_bench.registry import Kind, registry
+from ope_bench.seeding import canonical_json
 from ope_bench.store import Freshness, Retry, Store
 
 __all__ = ["Notice", "Outcome", "Reused", "RunEvent", "digest_of", "freshness", "run"]
@@ -153,17 +156,17 @@ def run(
 
 
 def digest_of(trial: Trial) -> str:
-    """The digest of the code that would answer a trial now."""
-    return code_digest(_class(trial.environment), _class(trial.estimator))
+    """The digest of the code and data that would answer a trial now."""
+    return answer_digest(_built(trial.environment), _built(trial.estimator))
 
 
-def _class(spec: PluginSpec) -> type:
-    return _loaded(spec.kind, spec.reference)
+def _built(spec: PluginSpec) -> Any:
+    return _object(spec.kind, spec.reference, canonical_json(spec.params))
 
 
 @cache
-def _loaded(kind: str, reference: str) -> type:
-    return registry().find(kind, reference).cls  # type: ignore[arg-type]
+def _object(kind: Kind, reference: str, params: str) -> Any:
+    return registry().find(kind, reference).cls(**json.loads(params))
 
 
 def _changes(store: Store, run_id: str) -> Iterator[Notice]:

@@ -22,7 +22,7 @@ from ope_bench.estimator import Estimator
 from ope_bench.isolation import Tail, isolated
 from ope_bench.memo import Memo
 from ope_bench.oracle import compare
-from ope_bench.provenance import code_digest
+from ope_bench.provenance import answer_digest
 from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
 from ope_bench.registry import registry
 from ope_bench.requirements import import_all
@@ -146,7 +146,7 @@ class _Attempt:
         trial, facts = self.trial, self.facts
         environment = environment if environment is not None else build(trial.environment)
         estimator = estimator if estimator is not None else build(trial.estimator)
-        facts["code_digest"] = code_digest(type(environment), type(estimator))
+        facts["code_digest"] = answer_digest(environment, estimator)
         access, devices = estimator.access, estimator.devices
         facts["access"] = tuple(access.words())
         facts["origin"] = trial.estimator.origin

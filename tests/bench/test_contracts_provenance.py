@@ -112,3 +112,18 @@ def test_digests_of_the_same_classes_agree_between_processes():
         for _ in range(2)
     }
     assert len(told) == 1
+
+
+def test_an_edited_data_file_changes_the_answer_digest(tmp_path):
+    from ope_bench.provenance import answer_digest
+    from ope_environments.multiclass.environment import Multiclass
+    from ope_estimators.baseline.ipw import IPW
+
+    table = tmp_path / "table.csv"
+    table.write_text("a,label\n1,x\n", encoding="utf-8")
+    world = Multiclass(dataset=str(table), label="label")
+    before = answer_digest(world, IPW())
+    assert answer_digest(world, IPW()) == before
+    table.write_text("a,label\n2,x,\n", encoding="utf-8")
+    assert answer_digest(world, IPW()) != before
+    assert answer_digest(Multiclass(), IPW()) == answer_digest(Multiclass(n_samples=9), IPW())

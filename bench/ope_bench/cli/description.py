@@ -66,6 +66,7 @@ def _facts(plugin: Any, cls: type) -> Facts:
         facts["devices"] = list(instance.devices) if instance is not None else None
     else:
         facts["version"] = getattr(cls, "version", 1)
+        facts["data"] = instance.origin_note if instance is not None else ""
         facts["parameters"] = [
             *parameters,
             {"name": "worlds", "type": "'redrawn' | 'fixed'", "default": "'redrawn'"},
@@ -144,6 +145,8 @@ def _page(facts: Facts, columns: int) -> str:
         lines.append(f"devices   {_words(facts['devices'])}")
     else:
         lines.append(f"version   {facts['version']}")
+        if facts["data"]:
+            lines += textwrap.wrap(f"data      {facts['data']}", columns, subsequent_indent=" " * 10)
     if facts["requires"]:
         lines.append(f"requires  {', '.join(dict.fromkeys(facts['requires']))}")
         missing = [module for module in facts["requires"] if not _installed(module)]

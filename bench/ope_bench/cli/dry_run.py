@@ -9,8 +9,8 @@ from ope_bench.cli.exit_codes import CLEAN, EMPTY
 from ope_bench.cli.forecast import predicted_seconds
 from ope_bench.manifest import Manifest
 from ope_bench.quantities import format_duration
-from ope_bench.records import Trial
 from ope_bench.resolve import selector_of
+from ope_bench.runner import digest_of
 
 __all__ = ["as_text", "foresee"]
 
@@ -68,22 +68,10 @@ def _known(manifest: Manifest, path: Path, retry: Any) -> tuple[set[str], dict[s
     from ope_bench.store import Freshness, Store
 
     suite = manifest.suite
-    freshness = Freshness(_current_code, manifest.exclusive, suite.timeout, suite.memory, retry)
+    freshness = Freshness(digest_of, manifest.exclusive, suite.timeout, suite.memory, retry)
     with Store.open(path) as store:
         current = set(store.current(manifest.trials, freshness))
         return current, store.seconds(manifest.trials)
-
-
-def _current_code(trial: Trial) -> str:
-    from ope_bench.provenance import code_digest
-    from ope_bench.registry import registry
-
-    return code_digest(
-        *(
-            registry().find(spec.kind, spec.reference).cls
-            for spec in (trial.environment, trial.estimator)
-        )
-    )
 
 
 def as_text(told: dict[str, Any]) -> str:

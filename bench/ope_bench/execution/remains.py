@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from ope_bench.provenance import code_digest
+from ope_bench.provenance import answer_digest
 from ope_bench.records import Status, Trial, TrialRecord
 from ope_bench.rows import facts_from
 from ope_bench.trial import build
@@ -81,6 +81,6 @@ def _facts(trial: Trial, exclusive: bool) -> dict[str, Any]:
     }
     with contextlib.suppress(Exception):
         environment, estimator = build(trial.environment), build(trial.estimator)
-        facts["code_digest"] = code_digest(type(environment), type(estimator))
+        facts["code_digest"] = answer_digest(environment, estimator)
         facts["access"] = tuple(estimator.access.words())
     return facts

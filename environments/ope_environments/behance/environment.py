@@ -139,6 +139,11 @@ class Behance(FromPopulation):
         self.shared_contexts = shared_contexts
 
     @property
+    def data_files(self) -> tuple[str, ...]:
+        """The prepared file."""
+        return () if self.prepared is None else (self.prepared,)
+
+    @property
     def origin_note(self) -> str:
         """Which data: the surrogate and its size, or the prepared file and its fingerprint."""
         if self.prepared is None:

@@ -127,6 +127,11 @@ class Logs(FromPopulation):
         return ("sklearn.linear_model", *(("pyarrow.parquet",) if parquet else ()))
 
     @property
+    def data_files(self) -> tuple[str, ...]:
+        """The table."""
+        return () if self.path is None else (self.path,)
+
+    @property
     def origin_note(self) -> str:
         """Says where the example is used."""
         return "the invented example" if self.path is None else ""

@@ -100,6 +100,11 @@ class Movielens(FromPopulation):
         self.target_beta = target_beta
         self.shared_contexts = shared_contexts
 
+    @property
+    def data_files(self) -> tuple[str, ...]:
+        """The folder of the ratings."""
+        return () if self.folder is None else (self.folder,)
+
     def population(self) -> Population:
         """The users and the two policies."""
         return _world(

@@ -118,6 +118,11 @@ class Multiclass(FromPopulation):
         self.shared_contexts = shared_contexts
 
     @property
+    def data_files(self) -> tuple[str, ...]:
+        """The table, if it is one."""
+        return (self.dataset,)
+
+    @property
     def requires(self) -> tuple[str, ...]:
         """What trains the classifiers."""
         return ("sklearn.linear_model",)

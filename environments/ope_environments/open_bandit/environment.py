@@ -99,6 +99,11 @@ class OpenBandit(Environment):
         self.epsilon = epsilon
 
     @property
+    def data_files(self) -> tuple[str, ...]:
+        """The folder of the logs."""
+        return () if self.folder is None else (self.folder,)
+
+    @property
     def requires(self) -> tuple[str, ...]:
         """What fits the click model, where one is fitted."""
         return () if self.mode == "logged" else ("sklearn.linear_model",)

@@ -47,4 +47,4 @@ def acme() -> Iterator[Callable[..., Trial]]:
     yield ask
     sys.path.remove(str(ACME))
     registry_module.registry.cache_clear()
-    runner._loaded.cache_clear()
+    runner._object.cache_clear()
