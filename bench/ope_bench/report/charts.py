@@ -36,7 +36,7 @@ def _table(name: str = "table") -> Any:
 def _colour(legend: bool = True) -> Any:
     import altair as alt
 
-    shown = alt.Legend(symbolLimit=0, symbolOpacity=1, labelLimit=220) if legend else None
+    shown = alt.Legend(symbolLimit=0, symbolOpacity=1) if legend else None
     return alt.Color("method:N", title=BY_METHOD, legend=shown)
 
 
@@ -62,12 +62,11 @@ def _by_score() -> Any:
 def _tooltip(*fields: str) -> list[Any]:
     import altair as alt
 
-    titles = {"N": None, "Q": ".4~g"}
     shown = []
     for field in fields:
         name, _, kind = field.partition(":")
-        given = {"format": titles[kind]} if titles[kind] else {}
-        shown.append(alt.Tooltip(field, title=name.replace("_", " "), **given))
+        number: Any = {"format": ".4~g"} if kind == "Q" else {}
+        shown.append(alt.Tooltip(field, title=name.replace("_", " "), **number))
     return shown
 
 

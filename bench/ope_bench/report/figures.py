@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,17 @@ PAPER: Mapping[str, Any] = {
         "tickWidth": 0.6,
         "tickSize": 3,
     },
-    "legend": {"labelFontSize": 7, "titleFontSize": 7, "symbolSize": 30, "rowPadding": 1},
+    "legend": {
+        "orient": "bottom",
+        "columns": 3,
+        "titleFontSize": 7,
+        "titleFontWeight": "normal",
+        "labelFontSize": 7,
+        "labelLimit": 90,
+        "symbolSize": 30,
+        "rowPadding": 1,
+        "columnPadding": 6,
+    },
     "title": {"fontSize": 8, "fontWeight": "normal"},
 }
 
@@ -66,6 +76,7 @@ def write_figures(content: Content, folder: Path) -> list[Path]:
     written = []
     for name, chart, data in _figures(content):
         spec = chart.to_dict() | {"config": dict(PAPER), "datasets": dict(data)}
+        _colour(spec, [method.label for method in content.methods], data)
         drawn = {
             "svg": vl_convert.vegalite_to_svg(spec).encode(),
             "png": vl_convert.vegalite_to_png(spec, ppi=300),
@@ -76,6 +87,25 @@ def write_figures(content: Content, folder: Path) -> list[Path]:
             path.write_bytes(drawn[form])
             written.append(path)
     return written
+
+
+def _colour(spec: Any, labels: Sequence[str], data: Mapping[str, Any]) -> None:
+    """Give every method the same colour in every figure."""
+    drawn = {line.get("method") for lines in data.values() for line in lines}
+    present = [index for index, label in enumerate(labels) if label in drawn]
+    scale = {
+        "domain": [labels[index] for index in present],
+        "range": [PALETTE[index % len(PALETTE)] for index in present],
+    }
+    waiting: list[Any] = [{**spec, "datasets": None}]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if node.get("field") == "method" and "legend" in node:
+                node["scale"] = scale
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
 
 
 def _figures(content: Content) -> Iterator[Figure]:
@@ -95,7 +125,7 @@ def _figures(content: Content) -> Iterator[Figure]:
             table = [line for line in lines if line["rmse"]]
             if table:
                 chart = charts.sweep(sweep.parameter, measure, logarithmic=logarithmic)
-                shaped = chart.properties(width=WIDTH - 90, height=150)
+                shaped = chart.properties(width=WIDTH - 36, height=150)
                 yield named("sweep", measure, sweep.title), shaped, {"table": table}
     for environment in dict.fromkeys(one.board.environment for one in content.settings):
         settings = [one for one in content.settings if one.board.environment == environment]
@@ -131,13 +161,13 @@ def _of_setting(content: Content, setting: Any, named: Any) -> Iterator[Figure]:
     )
     yield (
         named("cdf", label),
-        charts.cdf().properties(width=WIDTH - 90, height=140),
+        charts.cdf().properties(width=WIDTH - 36, height=140),
         {"table": tables.cdf_table(content, setting)},
     )
     timed = [line for line in known if line["seconds"]]
     if timed:
-        shaped = charts.pareto().properties(width=WIDTH - 90, height=140)
+        shaped = charts.pareto().properties(width=WIDTH - 36, height=140)
         yield named("pareto", label), shaped, {"table": timed}
         names = [line | {"estimator": line["method"]} for line in timed]
-        shaped = charts.times().properties(width=WIDTH - 100, height=tall)
+        shaped = charts.times().properties(width=WIDTH - 70, height=tall)
         yield named("times", label), shaped, {"table": names}

@@ -63,7 +63,7 @@ def _filled(template: str, parts: dict[str, str]) -> str:
 def _vega() -> str:
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle()
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     # Inside a string or a regular expression of a script, `<\/` means the same as `</`.
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 

@@ -12,6 +12,8 @@ import math
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from ope_bench import __version__
@@ -111,6 +113,7 @@ def escaped_json(value: Any) -> str:
     return text
 
 
+@cache
 def _specs() -> dict[str, Any]:
     made = {name: chart() for name, chart in charts.CHARTS.items()}
     made["sweep"] = charts.sweep()
@@ -164,7 +167,7 @@ def _shortest_keys(content: Content) -> int:
         }
     )
     length = SHORTEST_KEY
-    for one, other in zip(keys, keys[1:], strict=False):
+    for one, other in pairwise(keys):
         while one[:length] == other[:length]:
             length += 1
     return length

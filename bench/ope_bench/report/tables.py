@@ -1,4 +1,4 @@
-"""The rows that charts draw, by the names of their columns; figures in files and page share them."""
+"""The rows that charts draw, by the names of their columns."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ function themeConfig() {
     background: "transparent", font: "system-ui, sans-serif",
     view: { stroke: "transparent" },
     axis: { labelColor: soft, titleColor: ink, gridColor: line, gridOpacity: 0.55, domainColor: soft, tickColor: soft, labelFontSize: 11, titleFontSize: 12, titleFontWeight: 500 },
-    legend: { labelColor: ink, titleColor: soft, labelFontSize: 11 },
+    legend: { symbolBaseFillColor: ink, symbolBaseStrokeColor: ink, labelColor: ink, titleColor: soft, labelFontSize: 11 },
     title: { color: ink, fontSize: 12 }, text: { color: ink }, mark: { color: ink },
   };
 }
@@ -68,6 +68,8 @@ function chartFigure({ chart, title, words, make, legend = true }) {
       const labels = [...new Set(main.map((line) => line.method))];
       const spec = adapted(data.charts[chart], labels, unit, parameter);
       const own = Boolean(spec.vconcat);
+      // The lower map has nothing to say where no environment tells of support.
+      if (own && main.every((line) => line.unsupported_mass === null && line.observed_unsupported_mass === null)) spec.vconcat.pop();
       Object.assign(spec, { datasets: tables, config: themeConfig() });
       if (!own) Object.assign(spec, { width: "container", height, autosize: { type: "fit", contains: "padding" } });
       if (views.has(node)) views.get(node).finalize();

@@ -3,11 +3,11 @@
 function overview() {
   const total = data.statuses.reduce((sum, word) => sum + data.status[word], 0);
   const dirty = data.machines.some((one) => one.git && one.git.dirty);
-  const chips = data.statuses.filter((word) => data.status[word]).map((word) => el("li", {}, el("b", { class: word }, count(data.status[word])), word));
+  const chips = data.statuses.filter((word) => data.status[word]).map((word) => el("li", {}, el("b", { class: word }, count(data.status[word])), ` ${word}`));
   const scope = [data.suite && `suite ${data.suite}`, data.run && `run ${data.run}`].filter(Boolean).join(", ");
   return el("section", { id: "overview", "aria-labelledby": "overview-title" },
     el("h2", { id: "overview-title" }, "Overview"),
-    el("ul", { class: "chips", "aria-label": "Trials by status" }, el("li", {}, el("b", {}, count(total)), total === 1 ? "trial" : "trials"), ...chips),
+    el("ul", { class: "chips", "aria-label": "Trials by status" }, el("li", {}, el("b", {}, count(total)), total === 1 ? " trial" : " trials"), ...chips),
     el("p", { class: "soft" }, `${data.methods.length} ${data.methods.length === 1 ? "estimator" : "estimators"}, `
       + `${data.settings.length} ${data.settings.length === 1 ? "setting" : "settings"}; ${scope ? `restricted to ${scope}; ` : ""}`
       + "newest outcome of every trial. ", ...overviewBadges(dirty)),

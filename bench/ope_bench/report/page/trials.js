@@ -41,7 +41,7 @@ async function openTrials(row, push = true) {
   box.replaceChildren(
     el("header", {}, el("h2", { id: "trials-title" }, `${row.method} `, ...rowBadges(row), ...settingBadges(setting)), close),
     el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
-    faults(trials), trialTable(row, trials));
+    ...[faults(trials), trialTable(row, trials)].filter(Boolean));
   if (!box.open) box.showModal();
 }
 
@@ -64,9 +64,9 @@ function trialTable(row, trials) {
   const long = (value) => figure(value, 5);
   const columns = [number("seed", String), number("replicate", String),
     { key: "status", title: "status", value: (one) => one.status, show: (one) => el("span", { class: one.status, title: one.fault ? one.fault[1] : null }, one.status) },
+    { key: "key", title: "run again", value: (one) => one.key, show: (one) => el("button", { type: "button", class: "link", title: "Copy this command", onclick: (event) => copied(event.target, rerun(one.key)) }, el("code", {}, rerun(one.key))) },
     number("estimate", long), number("truth", long), number("error", figure), number("standard_error", figure), number("logging_average", figure),
     number("fallback", figure), number("fit_seconds", seconds), number("estimate_seconds", seconds),
-    { key: "key", title: "run again", value: (one) => one.key, show: (one) => el("button", { type: "button", class: "link", title: "Copy this command", onclick: (event) => copied(event.target, rerun(one.key)) }, el("code", {}, rerun(one.key))) },
   ].filter((column) => trials.some((one) => one[column.key] !== null));
   const draw = (lines) => sortableTable({ columns, lines, name: `${row.method}-${row.setting}-trials`, head: "replicate", caption: lines.length < trials.length ? `The first ${lines.length} of ${trials.length} trials` : `${trials.length} ${trials.length === 1 ? "trial" : "trials"}` });
   const table = draw(trials.slice(0, MOST));
