@@ -39,8 +39,12 @@ TruthKind = Literal["empirical", "expected"]
 
 TIED_LEVEL = 0.05
 
-RATIO_MEASURES = ("log_ratio_rmse", "kl_error")
-"""Diagnostics by which estimated density ratios are ranked, the first that exists."""
+RATIO_MEASURES = ("target_log_ratio_rmse", "log_ratio_rmse", "kl_error")
+"""Diagnostics by which estimated density ratios are ranked, the first that exists.
+
+At target rows first: far out among the logs a true log-ratio of -70 and an estimate of -20 both
+mean no weight at all, and would drown every error that matters.
+"""
 
 
 @dataclass(frozen=True)

@@ -171,11 +171,12 @@ TIME = (
 
 RATIO = (
     Column("ratio error", lambda row: figure(row.ratio_error)),
-    Column("RMSE", lambda row: figure(row.rmse)),
-    Column("AUC", lambda row: figure(row.diagnostics.get("auc"))),
-    Column("log-loss", lambda row: figure(row.diagnostics.get("log_loss"))),
+    Column("logged", lambda row: figure(row.diagnostics.get("log_ratio_rmse"))),
+    Column("KL", lambda row: figure(row.diagnostics.get("kl_estimate"))),
+    Column("true KL", lambda row: figure(row.diagnostics.get("kl_true"))),
     Column("mean w", lambda row: figure(row.diagnostics.get("mean_weight"))),
     Column("ESS/n", lambda row: figure(row.ess_fraction)),
+    Column("RMSE", lambda row: figure(row.rmse)),
 )
 
 
