@@ -6,7 +6,7 @@ import enum
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from ope_bench.data import Diagnostic
@@ -92,7 +92,7 @@ class Trial:
     def key(self) -> str:
         """SHA-256 of what is asked, as canonical JSON."""
         return _sha256(
-            f'{{"device":{canonical_json(self.device)},'
+            f'{{"device":{_quoted(self.device)},'
             f'"environment":{self.environment.identity_json},'
             f'"estimator":{self.estimator.identity_json},'
             f'"replicate":{self.replicate},"schema":{KEY_SCHEMA},'
@@ -109,6 +109,11 @@ class Trial:
         """Whence all random streams of the trial derive."""
         environment = self.environment
         return DataSeed(environment.id, self.seed, self.replicate, environment.worlds)
+
+
+@cache
+def _quoted(text: str) -> str:
+    return canonical_json(text)
 
 
 def _sha256(text: str) -> str:
