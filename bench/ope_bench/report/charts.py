@@ -192,8 +192,13 @@ def intervals() -> Chart:
     return bars + median + points
 
 
-def positivity() -> Chart:
-    """Failure rate of every estimator in every setting; below, the target's unsupported mass."""
+def positivity(*, mass: bool = True) -> Chart:
+    """Failure rate of every estimator in every setting; below, the target's unsupported mass.
+
+    Parameters
+    ----------
+    mass : draw the lower part; it needs an environment that tells of support.
+    """
     import altair as alt
 
     x = alt.X("setting:N", sort=None, title=None, axis=alt.Axis(labelAngle=-40, labelLimit=180))
@@ -223,6 +228,8 @@ def positivity() -> Chart:
 
     rows = alt.Y("method:N", title=None, sort=None, axis=alt.Axis(labelLimit=220))
     failures = map_of("failure_rate", rows, "trials without an estimate")
+    if not mass:
+        return failures
     support = (
         alt.Chart(_table())
         .transform_fold(["unsupported_mass", "observed_unsupported_mass"], as_=["which", "mass"])
@@ -233,12 +240,12 @@ def positivity() -> Chart:
         )
     )
     kinds = alt.Y("which:N", title=None, axis=alt.Axis(labelLimit=220))
-    mass = support.encode(x=x, y=kinds)
-    share = mass.mark_rect().encode(
+    base = support.encode(x=x, y=kinds)
+    share = base.mark_rect().encode(
         color=alt.Color("mass:Q", scale=shade, legend=None),
         tooltip=_tooltip("setting:N", "which:N", "mass:Q"),
     )
-    text = mass.mark_text(fontSize=9).encode(
+    text = base.mark_text(fontSize=9).encode(
         text=alt.Text("mass:Q", format=".0%"),
         color=alt.condition("datum.mass > 0.6", alt.value("white"), alt.value("#222")),
     )

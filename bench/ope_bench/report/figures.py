@@ -130,7 +130,9 @@ def _figures(content: Content) -> Iterator[Figure]:
     for environment in dict.fromkeys(one.board.environment for one in content.settings):
         settings = [one for one in content.settings if one.board.environment == environment]
         table = tables.setting_table(content, settings)
-        yield named("positivity", environment), charts.positivity(), {"table": table}
+        told = ("unsupported_mass", "observed_unsupported_mass")
+        mass = any(line[name] is not None for line in table for name in told)
+        yield named("positivity", environment), charts.positivity(mass=mass), {"table": table}
     for title, summary in content.across:
         parts = tables.rank_tables(content.labels_of(summary), summary)
         if parts["methods"]:

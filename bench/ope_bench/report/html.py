@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from ope_bench.errors import UsageError
-from ope_bench.report.content import Content
+from ope_bench.report.content import Content, uncollected
 from ope_bench.report.payload import escaped_json, payload
 
 __all__ = ["needs_extra", "render_page"]
@@ -24,11 +24,13 @@ def render_page(content: Content, *, live: bool = False) -> str:
     UsageError : the extra ``report`` is not installed.
     """
     needs_extra()
+    with uncollected():
+        data = escaped_json(payload(content, live=live))
     return _filled(
         _read("page.html"),
         {
             "STYLE": _read("page.css"),
-            "DATA": escaped_json(payload(content, live=live)),
+            "DATA": data,
             "VEGA": _vega(),
             "SCRIPT": _script(),
         },
