@@ -146,7 +146,9 @@ def _page(facts: Facts, columns: int) -> str:
     else:
         lines.append(f"version   {facts['version']}")
         if facts["data"]:
-            lines += textwrap.wrap(f"data      {facts['data']}", columns, subsequent_indent=" " * 10)
+            lines += textwrap.wrap(
+                f"data      {facts['data']}", columns, subsequent_indent=" " * 10
+            )
     if facts["requires"]:
         lines.append(f"requires  {', '.join(dict.fromkeys(facts['requires']))}")
         missing = [module for module in facts["requires"] if not _installed(module)]

@@ -54,7 +54,17 @@ def info(store: StoreOption = DEFAULT_STORE, output: FormatOption = Format.TEXT)
 
 
 def _run_facts(one: Any) -> dict[str, Any]:
-    names = ("id", "suite", "truth", "command", "started", "finished", "planned", "exit_code", "machine")
+    names = (
+        "id",
+        "suite",
+        "truth",
+        "command",
+        "started",
+        "finished",
+        "planned",
+        "exit_code",
+        "machine",
+    )
     return {name: getattr(one, name) for name in names}
 
 
