@@ -116,7 +116,8 @@ def plan(suite: Suite, *, threads: int = 1) -> Manifest:
 def settings(kind: Kind, selector: str) -> list[PluginSpec]:
     """What one selector on a line of its own asks for: a list is a grid.
 
-    >>> [spec.params["n_actions"] for spec in settings("environment", "saito-toy[n_actions=[2,3]]")]
+    >>> both = settings("environment", "saito-toy[n_actions=[2,3]]")
+    >>> [spec.params["n_actions"] for spec in both]
     [2, 3]
     """
     return _expand(kind, [Entry(parse_selector(selector))])

@@ -1,8 +1,9 @@
 """Who answered: a digest of the code behind a trial.
 
 Covers the source of the two classes' modules, of everything first-party that they import
-(directly or not, at any depth of nesting), and of the harness's own modules that numbers pass
-through, and the data files that the environment names. Reporting is left out, so that a new figure does not re-run a trial.
+(directly or not, at any depth of nesting), of the harness's own modules that numbers pass through,
+and the data files that the environment names. Reporting is left out, so that a new figure does
+not re-run a trial.
 """
 
 from __future__ import annotations
