@@ -2,8 +2,6 @@
 
 import sys
 
-sys.path.insert(0, sys.argv[1])
-
 from ope_bench.execution import Finished, Started
 from ope_bench.execution.inprocess import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
@@ -21,7 +19,8 @@ PLANS = {
 
 
 def main() -> int:
-    store_path, jobs, what, *note = sys.argv[2:]
+    plugins, store_path, jobs, what, *note = sys.argv[1:]
+    sys.path.insert(0, plugins)
     replicates, asked = PLANS[what]
     world = resolve("environment", "acme-coin")
     more = {"note": note[0]} if note else {}
