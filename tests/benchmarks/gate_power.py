@@ -124,13 +124,14 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1200, help="simulated rows a cell; 0 for none")
-    parser.add_argument("--replicates", type=int, default=100, help="of real changes")
+    parser.add_argument("--replicates", type=int, default=100, help="of real changes; 0 for none")
     parser.add_argument("--environment", default="saito-toy[n_actions=50,n_samples=500]")
     given = parser.parse_args()
     if given.rows:
         table(given.rows)
-    print(f"real changes on {given.environment}, {given.replicates} replicates")
-    real(given.replicates, given.environment)
+    if given.replicates:
+        print(f"real changes on {given.environment}, {given.replicates} replicates")
+        real(given.replicates, given.environment)
 
 
 def table(rows: int) -> None:
