@@ -179,6 +179,8 @@ class Registry:
         if not named:
             known = [plugin.id for plugin in self.plugins(kind)]
             hint = did_you_mean(tail, known) or f"; `ope-bench list {kind}s` shows what there is"
+            if reference.endswith(".py"):
+                hint = f"; a class in a file is written {reference}:CLASS"
             msg = f"unknown {kind} '{reference}'{hint}"
             raise PluginError(msg)
         return named[0]

@@ -60,9 +60,12 @@ def test_listing_imports_nothing_heavy() -> None:
         (["run", "--env", "gaussian[n_samples=0]", "--est", "ipw"], "'n_samples' = 0"),
         (["run", "--env", "gaussian[n_samples=-5]", "--est", "ipw"], "'n_samples' = -5"),
         (["run", "--env", "gaussian[n_samples=[]]", "--est", "ipw"], "'n_samples' is empty"),
+        (["run", "--seed", str(2**63)], "--seed"),
+        (["gate", "b.json", "--seed", str(2**63)], "--seed"),
+        (["run", "--env", "gaussian", "--est", "./my.py"], "is written ./my.py:CLASS"),
         (["run", "--address", "tcp://x", "--dry-run"], "only --executor dask has an address"),
         (["show", "ipv"], "nothing is called 'ipv'; did you mean 'ipw'?"),
-        (["list", "plugins"], "'plugins' is not one of"),
+        (["list", "plugins"], "Invalid value for 'sort': 'plugins' is not one of"),
         (["export", "--to", "x.xlsx"], "must end in .parquet, .csv or .jsonl"),
         (["leaderboard"], "ope-bench.sqlite"),
         (["export", "--to", "x.csv"], "ope-bench.sqlite"),
@@ -116,10 +119,11 @@ def test_a_bug_of_ours_is_a_traceback_and_no_regression(
     assert "Traceback" in said.err
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+@pytest.mark.parametrize("arguments", [["show", "ipw"], ["list"], ["list", "--format", "json"]])
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
     code = "from ope_bench.cli import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "show", "ipw"],
+        [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

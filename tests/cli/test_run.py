@@ -132,6 +132,10 @@ def test_a_missing_module_in_a_suite_leaves_the_rest_to_run(
     assert said.json["suite"] == "mine"
     assert said.json["status"]["unavailable"] == 2
     assert "will be unavailable; to have it: pip install" in said.err
+    told = [line for line in said.err.splitlines() if line.startswith("unavailable")]
+    assert len(told) == 1
+    assert told[0].startswith("unavailable 2 x ")
+    assert "see it again" not in said.err
 
 
 def test_flags_replace_what_a_suite_says(cli: Cli, tiny: Tiny, tmp_path: Path) -> None:
@@ -192,7 +196,11 @@ def test_boards_of_a_store_follow_their_filters(cli: Cli, run: Callable[..., Any
     few = ("leaderboard", "--env", "coins[n_samples=5]", "--est", "average", "--format", "json")
     chosen = cli(*few).json["boards"]
     assert [len(board["rows"]) for board in chosen] == [2]
-    assert cli("leaderboard", "--suite", "other", "--format", "json").json["boards"] == []
+    other = cli("leaderboard", "--suite", "other", "--format", "json")
+    assert other.json["boards"] == []
+    told = "no run of suite 'other' in ope-bench.sqlite; it holds adhoc"
+    assert told in other.err
+    assert told in cli("export", "--to", "other.csv", "--suite", "other").err
     assert cli("leaderboard", "--by", "time", "--format", "json").json["boards"] == []
     for form in ("markdown", "csv", "latex"):
         assert "average" in cli("leaderboard", "--format", form).out

@@ -17,8 +17,14 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["list"]:
         from ope_bench.cli.inventory import quick_list
+        from ope_bench.cli.streams import reader_has_left
 
-        if quick_list(sys.argv[2:]):
+        try:
+            if quick_list(sys.argv[2:]):
+                sys.stdout.flush()
+                return
+        except BrokenPipeError:
+            reader_has_left()
             return
     from ope_bench.cli.app import invoke
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import typer.core
 
 from ope_bench import __version__
 from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
+from ope_bench.cli.streams import reader_has_left
 from ope_bench.errors import OpeBenchError, did_you_mean
 
 __all__ = ["VERBS", "invoke"]
@@ -110,8 +110,7 @@ def invoke(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away, as `| head` does; what is still buffered must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        reader_has_left()
         return 0
     except Exception as exc:
         # typer carries its own copy of click, or uses the installed one, depending on its version.
@@ -127,7 +126,7 @@ def invoke(arguments: Sequence[str]) -> int:
 
 def _explain(exc: Any) -> int:
     """What click found wrong with the command line."""
-    message = exc.format_message().rstrip(".")
+    message = exc.format_message().rstrip(".").replace(": Value error, ", ": ")
     context = getattr(exc, "ctx", None)
     path = context.command_path if context is not None else "ope-bench"
     if type(exc).__name__ == "NoArgsIsHelpError":

@@ -93,6 +93,8 @@ class _Part:
 
         found: dict[TruthKind, list[TrialRecord]] = {}
         with Store.open(self.store) as opened:
+            if told := opened.without_runs_of(self.suite):
+                note(told)
             for result in opened.results(suite=self.suite, run=self.run):
                 truth: TruthKind = "expected" if result.run.truth == "expected" else "empirical"
                 found.setdefault(truth, []).append(result.record)

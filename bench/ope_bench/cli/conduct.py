@@ -119,17 +119,23 @@ class Report:
         return "" if str(self.store) == given else f" --store {shlex.quote(str(self.store))}"
 
     def _failures(self) -> list[str]:
-        """One line for each way in which an estimator broke, the most frequent first."""
-        broken = [record for record in self.records if record.status.broken]
+        """One line for each way in which an estimator broke or could not run, by frequency."""
+        broken = [
+            record
+            for record in self.records
+            if record.status.broken or record.status is Status.UNAVAILABLE
+        ]
         groups = Counter((_name(record), record.status, record.error_type) for record in broken)
         lines = []
         for group, count in groups.most_common(FAILURES_SHOWN):
             one = next(r for r in broken if (_name(r), r.status, r.error_type) == group)
             reason = " ".join((one.error_message or one.error_type or "").split())[:200]
             lines.append(f"{group[1].value:<9} {count} x {group[0]}: {reason}")
+            if not group[1].broken:
+                continue
             lines.append(f"          see it again: ope-bench rerun {one.key[:12]}{self._place()}")
         if len(groups) > FAILURES_SHOWN:
-            lines.append(f"          and {len(groups) - FAILURES_SHOWN} more kinds of failure")
+            lines.append(f"          and {len(groups) - FAILURES_SHOWN} more such kinds")
         return lines
 
 

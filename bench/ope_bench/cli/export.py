@@ -62,6 +62,8 @@ def export(
     with document(output) as emit:
         partial = to.with_name(f".{to.name}.{os.getpid()}")
         with Store.open(store) as opened:
+            if told := opened.without_runs_of(suite):
+                note(told)
             try:
                 count = write_rows(partial, map(row_of, opened.results(suite=suite, run=run)))
                 partial.replace(to)

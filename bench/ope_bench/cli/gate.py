@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ope_bench.cli.options import DEFAULT_STORE, StoreOption
+from ope_bench.cli.options import DEFAULT_STORE, LARGEST_SEED, StoreOption
 from ope_bench.cli.output import Format, document, note, use_colour, width, write
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def gate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The baseline file.")],
     store: StoreOption = DEFAULT_STORE,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Gate on fresh data of this seed.")
+        int | None,
+        typer.Option(min=0, max=LARGEST_SEED, help="Gate on fresh data of this seed."),
     ] = None,
     extend: Annotated[
         int, typer.Option(min=0, help="More replicates for undecided rows, from the reserve.")

@@ -12,6 +12,7 @@ from ope_bench.errors import UsageError
 
 __all__ = [
     "DEFAULT_STORE",
+    "LARGEST_SEED",
     "EnvOption",
     "EstOption",
     "StoreOption",
@@ -23,6 +24,9 @@ __all__ = [
 Quantity = TypeVar("Quantity", int, float)
 
 DEFAULT_STORE = Path("ope-bench.sqlite")
+
+LARGEST_SEED = 2**63 - 1
+"""What a store's integer column holds; suite files have the same limit."""
 
 StoreOption = Annotated[
     Path,

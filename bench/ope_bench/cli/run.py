@@ -10,6 +10,7 @@ import typer
 
 from ope_bench.cli.options import (
     DEFAULT_STORE,
+    LARGEST_SEED,
     EnvOption,
     EstOption,
     StoreOption,
@@ -52,7 +53,9 @@ def run(
     env: EnvOption = None,
     est: EstOption = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="Data sets a setting.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of everything random.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=LARGEST_SEED, help="Of everything random.")
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Trials side by side; the cores by default.")
     ] = None,

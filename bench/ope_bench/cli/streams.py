@@ -11,7 +11,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["Format", "document", "note", "plain", "use_colour", "width", "write"]
+__all__ = [
+    "Format",
+    "document",
+    "note",
+    "plain",
+    "reader_has_left",
+    "use_colour",
+    "width",
+    "write",
+]
 
 
 class Format(enum.StrEnum):
@@ -30,6 +39,11 @@ def note(text: str) -> None:
     """A line on stderr."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def reader_has_left() -> None:
+    """After a BrokenPipeError, as behind ``| head``: what is buffered must not fail at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def width() -> int:

@@ -23,7 +23,7 @@ from ope_bench.execution.affinity import Affinity
 from ope_bench.execution.remains import record_of_dead, words_for_exit
 from ope_bench.execution.slot import Slot
 from ope_bench.execution.worker import Task
-from ope_bench.records import Trial
+from ope_bench.records import Status, Trial
 from ope_bench.rows import record_from
 
 __all__ = ["LocalExecutor"]
@@ -176,6 +176,8 @@ class LocalExecutor:
                 slot.ready = True
                 slot.begun = time.monotonic()
                 self._failed_starts = 0
+            elif kind == "cramped":
+                slot.kill(Status.MEMORY, content[0])
             elif kind == "fit":
                 slot.begin_fit(content[0])
                 yield Started(slot.flight[0].trial, slot.number)

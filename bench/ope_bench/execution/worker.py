@@ -4,12 +4,15 @@ Trials come as pickles, from the coordinator that we trust. Answers are lines of
 nothing a plugin made is ever unpickled by the coordinator:
 
 ``["ready"]``            the worker has started
+``["cramped", reason]``  nothing can run within the memory limit
 ``["fit", facts]``       the trial's fit begins; the facts survive the worker
 ``["done", row, retire]``   the record; with ``retire`` the worker ends and wants a successor
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -28,6 +31,9 @@ from ope_bench.rows import plain_facts, record_row
 from ope_bench.trial import Workspace, run_trial
 
 __all__ = ["Task", "main", "separator"]
+
+LEAST_ROOM = 16 << 20
+"""Bytes below which even starting a trial fails, in ways that say nothing about it."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +57,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lineage.die_with(parent)
     lineage.adopt_orphans()
-    _limit(memory)
-    _Server(socket.socket(fileno=descriptor)).serve()
+    cramped = _limit(memory)
+    _Server(socket.socket(fileno=descriptor)).serve(cramped)
 
 
-def _limit(memory: int) -> None:
+def _limit(memory: int) -> str:
+    """Limit the memory; the reason why nothing can run within the limit, or nothing."""
     try:
         # Should the machine run out of memory, the kernel had better take a worker.
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -65,8 +72,22 @@ def _limit(memory: int) -> None:
     if memory and sys.platform == "linux":
         import resource
 
+        # OpenBLAS allocates when it is loaded and, refused, tries for ever: before the limit.
+        with contextlib.suppress(ImportError):
+            importlib.import_module("scipy.linalg")
         # Not the address space: torch and CUDA reserve far more of that than they use.
+        if (used := _data_bytes()) + LEAST_ROOM > memory:
+            told = f"Python and its libraries take {used / 2**20:,.0f} MiB before a trial begins"
+            return f"{told}; the limit is {memory / 2**20:,.0f} MiB"
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    return ""
+
+
+def _data_bytes() -> int:
+    """What counts against RLIMIT_DATA."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        found = [line.split()[1] for line in file if line.startswith("VmData:")]
+    return int(found[0]) * 1024 if found else 0
 
 
 class _Server:
@@ -79,8 +100,10 @@ class _Server:
         self._output = os.dup(2)
         self._separator = separator(os.environ[MARK])
 
-    def serve(self) -> None:
+    def serve(self, cramped: str = "") -> None:
         self._send(["ready"])
+        if cramped:
+            self._send(["cramped", cramped])
         while True:
             try:
                 task: Task = pickle.load(self._tasks)  # noqa: S301  from our own parent

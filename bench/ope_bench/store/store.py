@@ -312,6 +312,13 @@ class Store:
         )
         return [(json.loads(facts), count) for facts, count in rows]
 
+    def without_runs_of(self, suite: str | None) -> str | None:
+        """What to tell a user who asks for a suite of which no run is here."""
+        held = sorted({run.suite for run in self.runs()})
+        if suite is None or suite in held or not held:
+            return None
+        return f"no run of suite '{suite}' in {self.path}; it holds {', '.join(held)}"
+
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
         machines = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -148,6 +149,13 @@ def test_memory_is_limited(how: str, acme: Ask) -> None:
     assert (record.status, record.error_type) == (Status.MEMORY, "MemoryError")
     assert record.logging_average == innocent.logging_average
     assert innocent.status is Status.OK
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory limits are for Linux")
+def test_a_limit_that_libraries_alone_exceed_is_told_and_not_waited_for(acme: Ask) -> None:
+    trials = [acme("mean"), acme("mean", 1)]
+    found = records(LocalExecutor(1, memory=64 << 20, timeout=20, preparation=20), trials)
+    assert {found[trial.key].status for trial in trials} == {Status.MEMORY}
 
 
 @pytest.mark.parametrize(
