@@ -52,6 +52,15 @@ def test_long_names_are_cut_before_numbers(normal_row):
     assert figure(boards(records)[0].rows[0].rmse) in text
 
 
+def test_names_that_differ_at_their_ends_stay_different_when_cut(normal_row):
+    stem = "estimator-with-a-name-that-goes-on-and-on-how="
+    records = [*normal_row(stem + "this"), *normal_row(stem + "that", stream=1)]
+    text = render(boards(records), width=80)
+    assert "…" in text
+    assert all(line in text for line in ("how=this", "how=that"))
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_text_says_what_cannot_be_read_off(mixed):
     text = render(boards(mixed))
     assert "† one replicate carries over a quarter" in text

@@ -86,12 +86,37 @@ def _print(console: Any, board: Board, width: int) -> None:
                 max_width=name_width if column.header == "estimator" else None,
                 header_style="dim",
             )
+        whole = [
+            column.cell(row)
+            for column, _ in chosen
+            if column.header == "estimator"
+            for row in board.rows
+        ]
+        names = dict(zip(whole, _told_apart(whole, name_width), strict=True))
         for row in board.rows:
-            table.add_row(*(Text(column.cell(row), style=style(row)) for column, style in chosen))
+            cells = ((column.header, column.cell(row), style(row)) for column, style in chosen)
+            table.add_row(
+                *(
+                    Text(names[cell] if header == "estimator" else cell, style=style)
+                    for header, cell, style in cells
+                )
+            )
         console.print(table)
     for note in notes(board, tied="*"):
         console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
     console.print()
+
+
+def _told_apart(names: list[str], width: int) -> list[str]:
+    """Names cut at the end, or in the middle where only their ends tell them apart."""
+    cut = [name if len(name) <= width else f"{name[: width - 1]}…" for name in names]
+    head = width // 3
+    return [
+        f"{name[:head]}…{name[head + 1 - width :]}"
+        if len(name) > width and cut.count(short) > 1
+        else short
+        for name, short in zip(names, cut, strict=True)
+    ]
 
 
 def _print_summary(console: Any, summary: Across) -> None:
