@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import os
 import shlex
 import sys
@@ -17,7 +15,7 @@ from typing import Any
 from ope_bench.cli import exit_codes
 from ope_bench.cli.output import note, use_colour, width
 from ope_bench.cli.progress import progress_for
-from ope_bench.errors import UnavailableError, UsageError
+from ope_bench.errors import UsageError
 from ope_bench.execution import Executor
 from ope_bench.leaderboard import By, boards
 from ope_bench.machine import machine_facts
@@ -26,7 +24,6 @@ from ope_bench.quantities import format_duration
 from ope_bench.records import Status, TrialRecord
 from ope_bench.report import render
 from ope_bench.report.overview import render_overview
-from ope_bench.requirements import pip_line
 from ope_bench.runner import Outcome, run
 from ope_bench.store import Store
 
@@ -197,38 +194,23 @@ def conduct(
     return Report(manifest, path, outcome, code, reason, records)
 
 
-def executor_for(where: str, jobs: int, address: str | None, manifest: Manifest) -> Executor:
+def executor_for(where: str, jobs: int, manifest: Manifest) -> Executor:
     """The executor of that name, with the suite's limits.
 
     Raises
     ------
-    UsageError : what it needs is not installed.
+    UsageError : there is no such executor yet.
     """
     suite = manifest.suite
     if where == "inprocess":
         from ope_bench.execution.inprocess import InProcessExecutor
 
         return InProcessExecutor(threads=manifest.threads)
-    limits: dict[str, Any] = {
-        "threads": manifest.threads,
-        "timeout": suite.timeout,
-        "memory": suite.memory,
-    }
     if where == "dask":
-        return _dask_executor(jobs, address, limits)
+        msg = "--executor dask is not part of this version; local runs on this machine's cores"
+        raise UsageError(msg)
     from ope_bench.execution.local import LocalExecutor
 
-    return LocalExecutor(jobs, **limits)
-
-
-def _dask_executor(jobs: int, address: str | None, limits: dict[str, Any]) -> Executor:
-    if importlib.util.find_spec("distributed") is None:
-        msg = f"--executor dask needs an extra: {pip_line('distributed')}"
-        raise UsageError(msg)
-    try:
-        home = importlib.import_module("ope_bench.execution.dask")
-        executor: Executor = home.DaskExecutor(jobs, address=address, **limits)
-    except (ImportError, OSError, UnavailableError) as exc:
-        msg = f"--executor dask: {exc}"
-        raise UsageError(msg) from exc
-    return executor
+    return LocalExecutor(
+        jobs, threads=manifest.threads, timeout=suite.timeout, memory=suite.memory
+    )

@@ -120,7 +120,7 @@ def run(
         report = conduct(
             manifest,
             store,
-            executor_for(executor.value, workers, address, manifest),
+            executor_for(executor.value, workers, manifest),
             retry=again,
             allow_failures=allow_failures,
         )
