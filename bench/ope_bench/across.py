@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.leaderboard import Board, Row
+from ope_bench.board import Board, Row
 from ope_bench.seeding import canonical_json
 from ope_bench.statistics.ranks import (
     critical_difference,
