@@ -108,6 +108,10 @@ class LocalExecutor:
         self._stopping = True
         self._giving_up |= now
 
+    def resume(self) -> None:
+        """Begin new trials again, after a stop that gave nothing up."""
+        self._stopping = self._giving_up
+
     def close(self) -> None:
         """End all workers at once, with everything that they spawned."""
         for slot in self._slots:
