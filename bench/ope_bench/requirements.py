@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterable
 
 from ope_bench.errors import UnavailableError
+from ope_bench.shortage import ran_out_of_memory
 
 __all__ = ["import_all", "pip_line"]
 
@@ -37,7 +38,13 @@ def pip_line(module: str) -> str:
 
 
 def import_all(modules: Iterable[str]) -> None:
-    """Import every module, or raise UnavailableError with the exact pip line or the reason."""
+    """Import every module.
+
+    Raises
+    ------
+    UnavailableError : one is not there, with the exact pip line, or does not work here.
+    MemoryError : memory ran out while one was imported.
+    """
     for module in modules:
         try:
             importlib.import_module(module)
@@ -48,5 +55,8 @@ def import_all(modules: Iterable[str]) -> None:
         # Packages that do not get along with each other's versions raise all sorts of things.
         except Exception as exc:
             reason = f"{type(exc).__name__}: {exc}"
+            if ran_out_of_memory(exc):
+                msg = f"no memory left to import '{module}' ({reason})"
+                raise MemoryError(msg) from exc
             msg = f"needs '{module}', which cannot be imported here: {reason}"
             raise UnavailableError(msg) from exc

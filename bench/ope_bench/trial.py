@@ -26,6 +26,7 @@ from ope_bench.provenance import answer_digest
 from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
 from ope_bench.registry import registry
 from ope_bench.requirements import import_all
+from ope_bench.shortage import ran_out_of_memory
 from ope_bench.support import Support, support_of
 from ope_bench.view import View
 
@@ -47,8 +48,6 @@ _ARRAYS = (
     "target_action",
     "target_embedding",
 )
-
-_NO_MEMORY = ("bad_alloc", "DefaultCPUAllocator", "Cannot allocate memory")
 
 
 @dataclass(frozen=True)
@@ -286,17 +285,9 @@ def _status_of(exc: BaseException) -> Status:
         return Status.POSITIVITY
     if isinstance(exc, UnavailableError):
         return Status.UNAVAILABLE
-    if isinstance(exc, MemoryError):
-        return Status.MEMORY
     if isinstance(exc, SystemExit):
         return Status.CRASH
-    # By name, because torch is imported only by those who use it.
-    if type(exc).__name__ == "OutOfMemoryError":
-        return Status.MEMORY
-    # Libraries in C++ report a failed allocation in words.
-    if isinstance(exc, Exception) and any(sign in _text(exc) for sign in _NO_MEMORY):
-        return Status.MEMORY
-    return Status.ERROR
+    return Status.MEMORY if ran_out_of_memory(exc) else Status.ERROR
 
 
 def _weight_facts(weights: np.ndarray[Any, Any]) -> dict[str, float | None]:

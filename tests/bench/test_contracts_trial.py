@@ -1,6 +1,8 @@
 """One trial: whatever a plugin does becomes a status, and nothing of it stays behind."""
 # ruff: noqa: NPY002  the global state is what these plugins misuse
 
+import errno
+import math
 import os
 import random
 import sys
@@ -9,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ope_bench import Access, Estimate, Estimator, PositivityViolation, evaluate
+from ope_bench import Access, Estimate, Estimator, PositivityViolation, evaluate, shortage
 from ope_bench.errors import AccessError, ParameterError, UsageError
 from ope_bench.isolation import TAIL_CHARACTERS, isolated
 from ope_bench.testing.problems import Given
@@ -34,6 +36,11 @@ def raising(exc):
     return body
 
 
+def chained(exc, cause):
+    exc.__cause__ = cause
+    return exc
+
+
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
@@ -43,6 +50,9 @@ def raising(exc):
         (raising(PositivityViolation("no support")), "positivity", "no support"),
         (raising(ValueError("oops")), "error", "oops"),
         (raising(MemoryError()), "memory", ""),
+        (raising(RuntimeError("std::bad_alloc")), "memory", "bad_alloc"),
+        (raising(OSError(errno.ENOMEM, "no")), "memory", "no"),
+        (raising(chained(ImportError("numpy"), MemoryError())), "memory", "numpy"),
         (raising(SystemExit(0)), "crash", "0"),
         (lambda view: 1.0, "error", "estimate returned float; expected ope_bench.Estimate"),
         (lambda view: Estimate(1.0, None, np.ones(3)), "error", "weights has 3 rows; expected 40"),
@@ -72,6 +82,27 @@ def test_a_missing_module_is_unavailable_with_the_pip_line():
     record = outcome(lambda view: Estimate(1.0), requires=("a_module_that_nobody_has",))
     assert record.status == "unavailable"
     assert "pip install a_module_that_nobody_has" in record.error_message
+
+
+@pytest.mark.parametrize(
+    ("code", "limit", "status"),
+    [
+        ("raise MemoryError", math.inf, "memory"),
+        ("raise OSError(12, 'Cannot allocate memory')", math.inf, "memory"),
+        ("raise ImportError('x.so: cannot map zero-fill pages')", 1e8, "memory"),
+        ("raise ImportError('x.so: failed to map segment')", math.inf, "unavailable"),
+        ("raise ImportError('cannot allocate memory in static TLS block')", 1e8, "unavailable"),
+        ("raise ValueError('built for another version')", 1e8, "unavailable"),
+    ],
+)
+def test_an_import_that_memory_cut_short_is_no_missing_module(
+    code, limit, status, tmp_path, monkeypatch
+):
+    (tmp_path / "a_large_library.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(shortage, "limited_bytes", lambda: limit)
+    record = outcome(lambda view: Estimate(1.0), requires=("a_large_library",))
+    assert (record.status, "a_large_library" in record.error_message) == (status, True)
 
 
 def test_ctrl_c_is_not_an_outcome():

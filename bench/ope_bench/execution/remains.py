@@ -10,11 +10,10 @@ from typing import Any
 from ope_bench.provenance import answer_digest
 from ope_bench.records import Status, Trial, TrialRecord
 from ope_bench.rows import facts_from
+from ope_bench.shortage import tells_of_shortage
 from ope_bench.trial import build
 
 __all__ = ["record_of_dead", "words_for_exit"]
-
-_NO_MEMORY = ("bad_alloc", "MemoryError", "Cannot allocate memory", "out of memory")
 
 
 def record_of_dead(
@@ -35,13 +34,14 @@ def record_of_dead(
     verdict : status and message where the coordinator killed it.
     output : the end of what it wrote.
     """
+    where = "in fit or estimate" if facts is not None else "before fit"
     known = facts_from(facts) if facts is not None else _facts(trial, exclusive)
     if verdict is not None:
         status, message = verdict
-    elif returncode == -signal.SIGABRT and output and any(sign in output for sign in _NO_MEMORY):
-        status, message = Status.MEMORY, "the worker ran out of memory and aborted"
+    elif returncode != -signal.SIGKILL and tells_of_shortage(output or ""):
+        status = Status.MEMORY
+        message = f"the worker ran out of memory and {words_for_exit(returncode)} {where}"
     else:
-        where = "in fit or estimate" if facts is not None else "before fit"
         status, message = Status.CRASH, f"the worker {words_for_exit(returncode)} {where}"
     known |= {
         "error_type": {Status.TIMEOUT: "TimeoutError", Status.MEMORY: "MemoryError"}.get(

@@ -26,7 +26,7 @@ from typing import Any
 
 from ope_bench.execution import lineage
 from ope_bench.execution.watchdog import MARK
-from ope_bench.records import Trial
+from ope_bench.records import Status, Trial
 from ope_bench.rows import plain_facts, record_row
 from ope_bench.trial import Workspace, run_trial
 
@@ -119,7 +119,8 @@ class _Server:
             lineage.flush_c_output()
             lineage.kill_children()
             os.write(self._output, self._separator)
-            retire = _threads_left()
+            # An import that memory cut short leaves half a library behind.
+            retire = _threads_left() or record.status is Status.MEMORY
             self._send(["done", record_row(record), retire])
             if retire:
                 os._exit(0)
