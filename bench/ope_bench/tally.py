@@ -45,14 +45,13 @@ class Facts:
         average: dict[str, float | None] = {}
         for record in records:
             key = record.trial.data_key
-            value = record.truth_empirical if truth == "empirical" else record.truth_expected
-            for known, new in (
-                (chosen, value),
-                (expected, record.truth_expected),
-                (average, record.logging_average),
-            ):
-                if known.get(key) is None:
-                    known[key] = new
+            if chosen.get(key) is None:
+                empirical = truth == "empirical"
+                chosen[key] = record.truth_empirical if empirical else record.truth_expected
+            if expected.get(key) is None:
+                expected[key] = record.truth_expected
+            if average.get(key) is None:
+                average[key] = record.logging_average
         return cls(chosen, expected, average)
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,12 +43,7 @@ def report(
         raise UsageError(msg)
     needs_extra()
     with document(output) as emit:
-        from ope_bench.report.content import Content
-
-        content = Content.read(store, suite=suite, run=run)
-        if to is not None:
-            _write_page(content, to)
-        drawn = _write_figures(content, figures) if figures is not None else []
+        drawn = _made(store, suite, run, to, figures)
         emit(
             {
                 "schema": 1,
@@ -65,10 +61,35 @@ def report(
     return 0
 
 
-def _write_page(content: Content, to: Path) -> None:
+def _made(
+    store: Path, suite: str | None, run: str | None, to: Path | None, figures: Path | None
+) -> list[Path]:
+    """Write what was asked for; the figures' paths."""
+    from ope_bench.report.content import uncollected
+
+    with uncollected():
+        return _written(store, suite, run, to, figures)
+
+
+def _written(
+    store: Path, suite: str | None, run: str | None, to: Path | None, figures: Path | None
+) -> list[Path]:
+    from ope_bench.report.content import Content
+    from ope_bench.report.vega import vega_meanwhile
+
+    if to is None:
+        content = Content.read(store, suite=suite, run=run)
+    else:
+        with vega_meanwhile() as script:
+            content = Content.read(store, suite=suite, run=run)
+            _write_page(content, to, script)
+    return _write_figures(content, figures) if figures is not None else []
+
+
+def _write_page(content: Content, to: Path, script: Callable[[], str]) -> None:
     from ope_bench.report.html import render_page
 
-    page = render_page(content)
+    page = render_page(content, script=script)
     partial = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         partial.write_text(page, encoding="utf-8")

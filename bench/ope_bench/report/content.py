@@ -12,7 +12,7 @@ from typing import cast
 
 from ope_bench.across import Across, across
 from ope_bench.leaderboard import Board, Row, TruthKind, boards, setting_label
-from ope_bench.records import PluginSpec
+from ope_bench.records import PluginSpec, Status
 from ope_bench.store import Result, Run, Store
 
 __all__ = ["Content", "Method", "Setting", "uncollected"]
@@ -25,7 +25,8 @@ OURS = "ope-bench "
 def uncollected() -> Iterator[None]:
     """Without garbage collection, which would walk all records again and again to find nothing.
 
-    It halves the time that a store of 100,000 trials takes.
+    It halves the time that a store of 100,000 trials takes. The first thing after the outermost
+    of these blocks is one such walk, so whoever makes a whole report puts it into one block.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -120,17 +121,18 @@ class Content:
         ------
         StoreError : the store cannot be read, or there is no such run.
         """
-        with uncollected(), Store.open(store) as opened:
-            results = list(opened.results(suite=suite, run=run))
-            runs = opened.runs()
-        shown = {result.run.id for result in results} | {result.made_by for result in results}
-        if suite is not None or run is not None:
-            runs = [
-                one
-                for one in runs
-                if one.id in shown or one.suite == suite or (run and one.id.startswith(run))
-            ]
         with uncollected(), _one_thread():
+            with Store.open(store) as opened:
+                results = list(opened.results(suite=suite, run=run))
+                runs = opened.runs()
+            if suite is not None or run is not None:
+                shown = {result.run.id for result in results}
+                shown |= {result.made_by for result in results}
+                runs = [
+                    one
+                    for one in runs
+                    if one.id in shown or one.suite == suite or (run and one.id.startswith(run))
+                ]
             return cls.of(store, results, runs, suite=suite, run=run)
 
     @classmethod
@@ -167,6 +169,16 @@ class Content:
             for label, (board, rows) in zip(_labels([b for b, _ in found]), found, strict=True)
         )
         return cls(store, suite, run, tuple(runs), settings, tuple(methods.values()))
+
+    @cached_property
+    def ends(self) -> Mapping[str, Status]:
+        """How each trial ended, by key; a trial under two truths is one trial."""
+        return {
+            result.record.trial.key: result.record.status
+            for setting in self.settings
+            for group in setting.results
+            for result in group
+        }
 
     @cached_property
     def across(self) -> tuple[tuple[str, Across], ...]:
@@ -209,16 +221,19 @@ def _with_results(
     group: Sequence[Result], truth: TruthKind
 ) -> list[tuple[Board, list[tuple[Row, list[Result]]]]]:
     """Each board, and each of its rows with the results that it sums up."""
-    behind: dict[tuple[str, str, str, int], list[Result]] = {}
-    for result in sorted(group, key=_moment):
+    # Thousands of trials share a spec, whose identity is long to hash.
+    same: dict[tuple[int, int, str, int], list[Result]] = {}
+    for result in group:
         trial = result.record.trial
-        place = (
-            trial.environment.identity_json,
-            trial.estimator.identity_json,
-            trial.device,
-            trial.threads,
-        )
-        behind.setdefault(place, []).append(result)
+        cell = (id(trial.environment), id(trial.estimator), trial.device, trial.threads)
+        same.setdefault(cell, []).append(result)
+    behind: dict[tuple[str, str, str, int], list[Result]] = {}
+    for (_, _, device, threads), members in same.items():
+        trial = members[0].record.trial
+        specs = trial.environment.identity_json, trial.estimator.identity_json
+        behind.setdefault((*specs, device, threads), []).extend(members)
+    for members in behind.values():
+        members.sort(key=_moment)
     found = []
     for board in boards([result.record for result in group], truth=truth):
         world = PluginSpec(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
 from ope_bench.errors import UsageError
 from ope_bench.report.content import Content, uncollected
 from ope_bench.report.payload import escaped_json, payload
+from ope_bench.report.vega import vega
 
 __all__ = ["needs_extra", "render_page"]
 
@@ -16,8 +17,16 @@ SCRIPTS = ("core", "table", "charts", "overview", "boards", "across", "trials", 
 """The page's own scripts in their order; they share one scope."""
 
 
-def render_page(content: Content, *, live: bool = False) -> str:
+def render_page(
+    content: Content, *, live: bool = False, script: Callable[[], str] = vega
+) -> str:
     """The page: its style, its data, Vega from the installed package, its scripts.
+
+    Parameters
+    ----------
+    content : what to show.
+    live : the page asks its server for news.
+    script : gives Vega.
 
     Raises
     ------
@@ -31,7 +40,7 @@ def render_page(content: Content, *, live: bool = False) -> str:
         {
             "STYLE": _read("page.css"),
             "DATA": data,
-            "VEGA": _vega(),
+            "VEGA": script(),
             "SCRIPT": _script(),
         },
     )
@@ -59,15 +68,6 @@ def _filled(template: str, parts: dict[str, str]) -> str:
     for index, piece in enumerate(rest):
         pieces.append(parts[piece] if index % 2 == 0 else piece)
     return "".join(pieces)
-
-
-@cache
-def _vega() -> str:
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    # Inside a string or a regular expression of a script, `<\/` means the same as `</`.
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _script() -> str:

@@ -11,6 +11,7 @@ import json
 import math
 import time
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
@@ -31,6 +32,8 @@ __all__ = ["escaped_json", "payload"]
 
 QUESTIONS: tuple[By, ...] = ("rmse", "positivity", "time", "ratio")
 SHORTEST_KEY = 10
+DIGIT = {status: str(index) for index, status in enumerate(Status)}
+"""What stands for a status in a cell's text of statuses."""
 
 
 def payload(content: Content, *, live: bool = False) -> dict[str, Any]:
@@ -120,7 +123,7 @@ def _specs() -> dict[str, Any]:
     made["sweep_log10"] = charts.sweep(measure="log10_rmse")
     made["sweep_linear"] = charts.sweep(logarithmic=False)
     made["sweep_log10_linear"] = charts.sweep(measure="log10_rmse", logarithmic=False)
-    specs = {name: chart.to_dict() for name, chart in made.items()}
+    specs = {name: chart.to_dict(validate=False) for name, chart in made.items()}
     for spec in specs.values():
         # Colours and sizes are the page's, in light and in dark.
         spec.pop("config", None)
@@ -143,31 +146,15 @@ def _unique(facts: Iterable[Mapping[str, Any]]) -> list[Any]:
 
 
 def _statuses(content: Content) -> dict[str, int]:
-    """How many trials ended how; a trial under two truths is one trial."""
-    ends = {
-        result.record.key: result.record.status
-        for setting in content.settings
-        for group in setting.results
-        for result in group
-    }
-    counts = {status.value: 0 for status in Status}
-    for status in ends.values():
-        counts[status.value] += 1
-    return counts
+    """How many trials ended how."""
+    counts = Counter(content.ends.values())
+    return {status.value: counts[status] for status in Status}
 
 
 def _shortest_keys(content: Content) -> int:
     """How many digits tell all keys apart."""
-    keys = sorted(
-        {
-            result.record.key
-            for setting in content.settings
-            for group in setting.results
-            for result in group
-        }
-    )
     length = SHORTEST_KEY
-    for one, other in pairwise(keys):
+    for one, other in pairwise(sorted(content.ends)):
         while one[:length] == other[:length]:
             length += 1
     return length
@@ -252,7 +239,6 @@ def _cell(
     group: Sequence[Result], place: Mapping[str, int], texts: dict[str, int], key_length: int
 ) -> dict[str, Any]:
     records = [result.record for result in group]
-    words = list(Status)
     faults = {
         index: [
             None if text is None else texts.setdefault(text, len(texts))
@@ -270,9 +256,9 @@ def _cell(
     }
     return {
         "data": [place[one.trial.data_key] for one in records],
-        "key": "".join(one.key[:key_length] for one in records),
+        "key": "".join(one.trial.key[:key_length] for one in records),
         "digits": key_length,
-        "status": "".join(str(words.index(one.status)) for one in records),
+        "status": "".join(DIGIT[one.status] for one in records),
         # A column without a value in it takes no room.
         **{
             name: values
