@@ -17,7 +17,7 @@ from functools import cache
 from types import FrameType
 from typing import Any
 
-from ope_bench.execution import Executor, Finished, Started, Stopping
+from ope_bench.execution import Executor, Finished, Started, Stopping, Told
 from ope_bench.machine import differences
 from ope_bench.provenance import answer_digest
 from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
@@ -84,7 +84,9 @@ def _never(trial: Trial) -> bool:
     return False
 
 
-def _stopping(event: Stopping) -> Notice:
+def _notice(event: Stopping | Told) -> Notice:
+    if isinstance(event, Told):
+        return Notice(event.text)
     trials = f"{event.running} running trial{'s' if event.running > 1 else ''}"
     return Notice(f"stopping: waiting for {trials}; Ctrl-C again gives up on that")
 
@@ -151,7 +153,7 @@ def run(
                     outcome.executed += 1
                     outcome.status[record.status] += 1
                 outcome.seconds = time.monotonic() - begun
-                yield _stopping(event) if isinstance(event, Stopping) else event
+                yield _notice(event) if isinstance(event, Stopping | Told) else event
     outcome.seconds = time.monotonic() - begun
 
 

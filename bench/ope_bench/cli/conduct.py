@@ -15,7 +15,6 @@ from typing import Any
 from ope_bench.cli import exit_codes
 from ope_bench.cli.output import note, use_colour, width
 from ope_bench.cli.progress import progress_for
-from ope_bench.errors import UsageError
 from ope_bench.execution import Executor
 from ope_bench.leaderboard import By, boards
 from ope_bench.machine import machine_facts
@@ -170,7 +169,7 @@ def conduct(
             truth=manifest.suite.truth,
             command=shlex.join(["ope-bench", *sys.argv[1:]]),
             planned=len(trials),
-            machine=machine_facts(),
+            machine=machine_facts() | _cluster(executor),
         )
         try:
             with progress_for(manifest, executor.jobs) as progress:
@@ -194,12 +193,28 @@ def conduct(
     return Report(manifest, path, outcome, code, reason, records)
 
 
-def executor_for(where: str, jobs: int, manifest: Manifest) -> Executor:
+def _cluster(executor: Executor) -> dict[str, Any]:
+    """The machines that a cluster's workers run on, where they are known by now."""
+    machines = getattr(executor, "machines", None)
+    return {"cluster": machines} if machines else {}
+
+
+def executor_for(
+    where: str, jobs: int, manifest: Manifest, *, address: str | None = None, all_of_it: bool = False
+) -> Executor:
     """The executor of that name, with the suite's limits.
+
+    Parameters
+    ----------
+    where : its name.
+    jobs : slots.
+    manifest : what to run.
+    address : of a Dask scheduler; its workers are examined at once.
+    all_of_it : use every slot that the cluster there has.
 
     Raises
     ------
-    UsageError : there is no such executor yet.
+    UsageError : what the executor needs is missing, or workers are not as this process is.
     """
     suite = manifest.suite
     if where == "inprocess":
@@ -207,8 +222,19 @@ def executor_for(where: str, jobs: int, manifest: Manifest) -> Executor:
 
         return InProcessExecutor(threads=manifest.threads)
     if where == "dask":
-        msg = "--executor dask is not part of this version; local runs on this machine's cores"
-        raise UsageError(msg)
+        from ope_bench.execution.cluster.executor import DaskExecutor
+
+        executor = DaskExecutor(
+            manifest.plugins(),
+            address=address,
+            jobs=None if all_of_it else jobs,
+            threads=manifest.threads,
+            timeout=suite.timeout,
+            memory=suite.memory,
+        )
+        if manifest.trials and address is not None:
+            executor.connect()
+        return executor
     from ope_bench.execution.local import LocalExecutor
 
     return LocalExecutor(

@@ -120,7 +120,13 @@ def run(
         report = conduct(
             manifest,
             store,
-            executor_for(executor.value, workers, manifest),
+            executor_for(
+                executor.value,
+                workers,
+                manifest,
+                address=address,
+                all_of_it=address is not None and jobs is None,
+            ),
             retry=again,
             allow_failures=allow_failures,
         )

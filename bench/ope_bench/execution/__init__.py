@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ope_bench.records import Trial, TrialRecord
 
-__all__ = ["Event", "Executor", "Finished", "Limits", "Started", "Stopping"]
+__all__ = ["Event", "Executor", "Finished", "Limits", "Started", "Stopping", "Told"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,14 @@ class Stopping:
     running: int
 
 
-Event = Started | Finished | Stopping
+@dataclass(frozen=True)
+class Told:
+    """Something that the user should know: one line."""
+
+    text: str
+
+
+Event = Started | Finished | Stopping | Told
 
 
 class Executor(Protocol):

@@ -42,6 +42,10 @@ class Chunks:
         self.left -= len(chunk)
         return chunk
 
+    def expected(self, trials: Iterable[Trial]) -> float:
+        """Seconds that trials will take, infinite where nobody knows."""
+        return sum(self._seconds.get(_cell(trial), math.inf) for trial in trials)
+
     def _taken(self, slot: int, slots: int) -> list[Trial]:
         most = min(MOST, math.ceil(self.left / (2 * slots)))
         chunk: list[Trial] = []
@@ -67,6 +71,11 @@ class Chunks:
             self.losses[trial.key] += 1
             self._suspects.append(trial)
             self.left += 1
+
+    def give_up(self, trial: Trial) -> None:
+        """A suspect that is not to be tried again."""
+        self._suspects.remove(trial)
+        self.left -= 1
 
     def learned(self, trial: Trial, seconds: float) -> None:
         """A trial of this kind took so long."""

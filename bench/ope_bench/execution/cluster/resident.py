@@ -7,13 +7,12 @@ killed, as locally, and ends with the worker, whatever ends that.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ope_bench.execution import Finished, Limits, Started
@@ -22,7 +21,7 @@ from ope_bench.execution.local import LocalExecutor
 from ope_bench.records import PluginSpec, Trial
 from ope_bench.rows import Plain, record_row
 
-__all__ = ["Chunk", "Row", "Terms", "examine", "release", "run_chunk"]
+__all__ = ["Chunk", "Row", "Terms", "examine", "heed_no_interrupt", "release", "run_chunk"]
 
 Row = tuple[int, float, tuple[Plain, ...]]
 """Which trial of the chunk, the seconds that it held its slot, its record."""
@@ -163,10 +162,7 @@ class _Place:
             self.specs.setdefault((spec.reference, spec.identity_json), spec)
             for spec in (trial.environment, trial.estimator)
         )
-        same = Trial(
-            environment, estimator, trial.replicate, trial.seed, trial.device, trial.threads
-        )
-        return same
+        return replace(trial, environment=environment, estimator=estimator)
 
 
 class _Resident:
@@ -249,8 +245,3 @@ class _Resident:
     def _wanted(self, key: str) -> bool:
         task = self._worker.state.tasks.get(key)
         return task is not None and task.state != "cancelled"
-
-
-def process_id() -> int:
-    """Of the worker."""
-    return os.getpid()
