@@ -1,9 +1,9 @@
 """Who answered: a digest of the code behind a trial.
 
 Covers the source of the two classes' modules, of everything first-party that they import
-(directly or not, at any depth of nesting), of the harness's own modules that numbers pass through,
-and the data files that the environment names. Reporting is left out, so that a new figure does
-not re-run a trial.
+(directly or not, at any depth of nesting; for a class in a file that is what lies beside it), of
+the harness's own modules that numbers pass through, and the data files that the environment
+names. Reporting is left out, so that a new figure does not re-run a trial.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ope_bench.registry import FILE_MODULE
 
 if TYPE_CHECKING:
     from ope_bench.environment import Environment
@@ -91,7 +93,7 @@ def _closure(module: str) -> frozenset[str]:
         if name in seen:
             continue
         seen.add(name)
-        waiting += _imports(name, frozenset({top, *_BUILT_IN}))
+        waiting += _imports(name, top)
     return frozenset(seen)
 
 
@@ -113,7 +115,8 @@ def _path(module: str) -> Path | None:
 
 
 @cache
-def _imports(module: str, first_party: frozenset[str]) -> tuple[str, ...]:
+def _imports(module: str, plugin: str) -> tuple[str, ...]:
+    """What a module imports of the built-ins and of the package ``plugin``."""
     path = _path(module)
     if path is None:
         return ()
@@ -131,8 +134,36 @@ def _imports(module: str, first_party: frozenset[str]) -> tuple[str, ...]:
             # `from a import b` may name a module a.b or a thing inside a.
             found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     # Looking a module up imports its parents, so third-party names are dropped before.
-    ours = (name for name in found if name.partition(".")[0] in first_party)
+    ours = (name for name in found if _first_party(name.partition(".")[0], plugin))
     return tuple(name for name in ours if _path(name) is not None)
+
+
+@cache
+def _first_party(package: str, plugin: str) -> bool:
+    """Whether a top-level package is the plugin's own; for a file, what lies beside it."""
+    if package in (plugin, *_BUILT_IN):
+        return True
+    file = _path(plugin) if plugin.startswith(FILE_MODULE) else None
+    if file is None or package == "ope_bench":
+        return False
+    beside = file.resolve().parent / package
+    if not (beside.is_dir() or beside.with_suffix(".py").is_file()):
+        return False
+    # Something installed may have that name too, and be what is imported.
+    own = {beside, beside.with_suffix(".py"), beside / "__init__.py"}
+    return not own.isdisjoint(_places(package))
+
+
+def _places(package: str) -> list[Path]:
+    """Where a top-level package is: its file, or its folders if it has none."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    found = [spec.origin] if spec.has_location else spec.submodule_search_locations
+    return [Path(place).resolve() for place in found or () if place]
 
 
 @cache

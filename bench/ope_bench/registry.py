@@ -19,7 +19,7 @@ from typing import Literal
 
 from ope_bench.errors import PluginError, did_you_mean
 
-__all__ = ["GROUPS", "Kind", "Plugin", "Registry", "class_id", "registry"]
+__all__ = ["FILE_MODULE", "GROUPS", "Kind", "Plugin", "Registry", "class_id", "registry"]
 
 Kind = Literal["environment", "estimator"]
 
@@ -27,6 +27,9 @@ GROUPS: dict[Kind, str] = {
     "environment": "ope_bench.environments",
     "estimator": "ope_bench.estimators",
 }
+
+FILE_MODULE = "ope_bench_file_"
+"""How the names of modules begin that were loaded from a file."""
 
 
 def class_id(cls: type) -> str:
@@ -100,7 +103,7 @@ def _file_module(path: str) -> object:
     if not source.is_file():
         msg = f"no such file: {path}"
         raise FileNotFoundError(msg)
-    name = "ope_bench_file_" + hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:12]
+    name = FILE_MODULE + hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:12]
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, source)
@@ -108,6 +111,10 @@ def _file_module(path: str) -> object:
         msg = f"not a Python file: {path}"
         raise ImportError(msg)
     module = importlib.util.module_from_spec(spec)
+    # It may import what lies beside it, as a script may; last, so that this shadows nothing.
+    folder = str(source.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     # In sys.modules before it runs, so that its dataclasses can find their own module.
     sys.modules[name] = module
     try:

@@ -91,6 +91,53 @@ def test_exactly_the_digests_of_those_who_use_an_edited_file_change(package):
     assert digests(package) == before
 
 
+FILE = """
+from ope_bench import Estimate, Estimator
+import beside
+
+
+class Mine(Estimator):
+    def estimate(self, view):
+        from apart.deep import y
+        return Estimate(beside.x)
+"""
+
+FILE_SCRIPT = """
+import sys
+sys.path[:0] = {path!r}
+from ope_bench.provenance import code_digest
+from ope_bench.registry import registry
+print(code_digest(registry().find("estimator", {file!r} + ":Mine").cls))
+"""
+
+
+def test_a_class_in_a_file_answers_for_what_lies_beside_it(tmp_path):
+    sources = {
+        "mine/my.py": FILE,
+        "mine/beside.py": "import further, installed\nx = 1.0\n",
+        "mine/further.py": "",
+        "mine/apart/deep.py": "y = 1\n",
+        "mine/unrelated.py": "",
+        "mine/installed.py": "",
+        "path/installed.py": "",
+    }
+    for name, source in sources.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    script = FILE_SCRIPT.format(file=str(tmp_path / "mine/my.py"), path=[str(tmp_path / "path")])
+
+    def digest():
+        command = [sys.executable, "-c", script]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    before = digest()
+    for name, source in sources.items():
+        (tmp_path / name).write_text(source + "# edited\n")
+        behind = name not in ("mine/unrelated.py", "mine/installed.py", "path/installed.py")
+        assert (digest() != before) == behind, name
+        (tmp_path / name).write_text(source)
+
+
 def test_function_level_imports_of_built_ins_are_followed():
     from ope_bench.provenance import _closure
     from ope_bench.registry import registry
