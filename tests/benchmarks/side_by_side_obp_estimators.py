@@ -1,0 +1,442 @@
+"""Estimators side by side with those of Open Bandit Pipeline, on the same logged data.
+
+    python tests/benchmarks/side_by_side_obp_estimators.py --peer PEER/bin/python
+
+Both get the same logs of `saito-mips` and the same two policies. ``whole`` is from logs and
+policies to the number: the peer needs all probabilities of all actions as tables, and writing
+them (chunk by chunk, which is kinder than its own generator) is part of its work; ours ask the
+policies for what they need. ``call`` is the same again with what can be kept: the peer's tables
+are there, and our target policy knows its greedy actions. Memory is the peak rise of ``whole``.
+
+Where both compute the same sum the script ends with an error unless the numbers agree. Its MIPS
+with "true" weights multiplies one-dimensional marginals, which is right for one dimension only:
+there it is compared, in three dimensions it is timed beside our joint weights. With estimated
+weights both fit a multinomial logistic regression, each on its own scale of features, stopped
+after the same number of iterations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import interleaved
+
+if TYPE_CHECKING:
+    import numpy as np
+
+INSTALL = (
+    "python3.11 -m venv PEER && PEER/bin/pip install"
+    " sb-obp==0.5.10 scikit-learn==1.3.2 numpy==1.26.4 torch==2.13.0"
+)
+SIZES = tuple(f"{n}x{k}" for n in (1_000, 10_000, 100_000) for k in (10, 1_000, 5_000))
+ITERATIONS = 20
+GIB = 2**30
+
+ESTIMATORS = {
+    "IPW": 1e-10,
+    "SNIPW": 1e-10,
+    "DM, ordinal actions": 1e-6,
+    "DM, one-hot actions": 1e-6,
+    "DR, ordinal actions": 1e-6,
+    "MIPS, true weights, 1 dimension": 1e-10,
+    "MIPS, true weights, 3 dimensions": None,
+    "MIPS, estimated weights": None,
+}
+"""By how much, relatively, both sides may differ; None where they compute different sums."""
+
+TABLES = {"IPW": 1.2, "SNIPW": 1.2, "DM": 3.2, "DR": 3.2, "MIPS, t": 3.2, "MIPS, e": 9.0}
+"""How many (rows, actions) tables of floats the peer holds at once, from smaller sizes."""
+
+MOST_FEATURES = 3e9
+"""Entries of one-hot features over all pairs of rows and actions beyond which DM takes minutes."""
+
+
+def prepare_ours(job: dict[str, Any]) -> dict[str, Any]:
+    """The problem, exported for the peer, and the estimators, each warmed up."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from ope_bench.data import Schema
+    from ope_bench.embeddings import FactoredEmbedding
+    from ope_environments.saito.mips import SaitoMIPS
+    from ope_estimators.baseline.dm import DM
+    from ope_estimators.baseline.dr import DR
+    from ope_estimators.baseline.ipw import IPW
+    from ope_estimators.baseline.ipws import IPWS
+    from ope_estimators.embedded.eipw import EIPW
+    from ope_estimators.embedded.mips import MIPS
+
+    estimators = {
+        "IPW": IPW(),
+        "SNIPW": IPWS(),
+        "DM, ordinal actions": DM("ridge", action_features="ordinal"),
+        "DM, one-hot actions": DM("ridge"),
+        "DR, ordinal actions": DR("ridge", action_features="ordinal", cross_fit=1),
+        "MIPS, true weights, 1 dimension": EIPW(),
+        "MIPS, true weights, 3 dimensions": EIPW(),
+        "MIPS, estimated weights": MIPS(classifier_params={"max_iter": ITERATIONS}),
+    }
+
+    def problem_of(n: int, n_actions: int) -> Any:
+        streams = map(np.random.default_rng, np.random.SeedSequence(0).spawn(3))
+        names = ("world_rng", "logged_rng", "target_rng")
+        environment = SaitoMIPS(n_actions=n_actions, n_samples=n)
+        return environment.sample(**dict(zip(names, streams, strict=True)))[0]
+
+    def one_dimension(problem: Any) -> Any:
+        return replace(
+            problem,
+            embedding=problem.embedding[:, :1],
+            target_embedding=problem.target_embedding[:, :1],
+            schema=Schema(problem.schema.context, problem.schema.embedding[:1]),
+            embedding_distribution=FactoredEmbedding(problem.embedding_distribution.tables[:1]),
+        )
+
+    small = problem_of(50, 5)
+    for name, estimator in estimators.items():
+        _estimate(estimator, one_dimension(small) if "1 dim" in name else small)
+    n, n_actions, path = job["data"]
+    problem = problem_of(n, n_actions)
+    logging, target = problem.logging_policy, problem.target_policy
+    np.savez(
+        path,
+        context=problem.context,
+        action=problem.action,
+        reward=problem.reward,
+        propensity=problem.propensity,
+        embedding=problem.embedding.astype(np.int64),
+        tables=np.stack(problem.embedding_distribution.tables, axis=2),
+        logging=logging.beta * logging.score.weights,
+        target=target.score.weights,
+        epsilon=target.epsilon,
+    )
+    return {"problem": problem, "narrow": one_dimension(problem), "estimators": estimators}
+
+
+def _estimate(estimator: Any, problem: Any) -> float:
+    import numpy as np
+
+    from ope_bench.memo import Memo
+    from ope_bench.seeding import DataSeed
+    from ope_bench.view import View
+
+    view = View(problem, estimator.access, seed=DataSeed("obp", 0, 0), memo=Memo())
+    estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
+    return float(estimator.estimate(view).value)
+
+
+def ours(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+    """One estimator, whole and again."""
+    from dataclasses import replace
+
+    estimator = state["estimators"][job["estimator"]]
+    problem = state["narrow" if "1 dim" in job["estimator"] else "problem"]
+
+    def fresh() -> Any:
+        # A policy remembers greedy actions by the array, so a copy is a context it never saw.
+        return replace(problem, context=problem.context.copy(), target_context=problem.context)
+
+    whole = interleaved.measured(lambda given: _estimate(estimator, given), fresh)
+    if not job["again"]:
+        return whole
+    known = fresh()
+    _estimate(estimator, known)
+    call = interleaved.measured(lambda _: _estimate(estimator, known), lambda: None)
+    return whole | {f"call_{name}": call[name] for name in ("seconds", "cpu_seconds")}
+
+
+def prepare_peer(job: dict[str, Any]) -> dict[str, Any]:
+    """The same logs, and the peer imported and warmed up."""
+    import numpy as np
+    import obp.ope
+    import sklearn.linear_model
+    import sklearn.pipeline
+    import sklearn.preprocessing
+
+    rng = np.random.default_rng(0)
+    small = {
+        "context": rng.normal(size=(50, 10)),
+        "action": np.arange(50) % 5,
+        "reward": rng.normal(size=50),
+        "propensity": np.full(50, 0.2),
+        "embedding": rng.integers(0, 10, (50, 3)),
+        "tables": np.full((5, 10, 3), 0.1),
+        "logging": rng.normal(size=(11, 5)),
+        "target": rng.normal(size=(11, 5)),
+        "epsilon": np.array(0.1),
+    }
+    for name in ESTIMATORS:
+        peer_call(name, small, peer_tables(name, small))
+    with np.load(job["data"][2]) as archive:
+        return dict(archive)
+
+
+def peer_tables(name: str, logs: dict[str, Any]) -> dict[str, Any]:
+    """The probabilities of all actions that the peer's estimator takes: (n, n_actions, 1)."""
+    import numpy as np
+
+    n, n_actions = len(logs["context"]), logs["target"].shape[1]
+    design = np.column_stack([np.ones(n), logs["context"]])
+    target = np.full((n, n_actions, 1), float(logs["epsilon"]) / n_actions)
+    for rows in _chunks(n, n_actions):
+        best = (design[rows] @ logs["target"]).argmax(axis=1)
+        target[np.arange(rows.start, rows.stop), best, 0] += 1.0 - float(logs["epsilon"])
+    if not name.startswith("MIPS"):
+        return {"action_dist": target}
+    logging = np.empty((n, n_actions, 1))
+    for rows in _chunks(n, n_actions):
+        block = design[rows] @ logs["logging"]
+        block -= block.max(axis=1, keepdims=True)
+        np.exp(block, out=block)
+        block /= block.sum(axis=1, keepdims=True)
+        logging[rows, :, 0] = block
+    return {"action_dist": target, "pi_b": logging}
+
+
+def _chunks(n: int, n_actions: int) -> Iterator[slice]:
+    step = max(1, (1 << 20) // n_actions)
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def peer_call(name: str, logs: dict[str, Any], tables: dict[str, Any]) -> float:
+    """The peer's number."""
+    import numpy as np
+    from obp import ope
+
+    rounds = {"reward": logs["reward"], "action": logs["action"]}
+    rounds |= {"position": np.zeros(len(logs["action"]), dtype=int), **tables}
+    if name.startswith("MIPS"):
+        width = 1 if "1 dim" in name else 3
+        rounds["action_embed"] = logs["embedding"][:, :width]
+        rounds["context"] = logs["context"]
+        if "true" in name:
+            rounds["p_e_a"] = logs["tables"][:, :, :width]
+        from sklearn.linear_model import LogisticRegression
+
+        peer = ope.MarginalizedInverseProbabilityWeighting(
+            n_actions=tables["pi_b"].shape[1],
+            pi_a_x_e_estimator=LogisticRegression(max_iter=ITERATIONS, random_state=12345),
+        )
+        return float(peer.estimate_policy_value(**rounds))
+    rounds["pscore"] = logs["propensity"]
+    if name == "IPW":
+        return float(ope.InverseProbabilityWeighting().estimate_policy_value(**rounds))
+    if name == "SNIPW":
+        peer = ope.SelfNormalizedInverseProbabilityWeighting()
+        return float(peer.estimate_policy_value(**rounds))
+    rewards = _peer_rewards(name, logs, tables["action_dist"].shape[1])
+    peer = ope.DirectMethod() if name.startswith("DM") else ope.DoublyRobust()
+    return float(peer.estimate_policy_value(estimated_rewards_by_reg_model=rewards, **rounds))
+
+
+def _peer_rewards(name: str, logs: dict[str, Any], n_actions: int) -> np.ndarray[Any, Any]:
+    """Its reward model: the pipeline that ours fit, on the features that ours take."""
+    import numpy as np
+    from obp.ope import RegressionModel
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    features = np.arange(n_actions, dtype=float)[:, None]
+    if "one-hot" in name:
+        # Ours have a column for each logged action; one never logged has zeros only.
+        logged = np.unique(logs["action"])
+        features = np.zeros((n_actions, len(logged)))
+        features[logged, np.arange(len(logged))] = 1.0
+    model = RegressionModel(
+        n_actions=n_actions,
+        base_model=make_pipeline(StandardScaler(), Ridge()),
+        action_context=features,
+    )
+    predicted: np.ndarray[Any, Any] = model.fit_predict(
+        context=logs["context"], action=logs["action"], reward=logs["reward"]
+    )
+    return predicted
+
+
+def peer(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+    """One estimator, whole and again."""
+    name = job["estimator"]
+    whole = interleaved.measured(
+        lambda _: peer_call(name, state, peer_tables(name, state)), lambda: None
+    )
+    if not job["again"]:
+        return whole
+    tables = peer_tables(name, state)
+    call = interleaved.measured(lambda _: peer_call(name, state, tables), lambda: None)
+    return whole | {f"call_{name}": call[name] for name in ("seconds", "cpu_seconds")}
+
+
+def unable(name: str, n: int, n_actions: int, memory: float) -> tuple[str | None, str | None]:
+    """Why ours and why the peer is not run at a size, from arithmetic."""
+    if "one-hot" in name and n * n_actions * (n_actions + 10) > MOST_FEATURES:
+        words = f"{n * n_actions * (n_actions + 10):.0e} one-hot features, minutes on both sides"
+        return words, words
+    needs = next(count for key, count in TABLES.items() if name.startswith(key))
+    needs *= 8.0 * n * n_actions / GIB
+    words = f"would need about {needs:.0f} GiB" if needs > memory else None
+    return None, words
+
+
+def compare(
+    sizes: list[tuple[int, int]], given: argparse.Namespace, sides: dict[str, interleaved.Side]
+) -> Iterator[dict[str, Any]]:
+    """A row for every estimator and size."""
+    with tempfile.TemporaryDirectory() as folder:
+        for n, n_actions in sizes:
+            data = (n, n_actions, f"{folder}/{n}x{n_actions}.npz")
+            for name, tolerance in ESTIMATORS.items():
+                job = {
+                    "data": data,
+                    "estimator": name,
+                    "again": "estimated" not in name and "one-hot" not in name,
+                    "timeout": given.timeout,
+                    "memory": given.memory * GIB,
+                }
+                refused = dict(
+                    zip(sides, unable(name, n, n_actions, given.memory), strict=True)
+                )
+                # Ours first, whatever happens: it writes the logs that the peer reads.
+                asked: dict[str, Callable[[], dict[str, Any]]] = {
+                    side: (lambda side=side: sides[side].ask(job))  # type: ignore[misc]
+                    if refused[side] is None
+                    else (lambda side=side: {"failed": f"not run: {refused[side]}"})  # type: ignore[misc]
+                    for side in sides
+                }
+                found = interleaved.in_turns(asked, seconds=given.budget, most=given.rounds)
+                row = row_of(name, n, n_actions, found)
+                agreed(row, tolerance)
+                print(line(row), flush=True)
+                yield row
+
+
+def row_of(
+    name: str, n: int, n_actions: int, found: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """Medians of each side and the ratios."""
+    row: dict[str, Any] = {"estimator": name, "n": n, "n_actions": n_actions}
+    figures = ("seconds", "cpu_seconds", "rise_mb", "call_seconds", "call_cpu_seconds")
+    for side, runs in found.items():
+        failed = [one["failed"] for one in runs if "failed" in one]
+        row[side] = {"failed": failed[0]} if failed else {"value": runs[0]["value"]}
+        for figure in figures:
+            values = [one[figure] for one in runs if figure in one]
+            if values:
+                row[side][figure] = interleaved.spread(values)
+    row["ratios"] = interleaved.ratios(found["ours"], found["peer"], figures)
+    return row
+
+
+def agreed(row: dict[str, Any], tolerance: float | None) -> None:
+    """End the comparison where both should have computed the same number and have not."""
+    ours, peer = row["ours"].get("value"), row["peer"].get("value")
+    if tolerance is None or ours is None or peer is None:
+        return
+    row["relative_difference"] = abs(ours - peer) / max(abs(peer), 1e-3)
+    if not math.isclose(ours, peer, rel_tol=tolerance, abs_tol=1e-3 * tolerance):
+        msg = f"{row['estimator']} at {row['n']} x {row['n_actions']}: {ours} is not {peer}"
+        raise AssertionError(msg)
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    cells = [row["estimator"], f"{row['n']:,}", f"{row['n_actions']:,}"]
+    for side in ("ours", "peer"):
+        cost = row[side]
+        cells.append(
+            cost["failed"] if "failed" in cost else f"{1e3 * cost['cpu_seconds']['median']:,.3g}"
+        )
+    for figure in ("cpu_seconds", "call_cpu_seconds"):
+        cells.append(interleaved.told(row["ratios"].get(figure)))
+    for side in ("ours", "peer"):
+        cost = row[side]
+        cells.append("-" if "failed" in cost else f"{cost['rise_mb']['median']:,.0f}")
+    cells.append(interleaved.told(row["ratios"].get("rise_mb")))
+    return f"| {' | '.join(cells)} |"
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report to read."""
+    worst = max((row.get("relative_difference", 0.0) for row in report["rows"]), default=0.0)
+    same = ", ".join(name for name, tolerance in ESTIMATORS.items() if tolerance is not None)
+    return "\n".join(
+        [
+            "# Estimators: ope-bench beside Open Bandit Pipeline",
+            "",
+            f"The same logs and policies on both sides, sb-obp {report['peer']}, in turns, one"
+            " thread each. A ratio is the peer's figure over ours, median (lowest to highest) over"
+            " rounds; times are of the processor. *whole* is from logs and policies to the number,"
+            " the peer's tables of probabilities included; *call* with the tables ready, and with"
+            " our target policy's greedy actions known. Memory is the peak rise of *whole*; less"
+            f" than {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that.",
+            "",
+            interleaved.machine_line(report),
+            "",
+            f"Numbers agree to {worst:.0e}, relatively, where both compute the same sum: {same}."
+            " In three dimensions the peer multiplies one-dimensional marginals, ours are joint."
+            f" Estimated weights: {ITERATIONS} iterations of scikit-learn's logistic regression"
+            " on both sides.",
+            "",
+            "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"
+            " | ours, MB | peer, MB | ratio |",
+            "|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+            *map(line, report["rows"]),
+            "",
+            "```",
+            report["command"],
+            INSTALL,
+            "```",
+            "",
+        ]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peer", help="python of the peer's environment")
+    parser.add_argument("--sizes", nargs="+", default=list(SIZES), help="ROWSxACTIONS")
+    parser.add_argument("--rounds", type=int, default=7, help="at most, a cell")
+    parser.add_argument("--budget", type=float, default=6.0, help="seconds of rounds, a cell")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds, a measurement")
+    parser.add_argument("--memory", type=int, default=8, help="GiB that a measurement may take")
+    parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
+    parser.add_argument("--serve", choices=["ours", "peer"], help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve == "ours":
+        interleaved.serve(prepare_ours, ours)
+        return 0
+    if given.serve == "peer":
+        interleaved.serve(prepare_peer, peer)
+        return 0
+    if given.peer is None:
+        parser.error(f"the peer needs an environment of its own: {INSTALL}")
+    sizes = [(int(n), int(a)) for n, a in (size.split("x") for size in given.sizes)]
+    command = (
+        f"python tests/benchmarks/{Path(__file__).name} --peer PEER/bin/python"
+        f" --rounds {given.rounds} --budget {given.budget:g}"
+        + ("" if tuple(given.sizes) == SIZES else f" --sizes {' '.join(given.sizes)}")
+    )
+    report = interleaved.facts(command) | {"peer": "0.5.10"}
+    sides = {
+        "ours": interleaved.Side(sys.executable, __file__, "ours"),
+        "peer": interleaved.Side(given.peer, __file__, "peer"),
+    }
+    try:
+        report["rows"] = list(compare(sizes, given, sides))
+    finally:
+        for side in sides.values():
+            side.close()
+    if given.output:
+        interleaved.written(given.output, report, markdown(report))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
