@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -41,11 +41,13 @@ class Manifest:
     suite : whose it is.
     cells : environment settings crossed with estimators and devices, exclusions left out.
     threads : a trial.
+    without_device : estimators that run on none of the suite's devices, and where they do run.
     """
 
     suite: Suite
     cells: tuple[Cell, ...]
     threads: int = 1
+    without_device: tuple[tuple[PluginSpec, tuple[str, ...]], ...] = ()
 
     def plugins(self) -> list[PluginSpec]:
         """The settings of environments and estimators, each once."""
@@ -110,7 +112,12 @@ def plan(suite: Suite, *, threads: int = 1) -> Manifest:
     if n_trials > MAX_TRIALS:
         msg = f"suite '{suite.name}' asks for {n_trials:,} trials; the limit is {MAX_TRIALS:,}"
         raise UsageError(msg)
-    return Manifest(suite, cells, threads)
+    without_device = tuple(
+        (spec, devices[id(spec)])
+        for spec in estimators
+        if not any(device in devices[id(spec)] for device in suite.devices)
+    )
+    return Manifest(suite, cells, threads, without_device)
 
 
 def settings(kind: Kind, selector: str) -> list[PluginSpec]:
@@ -188,7 +195,7 @@ def _nesting_hint(kind: Kind, selector: Selector, params: Mapping[str, Any]) -> 
     return ""
 
 
-def _devices(spec: PluginSpec) -> Sequence[str]:
+def _devices(spec: PluginSpec) -> tuple[str, ...]:
     try:
         return tuple(build(spec).devices)
     except OpeBenchError:

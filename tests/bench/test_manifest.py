@@ -101,6 +101,8 @@ def test_estimators_meet_only_devices_that_they_train_on() -> None:
     suite = replace(adhoc([ENV], [EST, anywhere]), devices=("cpu", "cuda"))
     found = [(cell.estimator.id, cell.device) for cell in plan(suite).cells]
     assert found == [("average", "cpu"), ("anywhere", "cpu"), ("anywhere", "cuda")]
+    without = plan(replace(adhoc([ENV], [EST, anywhere]), devices=("cuda",))).without_device
+    assert [(spec.id, devices) for spec, devices in without] == [("average", ("cpu",))]
     assert not plan(replace(adhoc([ENV], [EST]), devices=("cuda",))).trials
 
 

@@ -103,8 +103,20 @@ def test_an_empty_plan_exits_with_4_and_creates_nothing(
 ) -> None:
     said = run("Average", more=("--device", "cuda"))
     assert (said.code, said.json["planned"]) == (4, 0)
-    assert "the plan is empty" in said.err
+    assert "the plan is empty: 1 estimator does not run on cuda: average (only cpu)" in said.err
+    assert "try --device cpu" in said.err
+    assert "the plan is empty" in said.json["reason"]
     assert list(tmp_path.iterdir()) == []
+    foreseen = run("Average", more=("--device", "cuda", "--dry-run"))
+    assert (foreseen.code, foreseen.json["reason"]) == (4, said.json["reason"])
+
+
+def test_estimators_without_the_device_are_named_and_the_rest_runs(
+    run: Callable[..., Any],
+) -> None:
+    said = run("Average", "Anywhere", more=("--device", "cuda"))
+    assert (said.code, said.json["status"]["unavailable"]) == (0, said.json["planned"])
+    assert "left out: 1 estimator does not run on cuda: average (only cpu)" in said.err
 
 
 def test_a_missing_module_that_the_command_line_asks_for_is_refused(

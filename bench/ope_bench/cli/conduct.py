@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ope_bench.cli import exit_codes
+from ope_bench.cli.omissions import left_out, why_empty
 from ope_bench.cli.output import note, use_colour, width
 from ope_bench.cli.progress import progress_for
 from ope_bench.execution import Executor
@@ -97,7 +98,7 @@ class Report:
     def tell(self) -> None:
         """The last lines on stderr: failures, counts, store, exit code."""
         outcome = self.outcome
-        for line in self._failures():
+        for line in filter(None, (left_out(self.manifest), *self._failures())):
             note(line)
         counts = ", ".join(f"{n} {word.value}" for word, n in outcome.status.items() if n)
         note(
@@ -161,7 +162,7 @@ def conduct(
     trials = manifest.trials
     outcome = Outcome(planned=len(trials))
     if not trials:
-        return Report(manifest, path, outcome, exit_codes.EMPTY, "the plan is empty")
+        return Report(manifest, path, outcome, exit_codes.EMPTY, why_empty(manifest))
     began = time.monotonic()
     with contextlib.closing(executor), Store.open(path, write=True) as store:
         run_id = store.begin_run(

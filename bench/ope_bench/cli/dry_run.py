@@ -7,6 +7,7 @@ from typing import Any
 
 from ope_bench.cli.exit_codes import CLEAN, EMPTY
 from ope_bench.cli.forecast import predicted_seconds
+from ope_bench.cli.omissions import left_out, why_empty
 from ope_bench.manifest import Manifest
 from ope_bench.quantities import format_duration
 from ope_bench.resolve import selector_of
@@ -61,6 +62,7 @@ def foresee(manifest: Manifest, path: Path, jobs: int, retry: Any) -> dict[str, 
         "predicted_seconds": predicted,
         "without_timings": unknown,
         "exit_code": CLEAN if trials else EMPTY,
+        "reason": left_out(manifest) if trials else why_empty(manifest),
     }
 
 
@@ -76,11 +78,14 @@ def _known(manifest: Manifest, path: Path, retry: Any) -> tuple[set[str], dict[s
 
 def as_text(told: dict[str, Any]) -> str:
     """The forecast for reading."""
+    if not told["planned"]:
+        return f"{told['suite']}: {told['reason']}"
     first = f"{told['suite']}: {told['planned']:,} trials = {told['environments']} settings of "
     first += f"environments x {told['estimators']} estimators x {told['replicates']} replicates"
     lines = [first]
     if len(told["cells"]) != told["environments"] * told["estimators"]:
         lines.append(f"cells   {len(told['cells'])} after exclusions and devices")
+    lines += [told["reason"]] if told["reason"] else []
     lines.append(f"stored  {told['stored']:,} in {told['store']}")
     alone = f", {told['alone']:,} of them alone" if told["alone"] else ""
     lines.append(f"to run  {told['to_run']:,} with {told['jobs']} jobs{alone}")
