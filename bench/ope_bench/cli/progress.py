@@ -91,10 +91,16 @@ class Watch:
 
     def _finished(self, event: Finished) -> None:
         self.executed += 1
-        _, since = self.running.pop(event.slot, (None, time.monotonic()))
-        trial = self._count(event.record)
+        begun, since = self.running.pop(event.slot, (None, 0.0))
+        record = event.record
+        if begun is not None and begun.key == record.key:
+            seconds = time.monotonic() - since
+        else:
+            # One of a chunk that came back as a whole.
+            seconds = (record.fit_seconds or 0.0) + (record.estimate_seconds or 0.0)
+        trial = self._count(record)
         if trial is not None:
-            self._forecast.finished(trial, time.monotonic() - since)
+            self._forecast.finished(trial, seconds)
 
     def _count(self, record: TrialRecord) -> Trial | None:
         self.status[record.status] += 1

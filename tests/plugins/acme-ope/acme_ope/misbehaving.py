@@ -45,6 +45,7 @@ How = Literal[
     "swallow",
     "untidy",
     "close-files",
+    "kill-parent",
 ]
 
 
@@ -229,3 +230,9 @@ def _swallow(view: View, note: str) -> None:
 
 def _close_files(view: View, note: str) -> None:
     os.closerange(0, 4_096)
+
+
+def _kill_parent(view: View, note: str) -> None:
+    # Only for workers of a cluster: locally the parent is whoever asked.
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
