@@ -1,0 +1,152 @@
+"""What is committed under results/ comes again from the code: trials, boards, verdicts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ope_bench.machine import differences, machine_facts
+from ope_bench.records import Trial
+from ope_bench.resolve import resolve
+from ope_bench.seeding import canonical_json
+from ope_bench.trial import Workspace, build, run_trial
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+FOLDERS = sorted(path.parent for path in RESULTS.rglob("trials.parquet"))
+IDS = [folder.relative_to(RESULTS).as_posix() for folder in FOLDERS]
+CELL = ("environment", "estimator", "device", "environment_params", "params")
+SAMPLED = 4
+CHEAP = 1.0
+"""Seconds of fitting above which a trial is not drawn: the test is about bits, not patience."""
+
+
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    return pq.read_table(folder / "trials.parquet").to_pylist()
+
+
+def _sample(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A few cheap trials of different estimators, whatever their status; drawn by key."""
+    drawn: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: row["key"]):
+        if (row["fit_cpu_seconds"] or 0.0) < CHEAP:
+            drawn.setdefault(row["estimator"], row)
+    return list(drawn.values())[:SAMPLED]
+
+
+def _trial(row: dict[str, Any]) -> Trial:
+    return Trial(
+        resolve("environment", row["environment"], json.loads(row["environment_params"])),
+        resolve("estimator", row["estimator"], json.loads(row["params"])),
+        row["replicate"],
+        row["seed"],
+        row["device"],
+    )
+
+
+def _params(board: dict[str, Any], line: dict[str, Any]) -> tuple[str, str]:
+    return _plain(board["environment_params"]), _plain(line["params"])
+
+
+def _plain(params: dict[str, Any] | str) -> str:
+    return canonical_json(json.loads(params) if isinstance(params, str) else params)
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return not differences(one, other) and all(one[k] == other[k] for k in ("cpu", "blas"))
+
+
+def _rmse(rows: list[dict[str, Any]]) -> float:
+    return float(
+        np.sqrt(np.mean([(row["estimate"] - row["truth_expected"]) ** 2 for row in rows]))
+    )
+
+
+def test_every_suite_of_the_paper_has_its_results() -> None:
+    paper = {name.partition("/")[2] for name in IDS if name.startswith("paper/")}
+    assert paper == {
+        "actions", "samples", "failures", "behance", "appendix-actions", "appendix-samples",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=IDS)
+def test_a_sample_of_the_trials_gives_the_stored_numbers_again(folder: Path) -> None:
+    rows = _rows(folder)
+    runs = json.loads((folder / "run.json").read_text(encoding="utf-8"))["runs"]
+    same = all(_alike(run["machine"], machine_facts()) for run in runs)
+    for row in _sample(rows):
+        trial = _trial(row)
+        assert trial.key == row["key"]
+        found = run_trial(trial, Workspace())
+        assert found.status.value == row["status"], (row["estimator"], found.error_message)
+        if same:
+            assert found.truth_expected == row["truth_expected"]
+            assert found.truth_empirical == row["truth_empirical"]
+            assert found.estimate == row["estimate"], row["estimator"]
+        elif row["estimate"] is not None:
+            assert found.truth_expected == pytest.approx(row["truth_expected"], rel=1e-6)
+            if "torch" in build(trial.estimator).requires:
+                # Training is chaotic: rounding elsewhere gives another, equally good flow.
+                cell = [
+                    one
+                    for one in rows
+                    if one["status"] == "ok"
+                    and all(
+                        one[k] == row[k] for k in ("environment_params", "estimator", "params")
+                    )
+                ]
+                assert abs(found.estimate - row["estimate"]) < 3 * _rmse(cell)
+            else:
+                assert found.estimate == pytest.approx(row["estimate"], rel=1e-6)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=IDS)
+def test_boards_say_what_the_trials_say(folder: Path) -> None:
+    """RMSE and failures of every row, computed here from the exported trials alone."""
+    boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
+    cells: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in _rows(folder):
+        cells.setdefault(tuple(row[name] for name in CELL), []).append(row)
+    lines = {
+        (board["environment"], line["estimator"], line["device"], *_params(board, line)): (
+            line,
+            f"truth_{board['truth']}",
+        )
+        for board in boards
+        for line in board["rows"]
+    }
+    assert len(lines) == len(cells)
+    for (environment, estimator, device, setting, params), cell in cells.items():
+        known = json.loads(setting)
+        known.pop("worlds", None)
+        line, truth = lines[environment, estimator, device, _plain(known), _plain(params)]
+        ok = [row for row in cell if row["status"] == "ok"]
+        assert (len(cell), len(ok)) == (line["replicates"], line["finite"])
+        if ok:
+            errors = np.array([row["estimate"] - row[truth] for row in ok])
+            assert line["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=IDS)
+def test_runs_were_whole_and_their_code_committed(folder: Path) -> None:
+    told = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert told["trials"] == sum(told["status"].values())
+    for run in told["runs"]:
+        assert run["machine"]["git"]["dirty"] is False
+        assert run["finished"] is not None
+
+
+def test_verdicts_and_tables_are_what_the_committed_trials_give() -> None:
+    done = subprocess.run(
+        [sys.executable, str(RESULTS / "write.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
