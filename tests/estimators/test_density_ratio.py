@@ -401,3 +401,51 @@ def test_calibrations_and_clips_of_one_classifier_share_its_scores():
     # A temperature multiplies each fold's scores by one number.
     slope = mended.logged / raw.logged
     assert len(np.unique(np.round(slope[np.abs(mended.logged) < np.log(10)], 8))) <= 5
+
+
+def _scored(scale: float, best: float, *, rows: int = 1600) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of that scale whose labels follow ``best`` times the score."""
+    rng = np.random.default_rng(0)
+    score = scale * rng.standard_normal(rows)
+    label = (rng.random(rows) < 1 / (1 + np.exp(-best * score))).astype(np.int64)
+    return score, label
+
+
+@pytest.mark.parametrize("kind", ["temperature", "platt"])
+@pytest.mark.parametrize(("scale", "best"), [(5, 0.0), (10, 0.1), (0.1, 10)])
+def test_calibration_finds_the_slope_that_an_optimiser_finds(
+    kind: str, scale: float, best: float
+) -> None:
+    from scipy.optimize import minimize
+
+    score, label = _scored(scale, best)
+
+    def loss(theta: np.ndarray) -> float:
+        shift = theta[1] if kind == "platt" else 0.0
+        return float(np.logaddexp(0, (1 - 2 * label) * (theta[0] * score + shift)).mean())
+
+    found = calibrator(kind, score, label)
+    shift = float(found(np.zeros(1))[0])
+    slope = float(found(np.ones(1))[0]) - shift
+    free = minimize(loss, [best, 0.0][: 1 + (kind == "platt")], method="Nelder-Mead")
+    assert loss(np.array([slope, shift])) < free.fun + 1e-4
+
+
+@pytest.mark.parametrize("kind", ["temperature", "platt", "isotonic"])
+@pytest.mark.parametrize("sizes", [(8000, 2000), (2000, 8000)])
+def test_calibration_leaves_the_odds_of_the_classes_out(kind: str, sizes: tuple[int, int]) -> None:
+    """Scores that are the true log-ratio stay so when one class is four times larger."""
+    rng = np.random.default_rng(0)
+    n, m = sizes
+    x = np.concatenate([rng.normal(size=n), rng.normal(0.7, size=m)])
+    truth = 0.7 * x - 0.245
+    fold = np.arange(n + m) % 5
+    mapped = calibrated(kind, truth, np.repeat([0, 1], [n, m]), fold)
+    assert abs(float((mapped - truth).mean())) < 0.05
+
+
+@pytest.mark.parametrize("kind", ["temperature", "platt", "isotonic"])
+def test_calibration_makes_votes_of_all_trees_finite(kind: str) -> None:
+    score, label = _scored(2, 1)
+    score[:3] = [np.inf, -np.inf, np.inf]
+    assert np.isfinite(calibrator(kind, score, label)(score)).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -14,16 +15,31 @@ __all__ = ["Calibration", "calibrated", "calibrator"]
 Calibration = Literal["none", "platt", "isotonic", "temperature"]
 """``platt``: a s + b; ``temperature``: a s; ``isotonic``: any non-decreasing map."""
 
+SURE = 50.0
+"""Log-odds beyond this are no more certain; a vote of all trees gives infinite ones."""
+
 Map = Callable[[FloatArray], FloatArray]
 
 
-def calibrator(kind: Calibration, score: FloatArray, label: IntArray) -> Map:
-    """The map from scores to log-odds that fits held-out ``score`` (k,), ``label`` (k,) best."""
+def calibrator(
+    kind: Calibration, score: FloatArray, label: IntArray, *, prior: float = 0.0
+) -> Map:
+    """The map from log-ratios to log-ratios that fits held-out rows best.
+
+    Parameters
+    ----------
+    score : (k,), log-ratios: log-odds less those of the classes.
+    label : (k,), 0 or 1.
+    prior : log-odds of the classes, which labels have in them and log-ratios have not.
+    """
     if kind == "none" or len(np.unique(label)) < 2:
         return lambda s: s
+    score = np.clip(score, -SURE, SURE)
     if kind == "isotonic":
-        return _isotonic(score, label)
-    return _affine(score, label, with_intercept=kind == "platt")
+        fitted = _isotonic(score, label)
+        return lambda s: fitted(np.clip(s, -SURE, SURE)) - prior
+    a, b = _affine(score, label, prior, with_intercept=kind == "platt")
+    return lambda s: a * np.clip(s, -SURE, SURE) + b
 
 
 def calibrated(
@@ -42,30 +58,43 @@ def calibrated(
     out = np.empty_like(score)
     for this in np.unique(fold):
         held = fold == this
-        out[held] = calibrator(kind, score[~held], label[~held])(score[held])
+        ones, others = int(label[~held].sum()), int((1 - label[~held]).sum())
+        # 0 where the samples have one size.
+        prior = math.log(ones / others) if ones and others else 0.0
+        out[held] = calibrator(kind, score[~held], label[~held], prior=prior)(score[held])
     return out
 
 
-def _affine(score: FloatArray, label: IntArray, *, with_intercept: bool) -> Map:
-    """Logistic regression of the label on the score by Newton's method."""
+def _affine(
+    score: FloatArray, label: IntArray, prior: float, *, with_intercept: bool
+) -> tuple[float, float]:
+    """Logistic regression of the label on the score, offset ``prior``, by damped Newton steps."""
     from scipy.special import expit
 
     # Separable scores have no finite slope; a faint pull towards the identity gives them one.
     faint = 1e-6 * len(score)
     design = np.stack([score, np.ones_like(score)], axis=1)[:, : 1 + with_intercept]
     start = np.array([1.0, 0.0])[: 1 + with_intercept]
-    slope = start.copy()
-    for _ in range(50):
-        p = expit(design @ slope)
+    sign = 1.0 - 2.0 * label
+
+    def loss(slope: FloatArray) -> float:
+        fit = np.logaddexp(0.0, sign * (design @ slope + prior)).sum()
+        return float(fit + faint / 2 * np.square(slope - start).sum())
+
+    slope, now = start.copy(), loss(start)
+    for _ in range(200):
+        p = expit(design @ slope + prior)
         gradient = design.T @ (p - label) + faint * (slope - start)
         curvature = (design * (p * (1 - p))[:, None]).T @ design + faint * np.eye(len(start))
         step = np.linalg.solve(curvature, gradient)
         # Newton's full step can overshoot where the fitted probabilities are near 0 and 1.
-        slope -= step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
+        step *= min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
+        while (after := loss(slope - step)) > now and np.abs(step).max() >= 1e-8:
+            step /= 2
+        slope, now = slope - step, after
         if np.abs(step).max() < 1e-8:
             break
-    a, b = float(slope[0]), float(slope[1]) if with_intercept else 0.0
-    return lambda s: a * s + b
+    return float(slope[0]), float(slope[1]) if with_intercept else 0.0
 
 
 def _isotonic(score: FloatArray, label: IntArray) -> Map:
