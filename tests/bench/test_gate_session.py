@@ -169,13 +169,45 @@ def test_extension_takes_replicates_from_the_reserve(baseline, normal_row):
     assert "54 replicates in reserve of the 100" in few.notices[0]
 
 
-def test_fresh_seeds_pair_by_replicate(baseline, normal_row):
+@pytest.mark.parametrize(("factor", "verdict", "code"), [(1, "alike", 0), (4, "worse", 1)])
+def test_on_fresh_data_nothing_is_paired(baseline, normal_row, factor, verdict, code):
     given = baseline(normal_row(replicates=30))
-    others = {one.trial.replicate: one for one in normal_row(replicates=30, stream=7)}
-    bench = FakeBench(lambda trial: replace(others[trial.replicate], trial=trial))
+    others = {one.trial.replicate: one for one in normal_row(scale=0.1 * factor, stream=7)}
+    bench = FakeBench(lambda trial: replace(others[trial.replicate], trial=trial), mismatch="")
     report = run_gate(given, bench, Options(seed=5))
-    assert report.exit_code()[0] == 0
-    assert report.judgements[0].verdict is not Verdict.SAME
+    (found,) = report.judgements
+    assert (found.verdict, report.exit_code()[0]) == (verdict, code)
+    assert (found.changed, found.improved) == (0, None)
+    assert "nothing is paired" in report.notices[0]
+    # Times of other data compare nothing either, and gating on them is not green.
+    assert report.exit_code(gate_time=True)[0] == (4 if code == 0 else code)
+    # The order of the replicates says nothing.
+    last = {29 - replicate: one for replicate, one in others.items()}
+    bench = FakeBench(lambda trial: replace(last[trial.replicate], trial=trial))
+    (turned,) = run_gate(given, bench, Options(seed=5)).judgements
+    assert turned.ratio == pytest.approx(found.ratio)
+    assert turned.standard_error == pytest.approx(found.standard_error)
+
+
+def test_one_fixed_world_compares_nothing_on_another_seed(baseline, normal_row, toys_resolve):
+    def fixed(one):
+        world = replace(one.trial.environment, worlds="fixed")
+        return replace(one, trial=replace(one.trial, environment=world))
+
+    given = baseline([fixed(one) for one in normal_row(replicates=30)])
+    report = run_gate(given, FakeBench(unchanged(given)), Options(seed=5))
+    assert report.judgements[0].verdict is Verdict.INCOMPARABLE
+    assert "its one world is drawn anew for seed 5" in report.judgements[0].reason
+    assert run_gate(given, FakeBench(unchanged(given))).exit_code()[0] == 0
+
+
+def test_on_fresh_data_a_row_with_a_larger_error_may_be_extended(baseline, normal_row):
+    given = baseline(normal_row(replicates=60), replicates=10)
+    others = {one.trial.replicate: one for one in normal_row(scale=0.13, stream=7)}
+    bench = FakeBench(lambda trial: replace(others[trial.replicate], trial=trial))
+    report = run_gate(given, bench, Options(seed=5, extend=50))
+    assert bench.asked == [10, 50]
+    assert report.judgements[0].n == 60
 
 
 def test_trials_on_the_same_data_run_together(baseline, normal_row):

@@ -62,11 +62,11 @@ def examined(row: PairedRow, truth: TruthKind, rules: Rules) -> Case:
         return closed(Verdict.MISSING, f"{missing} of {len(row.pairs)} trials have no outcome")
     done = [(pair.before, pair.after) for pair in row.pairs if pair.after is not None]
     changed = sum(not _identical(before, after) for before, after in done)
-    before, after, both = _errors(done, truth)
-    base = replace(base, n=len(both), changed=changed)
+    before, after = _separate_errors(done, truth) if rules.fresh else _errors(done, truth)
+    base = replace(base, n=min(len(before), len(after)))
     base = replace(base, rmse_before=_rmse(before), rmse_after=_rmse(after))
-    base = replace(base, improved=_improved(before, after))
     if not rules.fresh:
+        base = replace(base, changed=changed, improved=_improved(before, after))
         moved = _moved_data(done)
         if moved:
             return closed(Verdict.FAILED, moved)
@@ -146,19 +146,29 @@ def _rounding_only(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> bool:
 
 def _errors(
     done: Sequence[tuple[TrialRecord, TrialRecord]], truth: TruthKind
-) -> tuple[FloatArray, FloatArray, list[int]]:
+) -> tuple[FloatArray, FloatArray]:
     """Errors then and now, failures at the logging average's; pairs that both failed left out."""
     rows = []
-    used = []
-    for index, (before, after) in enumerate(done):
+    for before, after in done:
         if before.status is not Status.OK and after.status is not Status.OK:
             continue
         then, now = _error(before, after, truth), _error(after, before, truth)
         if then is not None and now is not None:
             rows.append((then, now))
-            used.append(index)
     table = np.array(rows, dtype=np.float64).reshape(len(rows), 2)
-    return table[:, 0], table[:, 1], used
+    return table[:, 0], table[:, 1]
+
+
+def _separate_errors(
+    done: Sequence[tuple[TrialRecord, TrialRecord]], truth: TruthKind
+) -> tuple[FloatArray, FloatArray]:
+    """Errors of either side, failures at the logging average's; none where all failed."""
+    sides = []
+    for records in zip(*done, strict=True):
+        known = [error for one in records if (error := _error(one, one, truth)) is not None]
+        sides.append(np.array(known, dtype=np.float64))
+    finite = any(Status.OK in (before.status, after.status) for before, after in done)
+    return (sides[0], sides[1]) if finite else (np.empty(0), np.empty(0))
 
 
 def _error(record: TrialRecord, partner: TrialRecord, truth: TruthKind) -> float | None:

@@ -2,7 +2,8 @@
 
 The statistic was chosen by simulation (tests/benchmarks): a t-test on the log ratio of mean
 squared errors raises several times too many alarms at the small levels that a board of many rows
-needs; the studentised swap test is exact for unchanged code on fresh data, heavy tails included.
+needs; the studentised swap test is exact where errors are exchangeable, heavy tails included. On
+fresh data nothing is paired, and errors are dealt out anew over both sides instead.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from ope_bench.gate.pairing import PairedRow
 from ope_bench.gate.verdict import Judgement, Rules, Verdict
 from ope_bench.statistics.bootstrap import jointly_heavy_tailed
 from ope_bench.statistics.paired import holm, swap_test
+from ope_bench.statistics.unpaired import permutation_test
 
 __all__ = ["Judgement", "Rules", "Verdict", "judge"]
 
 LARGEST = 700.0
 """Logarithms beyond this have no exponential."""
+
 
 def judge(
     rows: Sequence[PairedRow], truth: TruthKind, rules: Rules | None = None
@@ -49,25 +52,29 @@ def judge(
 
 
 def _test(cases: Sequence[Case], rules: Rules) -> None:
-    """The p-values of the rows, those with equally many pairs in one call."""
+    """The p-values of the rows, those with equally many errors in one call."""
     level = rules.level / rules.looks
-    by_size: dict[int, list[Case]] = {}
+    test = permutation_test if rules.fresh else swap_test
+    by_size: dict[tuple[int, int], list[Case]] = {}
     for case in cases:
-        by_size.setdefault(len(case.before), []).append(case)
-    for n, members in by_size.items():
-        if n == 0:
+        by_size.setdefault((len(case.before), len(case.after)), []).append(case)
+    for sizes, members in by_size.items():
+        if 0 in sizes:
             continue
         before = np.square(np.stack([case.before for case in members]))
         after = np.square(np.stack([case.after for case in members]))
         share = level * len(members) / len(cases)
-        worse = swap_test(after, before, null_ratio=1 + rules.margin, level=share)
-        better = swap_test(after, before, null_ratio=1 / (1 + rules.margin), level=share)
+        worse = test(after, before, null_ratio=1 + rules.margin, level=share)
+        better = test(after, before, null_ratio=1 / (1 + rules.margin), level=share)
         heavy = jointly_heavy_tailed(before, after)
         for index, case in enumerate(members):
             case.p_worse = float(worse.p_greater[index])
             case.p_better = float(better.p_less[index])
             log_ratio, error = float(worse.log_ratio[index]), float(worse.standard_error[index])
-            case.judgement = _with_ratio(case.judgement, log_ratio, error, bool(heavy[index]))
+            degrees = sum(sizes) - 2 if rules.fresh else sizes[0] - 1
+            case.judgement = _with_ratio(
+                case.judgement, log_ratio, error, bool(heavy[index]), degrees
+            )
     for case in cases:
         if case.failure_p is not None:
             # Two ways to be worse share the row's p-value.
@@ -75,7 +82,7 @@ def _test(cases: Sequence[Case], rules: Rules) -> None:
 
 
 def _with_ratio(
-    judged: Judgement, log_ratio: float, standard_error: float, heavy: bool
+    judged: Judgement, log_ratio: float, standard_error: float, heavy: bool, degrees: int
 ) -> Judgement:
     from scipy.special import stdtrit
 
@@ -86,7 +93,7 @@ def _with_ratio(
     if judged.n < 2 or not math.isfinite(standard_error):
         return judged
     judged = replace(judged, standard_error=standard_error)
-    reach = float(stdtrit(judged.n - 1, 0.975)) * standard_error
+    reach = float(stdtrit(degrees, 0.975)) * standard_error
     if heavy or not abs(log_ratio) + reach < LARGEST:
         return judged
     return replace(
@@ -99,7 +106,8 @@ def _with_ratio(
 def _decided(case: Case, p: float, p_better: float, family: int, rules: Rules) -> Judgement:
     level = rules.level / rules.looks
     judged = replace(case.judgement, p=p, p_better=p_better)
-    judged = replace(judged, detectable=_detectable(judged, family, level, rules.margin))
+    seen = _detectable(judged, family, level, rules.margin, fresh=rules.fresh)
+    judged = replace(judged, detectable=seen)
     ratio = judged.ratio if judged.ratio is not None else _endless(judged)
     if p <= level:
         reason = judged.reason
@@ -108,13 +116,15 @@ def _decided(case: Case, p: float, p_better: float, family: int, rules: Rules) -
         return replace(judged, verdict=Verdict.WORSE, reason=reason)
     if p_better <= level:
         return replace(judged, verdict=Verdict.BETTER)
+    harmless = Verdict.ALIKE if rules.fresh else Verdict.DRIFTED
     if ratio is None:
-        return replace(
-            judged, verdict=Verdict.DRIFTED, reason=joined(judged.reason, "no errors to compare")
-        )
+        reason = joined(judged.reason, "no errors to compare")
+        return replace(judged, verdict=harmless, reason=reason)
+    if rules.fresh:
+        return replace(judged, verdict=harmless)
     if ratio > 1 + rules.margin or (rules.symmetric and ratio != 1):
         return replace(judged, verdict=Verdict.UNDECIDED)
-    return replace(judged, verdict=Verdict.DRIFTED)
+    return replace(judged, verdict=harmless)
 
 
 def _endless(judged: Judgement) -> float | None:
@@ -124,14 +134,18 @@ def _endless(judged: Judgement) -> float | None:
     return math.inf if judged.rmse_before == 0 and judged.rmse_after else 1.0
 
 
-def _detectable(judged: Judgement, family: int, level: float, margin: float) -> float | None:
+def _detectable(
+    judged: Judgement, family: int, level: float, margin: float, *, fresh: bool = False
+) -> float | None:
     """Growth that the test would find with probability .8, by the t approximation."""
     from scipy.special import ndtri, stdtrit
 
     n, standard_error = judged.n, judged.standard_error
-    # With n pairs no p-value is below 2^-n.
-    if standard_error is None or 2.0**-n > level / max(family, 1):
+    # No p-value is below one over the number of swaps, or of ways to deal 2n errors out.
+    arrangements = math.comb(2 * n, n) if fresh else 2**n
+    if standard_error is None or 1 / arrangements > level / max(family, 1):
         return None
-    critical = float(stdtrit(n - 1, 1 - level / max(family, 1)))
+    degrees = 2 * n - 2 if fresh else n - 1
+    critical = float(stdtrit(degrees, 1 - level / max(family, 1)))
     exponent = math.log1p(margin) + (critical + float(ndtri(0.8))) * standard_error
     return math.expm1(exponent) if exponent < LARGEST else None

@@ -66,8 +66,8 @@ def paired_rows(baseline: Baseline, *, seed: int | None = None) -> list[PairedRo
     Parameters
     ----------
     baseline : what was.
-    seed : run on this seed's data instead of the baseline's; pairs are then of equal replicate
-        number only, and their errors independent.
+    seed : run on this seed's data instead of the baseline's; what stands in a pair has then
+        nothing but the replicate's number in common.
     """
     now = _Resolver()
     groups: dict[str, list[TrialRecord]] = {}
@@ -96,6 +96,8 @@ def _row(
             f"{environment.id} is now version {environment.version}, the baseline has "
             f"{first.environment.version}"
         )
+    elif seed not in (None, first.seed) and first.environment.worlds == "fixed":
+        incomparable = f"its one world is drawn anew for seed {seed}: errors there compare nothing"
     pairs = [
         Pair(record, _again(record.trial, environment, estimator, seed)) for record in records
     ]

@@ -35,8 +35,9 @@ class Options:
 
     Parameters
     ----------
-    seed : run on fresh data of this seed; None for the baseline's own.
-    extend : most replicates to take from the baseline's reserve for undecided rows.
+    seed : run on fresh data of this seed, where nothing is paired; None for the baseline's own.
+    extend : most replicates to take from the baseline's reserve for rows that are undecided, or
+        on fresh data alike with a larger error.
     time : compare times.
     margin, level : see `ope_bench.gate.judging.Rules`.
     """
@@ -59,6 +60,7 @@ class GateReport:
     outcomes : how many of them have an outcome.
     times : seconds, advisory.
     notices : lines that the user should read.
+    fresh : on other data than the baseline's.
     """
 
     judgements: tuple[Judgement, ...]
@@ -66,6 +68,7 @@ class GateReport:
     outcomes: int
     times: TimeReport = field(default_factory=TimeReport)
     notices: tuple[str, ...] = ()
+    fresh: bool = False
 
     @property
     def verdicts(self) -> Counter[Verdict]:
@@ -93,7 +96,8 @@ class GateReport:
         open_rows = verdicts[Verdict.UNDECIDED]
         if open_rows:
             return 0, f"no regression shown; {open_rows} rows undecided"
-        return 0, f"no regression in {len(compared)} rows"
+        beyond = " beyond what chance explains on fresh data" if self.fresh else ""
+        return 0, f"no regression{beyond} in {len(compared)} rows"
 
 
 def run_gate(baseline: Baseline, bench: Bench, options: Options | None = None) -> GateReport:
@@ -111,6 +115,8 @@ def run_gate(baseline: Baseline, bench: Bench, options: Options | None = None) -
     fresh = options.seed is not None and any(
         pair.before.trial.seed != options.seed for row in rows for pair in row.pairs
     )
+    if fresh:
+        notices.append(FRESH.format(seed=options.seed))
     rules = Rules(options.margin, options.level, 2 if options.extend else 1, fresh)
     truth = baseline.suite.truth
     planned = _planned(rows)
@@ -120,14 +126,25 @@ def run_gate(baseline: Baseline, bench: Bench, options: Options | None = None) -
     finished = [completed(row, outcomes) for row in rows]
     judgements = judge(finished, truth, rules)
     if options.extend:
-        finished, more = _extended(finished, judgements, outcomes, bench, options.extend)
+        finished, more = _extended(
+            finished, judgements, outcomes, bench, options.extend, options.margin
+        )
         notices += more
         judgements = judge(finished, truth, rules)
     times = TimeReport()
-    if options.time and not fresh:
-        times = _times(finished, bench)
+    if options.time:
+        times = TimeReport(notice=TIMES_ARE_PAIRED) if fresh else _times(finished, bench)
     have = sum(trial.key in outcomes for trial in planned)
-    return GateReport(tuple(judgements), len(planned) + lost, have, times, tuple(notices))
+    return GateReport(
+        tuple(judgements), len(planned) + lost, have, times, tuple(notices), fresh
+    )
+
+
+TIMES_ARE_PAIRED = "times compare on the baseline's own data only, without --seed"
+FRESH = (
+    "seed {seed} gives other data than the baseline's: nothing is paired, so only large changes "
+    "show, and no row can be the same; without --seed much smaller ones do"
+)
 
 
 def _planned(rows: Iterable[PairedRow]) -> list[Trial]:
@@ -139,8 +156,8 @@ def _planned(rows: Iterable[PairedRow]) -> list[Trial]:
         for pair in row.pairs
         if pair.trial is not None
     ]
-    place = {key: i for i, key in enumerate(dict.fromkeys(trial.data_key for trial in trials))}
-    return sorted(trials, key=lambda trial: place[trial.data_key])
+    place = {key: i for i, key in enumerate(dict.fromkeys(trial.group for trial in trials))}
+    return sorted(trials, key=lambda trial: place[trial.group])
 
 
 LIMITED = (Status.TIMEOUT, Status.MEMORY)
@@ -180,12 +197,14 @@ def _extended(
     outcomes: dict[str, TrialRecord],
     bench: Bench,
     extend: int,
+    margin: float,
 ) -> tuple[list[PairedRow], list[str]]:
-    """Undecided rows with more replicates, as far as the baseline has them in reserve."""
+    """Open rows with more replicates, as far as the baseline has them in reserve."""
     notices: list[str] = []
     chosen: dict[int, PairedRow] = {}
     for index, (row, judged) in enumerate(zip(rows, judgements, strict=True)):
-        if judged.verdict is not Verdict.UNDECIDED:
+        larger = judged.verdict is Verdict.ALIKE and (judged.ratio or 0) > 1 + margin
+        if judged.verdict is not Verdict.UNDECIDED and not larger:
             continue
         more = row.reserve[:extend]
         if len(more) < extend:

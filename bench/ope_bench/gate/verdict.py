@@ -11,9 +11,14 @@ __all__ = ["Judgement", "Rules", "Verdict"]
 
 
 class Verdict(enum.StrEnum):
-    """What became of a row."""
+    """What became of a row.
+
+    On the baseline's own data a row that changed without harm has *drifted*; on fresh data
+    every number differs, and a row that chance explains is *alike*.
+    """
 
     SAME = "same"
+    ALIKE = "alike"
     DRIFTED = "drifted"
     BETTER = "better"
     WORSE = "worse"
@@ -35,6 +40,7 @@ class Verdict(enum.StrEnum):
 
 _MARKS = {
     Verdict.SAME: "=",
+    Verdict.ALIKE: "=",
     Verdict.DRIFTED: "~",
     Verdict.BETTER: "+",
     Verdict.WORSE: "-",
@@ -54,7 +60,7 @@ class Rules:
     margin : growth of the mean squared error that is let pass.
     level : family-wise error of "worse" over all changed rows, and of "better".
     looks : how often rows may be looked at; each look spends its part of the level.
-    fresh : before and after are on different data.
+    fresh : before and after are on different data, so nothing is paired.
     symmetric : a comparison rather than a gate: a smaller error needs proof as a larger one does.
     """
 
@@ -71,8 +77,8 @@ class Judgement:
 
     Parameters
     ----------
-    n : replicates compared.
-    changed : replicates whose outcome is not bit-identical.
+    n : replicates compared, of the side that has fewer.
+    changed : replicates whose outcome is not bit-identical; 0 on fresh data.
     rmse_before, rmse_after : with failures at the logging average's error.
     ratio, ratio_low, ratio_high : of mean squared errors, after over before; 95 % interval,
         none for heavy-tailed rows.
@@ -81,7 +87,8 @@ class Judgement:
     p_better : the same of "better".
     detectable : smallest growth of the mean squared error that would have been called worse
         four times in five.
-    improved : share of the replicates with a smaller error now, equal ones counting half.
+    improved : share of the replicates with a smaller error now, equal ones counting half;
+        none on fresh data.
     """
 
     row: PairedRow

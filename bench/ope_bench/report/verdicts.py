@@ -33,6 +33,7 @@ STYLES = {
     Verdict.UNDECIDED: "yellow",
     Verdict.INCOMPARABLE: "yellow",
     Verdict.DRIFTED: "cyan",
+    Verdict.ALIKE: "dim",
     Verdict.SAME: "dim",
 }
 
@@ -61,6 +62,7 @@ def verdict_counts(judgements: Iterable[Judgement]) -> str:
         Verdict.INCOMPARABLE,
         Verdict.BETTER,
         Verdict.DRIFTED,
+        Verdict.ALIKE,
         Verdict.SAME,
     )
     return ", ".join(f"{counts[word]} {word}" for word in order if word in counts) or "no rows"
@@ -69,10 +71,12 @@ def verdict_counts(judgements: Iterable[Judgement]) -> str:
 def detail(one: Judgement) -> str:
     """All that a verdict rests on, in one line."""
     parts = [one.reason] if one.reason else []
-    if one.verdict is Verdict.UNDECIDED and one.detectable is not None:
-        parts.append(f"would have seen {_growth(1 + one.detectable)}")
-    if one.verdict is Verdict.UNDECIDED and one.detectable is None:
-        parts.append("too few replicates to see any change")
+    if one.verdict in (Verdict.UNDECIDED, Verdict.ALIKE) and one.ratio is not None:
+        parts.append(
+            "too few replicates to see any change"
+            if one.detectable is None
+            else f"would have seen {_growth(1 + one.detectable)}"
+        )
     if one.heavy_tailed:
         parts.append("heavy-tailed")
     if one.verdict in (Verdict.WORSE, Verdict.BETTER):

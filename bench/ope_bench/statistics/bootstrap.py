@@ -68,19 +68,19 @@ def jointly_heavy_tailed(
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Whether one replicate of either carries more than a quarter of their mean sum of squares.
 
-    Exchanging the two in any pair leaves this mark as it is. So a swap test is as exact over the
-    rows that are not marked as it is over all; marking each side on its own would pick out rows
-    whose errors are small by chance.
+    However the errors of a row are dealt out over the two sides, this mark stays as it is. So a
+    swap or permutation test is as exact over the rows that are not marked as it is over all;
+    marking each side on its own would pick out rows whose errors are small by chance.
 
     Parameters
     ----------
-    one, other : (rows, n), squared errors of the same replicates.
+    one, other : (rows, n), squared errors; on different replicates n may differ.
     """
-    rows, n = one.shape
-    if n < FEWEST:
+    rows = len(one)
+    if min(one.shape[1], other.shape[1]) < FEWEST:
         return np.zeros(rows, dtype=np.bool_)
     total = (one.sum(axis=1) + other.sum(axis=1)) / 2
-    largest = np.maximum(one, other).max(axis=1)
+    largest = np.maximum(one.max(axis=1), other.max(axis=1))
     return np.asarray(largest > HEAVY_SHARE * total, dtype=np.bool_)
 
 

@@ -17,44 +17,17 @@ import numpy as np
 
 from ope_bench.arrays import FloatArray
 from ope_bench.seeding import stream
+from ope_bench.statistics.rearrangement import BoolArray, RatioTest, p_values
 
-__all__ = ["Paired", "SwapTest", "compare_rows", "holm", "paired", "swap_test"]
+__all__ = ["Paired", "compare_rows", "holm", "paired", "swap_test"]
 
 ENUMERATED = 13
 """Up to this many replicates all 2^n swaps are tried instead of a sample of them."""
 
-FIRST_SWAPS = 9_999
-PROMISING = 20
-"""Rows whose statistic is reached by at most so many of the first swaps get the full number."""
-
-BLOCK_ENTRIES = 1 << 18
-"""Entries of a block of swaps, (swaps, n); it depends on n alone, so that a row's p-value does
-not depend on how many rows are judged with it.
-"""
-
-
-@dataclass(frozen=True)
-class SwapTest:
-    """Log ratios of mean squared errors, one entry a row.
-
-    Parameters
-    ----------
-    log_ratio : (rows,), log of mean squared error after over before.
-    standard_error : (rows,), of ``log_ratio``, by the delta method over pairs.
-    statistic : (rows,), studentised distance from the null ratio.
-    p_greater, p_less : (rows,), one-sided.
-    """
-
-    log_ratio: FloatArray
-    standard_error: FloatArray
-    statistic: FloatArray
-    p_greater: FloatArray
-    p_less: FloatArray
-
 
 def swap_test(
     after: FloatArray, before: FloatArray, *, null_ratio: float = 1.0, level: float = 0.05
-) -> SwapTest:
+) -> RatioTest:
     """Test whether the mean of ``after`` differs from ``null_ratio`` times that of ``before``.
 
     Formula: T = (log M1 - log M0 - log null_ratio) / se with
@@ -83,30 +56,15 @@ def swap_test(
     True
     """
     after, before = np.atleast_2d(after), np.atleast_2d(before)
-    rows, n = after.shape
     pairs = _Pairs.of(after / null_ratio, before)
-    observed, log_ratio, standard_error = pairs.statistic(np.ones((1, n)))
-    seen = observed[0]
-    greater, less, swaps = _count(pairs, seen, n, FIRST_SWAPS, "first")
-    wanted = math.ceil(10 * rows / level)
-    if n > ENUMERATED:
-        promising = np.minimum(greater, less) <= PROMISING
-        # A row whose pairs are all alike cannot be told apart by more swaps.
-        promising &= (seen != 0) & (wanted > swaps)
-        if promising.any():
-            few = _Pairs(*(part[promising] for part in pairs.parts))
-            more = _count(few, seen[promising], n, wanted, "full")
-            greater[promising], less[promising] = more[0], more[1]
-        total = np.where(promising, wanted, swaps)
-        greater, less, total = greater + 1, less + 1, total + 1
-    else:
-        total = np.full(rows, swaps)
-    return SwapTest(
+    observed, log_ratio, standard_error = pairs.statistic(np.ones((1, after.shape[1])))
+    greater, less = p_values(pairs, observed[0], level)
+    return RatioTest(
         log_ratio[0] + (math.log(null_ratio)),
         standard_error[0],
-        seen,
-        greater / total,
-        less / total,
+        observed[0],
+        greater,
+        less,
     )
 
 
@@ -118,8 +76,15 @@ class _Pairs:
     d: FloatArray
 
     @property
-    def parts(self) -> tuple[FloatArray, FloatArray]:
-        return self.c, self.d
+    def enumerated(self) -> int:
+        n = self.c.shape[1]
+        return 2**n if n <= ENUMERATED else 0
+
+    def among(self, chosen: BoolArray) -> _Pairs:
+        return _Pairs(self.c[chosen], self.d[chosen])
+
+    def arrangements(self, start: int, size: int, stage: str) -> FloatArray:
+        return _signs(self.c.shape[1], start, size, stage)
 
     @classmethod
     def of(cls, after: FloatArray, before: FloatArray) -> _Pairs:
@@ -152,25 +117,6 @@ class _Pairs:
         extreme = one_sided | (standard_error == 0)
         t = np.where(extreme, np.where(shift == 0, 0.0, np.copysign(np.inf, shift)), ratio)
         return t, log_ratio, standard_error
-
-
-def _count(
-    pairs: _Pairs, seen: FloatArray, n: int, swaps: int, stage: str
-) -> tuple[FloatArray, FloatArray, int]:
-    """How many swaps reach the observed statistic, from above and from below."""
-    rows = len(seen)
-    if n <= ENUMERATED:
-        swaps = 2**n
-    step = max(16, min(1024, BLOCK_ENTRIES // n))
-    # Rounding must not decide whether the identity reaches itself.
-    slack = 1e-9 * np.where(np.isfinite(seen), np.abs(seen), 0.0)
-    greater, less = np.zeros(rows), np.zeros(rows)
-    for start in range(0, swaps, step):
-        size = min(step, swaps - start)
-        t, _, _ = pairs.statistic(_signs(n, start, size, stage))
-        greater += (t >= seen - slack).sum(axis=0)
-        less += (t <= seen + slack).sum(axis=0)
-    return greater, less, swaps
 
 
 @lru_cache(maxsize=10)
