@@ -16,7 +16,7 @@ import numpy as np
 
 from ope_bench.across import summaries
 from ope_bench.board import Board, By, Row, TruthKind
-from ope_bench.naming import setting_label
+from ope_bench.naming import setting_label, setting_labels
 from ope_bench.ranking import Figures, compared, ordered, reordered
 from ope_bench.records import PluginSpec, TrialRecord
 from ope_bench.seeding import canonical_json
@@ -73,10 +73,10 @@ def boards(
     for record in sorted(newest.values(), key=_place()):
         identity = record.trial.environment.identity_json
         settings.setdefault(identity, []).append(record)
-    specs = [group[0].trial.environment for group in settings.values()]
+    labels = setting_labels([group[0].trial.environment for group in settings.values()])
     return [
-        _board(group, by, truth, setting_label(spec, specs))
-        for spec, group in zip(specs, settings.values(), strict=True)
+        _board(group, by, truth, label)
+        for label, group in zip(labels, settings.values(), strict=True)
     ]
 
 
@@ -119,8 +119,8 @@ def _board(records: Sequence[TrialRecord], by: By, truth: TruthKind, label: str)
     specs = [_labelled(group) for group in rows.values()]
     figures = compared(cells)
     found = [
-        _row(cell, spec, group, figure, setting_label(spec, specs))
-        for cell, spec, group, figure in zip(cells, specs, rows.values(), figures, strict=True)
+        _row(*parts)
+        for parts in zip(cells, specs, rows.values(), figures, setting_labels(specs), strict=True)
     ]
     spec = records[0].trial.environment
     truths = np.array([value for value in facts.truth.values() if value is not None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -117,8 +118,9 @@ def record_from(trial: Trial, row: tuple[Any, ...]) -> TrialRecord:
 
 
 def _diagnostics(text: str) -> dict[str, Any]:
-    diagnostics: dict[str, Any] = {} if text == "{}" else json.loads(text)
-    return diagnostics
+    if text == "{}":
+        return {}
+    return {sys.intern(name): value for name, value in json.loads(text).items()}
 
 
 @cache
@@ -126,7 +128,11 @@ def _access(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
+# Texts that thousands of records have in common are kept once.
 _RESTORED: dict[str, Callable[[Any], Any]] = {
+    "code_digest": sys.intern,
+    "origin": sys.intern,
+    "environment_origin": sys.intern,
     "status": Status,
     "exclusive": bool,
     "diagnostics": _diagnostics,

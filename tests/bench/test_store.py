@@ -397,3 +397,23 @@ def test_results_come_in_an_order_of_content(path: Path, tmp_path: Path) -> None
     filled(other, *records[::-1])
     with Store.open(path) as one, Store.open(other) as two:
         assert [r.key for r in one.records()] == [r.key for r in two.records()]
+
+
+def test_more_trials_than_one_query_asks_for_are_all_looked_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = [trial(number) for number in range(7)]
+    filled(path, *(record(one) for one in trials[:5]))
+    monkeypatch.setattr("ope_bench.store.store.KEYS_AT_ONCE", 3)
+    with Store.open(path) as store:
+        found = store.current(iter(trials), Freshness(lambda _: "c0de"))
+    assert set(found) == {one.key for one in trials[:5]}
+
+
+def test_results_are_handed_out_while_others_are_still_in_the_file(path: Path) -> None:
+    filled(path, *(record(trial(number)) for number in range(3)))
+    with Store.open(path) as store:
+        results = store.results()
+        first = next(results)
+        again = {one.record.key for one in store.results()}
+        assert {first.record.key, *(one.record.key for one in results)} == again

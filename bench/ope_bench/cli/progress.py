@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from ope_bench.cli.forecast import Forecast
 from ope_bench.cli.output import note
 from ope_bench.execution import Finished, Started
-from ope_bench.leaderboard import setting_label
 from ope_bench.manifest import Manifest
+from ope_bench.naming import setting_labels
 from ope_bench.quantities import format_duration
 from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
 from ope_bench.runner import Notice, Reused, RunEvent
@@ -162,8 +162,7 @@ class Watch:
 def _labelled(specs: Iterable[PluginSpec]) -> dict[int, str]:
     """What tells the settings apart, by their identity, in the order of the plan."""
     found = {id(spec): spec for spec in specs}
-    every = list(found.values())
-    return {key: setting_label(spec, every) for key, spec in found.items()}
+    return dict(zip(found, setting_labels(list(found.values())), strict=True))
 
 
 class PlainProgress:

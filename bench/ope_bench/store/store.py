@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,9 +28,12 @@ from ope_bench.store import maintenance
 from ope_bench.store.freshness import Freshness
 from ope_bench.store.lock import WriterLock
 from ope_bench.store.opening import connected, explained
-from ope_bench.store.results import Result, Run
+from ope_bench.store.results import Conflict, Result, Run
 
 __all__ = ["Store"]
+
+KEYS_AT_ONCE = 20_000
+"""Trials looked up by one query."""
 
 _RESULTS = f"""
     WITH chosen AS (
@@ -116,6 +121,13 @@ class Store:
     def _fetched(self, query: str, parameters: Any = ()) -> list[Any]:
         try:
             return self._db.execute(query, parameters).fetchall()
+        except sqlite3.Error as exc:
+            raise explained(self.path, exc) from exc
+
+    def _streamed(self, query: str, parameters: Any = ()) -> Iterator[Any]:
+        """Rows one by one: all of a large store's would stand beside what is made of them."""
+        try:
+            yield from self._db.execute(query, parameters)
         except sqlite3.Error as exc:
             raise explained(self.path, exc) from exc
 
@@ -211,19 +223,20 @@ class Store:
         """
         if freshness.retry == "all":
             return {}
-        planned = {trial.key: trial for trial in trials}
         found: dict[str, TrialRecord] = {}
-        # Newest last, so that it is the one which stays; a refused one removes older ones too.
-        for row in self._fetched(_CURRENT, (json.dumps(list(planned)),)):
-            key, timeout, memory, *facts = row
-            trial = planned[key]
-            if facts[0] != freshness.code_digest(trial):
-                continue
-            record = record_from(trial, tuple(facts))
-            if freshness.accepts(record, timeout, memory):
-                found[key] = record
-            else:
-                found.pop(key, None)
+        waiting = iter(trials)
+        # So many at once, because all keys of a large plan would be one text of gigabytes.
+        while some := {trial.key: trial for trial in islice(waiting, KEYS_AT_ONCE)}:
+            # Newest last, so that it is the one which stays; a refused one removes older ones too.
+            for key, timeout, memory, *facts in self._fetched(_CURRENT, (json.dumps(list(some)),)):
+                trial = some[key]
+                if facts[0] != freshness.code_digest(trial):
+                    continue
+                record = record_from(trial, tuple(facts))
+                if freshness.accepts(record, timeout, memory):
+                    found[key] = record
+                else:
+                    found.pop(key, None)
         return found
 
     def results(self, *, suite: str | None = None, run: str | None = None) -> Iterator[Result]:
@@ -253,10 +266,10 @@ class Store:
             return built[number, label]
 
         n = len(RECORD_COLUMNS)
-        for row in self._fetched(_RESULTS, {"suite": suite, "run": run}):
+        for row in self._streamed(_RESULTS, {"suite": suite, "run": run}):
             world, method, *asked, made_by, through, world_label, method_label = row[n:]
             trial = Trial(spec(world, world_label), spec(method, method_label), *asked)
-            yield Result(record_from(trial, row[:n]), runs[through], made_by)
+            yield Result(record_from(trial, row[:n]), runs[through], sys.intern(made_by))
 
     def records(
         self, *, suite: str | None = None, run: str | None = None
@@ -347,11 +360,28 @@ class Store:
 
     def merge(self, other: Store) -> int:
         """Take over another store's runs and records; how many records were new."""
+        with self._beside(other), self._transaction() as db:
+            return maintenance.merge(db)
+
+    def conflicts(self, other: Store) -> list[Conflict]:
+        """What the same code answered differently here and there; equal seeds should not."""
+        with self._beside(other) as db:
+            return [Conflict(*row) for row in maintenance.conflicts(db)]
+
+    def told_by_other_code(self, other: Store) -> int:
+        """How many trials both stores hold, though not from the same code."""
+        with self._beside(other) as db:
+            return maintenance.told_by_other_code(db)
+
+    @contextmanager
+    def _beside(self, other: Store) -> Iterator[sqlite3.Connection]:
+        """With another store attached as ``other``."""
         uri = f"{other.path.absolute().as_uri()}?mode=ro"
         self._fetched("ATTACH ? AS other", (uri,))
         try:
-            with self._transaction() as db:
-                return maintenance.merge(db)
+            yield self._db
+        except sqlite3.Error as exc:
+            raise explained(self.path, exc) from exc
         finally:
             self._db.execute("DETACH other")
 
