@@ -26,9 +26,7 @@ from typing import Any, TypeVar
 __all__ = [
     "Measured",
     "Side",
-    "facts",
     "in_turns",
-    "machine_line",
     "measured",
     "ratios",
     "serve",
@@ -259,35 +257,6 @@ def told(ratio: Mapping[str, float] | None) -> str:
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def facts(command: str) -> dict[str, Any]:
-    """Command, machine, versions and load, for the head of a report."""
-    from ope_bench.machine import machine_facts
-
-    machine = machine_facts()
-    wanted = ("platform", "python", "cpu", "cores", "memory_bytes", "blas", "packages", "git")
-    return {
-        "command": command,
-        "machine": {name: machine[name] for name in wanted},
-        "load_before": [round(load, 1) for load in os.getloadavg()],
-    }
-
-
-def machine_line(report: Mapping[str, Any]) -> str:
-    """The machine, in one line of a report."""
-    machine, load = report["machine"], report["load_before"][0]
-    packages = ", ".join(
-        f"{name} {machine['packages'][name]}"
-        for name in ("numpy", "scikit-learn")
-        if name in machine["packages"]
-    )
-    return (
-        f"Machine: {machine['cpu']}, {machine['cores']} cores,"
-        f" {machine['memory_bytes'] / 2**30:.0f} GiB; Python {machine['python']}, {packages}."
-        f" The load average when it began was {load}"
-        + ("." if load < 1 else ": others were at work, so trust ratios more than seconds.")
-    )
 
 
 def written(path: Path, report: Mapping[str, Any], text: str) -> None:

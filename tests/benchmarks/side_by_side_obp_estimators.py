@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import interleaved
+from statement import facts_now, statement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,10 +156,6 @@ def ours(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
 def prepare_peer(job: dict[str, Any]) -> dict[str, Any]:
     """The same logs, and the peer imported and warmed up."""
     import numpy as np
-    import obp.ope
-    import sklearn.linear_model
-    import sklearn.pipeline
-    import sklearn.preprocessing
 
     rng = np.random.default_rng(0)
     small = {
@@ -304,17 +301,21 @@ def compare(
                     zip(sides, unable(name, n, n_actions, given.memory), strict=True)
                 )
                 # Ours first, whatever happens: it writes the logs that the peer reads.
-                asked: dict[str, Callable[[], dict[str, Any]]] = {
-                    side: (lambda side=side: sides[side].ask(job))  # type: ignore[misc]
-                    if refused[side] is None
-                    else (lambda side=side: {"failed": f"not run: {refused[side]}"})  # type: ignore[misc]
-                    for side in sides
-                }
+                asked = {side: asking(sides[side], job, refused[side]) for side in sides}
                 found = interleaved.in_turns(asked, seconds=given.budget, most=given.rounds)
                 row = row_of(name, n, n_actions, found)
                 agreed(row, tolerance)
                 print(line(row), flush=True)
                 yield row
+
+
+def asking(
+    side: interleaved.Side, job: dict[str, Any], refused: str | None
+) -> Callable[[], dict[str, Any]]:
+    """How a side is measured, or why not."""
+    if refused is not None:
+        return lambda: {"failed": f"not run: {refused}"}
+    return lambda: side.ask(job)
 
 
 def row_of(
@@ -353,8 +354,8 @@ def line(row: dict[str, Any]) -> str:
         cells.append(
             cost["failed"] if "failed" in cost else f"{1e3 * cost['cpu_seconds']['median']:,.3g}"
         )
-    for figure in ("cpu_seconds", "call_cpu_seconds"):
-        cells.append(interleaved.told(row["ratios"].get(figure)))
+    figures = ("cpu_seconds", "call_cpu_seconds")
+    cells += [interleaved.told(row["ratios"].get(figure)) for figure in figures]
     for side in ("ours", "peer"):
         cost = row[side]
         cells.append("-" if "failed" in cost else f"{cost['rise_mb']['median']:,.0f}")
@@ -366,34 +367,39 @@ def markdown(report: dict[str, Any]) -> str:
     """The report to read."""
     worst = max((row.get("relative_difference", 0.0) for row in report["rows"]), default=0.0)
     same = ", ".join(name for name, tolerance in ESTIMATORS.items() if tolerance is not None)
+    intro = (
+        f"The same logs and policies on both sides, sb-obp {report['peer']}, in turns, one thread"
+        " each. A ratio is the peer's figure over ours, median (lowest to highest) over rounds;"
+        " times are of the processor. *whole* is from logs and policies to the number, the peer's"
+        " tables of probabilities included; *call* with the tables ready, and with our target"
+        " policy's greedy actions known. Memory is the peak rise of *whole*; less than"
+        f" {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that."
+    )
+    agreement = (
+        f"Numbers agree to {worst:.0e}, relatively, where both compute the same sum: {same}."
+        " In three dimensions the peer multiplies one-dimensional marginals, ours are joint."
+        f" Estimated weights: {ITERATIONS} iterations of scikit-learn's logistic regression on"
+        " both sides."
+    )
+    head = (
+        "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"
+        " | ours, MB | peer, MB | ratio |"
+    )
     return "\n".join(
         [
             "# Estimators: ope-bench beside Open Bandit Pipeline",
             "",
-            f"The same logs and policies on both sides, sb-obp {report['peer']}, in turns, one"
-            " thread each. A ratio is the peer's figure over ours, median (lowest to highest) over"
-            " rounds; times are of the processor. *whole* is from logs and policies to the number,"
-            " the peer's tables of probabilities included; *call* with the tables ready, and with"
-            " our target policy's greedy actions known. Memory is the peak rise of *whole*; less"
-            f" than {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that.",
+            intro,
             "",
-            interleaved.machine_line(report),
+            agreement,
             "",
-            f"Numbers agree to {worst:.0e}, relatively, where both compute the same sum: {same}."
-            " In three dimensions the peer multiplies one-dimensional marginals, ours are joint."
-            f" Estimated weights: {ITERATIONS} iterations of scikit-learn's logistic regression"
-            " on both sides.",
-            "",
-            "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"
-            " | ours, MB | peer, MB | ratio |",
+            head,
             "|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             *map(line, report["rows"]),
             "",
-            "```",
-            report["command"],
-            INSTALL,
-            "```",
+            f"The peer: `{INSTALL}`",
             "",
+            statement(report["command"], report),
         ]
     )
 
@@ -423,7 +429,7 @@ def main() -> int:
         f" --rounds {given.rounds} --budget {given.budget:g}"
         + ("" if tuple(given.sizes) == SIZES else f" --sizes {' '.join(given.sizes)}")
     )
-    report = interleaved.facts(command) | {"peer": "0.5.10"}
+    report = {"command": command, **facts_now(), "peer": "0.5.10"}
     sides = {
         "ours": interleaved.Side(sys.executable, __file__, "ours"),
         "peer": interleaved.Side(given.peer, __file__, "peer"),

@@ -2,160 +2,116 @@
 
     python tests/benchmarks/side_by_side_obp_generation.py --peer PEER/bin/python
 
-Both sides run on this machine, in turns, one thread each, every measurement in a process of its
-own: the seconds from nothing to the arrays, by the wall and of the processor (which others on the
-machine do not lengthen), and by how much the resident memory rose at its peak (imports are neither
-timed nor counted). The peer draws one logged batch; ours draws the logs, a
-target sample of the same size, and the truth. ``--output FOLDER/NAME`` writes NAME.json, NAME.md.
-
-The peer needs an environment of its own, because its pins conflict with everybody's; where it
-cannot be run, the script says how to install it and measures ours alone.
+The peer draws one logged batch; ours draws the logs, a target sample of the same size, and the
+truth. In turns, one thread each, every measurement in a fork of its own; memory is the peak rise.
+A peer's batch that would take more memory than allowed is not drawn.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import statistics
-import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import interleaved
+from statement import facts_now, statement
 
 INSTALL = (
     "python3.11 -m venv PEER && PEER/bin/pip install"
     " sb-obp==0.5.10 scikit-learn==1.3.2 numpy==1.26.4 torch==2.13.0"
 )
-SIZES = ("10000x1000", "100000x1000")
-FIGURES = {"seconds": "wall, s", "cpu_seconds": "processor, s", "rise_mb": "memory, MB"}
+SIZES = tuple(f"{n}x{k}" for n in (1_000, 10_000, 100_000) for k in (10, 1_000, 5_000))
+FIGURES = {"cpu_seconds": "processor, s", "seconds": "wall, s", "rise_mb": "memory, MB"}
 SETTING = {"dim_context": 10, "beta": -1.0, "reward_std": 2.5}
+TABLES = 9.1
+"""How many (rows, actions) tables of floats the peer holds at once, from smaller sizes."""
 
 
-def generate_ours(n: int, n_actions: int) -> None:
-    import numpy as np
+def prepare(job: dict[str, Any]) -> None:
+    """Imports; the first sample of a process is slower than all others."""
+    draw(job["side"], 50, 5)
 
-    from ope_environments.saito.mips import SaitoMIPS
 
-    environment = SaitoMIPS(n_actions=n_actions, n_samples=n)
-    streams = np.random.SeedSequence(0).spawn(3)
-    world, logged, target = map(np.random.default_rng, streams)
-    with measured():
+def work(_: None, job: dict[str, Any]) -> dict[str, Any]:
+    """One batch, or several small ones."""
+    n, n_actions = job["data"]
+    return interleaved.measured(lambda _: draw(job["side"], n, n_actions), lambda: None)
+
+
+def draw(side: str, n: int, n_actions: int) -> None:
+    """What is measured."""
+    if side == "ours":
+        import numpy as np
+
+        from ope_environments.saito.mips import SaitoMIPS
+
+        environment = SaitoMIPS(n_actions=n_actions, n_samples=n)
+        streams = np.random.SeedSequence(0).spawn(3)
+        world, logged, target = map(np.random.default_rng, streams)
         environment.sample(world_rng=world, logged_rng=logged, target_rng=target)
-
-
-def generate_peer(n: int, n_actions: int) -> None:
+        return
     from obp.dataset import SyntheticBanditDatasetWithActionEmbeds
 
-    with measured():
-        SyntheticBanditDatasetWithActionEmbeds(
-            n_actions=n_actions, reward_type="continuous", random_state=0, **SETTING
-        ).obtain_batch_bandit_feedback(n_rounds=n)
+    SyntheticBanditDatasetWithActionEmbeds(
+        n_actions=n_actions, reward_type="continuous", random_state=0, **SETTING
+    ).obtain_batch_bandit_feedback(n_rounds=n)
 
 
-class measured:  # noqa: N801  read as a verb: with measured()
-    """Prints the seconds and the peak rise of resident memory of its block as JSON."""
-
-    def __enter__(self) -> None:
-        # Writing 5 resets the high-water mark, which otherwise remembers the imports.
-        Path("/proc/self/clear_refs").write_text("5")
-        self.before = status("VmRSS")
-        self.start = time.perf_counter(), time.process_time()
-
-    def __exit__(self, *_: object) -> None:
-        figures = {
-            "seconds": time.perf_counter() - self.start[0],
-            "cpu_seconds": time.process_time() - self.start[1],
-            "rise_mb": (status("VmHWM") - self.before) / 1024.0,
-        }
-        print(json.dumps(figures))
-
-
-def status(key: str) -> int:
-    """A figure of this process in kilobytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(key):
-            return int(line.split()[1])
-    msg = f"no {key} in /proc/self/status"
-    raise OSError(msg)
-
-
-def in_process(python: str, side: str, n: int, n_actions: int) -> dict[str, float]:
-    one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    done = subprocess.run(
-        [python, __file__, "--side", side, "--sizes", f"{n}x{n_actions}"],
-        env={**os.environ, **one_thread},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["it died without a word"])[-1]
-        raise RuntimeError(last)
-    figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return figures
-
-
-def peer_version(python: str | None) -> str | None:
-    """The peer's version, or None with a line on how to install it."""
-    if python is not None and Path(python).exists():
-        code = "import importlib.metadata as m, obp.dataset; print(m.version('sb-obp'))"
-        asked = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-        if asked.returncode == 0:
-            return asked.stdout.strip()
-        print(f"the peer cannot be imported: {asked.stderr.strip().splitlines()[-1]}")
-    print(f"the peer does not run here; install it in an environment of its own:\n  {INSTALL}")
-    print("  then pass --peer PEER/bin/python")
-    return None
-
-
-def compare(sizes: list[tuple[int, int]], repeats: int, peer: str | None) -> list[dict[str, Any]]:
-    rows = []
+def compare(
+    sizes: list[tuple[int, int]], given: argparse.Namespace, sides: dict[str, interleaved.Side]
+) -> Iterator[dict[str, Any]]:
+    """A row for every size."""
     for n, n_actions in sizes:
-        runs: dict[str, list[dict[str, float]]] = {"ours": [], "peer": []}
-        for _ in range(repeats):
-            runs["ours"].append(in_process(sys.executable, "ours", n, n_actions))
-            if peer is not None:
-                runs["peer"].append(in_process(peer, "peer", n, n_actions))
+        job = {"data": (n, n_actions), "timeout": given.timeout, "memory": given.memory << 30}
+        needs = TABLES * 8.0 * n * n_actions / 2**30
+        words = f"not run: would need about {needs:.0f} GiB" if needs > given.memory else None
+
+        def ask(side: str, job: dict[str, Any] = job, words: str | None = words) -> dict[str, Any]:
+            if side == "peer" and words is not None:
+                return {"failed": words}
+            return sides[side].ask(job | {"side": side})
+
+        found = interleaved.in_turns(
+            {side: lambda side=side, ask=ask: ask(side) for side in sides},  # type: ignore[misc]
+            seconds=given.budget,
+            most=given.rounds,
+        )
         row: dict[str, Any] = {"n": n, "n_actions": n_actions}
-        for side, figures in runs.items():
-            for name in figures[0] if figures else ():
-                values = [each[name] for each in figures]
-                row[f"{side}_{name}"] = statistics.median(values)
-                row[f"{side}_{name}_all"] = values
-        if peer is not None:
-            row["ratios"] = {
-                name: row[f"peer_{name}"] / row[f"ours_{name}"] for name in runs["ours"][0]
-            }
-        print(json.dumps(row))
-        rows.append(row)
-    return rows
+        for side, runs in found.items():
+            failed = [one["failed"] for one in runs if "failed" in one]
+            row[side] = {"failed": failed[0]} if failed else {}
+            for name in FIGURES:
+                values = [one[name] for one in runs if name in one]
+                if values:
+                    row[side][name] = interleaved.spread(values)
+        row["ratios"] = interleaved.ratios(found["ours"], found["peer"], list(FIGURES))
+        print("\n".join(lines(row)), flush=True)
+        yield row
 
 
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
+def lines(row: dict[str, Any]) -> list[str]:
+    """Rows of the table."""
+    found = []
+    for name, label in FIGURES.items():
+        cells = [f"{row['n']:,}", f"{row['n_actions']:,}", label]
+        for side in ("ours", "peer"):
+            cost = row[side].get(name)
+            cells.append(f"{cost['median']:,.3g}" if cost else row[side].get("failed", "-"))
+        found.append(f"| {' | '.join([*cells, interleaved.told(row['ratios'].get(name))])} |")
+    return found
 
 
 def markdown(report: dict[str, Any]) -> str:
+    """The report to read."""
     intro = (
         "`saito-mips` against `SyntheticBanditDatasetWithActionEmbeds` of sb-obp"
-        f" {report['peer']}, in turns on one machine ({report['processor']},"
-        f" {report['cores']} cores), one thread each, median of {report['repeats']}.\n"
-        "Memory is the peak rise of resident memory over what imports take. The peer draws one"
-        " logged batch, ours also the target sample and the truth.\nWhere other work shares the"
-        " machine, wall times suffer on both sides and processor times are the fairer figure."
+        f" {report['peer']}, in turns, one thread each. The peer draws one logged batch, ours also"
+        " the target sample and the truth. A ratio is the peer's figure over ours, median (lowest"
+        " to highest) over rounds. Memory is the peak rise of resident memory; less than"
+        f" {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that."
     )
-    rows = [
-        f"| {row['n']:,} | {row['n_actions']:,} | {label} | {row[f'ours_{name}']:,.2f}"
-        f" | {row[f'peer_{name}']:,.2f} | {row['ratios'][name]:.1f} |"
-        for row in report["rows"]
-        for name, label in FIGURES.items()
-    ]
     return "\n".join(
         [
             "# Generating synthetic logs: ope-bench beside Open Bandit Pipeline",
@@ -164,15 +120,11 @@ def markdown(report: dict[str, Any]) -> str:
             "",
             "| rows | actions | figure | ours | peer | ratio |",
             "|---:|---:|:---|---:|---:|---:|",
-            *rows,
+            *(text for row in report["rows"] for text in lines(row)),
             "",
-            "Command, and how the peer was installed:",
+            f"The peer: `{INSTALL}`",
             "",
-            "```",
-            report["command"],
-            INSTALL,
-            "```",
-            "",
+            statement(report["command"], report),
         ]
     )
 
@@ -181,30 +133,36 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", help="python of the peer's environment")
     parser.add_argument("--sizes", nargs="+", default=list(SIZES), help="ROWSxACTIONS")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5, help="at most, a size")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds of rounds, a size")
+    parser.add_argument("--timeout", type=float, default=240.0, help="seconds, a measurement")
+    parser.add_argument("--memory", type=int, default=8, help="GiB that a measurement may take")
     parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
-    parser.add_argument("--side", choices=["ours", "peer"], help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=["ours", "peer"], help=argparse.SUPPRESS)
     given = parser.parse_args()
-    sizes = [(int(n), int(a)) for n, a in (size.split("x") for size in given.sizes)]
-    if given.side:
-        {"ours": generate_ours, "peer": generate_peer}[given.side](*sizes[0])
+    if given.serve:
+        interleaved.serve(prepare, work)
         return 0
-    version = peer_version(given.peer)
-    report: dict[str, Any] = {
-        "peer": version,
-        "python": platform.python_version(),
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "repeats": given.repeats,
-        "command": "python tests/benchmarks/side_by_side_obp_generation.py"
-        f" --peer PEER/bin/python --sizes {' '.join(given.sizes)} --repeats {given.repeats}",
-        "rows": compare(sizes, given.repeats, given.peer if version else None),
+    if given.peer is None:
+        parser.error(f"the peer needs an environment of its own: {INSTALL}")
+    sizes = [(int(n), int(a)) for n, a in (size.split("x") for size in given.sizes)]
+    command = (
+        f"python tests/benchmarks/{Path(__file__).name} --peer PEER/bin/python"
+        f" --rounds {given.rounds} --budget {given.budget:g}"
+        + ("" if tuple(given.sizes) == SIZES else f" --sizes {' '.join(given.sizes)}")
+    )
+    report = {"command": command, **facts_now(), "peer": "0.5.10"}
+    sides = {
+        "ours": interleaved.Side(sys.executable, __file__, "ours"),
+        "peer": interleaved.Side(given.peer, __file__, "peer"),
     }
-    if given.output and version:
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(report, indent=2)
-        given.output.with_suffix(".json").write_text(text + "\n")
-        given.output.with_suffix(".md").write_text(markdown(report))
+    try:
+        report["rows"] = list(compare(sizes, given, sides))
+    finally:
+        for side in sides.values():
+            side.close()
+    if given.output:
+        interleaved.written(given.output, report, markdown(report))
     return 0
 
 
