@@ -6,7 +6,10 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-__all__ = ["info", "merge", "prune"]
+__all__ = ["conflicts", "info", "merge", "prune", "told_by_other_code"]
+
+_ANSWERS = "('ok', 'positivity', 'nonfinite', 'error')"
+_ANSWER = ("status", "estimate", "standard_error", "fallback", "truth_expected", "truth_empirical")
 
 
 def info(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
@@ -56,6 +59,45 @@ def prune(db: sqlite3.Connection) -> int:
     )
     db.execute("DELETE FROM machine WHERE id NOT IN (SELECT machine FROM run)")
     return gone.rowcount
+
+
+def conflicts(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Trials that the same code answered differently here and in the attached store ``other``.
+
+    Of each key and code the newest record counts; what ended at a limit of its machine is no
+    answer.
+    """
+
+    def newest(store: str) -> str:
+        return (
+            f"SELECT *, max(finished) FROM {store}.record "  # noqa: S608
+            f"WHERE status IN {_ANSWERS} GROUP BY key, code_digest"
+        )
+
+    differ = " OR ".join(f"mine.{name} IS NOT theirs.{name}" for name in _ANSWER)
+    query = f"""
+        SELECT mine.key, method.plugin, world.plugin, mine.replicate,
+            mine.run, mine.status, mine.estimate, theirs.run, theirs.status, theirs.estimate
+        FROM ({newest("main")}) AS mine
+        JOIN ({newest("other")}) AS theirs
+            ON theirs.key = mine.key AND theirs.code_digest = mine.code_digest
+        JOIN main.spec AS world ON world.id = mine.environment
+        JOIN main.spec AS method ON method.id = mine.estimator
+        WHERE {differ}
+        ORDER BY mine.key
+    """  # noqa: S608  column names of our own
+    return db.execute(query).fetchall()
+
+
+def told_by_other_code(db: sqlite3.Connection) -> int:
+    """How many trials both stores hold, though not from the same code."""
+    (count,) = db.execute(
+        "SELECT count(DISTINCT key) FROM main.record AS mine WHERE EXISTS "
+        "(SELECT 1 FROM other.record AS theirs WHERE theirs.key = mine.key) AND NOT EXISTS "
+        "(SELECT 1 FROM other.record AS theirs WHERE theirs.key = mine.key "
+        "AND theirs.code_digest = mine.code_digest)"
+    ).fetchone()
+    return int(count)
 
 
 def merge(db: sqlite3.Connection) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ope_bench.records import TrialRecord
 
-__all__ = ["Result", "Run"]
+__all__ = ["Conflict", "Result", "Run"]
 
 
 @dataclass(frozen=True)
@@ -54,3 +54,27 @@ class Result:
     record: TrialRecord
     run: Run
     made_by: str
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A trial that the same code answered differently in two stores.
+
+    Parameters
+    ----------
+    key : of the trial.
+    estimator, environment, replicate : which it is.
+    run, status, estimate : the answer here.
+    other_run, other_status, other_estimate : the answer there.
+    """
+
+    key: str
+    estimator: str
+    environment: str
+    replicate: int
+    run: str
+    status: str
+    estimate: float | None
+    other_run: str
+    other_status: str
+    other_estimate: float | None
