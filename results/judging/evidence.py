@@ -43,8 +43,9 @@ class Line:
     where : the setting, or what else its column is called.
     number : figure with its interval.
     p, sign : two-sided p-value and whether the figure lies on the claim's side; for lines judged
-        by a test.
-    decided : for lines judged by an interval: for (True), against (False), undecided (None).
+        by a test, ratios and slopes.
+    decided : for lines judged by an interval, shares and biases: for (True), against (False),
+        undecided (None).
     interval : the interval, 95 %, of a slope.
     """
 
@@ -208,10 +209,10 @@ def _heavy(trials: Trials, methods: Sequence[Method]) -> bool:
 
 
 def _slope_line(trials: Trials, what: str, drawn: FloatArray, falls: bool, heavy: bool) -> Line:
-    low, high = np.quantile(drawn[1:], [LEVEL / 2, 1 - LEVEL / 2])
-    inside = low <= 0 <= high
-    decided = None if inside else bool((drawn[0] < 0) == falls)
-    mark = " ‡" if heavy else ""
-    interval = float(low), float(high)
-    number = figure(float(drawn[0]), *interval) + mark
-    return Line(what, f"along {trials.axis}", number, decided=decided, interval=interval)
+    low, high = (float(bound) for bound in np.quantile(drawn[1:], [LEVEL / 2, 1 - LEVEL / 2]))
+    # How often a resample's slope has the other sign: the test whose interval this is.
+    other = int(min((drawn[1:] <= 0).sum(), (drawn[1:] >= 0).sum()))
+    p = min(1.0, 2 * (other + 1) / (RESAMPLES + 1))
+    number = figure(float(drawn[0]), low, high) + (" ‡" if heavy else "")
+    sign = bool((drawn[0] < 0) == falls)
+    return Line(what, f"along {trials.axis}", number, p, sign, interval=(low, high))

@@ -10,10 +10,11 @@ from judging.evidence import Line, verdict
 __all__ = ["LEGEND", "page"]
 
 LEGEND = """\
-The rule is mechanical. A line of evidence is *for* a claim (+) where a test at 5 %, after Holm's
-correction over the lines of the claim, or a 95 % interval excludes the contrary; *against* it (−)
-where the claim is excluded; else undecided (?). All lines for: **holds**. Some: **holds with
-conditions**. None for, some against: **does not hold**.
+The rule is mechanical. A line of evidence is *for* a claim (+) where the contrary is excluded,
+*against* it (−) where the claim is, else undecided (?): ratios and slopes by tests at 5 % after
+Holm's correction over the lines of a form, shares and biases by their 95 % intervals. All lines
+for: **holds**. Some: **holds with conditions**; how many is in the next column. None for, some
+against: **does not hold**. Where one of two methods fails, only data sets that both answer count.
 
 Ratios are of RMSEs over the same data sets, with the interval of a studentised swap test; below 1
 the first of the two errs less. Slopes are d log RMSE / d log of the parameter, with percentile
