@@ -1,0 +1,97 @@
+"""Seconds of each family of estimators on a thousand rows, its fits included."""
+
+import numpy as np
+import pytest
+
+from ope_bench import Access, View
+from ope_bench.memo import Memo
+from ope_bench.resolve import resolve
+from ope_bench.seeding import DataSeed
+from ope_bench.trial import build
+from ope_environments.saito.toy import SaitoToy
+from ope_estimators.nuisance import learners
+from ope_estimators.nuisance.policy import PolicyModel
+from ope_estimators.nuisance.reward import RewardModel
+
+ROWS = 1_000
+FLOW = {"flow_params": {"epochs": 2}}
+
+ESTIMATORS = {
+    "logging-average": {},
+    "ipw": {},
+    "ipws": {},
+    "ipw-star": {},
+    "dm": {"regressor": "hist-gbm"},
+    "dm-star": {"regressor": "hist-gbm"},
+    "dr": {"regressor": "ridge"},
+    "eipw": {},
+    "eipws": {},
+    "edm": {"regressor": "hist-gbm"},
+    "mips": {},
+    "epw": {},
+    "epws": {},
+    "epws-paper": {},
+    "edr": {},
+    "fepws": FLOW,
+}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    streams = map(np.random.default_rng, range(3))
+    names = ("world_rng", "logged_rng", "target_rng")
+    environment = SaitoToy(n_actions=20, n_samples=ROWS)
+    return environment.sample(**dict(zip(names, streams, strict=True)))[0]
+
+
+def viewed(problem, access):
+    return View(problem, access, seed=DataSeed("benchmark", 0, 0), memo=Memo())
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_one_estimate(estimator, problem, benchmark):
+    method = build(resolve("estimator", estimator, ESTIMATORS[estimator]))
+
+    def estimate():
+        view = viewed(problem, method.access)
+        method.fit(view, rng=np.random.default_rng(0), device="cpu")
+        return method.estimate(view)
+
+    found = benchmark.pedantic(estimate, rounds=2, warmup_rounds=1)
+    assert np.isfinite(found.value)
+
+
+@pytest.mark.parametrize("name", ["logistic", "hist-gbm", "random-forest", "xgboost", "mlp"])
+def test_fitting_a_model_of_actions(name, problem, benchmark):
+    small = {"mlp": {"epochs": 3}, "hist-gbm": {"max_iter": 10}, "xgboost": {"n_estimators": 10}}
+    spec = PolicyModel("logged", name, learners.frozen(small.get(name)))
+
+    def fit():
+        view = viewed(problem, Access.SAMPLES)
+        model = spec.fit(view, rng=np.random.default_rng(0), device="cpu")
+        return model.probability(view.context, view.action)
+
+    assert (benchmark.pedantic(fit, rounds=2, warmup_rounds=1) >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["ridge", "gbm", "hist-gbm", "random-forest", "xgboost", "mlp"])
+def test_fitting_a_model_of_rewards(name, problem, benchmark):
+    spec = RewardModel(name, learners.frozen({"epochs": 3} if name == "mlp" else None))
+
+    def fit():
+        view = viewed(problem, Access.SAMPLES)
+        model = spec.fit(view, rng=np.random.default_rng(0), device="cpu")
+        return model.logged(view.context, view.action)
+
+    assert np.isfinite(benchmark.pedantic(fit, rounds=2, warmup_rounds=1)).all()
+
+
+@pytest.mark.parametrize("name", ["maf", "nsf", "realnvp"])
+def test_fitting_a_flow(name, problem, benchmark):
+    from ope_estimators.flows.flow import FlowModel
+
+    def fit():
+        return viewed(problem, Access.SAMPLES).fitted(FlowModel(name, epochs=2))
+
+    fitted = benchmark.pedantic(fit, rounds=2, warmup_rounds=1)
+    assert np.isfinite(fitted.pooled).all()
