@@ -15,6 +15,7 @@ from ope_bench.errors import UsageError
 
 if TYPE_CHECKING:
     from ope_bench.report.content import Content
+    from ope_bench.report.figures import Drawn
 
 __all__ = ["report"]
 
@@ -42,29 +43,45 @@ def report(
         msg = "say what to make: -o FILE.html, --figures FOLDER or --serve"
         raise UsageError(msg)
     needs_extra()
+    _known(store, suite)
     with document(output) as emit:
         drawn = _made(store, suite, run, to, figures)
+        left_out = drawn.left_out if drawn else None
         emit(
             {
                 "schema": 1,
                 "store": str(store),
                 "file": None if to is None else str(to),
-                "figures": [str(path) for path in drawn],
+                "figures": [str(path) for path in drawn.paths] if drawn else [],
+                "left_out": left_out,
             }
         )
     if to is not None:
         note(f"report in {to}, {to.stat().st_size / 1e6:.1f} MB")
-    if figures is not None:
-        note(f"{len(drawn)} figures in {figures}")
+    if drawn:
+        note(f"{len(drawn.paths)} files of figures in {figures}")
+        if left_out:
+            note(left_out)
     if serve:
         _serve(store, suite, run, port)
     return 0
 
 
+def _known(store: Path, suite: str | None) -> None:
+    """Complain of a suite of which no run is stored, before anything is written."""
+    from ope_bench.errors import did_you_mean
+    from ope_bench.store import Store
+
+    with Store.open(store) as opened:
+        if told := opened.without_runs_of(suite):
+            held = {run.suite for run in opened.runs()}
+            raise UsageError(told + did_you_mean(str(suite), held))
+
+
 def _made(
     store: Path, suite: str | None, run: str | None, to: Path | None, figures: Path | None
-) -> list[Path]:
-    """Write what was asked for; the figures' paths."""
+) -> Drawn | None:
+    """Write what was asked for; which figures."""
     from ope_bench.report.content import uncollected
 
     with uncollected():
@@ -73,7 +90,7 @@ def _made(
 
 def _written(
     store: Path, suite: str | None, run: str | None, to: Path | None, figures: Path | None
-) -> list[Path]:
+) -> Drawn | None:
     from ope_bench.report.content import Content
     from ope_bench.report.vega import vega_meanwhile
 
@@ -83,7 +100,7 @@ def _written(
         with vega_meanwhile() as script:
             content = Content.read(store, suite=suite, run=run)
             _write_page(content, to, script)
-    return _write_figures(content, figures) if figures is not None else []
+    return _write_figures(content, figures) if figures is not None else None
 
 
 def _write_page(content: Content, to: Path, script: Callable[[], str]) -> None:
@@ -101,7 +118,7 @@ def _write_page(content: Content, to: Path, script: Callable[[], str]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _write_figures(content: Content, folder: Path) -> list[Path]:
+def _write_figures(content: Content, folder: Path) -> Drawn:
     from ope_bench.report.figures import write_figures
 
     try:

@@ -1,63 +1,60 @@
-"""The charts as files for a paper: SVG, PNG and PDF of one column's width."""
+"""The charts as files for a paper: SVG, PNG and PDF, one column wide."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ope_bench.report import charts, tables
-from ope_bench.report.content import Content
+from ope_bench.report.content import Content, Setting
+from ope_bench.report.filenames import Subject, file_names
 from ope_bench.report.html import needs_extra
-from ope_bench.report.sweeps import sweeps
+from ope_bench.report.paper import LETTER, WIDTH, Labels, Legend, config
+from ope_bench.report.styles import PAPER, apply, styles
+from ope_bench.report.sweeps import Sweep, sweeps
+from ope_bench.seeding import canonical_json
 
-__all__ = ["FORMATS", "PAPER", "write_figures"]
+__all__ = ["FORMATS", "MOST_LINES", "MOST_SETTINGS", "Drawn", "write_figures"]
 
 FORMATS = ("svg", "png", "pdf")
+MOST_SETTINGS = 12
+"""Settings that get figures of their own."""
 
-WIDTH = 240
-"""Points: 3.33 inches, a column."""
+MOST_SWEEPS = 12
+TALL = 165
+"""Points of a chart of lines or points, its legend not counted."""
 
-PALETTE = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b",
-    "#7f7f7f", "#bcbd22", "#9467bd", "#17becf",
-]  # fmt: skip
+MOST_LINES = 20
+"""Estimators in a chart of lines or points; the best ones."""
 
-PAPER: Mapping[str, Any] = {
-    "background": "white",
-    "font": "Helvetica, Arial, sans-serif",
-    "view": {"stroke": "transparent"},
-    "range": {"category": PALETTE},
-    "axis": {
-        "labelFontSize": 7,
-        "titleFontSize": 8,
-        "titleFontWeight": "normal",
-        "grid": True,
-        "gridColor": "#e6e6e6",
-        "gridWidth": 0.5,
-        "domainWidth": 0.6,
-        "tickWidth": 0.6,
-        "tickSize": 3,
-    },
-    "legend": {
-        "orient": "bottom",
-        "columns": 3,
-        "titleFontSize": 7,
-        "titleFontWeight": "normal",
-        "labelFontSize": 7,
-        "labelLimit": 90,
-        "symbolSize": 30,
-        "rowPadding": 1,
-        "columnPadding": 6,
-    },
-    "title": {"fontSize": 8, "fontWeight": "normal"},
-}
-
-Figure = tuple[str, Any, Mapping[str, Any]]
+Table = Sequence[Mapping[str, Any]]
 
 
-def write_figures(content: Content, folder: Path) -> list[Path]:
+@dataclass(frozen=True)
+class Drawn:
+    """What was written.
+
+    Parameters
+    ----------
+    paths : the files.
+    left_out : what got no figure, in one line; None where nothing was left out.
+    """
+
+    paths: tuple[Path, ...]
+    left_out: str | None = None
+
+
+@dataclass(frozen=True)
+class _Figure:
+    subject: Subject
+    chart: Any
+    data: Mapping[str, Table]
+    legend: bool = False
+
+
+def write_figures(content: Content, folder: Path) -> Drawn:
     """Every chart that the content has data for, in every format.
 
     Parameters
@@ -73,103 +70,138 @@ def write_figures(content: Content, folder: Path) -> list[Path]:
     import vl_convert
 
     folder.mkdir(parents=True, exist_ok=True)
+    labels = Labels.of(content)
+    looks = dict(zip(labels.all(), styles(len(content.methods), PAPER), strict=True))
+    figures = list(_figures(content))
     written = []
-    for name, chart, data in _figures(content):
-        spec = chart.to_dict() | {"config": dict(PAPER), "datasets": dict(data)}
-        _colour(spec, [method.label for method in content.methods], data)
+    for name, figure in zip(file_names([one.subject for one in figures]), figures, strict=True):
+        data = {key: labels.shortened(table) for key, table in figure.data.items()}
+        spec = figure.chart.to_dict(validate=False)
+        present = {line.get("method") for lines in data.values() for line in lines}
+        chosen = {label: style for label, style in looks.items() if label in present}
+        apply(spec, chosen, "white")
+        below = Legend.of(list(chosen))
+        if figure.legend:
+            spec["height"] += below.height
+        spec |= {"config": config() | below.config(), "datasets": data}
+        svg = vl_convert.vegalite_to_svg(spec)
         drawn = {
-            "svg": vl_convert.vegalite_to_svg(spec).encode(),
-            "png": vl_convert.vegalite_to_png(spec, ppi=300),
-            "pdf": vl_convert.vegalite_to_pdf(spec),
+            "svg": svg.encode(),
+            "png": vl_convert.svg_to_png(svg, ppi=300),
+            "pdf": vl_convert.svg_to_pdf(svg),
         }
         for form in FORMATS:
             path = folder / f"{name}.{form}"
             path.write_bytes(drawn[form])
             written.append(path)
-    return written
+    return Drawn(tuple(written), _left_out(content))
 
 
-def _colour(spec: Any, labels: Sequence[str], data: Mapping[str, Any]) -> None:
-    """Give every method the same colour in every figure."""
-    drawn = {line.get("method") for lines in data.values() for line in lines}
-    present = [index for index, label in enumerate(labels) if label in drawn]
-    scale = {
-        "domain": [labels[index] for index in present],
-        "range": [PALETTE[index % len(PALETTE)] for index in present],
-    }
-    waiting: list[Any] = [{**spec, "datasets": None}]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            if node.get("field") == "method" and "legend" in node:
-                node["scale"] = scale
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
+def _left_out(content: Content) -> str | None:
+    parts = []
+    if len(content.settings) > MOST_SETTINGS:
+        parts.append(
+            f"single settings: the first {MOST_SETTINGS} of {len(content.settings)} drawn"
+        )
+    if (found := len(sweeps(content.settings))) > MOST_SWEEPS:
+        parts.append(f"sweeps: the longest {MOST_SWEEPS} of {found} drawn")
+    return f"{'; '.join(parts)}; --suite or --run narrows the choice" if parts else None
 
 
-def _figures(content: Content) -> Iterator[Figure]:
-    names: set[str] = set()
-
-    def named(*words: str) -> str:
-        name = re.sub(r"[^a-z0-9.]+", "-", " ".join(words).lower()).strip("-.")[:80]
-        while name in names:
-            name += "-again"
-        names.add(name)
-        return name
-
-    for sweep in sweeps(content.settings):
-        logarithmic = sweep.at[0][0] > 0
-        lines = tables.sweep_table(content, sweep)
-        for measure in ("rmse", "log10_rmse"):
-            table = [line for line in lines if line["rmse"]]
-            if table:
-                chart = charts.sweep(sweep.parameter, measure, logarithmic=logarithmic)
-                shaped = chart.properties(width=WIDTH - 36, height=150)
-                yield named("sweep", measure, sweep.title), shaped, {"table": table}
+def _figures(content: Content) -> Iterator[_Figure]:
+    for sweep in sweeps(content.settings)[:MOST_SWEEPS]:
+        yield from _of_sweep(content, sweep)
     for environment in dict.fromkeys(one.board.environment for one in content.settings):
         settings = [one for one in content.settings if one.board.environment == environment]
-        table = tables.setting_table(content, settings)
+        table = [
+            line | {"setting": line["setting"].removeprefix(f"{environment} ")}
+            for line in tables.setting_table(content, settings)
+        ]
         told = ("unsupported_mass", "observed_unsupported_mass")
         mass = any(line[name] is not None for line in table for name in told)
-        yield named("positivity", environment), charts.positivity(mass=mass), {"table": table}
+        chart = charts.positivity(mass=mass, cell=26, row=11)
+        yield _Figure(Subject("positivity", environment, environment), chart, {"table": table})
     for title, summary in content.across:
         parts = tables.rank_tables(content.labels_of(summary), summary)
         if parts["methods"]:
             levels = len(parts["bars"]) + (len(parts["methods"]) + 1) // 2
-            shaped = charts.ranks().properties(width=2 * WIDTH, height=30 + 14 * levels)
-            yield named("ranks", title), shaped, parts
-    for setting in content.settings:
-        yield from _of_setting(content, setting, named)
+            longest = max(len(line["method"]) for line in parts["methods"])
+            room = 12 + round(LETTER * (longest + 6))
+            shaped = _fitted(charts.ranks(room), 36 + 10 * levels, width=2 * WIDTH)
+            yield _Figure(Subject("ranks", title, title), shaped, parts)
+    for setting in content.settings[:MOST_SETTINGS]:
+        yield from _of_setting(content, setting)
 
 
-def _of_setting(content: Content, setting: Any, named: Any) -> Iterator[Figure]:
+def _of_sweep(content: Content, sweep: Sweep) -> Iterator[_Figure]:
+    lines = [line for line in tables.sweep_table(content, sweep) if line["rmse"]]
+    if not lines:
+        return
+    best = _best(lines)
+    kept = [line for line in lines if line["method"] in best]
+    at = sorted({value for value, _ in sweep.at})
+    identity = canonical_json([content.settings[index].label for _, index in sweep.at])
+    for measure in ("rmse", "log10_rmse"):
+        chart = charts.sweep(
+            sweep.parameter, measure, logarithmic=at[0] > 0, at=at if len(at) <= 8 else None
+        )
+        shaped = _fitted(chart, TALL, of=len({line["method"] for line in lines}))
+        subject = Subject(f"sweep-{measure.replace('_', '-')}", sweep.title, identity)
+        yield _Figure(subject, shaped, {"table": kept}, legend=True)
+
+
+def _of_setting(content: Content, setting: Setting) -> Iterator[_Figure]:
     board = tables.board_table(content, setting)
     known = [line for line in board if line["rmse"]]
-    tall = 11 * max(len(board), 3)
     if not known:
         return
-    label = setting.label
-    yield (
-        named("intervals", label),
-        charts.intervals().properties(width=WIDTH - 80, height=tall),
-        {"table": known},
+    identity = canonical_json(
+        [
+            setting.board.environment,
+            setting.board.environment_params,
+            setting.board.worlds,
+            setting.board.environment_version,
+            setting.board.truth,
+        ]
     )
+
+    def figure(kind: str, chart: Any, table: Table, *, legend: bool = False) -> _Figure:
+        subject = Subject(kind, setting.label, identity)
+        return _Figure(subject, chart, {"table": table}, legend)
+
+    rows = 30 + (11 if len(board) <= 45 else 7) * max(len(board), 3)
+    yield figure("intervals", _fitted(charts.intervals(), rows), known)
     middle = sorted(line["median_absolute_error"] for line in known)[len(known) // 2]
-    yield (
-        named("errors", label),
-        charts.errors(middle or 1.0).properties(width=WIDTH - 80, height=tall),
-        {"table": tables.error_table(content, setting)},
-    )
-    yield (
-        named("cdf", label),
-        charts.cdf().properties(width=WIDTH - 36, height=140),
-        {"table": tables.cdf_table(content, setting)},
-    )
+    errors = tables.error_table(content, setting)
+    yield figure("errors", _fitted(charts.errors(middle or 1.0), rows), errors)
+    best = _best(known)
+    steps = [line for line in tables.cdf_table(content, setting) if line["method"] in best]
+    yield figure("cdf", _fitted(charts.cdf(), TALL, of=len(known)), steps, legend=True)
     timed = [line for line in known if line["seconds"]]
     if timed:
-        shaped = charts.pareto().properties(width=WIDTH - 36, height=140)
-        yield named("pareto", label), shaped, {"table": timed}
+        best = _best(timed)
+        kept = [line for line in timed if line["method"] in best]
+        shaped = _fitted(charts.pareto(), TALL, of=len(timed))
+        yield figure("pareto", shaped, kept, legend=True)
         names = [line | {"estimator": line["method"]} for line in timed]
-        shaped = charts.times().properties(width=WIDTH - 70, height=tall)
-        yield named("times", label), shaped, {"table": names}
+        yield figure("times", _fitted(charts.times(), rows + 20), names)
+
+
+def _best(lines: Table) -> list[str]:
+    """The methods with the smallest RMSE, over all lines, as many as a chart can show."""
+    sizes: dict[str, list[float]] = {}
+    for line in lines:
+        sizes.setdefault(line["method"], []).append(line["log10_rmse"])
+    return sorted(sizes, key=lambda method: sum(sizes[method]) / len(sizes[method]))[:MOST_LINES]
+
+
+def _fitted(chart: Any, height: int, *, width: int = WIDTH, of: int = 0) -> Any:
+    """The chart with axes and legend inside this size; ``of``: methods that there are."""
+    import altair as alt
+
+    note: Any = {}
+    if of > MOST_LINES:
+        words = f"the {MOST_LINES} best of {of} estimators"
+        note = {"title": alt.Title(words, anchor="end", color="#666")}
+    fit = alt.AutoSizeParams(type="fit", contains="padding")
+    return chart.properties(width=width, height=height, autosize=fit, **note)

@@ -23,6 +23,7 @@ from ope_bench.records import Status
 from ope_bench.report import charts
 from ope_bench.report.columns import notes
 from ope_bench.report.content import Content, Setting
+from ope_bench.report.styles import PAGE, styles
 from ope_bench.report.sweeps import sweeps
 from ope_bench.report.tables import FIGURES, rank_tables
 from ope_bench.store import Result, Run
@@ -100,6 +101,9 @@ def payload(content: Content, *, live: bool = False) -> dict[str, Any]:
             for labels in [content.labels_of(summary)]
         ],
         "charts": _specs(),
+        "styles": [
+            [one.colour, list(one.dash), one.shape] for one in styles(len(content.methods), PAGE)
+        ],
         "trials": [_packed(_trials(setting, keys)) for setting in content.settings],
     }
 
@@ -118,12 +122,7 @@ def escaped_json(value: Any) -> str:
 
 @cache
 def _specs() -> dict[str, Any]:
-    made = {name: chart() for name, chart in charts.CHARTS.items()}
-    made["sweep"] = charts.sweep()
-    made["sweep_log10"] = charts.sweep(measure="log10_rmse")
-    made["sweep_linear"] = charts.sweep(logarithmic=False)
-    made["sweep_log10_linear"] = charts.sweep(measure="log10_rmse", logarithmic=False)
-    specs = {name: chart.to_dict(validate=False) for name, chart in made.items()}
+    specs = {name: chart().to_dict(validate=False) for name, chart in charts.CHARTS.items()}
     for spec in specs.values():
         # Colours and sizes are the page's, in light and in dark.
         spec.pop("config", None)

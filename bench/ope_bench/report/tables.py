@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -145,7 +146,7 @@ def rank_tables(labels: Sequence[str], summary: Across) -> Mapping[str, Table]:
     """Where a critical-difference diagram puts its parts; empty without mean ranks.
 
     Methods stand left and right of an axis of mean ranks, the best half on the left; ``bars``
-    join those that the critical difference cannot tell apart.
+    join those that the critical difference cannot tell apart; ``axis`` are its ticks.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def rank_tables(labels: Sequence[str], summary: Across) -> Mapping[str, Table]:
         if row.mean_rank is not None
     )
     if not ranked or summary.critical_difference is None:
-        return {"methods": [], "elbows": [], "bars": []}
+        return {"methods": [], "elbows": [], "bars": [], "axis": []}
     half = (len(ranked) + 1) // 2
     lowest, highest = ranked[0][0], ranked[-1][0]
     margin = 0.06 * max(highest - lowest, 1.0)
@@ -180,7 +181,11 @@ def rank_tables(labels: Sequence[str], summary: Across) -> Mapping[str, Table]:
         {"low": ranked[a][0], "high": ranked[b][0], "level": index + 1}
         for index, (a, b) in enumerate(cliques)
     ]
-    return {"methods": methods, "elbows": elbows, "bars": bars}
+    start, stop = math.floor(lowest), math.ceil(highest)
+    step = 1 + (stop - start) // 12
+    ticks = range(start, stop + step, step)
+    axis = [{"x": x, "level": 0, "first": x == start} for x in ticks]
+    return {"methods": methods, "elbows": elbows, "bars": bars, "axis": axis}
 
 
 def _cliques(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:

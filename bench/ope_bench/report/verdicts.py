@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Sequence
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from ope_bench.gate.judging import Judgement, Verdict
 from ope_bench.gate.session import GateReport
@@ -15,10 +14,12 @@ from ope_bench.report.columns import figure, seconds
 from ope_bench.report.terminal import without_padding
 
 __all__ = [
+    "detail",
+    "github_line",
     "github_lines",
     "judgement_json",
-    "junit",
     "markdown_table",
+    "percent_change",
     "row_names",
     "text_table",
     "time_json",
@@ -85,7 +86,8 @@ def detail(one: Judgement) -> str:
     return "; ".join(parts)
 
 
-def _percent_change(one: Judgement) -> str:
+def percent_change(one: Judgement) -> str:
+    """By how much the mean squared error grew."""
     return "-" if one.ratio is None else _growth(one.ratio)
 
 
@@ -108,7 +110,7 @@ def _cells(name: str, one: Judgement) -> list[str]:
         name,
         figure(one.rmse_before),
         figure(one.rmse_after),
-        _percent_change(one),
+        percent_change(one),
         _range(one),
         one.verdict.value,
     ]
@@ -248,39 +250,15 @@ def markdown_table(
     return "\n".join(lines).rstrip() + "\n"
 
 
-def junit(report: GateReport, suite: str) -> str:
-    """JUnit XML: a test case a row; undecided and incomparable rows are skipped ones."""
-    names = row_names(report.judgements)
-    failures = sum(one.verdict.fails for one in report.judgements)
-    code, reason = report.exit_code()
-    broken = code == 4 and not failures
-    title = quoteattr(_xml(f"ope-bench gate: {suite}"))
-    counts = f'tests="{len(names) + broken}" failures="{failures + broken}"'
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuite name={title} {counts}>"]
-    for name, one in zip(names, report.judgements, strict=True):
-        world, _, method = name.partition(" / ")
-        case = f"  <testcase classname={quoteattr(_xml(world))} name={quoteattr(_xml(method))}"
-        told = _xml(f"{one.verdict}: MSE {_percent_change(one)}; {detail(one)}")
-        if one.verdict.fails:
-            body = f"<failure message={quoteattr(told)}/>"
-        elif one.verdict in (Verdict.UNDECIDED, Verdict.INCOMPARABLE):
-            body = f"<skipped message={quoteattr(told)}/>"
-        else:
-            body = f"<system-out>{escape(told)}</system-out>"
-        lines.append(f"{case}>{body}</testcase>")
-    if broken:
-        failure = f"<failure message={quoteattr(_xml(reason))}/>"
-        lines.append(f'  <testcase classname="gate" name="complete">{failure}</testcase>')
-    return "\n".join([*lines, "</testsuite>"]) + "\n"
+def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> str:
+    """Workflow commands: an annotation for each row that fails or needs a look.
 
-
-def _xml(text: str) -> str:
-    """Without the control characters that XML forbids."""
-    return "".join(letter if letter >= " " else " " for letter in text)
-
-
-def github_lines(report: GateReport, baseline: str) -> str:
-    """Workflow commands: an annotation for each row that fails or needs a look."""
+    Parameters
+    ----------
+    report : what the gate found.
+    baseline : the file that the annotations point at.
+    ending : exit code and reason.
+    """
     level: dict[Verdict, str] = dict.fromkeys(
         (Verdict.WORSE, Verdict.FAILED, Verdict.MISSING), "error"
     )
@@ -290,14 +268,19 @@ def github_lines(report: GateReport, baseline: str) -> str:
     for name, one in zip(row_names(report.judgements), report.judgements, strict=True):
         if one.verdict in level:
             title = _property(f"ope-bench gate: {one.verdict}")
-            told = f"{name}: MSE {_percent_change(one)}; {detail(one)}".rstrip("; ")
+            told = f"{name}: MSE {percent_change(one)}; {detail(one)}".rstrip("; ")
             place = f"file={_property(baseline)},title={title}"
             lines.append(f"::{level[one.verdict]} {place}::{_message(told)}")
-    code, reason = report.exit_code()
+    code, reason = ending
     if code and not any(line.startswith("::error") for line in lines):
-        lines.append(f"::error title=ope-bench gate::{_message(reason)}")
-    lines += [f"::warning title=ope-bench gate::{_message(t)}" for t in report.notices]
+        lines.append(github_line("error", reason))
+    lines += [github_line("warning", told) for told in report.notices]
     return "".join(f"{line}\n" for line in lines)
+
+
+def github_line(level: str, told: str) -> str:
+    """One workflow command that stands for the whole gate."""
+    return f"::{level} title=ope-bench gate::{_message(told)}"
 
 
 def _message(text: str) -> str:

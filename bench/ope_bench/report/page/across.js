@@ -13,7 +13,7 @@ function sweepSection(update) {
   return el("section", { id: "sweeps", "aria-labelledby": "sweeps-title" }, el("h2", { id: "sweeps-title" }, "Sweeps"),
     el("div", { class: "bar" }, pick, ...scales),
     chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals; hollow points: some trials failed, and the RMSE is over the others.",
-      make: () => ({ height: 420, parameter: sweep.parameter, tables: { table: rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && (measure !== "rmse" || row.rmse > 0))
+      make: () => ({ height: 420, parameter: sweep.parameter, ticks: [...new Set(sweep.at.map(([x]) => x))], tables: { table: rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && (measure !== "rmse" || row.rmse > 0))
         .map(({ how, status, diagnostics, ...row }) => ({ ...row, value: value.get(row.place) })) } }) }));
 }
 
@@ -23,7 +23,7 @@ function positivitySection() {
   return el("section", { id: "positivity", "aria-labelledby": "positivity-title" }, el("h2", { id: "positivity-title" }, "Positivity"),
     chartFigure({ chart: "positivity", title: "Failures and support", legend: false,
       words: "Share of trials that gave no estimate, whatever the reason; below, the target policy's mass that the logging policy never supports, and the share of target actions that were never logged.",
-      make: () => ({ tables: { table: shown.map(({ how, status, diagnostics, ...row }) => row) } }) }));
+      make: () => ({ tables: { table: shown.map(({ how, status, diagnostics, ...row }) => ({ ...row, setting: shortSetting(row.setting, row.environment, shown) })) } }) }));
 }
 
 function ranksSection(update) {
@@ -46,6 +46,6 @@ function ranksSection(update) {
     el("div", { class: "bar" }, pick, el("span", { class: "push" }), table.save),
     chartFigure({ chart: "ranks", title: `Critical difference: ${figure(summary.critical_difference)}`, legend: false,
       words: "Mean ranks by score, the best on the left; bars join what Nemenyi's test cannot tell apart at 5 %. It assumes independent settings: along one sweep they are not, and the bars are then too short.",
-      make: () => ({ tables: { methods: summary.methods, elbows: summary.elbows, bars: summary.bars }, height: 60 + 22 * (summary.bars.length + Math.ceil(summary.methods.length / 2)) }) }),
+      make: () => ({ tables: { methods: summary.methods, elbows: summary.elbows, bars: summary.bars, axis: summary.axis }, height: 70 + 22 * (summary.bars.length + Math.ceil(summary.methods.length / 2)) }) }),
     el("div", { style: "margin-top:1rem" }, table.box));
 }

@@ -32,6 +32,9 @@ function columnsFor(by, lines) {
     number("replicates", "n", String)];
 }
 
+/* Without the environment's name where there is only one. */
+const shortSetting = (label, environment, among = []) => (environment && among.every((row) => row.environment === environment) && label !== environment ? label.replace(`${environment} `, "") : label);
+
 /* The settings that the filters leave. */
 const shownSettings = () => data.settings.map((setting, place) => ({ setting, place })).filter(({ setting }) => !state.environment || setting.environment === state.environment);
 
@@ -44,7 +47,7 @@ function matrix() {
   const methods = data.methods.filter((how) => shown.some(({ place }) => cells.has(`${how.label}\n${place}`)));
   if (!methods.length) return el("p", { class: "empty" }, rows.length ? "No row passes the filters." : "No boards yet.");
   const common = new Set(shown.map(({ setting }) => setting.environment)).size === 1 ? shown[0].setting.environment : null;
-  const short = (setting) => (common && setting.label !== common ? setting.label.replace(`${common} `, "") : setting.label);
+  const short = (setting) => shortSetting(setting.label, common);
   const cell = (how, place) => cells.get(`${how.label}\n${place}`);
   const columns = [
     { key: "method", title: "estimator", value: (how) => how.label, show: (how) => [how.label, ...(how.third_party ? [badge("third-party", `plugin: ${how.origin || "unknown"}`)] : [])] },
@@ -126,7 +129,7 @@ function boardFigures(setting, place) {
   ];
   if (rows.some((row) => row.place === place && row.seconds !== null)) {
     figures.push(
-      chartFigure({ chart: "pareto", title: "Error against time", words: "Dashed: what no other estimator beats in both.", make: () => ({ tables: { table: plain().filter((row) => row.seconds > 0 && row.rmse > 0) }, height: 280 }) }),
+      chartFigure({ chart: "pareto", title: "Error against time", words: "Dashed: what no other estimator beats in both. Hollow points: not on the CPU.", make: () => ({ tables: { table: plain().filter((row) => row.seconds > 0 && row.rmse > 0) }, height: 280 }) }),
       chartFigure({ chart: "times", title: "Time by device", legend: false, words: "Median seconds of fit and of estimate; devices side by side.", make: () => ({ tables: { table: plain().filter((row) => row.seconds > 0) }, height: bandHeight(mine()) }) }));
   }
   return figures;

@@ -1,11 +1,13 @@
 // Charts: specifications from the report, data from the filters, colours from the page.
 
-const PALETTE = ["#4c78a8", "#e4772e", "#3a9c4e", "#c93c3c", "#8a63b8", "#9c6b4e", "#d46ba9", "#708090", "#a3a12a", "#1fa3b5",
-  "#2b4f78", "#f2a65a", "#84c98a", "#f08a86", "#b9a0dc", "#c8a68f", "#eda9cf", "#a9b3bd", "#d0cf6b", "#86d3de"];
 const views = new Map();
 
+/* More lines than this at once cannot be told apart: the best are drawn first. */
+const MOST_LINES = 20;
+
 const cssColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const colourOf = (label) => PALETTE[Math.max(data.methods.findIndex((one) => one.label === label), 0) % PALETTE.length];
+const styleOf = (label) => data.styles[Math.max(data.methods.findIndex((one) => one.label === label), 0)];
+const STYLED = { color: 0, strokeDash: 1, shape: 2 };
 
 function themeConfig() {
   const [ink, soft, line] = ["ink", "soft", "line"].map(cssColour);
@@ -15,21 +17,27 @@ function themeConfig() {
     axis: { labelColor: soft, titleColor: ink, gridColor: line, gridOpacity: 0.55, domainColor: soft, tickColor: soft, labelFontSize: 11, titleFontSize: 12, titleFontWeight: 500 },
     legend: { symbolBaseFillColor: ink, symbolBaseStrokeColor: ink, labelColor: ink, titleColor: soft, labelFontSize: 11 },
     title: { color: ink, fontSize: 12 }, text: { color: ink }, mark: { color: ink },
+    line: { strokeWidth: 1.6 }, point: { size: 56 }, rule: { strokeWidth: 2 }, tick: { thickness: 1.3, bandSize: 11 },
+    axisYBand: { grid: true, ticks: false, labelPadding: 6 }, style: { cell: { fontSize: 9 }, hollow: { size: 14 } },
   };
 }
 
-/* A method keeps its colour whatever the filters leave; 'unit' is where an axis turns logarithmic,
-   'parameter' what is swept. */
-function adapted(spec, labels, unit, parameter) {
+/* A method keeps its looks whatever the filters leave; 'unit' is where an axis turns logarithmic,
+   'parameter' what is swept, 'ticks' its values. */
+function adapted(spec, labels, { unit, parameter, ticks }) {
   const copy = structuredClone(spec);
+  const paper = cssColour("paper");
   const walk = (node) => {
     if (Array.isArray(node)) return node.forEach(walk);
     if (!node || typeof node !== "object") return undefined;
-    if (node.field === "method" && "type" in node && node.type === "nominal" && ("legend" in node) ) {
-      node.scale = { domain: labels, range: labels.map(colourOf) };
-      node.legend = null;
+    for (const [channel, part] of Object.entries(STYLED)) {
+      if (node[channel] && node[channel].field === "method") Object.assign(node[channel], { legend: null, scale: { domain: labels, range: labels.map((one) => styleOf(one)[part]) } });
     }
-    if (node.field === "value" && node.title && parameter) node.title = parameter.replaceAll("_", " ");
+    if (node.value === "paper") node.value = paper;
+    if (node.field === "value" && node.title && parameter) {
+      node.title = parameter.replaceAll("_", " ");
+      if (node.axis && ticks && ticks.length <= 8) node.axis.values = ticks;
+    }
     if (node.type === "symlog" && unit) node.constant = unit;
     return Object.values(node).forEach(walk);
   };
@@ -49,9 +57,45 @@ const waiting = new IntersectionObserver((entries) => entries.forEach((entry) =>
   entry.target.draw();
 }), { rootMargin: "600px" });
 
+/* A method's sign beside its name: its line and its point. */
+function sign(label) {
+  const [colour, dash, shape] = styleOf(label);
+  const svg = (tag, attributes) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    Object.entries(attributes).forEach(([name, value]) => node.setAttribute(name, value));
+    return node;
+  };
+  const node = svg("svg", { width: 30, height: 12, viewBox: "0 0 30 12", "aria-hidden": "true" });
+  node.append(svg("path", { d: "M1,6H29", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": dash[1] ? dash.join(" ") : "none", fill: "none" }),
+    svg("path", { d: shape, transform: "translate(15,6) scale(4)", fill: colour }));
+  return node;
+}
+
+/* Names that single out a line, or several, when clicked. */
+function legendOf(labels, view) {
+  const picked = new Set();
+  return labels.map((label) => el("li", {}, el("button", { type: "button", "aria-pressed": "false", title: "Single out", onclick: (event) => {
+    if (!picked.delete(label)) picked.add(label);
+    event.currentTarget.setAttribute("aria-pressed", String(picked.has(label)));
+    const store = [...picked].map((one) => ({ unit: "", fields: [{ type: "E", field: "method", channel: "color" }], values: [one] }));
+    view.data("picked_store", store).runAsync();
+  } }, sign(label), label)));
+}
+
+/* The labels, the best first where lines are many: by mean logarithm of RMSE. */
+function bestOf(labels) {
+  const sizes = new Map(labels.map((label) => [label, []]));
+  rows.filter((row) => row.rmse > 0 && sizes.has(row.method)).forEach((row) => sizes.get(row.method).push(Math.log(row.rmse)));
+  const mean = (label) => { const all = sizes.get(label); return all.length ? all.reduce((a, b) => a + b) / all.length : Infinity; };
+  const place = new Map(labels.map((label) => [label, mean(label)]));
+  const best = new Set([...labels].sort((a, b) => place.get(a) - place.get(b)).slice(0, MOST_LINES));
+  return labels.filter((label) => best.has(label));
+}
+
 /* A figure that draws itself when it comes near the screen.
-   make() -> {tables: {name: lines}, height, unit, parameter}, or a promise of it. */
+   make() -> {tables: {name: lines}, height, unit, parameter, ticks}, or a promise of it. */
 function chartFigure({ chart, title, words, make, legend = true }) {
+  let everything = false;
   const box = el("div", { class: "chart", role: "img", "aria-label": `${title}. ${words || ""} The data can be downloaded as a table.` });
   const names = el("ul", { class: "legend" });
   const tools = el("span", { class: "tools" });
@@ -59,14 +103,20 @@ function chartFigure({ chart, title, words, make, legend = true }) {
     words ? el("p", { class: "notes" }, words) : null);
   node.draw = async () => {
     try {
-      const { tables, height, unit, parameter } = await make();
-      const main = tables.table || tables.methods;
+      const { tables, height, ...facts } = await make();
+      let main = tables.table || tables.methods;
       if (!main.length) {
         box.replaceChildren(el("p", { class: "empty" }, "Nothing to draw with these filters."));
         return;
       }
-      const labels = [...new Set(main.map((line) => line.method))];
-      const spec = adapted(data.charts[chart], labels, unit, parameter);
+      const found = new Set(main.map((line) => line.method));
+      const all = data.methods.map((one) => one.label).filter((label) => found.has(label));
+      const labels = legend && !everything ? bestOf(all) : all;
+      if (labels.length < all.length) {
+        main = main.filter((line) => labels.includes(line.method));
+        tables.table = main;
+      }
+      const spec = adapted(data.charts[chart], labels, facts);
       const own = Boolean(spec.vconcat);
       // The lower map has nothing to say where no environment tells of support.
       if (own && main.every((line) => line.unsupported_mass === null && line.observed_unsupported_mass === null)) spec.vconcat.pop();
@@ -75,7 +125,11 @@ function chartFigure({ chart, title, words, make, legend = true }) {
       if (views.has(node)) views.get(node).finalize();
       const embedded = await vegaEmbed(box, spec, { actions: false, renderer: "svg", tooltip: { theme: dark() ? "dark" : "light" }, logLevel: 1 });
       views.set(node, embedded.view);
-      names.replaceChildren(...labels.map((label) => el("li", {}, el("i", { style: `background:${colourOf(label)}` }), label)));
+      if (legend) names.replaceChildren(...legendOf(labels, embedded.view));
+      if (legend && all.length > MOST_LINES) {
+        names.append(el("li", {}, el("button", { type: "button", class: "link", onclick: () => { everything = !everything; node.draw(); } },
+          everything ? `Only the ${MOST_LINES} best` : `The ${MOST_LINES} best of ${all.length}; show all`)));
+      }
       const columns = columnsOf(main);
       tools.replaceChildren(
         el("button", { type: "button", onclick: () => download(`${title}.csv`, csv(columns, main.map((line) => columns.map((one) => line[one])))) }, "CSV"),
