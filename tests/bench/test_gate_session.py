@@ -10,6 +10,7 @@ from ope_bench.gate.judging import Verdict
 from ope_bench.gate.session import Options, run_gate
 from ope_bench.records import Status
 from ope_bench.report import verdicts
+from ope_bench.report.junit import junit
 
 
 class FakeBench:
@@ -291,17 +292,27 @@ class TestReports:
         assert "1 failed, 1 worse, 1 same" in text
 
     def test_junit_is_xml_with_a_failure_for_each_bad_row(self, report):
-        suite = ET.fromstring(verdicts.junit(report, "toy"))
+        suite = ET.fromstring(junit(report, "toy", report.exit_code()))
         assert suite.get("tests") == "3"
         assert suite.get("failures") == "2"
         assert len(suite.findall("testcase/failure")) == 2
 
     def test_junit_of_an_incomplete_gate_fails(self, baseline):
-        suite = ET.fromstring(verdicts.junit(run_gate(baseline(), FakeBench(None)), "toy"))
+        empty = run_gate(baseline(), FakeBench(None))
+        suite = ET.fromstring(junit(empty, "toy", empty.exit_code()))
         assert suite.get("failures") == "1"
 
+    def test_what_closes_the_gate_is_in_every_form(self, report):
+        slower = (1, "slower (--gate-time)")
+        clean = replace(report, judgements=report.judgements[:1])
+        (case,) = ET.fromstring(junit(clean, "toy", slower)).findall("testcase/failure")
+        assert case.get("message") == slower[1]
+        assert "::error title=ope-bench gate::slower" in verdicts.github_lines(
+            clean, "ci.json", slower
+        )
+
     def test_github_annotations_are_one_line_each(self, report):
-        lines = verdicts.github_lines(report, "ci.json").splitlines()
+        lines = verdicts.github_lines(report, "ci.json", report.exit_code()).splitlines()
         assert len([line for line in lines if line.startswith("::error")]) == 2
         assert all(line.startswith("::") for line in lines)
 

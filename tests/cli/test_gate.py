@@ -1,5 +1,6 @@
 """baseline, gate and compare on a plugin file that is edited between runs."""
 
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -140,7 +141,23 @@ def test_a_missing_baseline_is_said_and_passes_unless_required(cli, form):
     assert "there is no baseline none.json" in said.err
     if form == "json":
         assert said.json["exit_code"] == 0
+    if form == "junit":
+        (case,) = ET.fromstring(said.out).findall("testcase/skipped")
+        assert "there is no baseline" in case.get("message")
     assert cli("gate", "none.json", "--require-baseline").code == 2
+
+
+@pytest.mark.parametrize("content", [None, "{}\n"])
+def test_a_gate_that_cannot_begin_is_an_error_in_junit_and_in_annotations(cli, content):
+    if content is not None:
+        Path("b.json").write_text(content)
+    said = cli("gate", "b.json", "--require-baseline", "--format", "junit")
+    suite = ET.fromstring(said.out)
+    assert (said.code, suite.get("errors"), suite.get("failures")) == (2, "1", "0")
+    (error,) = suite.findall("testcase/error")
+    assert "baseline" in error.get("message")
+    told = cli("gate", "b.json", "--require-baseline", "--format", "github")
+    assert (told.code, told.out.startswith("::error title=ope-bench gate::")) == (2, True)
 
 
 def test_a_foreign_baseline_is_one_clear_line(cli):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import enum
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED
 from ope_bench.cli.options import DEFAULT_STORE, LARGEST_SEED, StoreOption
 from ope_bench.cli.output import Format, document, note, use_colour, width, write
 
 if TYPE_CHECKING:
     from ope_bench.baseline import Baseline
+    from ope_bench.gate.bench import StoreBench
     from ope_bench.gate.session import GateReport, Options
     from ope_bench.runner import RunEvent
 
@@ -61,25 +64,37 @@ def gate(
 
     Exits with 1 if a row is worse or fails, with 4 if less ran than planned.
     """
-    if not file.exists():
-        return _no_baseline(file, output, required=require_baseline)
-    with document(Format.JSON if output is GateFormat.JSON else Format.TEXT) as emit:
-        from ope_bench.baseline import load
-        from ope_bench.gate.session import Options
+    from ope_bench.errors import OpeBenchError
 
-        baseline = load(file)
-        report = _run(baseline, store, jobs, Options(seed, extend, margin=margin))
+    with document(Format.JSON if output is GateFormat.JSON else Format.TEXT) as emit:
+        try:
+            if not file.exists():
+                return _no_baseline(file, output, emit, required=require_baseline)
+            from ope_bench.gate.session import Options
+
+            asked = Options(seed, extend, margin=margin)
+            baseline, report = _run(file, store, jobs, asked)
+        except OpeBenchError as exc:
+            _tell_nothing(output, file, "error", str(exc))
+            raise
+        except KeyboardInterrupt as exc:
+            reason = str(exc) or "interrupted before any trial ran"
+            note(f"gate  {INTERRUPTED}: {reason}")
+            _tell_nothing(output, file, "error", reason)
+            emit(_nothing(file, INTERRUPTED, reason))
+            return INTERRUPTED
         code, reason = report.exit_code(gate_time=gate_time)
         emit(_as_json(file, baseline, report, code, reason))
     for line in report.notices:
         note(line)
-    _print(output, file, baseline, report)
+    _print(output, file, baseline, report, gate_time=gate_time)
     note(f"gate  {code}: {reason}")
     return code
 
 
-def _no_baseline(file: Path, output: GateFormat, *, required: bool) -> int:
-    from ope_bench.cli.exit_codes import CLEAN
+def _no_baseline(
+    file: Path, output: GateFormat, emit: Callable[[Any], None], *, required: bool
+) -> int:
     from ope_bench.errors import StoreError
 
     msg = (
@@ -89,17 +104,41 @@ def _no_baseline(file: Path, output: GateFormat, *, required: bool) -> int:
     if required:
         raise StoreError(msg)
     note(f"ope-bench: {msg}")
-    if output is GateFormat.JSON:
-        with document() as emit:
-            emit({"schema": 1, "baseline": str(file), "exit_code": 0, "reason": msg, "rows": []})
-    if output is GateFormat.GITHUB:
-        write(f"::notice title=ope-bench gate::{msg}")
+    _tell_nothing(output, file, "skipped", msg)
+    emit(_nothing(file, CLEAN, msg))
     return CLEAN
 
 
-def _run(baseline: Baseline, path: Path, jobs: int | None, options: Options) -> GateReport:
+def _nothing(file: Path, code: int, reason: str) -> dict[str, Any]:
+    """The document of a gate without verdicts."""
+    return {
+        "schema": 1,
+        "baseline": str(file),
+        "exit_code": code,
+        "reason": reason,
+        "rows": [],
+    }
+
+
+def _tell_nothing(
+    output: GateFormat, file: Path, kind: Literal["error", "skipped"], reason: str
+) -> None:
+    """What continuous integration reads of a gate without verdicts: never just nothing."""
+    from ope_bench.report.junit import junit_of_nothing
+    from ope_bench.report.verdicts import github_line
+
+    if output is GateFormat.JUNIT:
+        write(junit_of_nothing(str(file), reason, kind).rstrip())
+    if output is GateFormat.GITHUB:
+        write(github_line("error" if kind == "error" else "notice", reason))
+
+
+def _run(
+    file: Path, path: Path, jobs: int | None, options: Options
+) -> tuple[Baseline, GateReport]:
     from dataclasses import replace
 
+    from ope_bench.baseline import load
     from ope_bench.cli.run import available_cores
     from ope_bench.execution import Executor
     from ope_bench.execution.local import LocalExecutor
@@ -108,6 +147,7 @@ def _run(baseline: Baseline, path: Path, jobs: int | None, options: Options) -> 
     from ope_bench.machine import differences, machine_facts
     from ope_bench.store import Store
 
+    baseline = load(file)
     threads = max((record.trial.threads for record in baseline.records), default=1)
 
     def executor_of(timeout: float | None, memory: int | None) -> Executor:
@@ -116,20 +156,32 @@ def _run(baseline: Baseline, path: Path, jobs: int | None, options: Options) -> 
         )
 
     with Store.open(path, write=True) as store:
-        watch = _Watch(len(baseline.records))
+        watch = _Watch()
         machine = machine_facts()
         bench = StoreBench(baseline, store, executor_of, machine, watch)
-        report = run_gate(baseline, bench, options)
+        try:
+            report = run_gate(baseline, bench, options)
+        except KeyboardInterrupt as exc:
+            raise KeyboardInterrupt(_progress(bench)) from exc
     changed = ", ".join(differences(baseline.machine, machine)) if baseline.machine else ""
     told = (f"other software than the baseline's: {changed}",) if changed else ()
-    return replace(report, notices=(*told, *report.notices))
+    return baseline, replace(report, notices=(*told, *report.notices))
+
+
+def _progress(bench: StoreBench) -> str:
+    """How far an interrupted gate came."""
+    if bench.unfinished is None:
+        return ""
+    if bench.unfinished:
+        left = f"{bench.unfinished} trial{'s' * (bench.unfinished > 1)} left"
+        return f"interrupted; {left}, gate again to resume"
+    return "interrupted after all trials had run; gate again for the verdicts"
 
 
 class _Watch:
     """A line on stderr every few seconds."""
 
-    def __init__(self, total: int) -> None:
-        self._total = total
+    def __init__(self) -> None:
         self._done = 0
         self._told = time.monotonic()
 
@@ -143,26 +195,30 @@ class _Watch:
             self._done += 1
             if time.monotonic() - self._told > 10:
                 self._told = time.monotonic()
-                note(f"gate  {self._done} of {self._total} trials")
+                note(f"gate  {self._done} trials done")
 
 
-def _print(output: GateFormat, file: Path, baseline: Baseline, report: GateReport) -> None:
+def _print(
+    output: GateFormat, file: Path, baseline: Baseline, report: GateReport, *, gate_time: bool
+) -> None:
     from ope_bench.report import verdicts
+    from ope_bench.report.junit import junit
 
+    ending = report.exit_code(gate_time=gate_time)
     if output is GateFormat.TEXT:
         table = verdicts.text_table(
             report.judgements, report.times, width=width(), colour=use_colour()
         )
         write(table.rstrip())
     elif output is GateFormat.JUNIT:
-        write(verdicts.junit(report, baseline.suite.name).rstrip())
+        write(junit(report, baseline.suite.name, ending).rstrip())
     elif output in (GateFormat.MARKDOWN, GateFormat.GITHUB):
         title = f"ope-bench gate: {baseline.suite.name}"
         table = verdicts.markdown_table(report.judgements, title, report.times)
         if output is GateFormat.MARKDOWN:
             write(table.rstrip())
             return
-        write(verdicts.github_lines(report, str(file)).rstrip())
+        write(verdicts.github_lines(report, str(file), ending).rstrip())
         summary = os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:
             with Path(summary).open("a", encoding="utf-8") as stream:

@@ -30,6 +30,11 @@ class StoreBench:
     executor_of : makes executors.
     machine : facts of this machine.
     watch : told every event.
+
+    Attributes
+    ----------
+    unfinished : trials of the run under way, or the last one, that have no outcome; None before
+        any run.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class StoreBench:
         self._executor_of = executor_of
         self._machine = machine
         self._watch = watch
+        self.unfinished: int | None = None
 
     def run(self, trials: Sequence[Trial]) -> Iterator[TrialRecord]:
         """The outcomes of the trials, stored and current ones reused."""
@@ -52,6 +58,7 @@ class StoreBench:
             return
         suite = self._baseline.suite
         outcome = Outcome(planned=len(trials))
+        self.unfinished = len(trials)
         executor = self._executor_of(suite.timeout, suite.memory)
         run_id = self._store.begin_run(
             suite=suite.name,
@@ -65,6 +72,7 @@ class StoreBench:
                 trials, store=self._store, run_id=run_id, executor=executor, outcome=outcome
             ):
                 self._watch(event)
+                self.unfinished = len(trials) - outcome.reused - outcome.executed
                 if isinstance(event, Finished | Reused):
                     yield event.record
         finally:
