@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from ope_bench.data import Estimate
 from ope_bench.parameters import Parametrized
-from ope_bench.view import Access, View
+from ope_bench.view import Access, BatchedNuisance, View
 
 __all__ = ["Estimator"]
 
@@ -25,6 +25,10 @@ class Estimator(Parametrized, ABC):
         what the estimator needs beyond samples; the view withholds the rest.
     ``devices``
         where it can train; only those that list ``cuda`` are crossed with it.
+    ``batched``
+        shared fits, among those that ``fit`` asks the view for, that can be made for many
+        replicates at once; an estimator with any is also crossed with the batched kinds of its
+        devices, on which it finds them made.
     ``requires``
         modules that the harness imports before the clock starts, so that import time is not
         fit time; a missing one makes the trial ``unavailable`` with the ``pip install`` line.
@@ -39,6 +43,11 @@ class Estimator(Parametrized, ABC):
     def devices(self) -> tuple[str, ...]:
         """Where it can train."""
         return ("cpu",)
+
+    @property
+    def batched(self) -> tuple[BatchedNuisance[Any], ...]:
+        """Shared fits that can be made for many replicates at once, in the order of their need."""
+        return ()
 
     @property
     def requires(self) -> tuple[str, ...]:

@@ -9,14 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ope_bench.devices import BLOCK, Device, is_batched
 from ope_bench.errors import OpeBenchError, ParameterError, PluginError, UsageError, did_you_mean
 from ope_bench.parameters import signature
 from ope_bench.records import PluginSpec, Trial
 from ope_bench.registry import Kind, registry
 from ope_bench.resolve import resolve
 from ope_bench.selector import Selector, parse_selector
-from ope_bench.suite import Device, Entry, Exclusion, Suite
-from ope_bench.trial import build
+from ope_bench.suite import Entry, Exclusion, Suite
+from ope_bench.trial import build, devices_of
 
 __all__ = ["MAX_TRIALS", "Cell", "Manifest", "plan", "selects", "settings"]
 
@@ -56,23 +57,34 @@ class Manifest:
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
-        """All trials; those on the same data stand together, so that a worker samples it once."""
+        """All trials; those on the same data stand together, so that a worker samples it once.
+
+        Batched ones come after the others of their environment, block by block.
+        """
         return tuple(self._trials())
 
     def _trials(self) -> Iterator[Trial]:
         suite = self.suite
         for _, group in itertools.groupby(self.cells, key=lambda cell: cell.environment):
             cells = list(group)
+            single = [cell for cell in cells if not is_batched(cell.device)]
             for replicate in range(suite.replicates):
-                for cell in cells:
-                    yield Trial(
-                        cell.environment,
-                        cell.estimator,
-                        replicate,
-                        suite.seed,
-                        cell.device,
-                        self.threads,
-                    )
+                yield from self._on(replicate, single)
+            for device in BLOCK:
+                together = [cell for cell in cells if cell.device == device]
+                for replicate in range(suite.replicates):
+                    yield from self._on(replicate, together)
+
+    def _on(self, replicate: int, cells: Iterable[Cell]) -> Iterator[Trial]:
+        for cell in cells:
+            yield Trial(
+                cell.environment,
+                cell.estimator,
+                replicate,
+                self.suite.seed,
+                cell.device,
+                self.threads,
+            )
 
     @property
     def exclusive_replicates(self) -> int:
@@ -197,7 +209,7 @@ def _nesting_hint(kind: Kind, selector: Selector, params: Mapping[str, Any]) -> 
 
 def _devices(spec: PluginSpec) -> tuple[str, ...]:
     try:
-        return tuple(build(spec).devices)
+        return devices_of(build(spec))
     except OpeBenchError:
         raise
     except Exception as exc:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Entry", "Memo"]
+__all__ = ["Entry", "Found", "Memo"]
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,23 @@ class Entry:
 
     Parameters
     ----------
-    value : the fit.
+    value : the fit; None where there is an error.
     wall_seconds, cpu_seconds : what making it took, its own shared parts included.
+    error : why there is no fit: whoever asks for it is to see that.
     """
 
     value: Any
     wall_seconds: float
     cpu_seconds: float
+    error: BaseException | None = None
+
+
+@dataclass
+class Found:
+    """Seconds of what a fit found ready-made while it was made: they are its cost, too."""
+
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
 
 class Memo:
@@ -35,12 +45,24 @@ class Memo:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
 
-    def get(self, key: str, make: Callable[[], Any]) -> tuple[Entry, bool]:
-        """The entry, and whether it was found rather than made now."""
+    def get(self, key: str, make: Callable[[Found], Any]) -> tuple[Entry, bool]:
+        """The entry, and whether it was found rather than made now.
+
+        Parameters
+        ----------
+        key : of the fit.
+        make : fits, and notes what it found ready-made.
+        """
         if key in self._entries:
             return self._entries[key], True
+        found = Found()
         wall, cpu = time.perf_counter(), time.process_time()
-        value = make()
-        entry = Entry(value, time.perf_counter() - wall, time.process_time() - cpu)
+        value = make(found)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        entry = Entry(value, wall + found.wall_seconds, cpu + found.cpu_seconds)
         self._entries[key] = entry
         return entry, False
+
+    def put(self, key: str, entry: Entry) -> None:
+        """Keep what was made elsewhere."""
+        self._entries[key] = entry

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["answer_digest", "code_digest"]
 
 _BUILT_IN = ("ope_estimators", "ope_environments")
-_HARNESS = ("arrays", "data", "embeddings", "memo", "policies", "seeding", "trial", "view")
+_HARNESS = ("arrays", "batching", "data", "devices", "embeddings", "memo", "policies", "seeding")
+_HARNESS += ("trial", "view")
 
 
 LARGE = 1 << 26

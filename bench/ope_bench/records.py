@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from typing import Any, Literal
 
 from ope_bench.data import Diagnostic
+from ope_bench.devices import BLOCK, is_batched
 from ope_bench.seeding import DataSeed, Worlds, canonical_json
 
 __all__ = ["KEY_SCHEMA", "PluginSpec", "Status", "Trial", "TrialRecord"]
@@ -104,6 +105,16 @@ class Trial:
         """SHA-256 of the data that the trial runs on; equal for all estimators."""
         return _sha256(f"[{self.environment.identity_json},{self.replicate},{self.seed}]")
 
+    @cached_property
+    def group(self) -> str:
+        """What one worker had better run together: trials on the same data or, where replicates
+        are trained together, those of the same block."""
+        if not is_batched(self.device):
+            return self.data_key
+        block = self.replicate // BLOCK[self.device]
+        where = f"{_quoted(self.device)},{self.threads}"
+        return _sha256(f"[{self.environment.identity_json},{self.seed},{where},{block}]")
+
     @property
     def data_seed(self) -> DataSeed:
         """Whence all random streams of the trial derive."""
@@ -141,7 +152,7 @@ class TrialRecord:
     max_weight_share : largest weight over the sum of weights.
     fit_seconds, fit_cpu_seconds, estimate_seconds : what the trial cost, shared fits included.
     shared_seconds : the part of ``fit_seconds`` and ``estimate_seconds`` that was found ready in
-        the worker's memo and is charged again.
+        the worker's memo and is charged again, or its share of what was trained together.
     peak_rss_bytes, gpu_peak_bytes : largest memory during the trial.
     exclusive : nothing else ran meanwhile, so its times may be compared.
     diagnostics : the estimator's own, and the comparison with the true ratio.

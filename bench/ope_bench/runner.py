@@ -17,6 +17,7 @@ from functools import cache
 from types import FrameType
 from typing import Any
 
+from ope_bench.devices import is_batched
 from ope_bench.execution import Executor, Finished, Started, Stopping, Told
 from ope_bench.machine import differences
 from ope_bench.provenance import answer_digest
@@ -141,7 +142,11 @@ def run(
         rest = [trial for key, trial in planned.items() if key not in stored]
         together = [trial for trial in rest if not exclusive(trial)]
         # A key is a hash, so this order is as good as shuffled, and the same every time.
-        alone = sorted(filter(exclusive, rest), key=lambda trial: trial.key)
+        # Blocks of replicates stay whole.
+        alone = sorted(
+            filter(exclusive, rest),
+            key=lambda trial: (trial.group if is_batched(trial.device) else trial.key, trial.key),
+        )
         for trials, lane in ((together, False), (alone, True)):
             if not trials or outcome.interrupted:
                 continue

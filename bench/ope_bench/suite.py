@@ -12,15 +12,15 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, MinLen
 
+from ope_bench.devices import DEVICES, Device
 from ope_bench.errors import OpeBenchError, ParameterError, UsageError, did_you_mean
 from ope_bench.parameters import signature, validated
 from ope_bench.quantities import parse_duration, parse_size
 from ope_bench.selector import Selector, parse_selector
 from ope_bench.yaml_loader import Document, load_file
 
-__all__ = ["Device", "Entry", "Exclusion", "Suite", "TruthKind", "adhoc", "read_suite"]
+__all__ = ["Entry", "Exclusion", "Suite", "TruthKind", "adhoc", "read_suite"]
 
-Device = Literal["cpu", "cuda"]
 TruthKind = Literal["empirical", "expected"]
 
 DEFAULT_TIMEOUT = 600.0
@@ -251,8 +251,8 @@ def _exclusion(document: Document, item: object, place: tuple[str | int, ...]) -
             msg = f"unknown key '{key}'{hint} (known: {', '.join(known)})"
             raise document.error(msg, *place, key)
         if key == "device":
-            if value not in ("cpu", "cuda"):
-                msg = f"device: {value!r} is not cpu or cuda"
+            if value not in DEVICES:
+                msg = f"device: {value!r} is not {', '.join(DEVICES[:-1])} or {DEVICES[-1]}"
                 raise document.error(msg, *place, key)
             parts[key] = value
         elif isinstance(value, str):

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ope_bench import timing
+from ope_bench.batching import Batches, OnBatch
 from ope_bench.data import Estimate, Problem, Truth
+from ope_bench.devices import batched_form, is_batched, place
 from ope_bench.environment import Environment
 from ope_bench.errors import DataError, PositivityViolation, UnavailableError
 from ope_bench.estimator import Estimator
@@ -30,7 +32,7 @@ from ope_bench.shortage import ran_out_of_memory
 from ope_bench.support import Support, support_of
 from ope_bench.view import View
 
-__all__ = ["OnFit", "Workspace", "build", "run_trial"]
+__all__ = ["OnFit", "Workspace", "build", "devices_of", "run_trial"]
 
 OnFit = Callable[[Mapping[str, Any]], None]
 """Told the facts so far when fit begins: what is left of a trial that kills its worker."""
@@ -59,9 +61,15 @@ class _Data:
 
 
 class Workspace:
-    """What a worker keeps between trials: the last problem and the fits shared on it."""
+    """What a worker keeps between trials: the last problem and the fits shared on it.
+
+    Parameters
+    ----------
+    batches : the last block of replicates that were trained together.
+    """
 
     def __init__(self) -> None:
+        self.batches = Batches()
         self._key: str | None = None
         self._data: _Data | None = None
 
@@ -84,6 +92,7 @@ class Workspace:
     def clear(self) -> None:
         """Forget what was kept."""
         self._key = self._data = None
+        self.batches.clear()
 
 
 def build(spec: PluginSpec) -> Any:
@@ -96,6 +105,7 @@ def run_trial(
     workspace: Workspace,
     *,
     on_fit: OnFit | None = None,
+    on_batch: OnBatch | None = None,
     environment: Environment | None = None,
     estimator: Estimator | None = None,
     exclusive: bool = False,
@@ -108,6 +118,7 @@ def run_trial(
     trial : what to run.
     workspace : kept between trials of one worker.
     on_fit : called when fit begins, so that a timeout does not count imports or sampling.
+    on_batch : called before the trial's block of replicates is trained, with its size.
     environment, estimator : objects to use instead of building them from the specs.
     exclusive : nothing else runs meanwhile.
     restore : give the caller's global random states back; a worker has no use for that.
@@ -115,7 +126,7 @@ def run_trial(
     attempt = _Attempt(trial, exclusive)
     with isolated(trial.data_seed.word(trial.estimator.id), restore=restore) as tail:
         try:
-            attempt.run(workspace, on_fit, environment, estimator)
+            attempt.run(workspace, on_fit, on_batch, environment, estimator)
         except KeyboardInterrupt:
             raise
         # SystemExit from a plugin included: it must not end the worker or the notebook.
@@ -134,11 +145,14 @@ class _Attempt:
         self.status = Status.OK
         self.view: View | None = None
         self.problem: Problem | None = None
+        self.peaks = (0, 0)
+        """Bytes of resident and of GPU memory that the trial's block took."""
 
     def run(
         self,
         workspace: Workspace,
         on_fit: OnFit | None,
+        on_batch: OnBatch | None,
         environment: Environment | None,
         estimator: Estimator | None,
     ) -> None:
@@ -146,13 +160,19 @@ class _Attempt:
         environment = environment if environment is not None else build(trial.environment)
         estimator = estimator if estimator is not None else build(trial.estimator)
         facts["code_digest"] = answer_digest(environment, estimator)
-        access, devices = estimator.access, estimator.devices
+        access = estimator.access
         facts["access"] = tuple(access.words())
         facts["origin"] = trial.estimator.origin
         facts["environment_origin"] = trial.environment.origin
         import_all((*environment.requires, *estimator.requires))
-        _check_device(trial.device, devices)
+        _check_device(trial.device, estimator)
 
+        device = place(trial.device)
+        together = is_batched(trial.device)
+        if together:
+            batches = workspace.batches
+            memo = batches.memo(trial, environment, estimator, on_batch)
+            self.peaks = batches.peaks()
         data = workspace.data(trial, environment)
         self.problem = data.problem
         if environment.origin_note:
@@ -162,16 +182,19 @@ class _Attempt:
         facts["truth_expected_se"] = data.truth.expected_se
         facts["truth_empirical"] = data.truth.empirical
         facts["logging_average"] = float(data.problem.reward.mean())
+        if not together:
+            # Fits made one by one and fits made together never stand in for each other.
+            memo = data.memo
         view = self.view = View(
-            data.problem, access, seed=trial.data_seed, memo=data.memo, device=trial.device
+            data.problem, access, seed=trial.data_seed, memo=memo, device=device
         )
-        timing.warm_up(trial.device)
+        timing.warm_up(device)
         rng = trial.data_seed.estimator(trial.estimator.id)
         if on_fit is not None:
             on_fit(facts)
         with self._memory_watched():
             with self._timed("fit"):
-                estimator.fit(view, rng=rng, device=trial.device)
+                estimator.fit(view, rng=rng, device=device)
             with self._timed("estimate"):
                 estimate = estimator.estimate(view)
         self._judge(estimate, data.problem)
@@ -181,7 +204,7 @@ class _Attempt:
         view = self.view
         assert view is not None  # noqa: S101  set by `run` just before
         wall, cpu = view.shared_wall_seconds, view.shared_cpu_seconds
-        with timing.measured(self.trial.device) as cost:
+        with timing.measured(place(self.trial.device)) as cost:
             try:
                 yield
             finally:
@@ -198,8 +221,12 @@ class _Attempt:
         try:
             yield
         finally:
-            self.facts["peak_rss_bytes"] = timing.peak_rss_bytes()
-            self.facts["gpu_peak_bytes"] = timing.peak_gpu_bytes(self.trial.device)
+            # What was trained together was in memory together.
+            own = timing.peak_rss_bytes(), timing.peak_gpu_bytes(place(self.trial.device))
+            for name, peak, shared in zip(
+                ("peak_rss_bytes", "gpu_peak_bytes"), own, self.peaks, strict=True
+            ):
+                self.facts[name] = None if peak is None else max(peak, shared)
 
     def _judge(self, estimate: object, problem: Problem) -> None:
         if not isinstance(estimate, Estimate):
@@ -259,11 +286,18 @@ class _Attempt:
         return TrialRecord(self.trial, status=self.status, **self.facts)
 
 
-def _check_device(device: str, devices: tuple[str, ...]) -> None:
+def devices_of(estimator: Estimator) -> tuple[str, ...]:
+    """Where an estimator can train, the batched kinds of its devices included."""
+    single = estimator.devices
+    return (*single, *map(batched_form, single)) if estimator.batched else single
+
+
+def _check_device(device: str, estimator: Estimator) -> None:
+    devices = devices_of(estimator)
     if device not in devices:
         msg = f"the estimator trains on {', '.join(devices)}, not on {device}"
         raise UnavailableError(msg)
-    if device == "cuda":
+    if place(device) == "cuda":
         import_all(["torch"])
         import torch
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Protocol, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -12,12 +12,13 @@ from ope_bench.arrays import FloatArray, IntArray
 from ope_bench.data import Problem, Schema
 from ope_bench.embeddings import EmbeddingDistribution
 from ope_bench.errors import AccessError, UnavailableError
-from ope_bench.memo import Memo
+from ope_bench.memo import Found, Memo
 from ope_bench.policies import Policy
 from ope_bench.seeding import DataSeed
 
-__all__ = ["Access", "Nuisance", "View"]
+__all__ = ["Access", "BatchedNuisance", "Nuisance", "View", "nuisance_key"]
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -52,6 +53,25 @@ class Nuisance(Protocol[T_co]):
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> T_co:
         """The fitted model, from a view that grants samples only."""
+
+
+class BatchedNuisance(Nuisance[T_co], Protocol[T_co]):
+    """A shared fit that can be made for many replicates at once.
+
+    Same data, streams and schedule as ``fit``, hence the same distribution of fits; rounding
+    differs, and what training makes of that.
+    """
+
+    def begin(self, view: View, *, rng: np.random.Generator, device: str) -> Any:
+        """What concerns one replicate alone, before training; it should let go of the view."""
+
+    def complete(self, begun: Sequence[Any], *, device: str) -> Sequence[T_co | Exception]:
+        """The fits of all that were begun, or why one of them failed, in the same order."""
+
+
+def nuisance_key(spec: Nuisance[Any], device: str) -> str:
+    """What a shared fit is known by, and what its stream derives from."""
+    return f"{type(spec).__module__}.{spec!r}@{device}"
 
 
 _GUARDED = {
@@ -169,29 +189,49 @@ class View:
 
         Its seconds are charged to this trial either way.
         """
-        key = f"{type(spec).__module__}.{spec!r}@{self._device}"
-        entry, found = self._memo.get(key, self._fit(spec, key))
+        entry, found = self._memo.get(nuisance_key(spec, self._device), self._fit(spec))
         if found:
             self.shared_wall_seconds += entry.wall_seconds
             self.shared_cpu_seconds += entry.cpu_seconds
+        if entry.error is not None:
+            raise entry.error
         return cast(T_co, entry.value)
 
-    def _fit(self, spec: Nuisance[T_co], key: str) -> Callable[[], T_co]:
-        def make() -> T_co:
-            # Shared fits see samples only, so that no access leaks from one trial to another.
-            plain = View.__new__(View)
-            plain.__dict__.update(self.__dict__)
-            plain._granted = {}
-            plain.access = Access.SAMPLES
-            plain.shared_wall_seconds = plain.shared_cpu_seconds = 0.0
-            rng = self._seed.nuisance(key)
-            model = spec.fit(plain, rng=rng, device=self._device)
+    def begun(self, spec: BatchedNuisance[Any], found: Found) -> Any:
+        """The fit that ``spec`` describes, begun for a batch; ``found`` is charged."""
+        return self._on_samples(
+            lambda plain, rng: spec.begin(plain, rng=rng, device=self._device), spec, found
+        )
+
+    def _fit(self, spec: Nuisance[T_co]) -> Callable[[Found], T_co]:
+        def make(found: Found) -> T_co:
+            model = self._on_samples(
+                lambda plain, rng: spec.fit(plain, rng=rng, device=self._device), spec, found
+            )
             # What the fit itself found ready-made counts as if it had been made.
-            self.shared_wall_seconds += plain.shared_wall_seconds
-            self.shared_cpu_seconds += plain.shared_cpu_seconds
+            self.shared_wall_seconds += found.wall_seconds
+            self.shared_cpu_seconds += found.cpu_seconds
             return model
 
         return make
+
+    def _on_samples(
+        self, work: Callable[[View, np.random.Generator], T], spec: Nuisance[Any], found: Found
+    ) -> T:
+        """Do some work of a shared fit.
+
+        It sees samples only, so that no access leaks from one trial to another.
+        """
+        plain = View.__new__(View)
+        plain.__dict__.update(self.__dict__)
+        plain._granted = {}
+        plain.access = Access.SAMPLES
+        plain.shared_wall_seconds = plain.shared_cpu_seconds = 0.0
+        try:
+            return work(plain, self._seed.nuisance(nuisance_key(spec, self._device)))
+        finally:
+            found.wall_seconds += plain.shared_wall_seconds
+            found.cpu_seconds += plain.shared_cpu_seconds
 
     def _guarded(self, name: str) -> object:
         if name not in self._granted:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ope_bench.manifest import Manifest
 from ope_bench.registry import registry
+from ope_bench.trial import devices_of
 
 __all__ = ["left_out", "why_empty"]
 
@@ -56,6 +57,6 @@ def _able(devices: Iterable[str]) -> list[str]:
     for plugin in registry().plugins("estimator"):
         # One that is broken or needs parameters is no advice.
         with contextlib.suppress(Exception):
-            if wanted.intersection(plugin.cls().devices):
+            if wanted.intersection(devices_of(plugin.cls())):
                 found.append(plugin.id)
     return found

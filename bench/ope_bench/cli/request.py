@@ -9,11 +9,12 @@ from typing import Any
 
 from ope_bench.catalogue import find_suite
 from ope_bench.cli.output import note
+from ope_bench.devices import DEVICES, Device
 from ope_bench.errors import UsageError
 from ope_bench.manifest import Manifest
 from ope_bench.requirements import pip_line
 from ope_bench.selector import parse_selector
-from ope_bench.suite import Device, Suite, adhoc
+from ope_bench.suite import Suite, adhoc
 from ope_bench.trial import build
 
 __all__ = ["Request", "check_modules", "suite_of"]
@@ -21,8 +22,8 @@ __all__ = ["Request", "check_modules", "suite_of"]
 DEFAULT_SUITE = "quick"
 
 _DEVICES: dict[str, tuple[Device, ...]] = {
-    "cpu": ("cpu",),
-    "cuda": ("cuda",),
+    **{device: (device,) for device in DEVICES},
+    # The batched kinds answer the same questions over again: only who names them wants that.
     "all": ("cpu", "cuda"),
 }
 

@@ -36,6 +36,8 @@ class Device(enum.StrEnum):
 
     CPU = "cpu"
     CUDA = "cuda"
+    CPU_BATCH = "cpu-batch"
+    CUDA_BATCH = "cuda-batch"
     ALL = "all"
 
 
@@ -63,7 +65,11 @@ def run(
     executor: Annotated[Where, typer.Option(help="Where trials run.")] = Where.LOCAL,
     address: Annotated[str | None, typer.Option(help="Of the dask scheduler.")] = None,
     device: Annotated[
-        Device | None, typer.Option(help="Devices to cross estimators with.")
+        Device | None,
+        typer.Option(
+            help="Devices to cross estimators with; 'all' is cpu and cuda. On the -batch kinds "
+            "replicates are trained together, where an estimator can."
+        ),
     ] = None,
     timeout: Annotated[
         str | None, typer.Option(metavar="60s", help="For fit and estimate together.")

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import groupby
 
+from ope_bench.devices import is_batched
 from ope_bench.records import Trial
 
 __all__ = ["Affinity"]
@@ -16,16 +17,17 @@ class Affinity:
 
     A slot that begins with some data takes all trials on them, so that they are sampled once and
     fits are shared; where no other data are left it takes over half of what the busiest slot has
-    before it.
+    before it. A block of replicates that are trained together is never divided: each part would
+    train all of it.
 
     Parameters
     ----------
-    trials : those on the same data stand together.
+    trials : those of a group stand together.
     """
 
     def __init__(self, trials: Sequence[Trial]) -> None:
         self._groups = deque(
-            deque(group) for _, group in groupby(trials, key=lambda trial: trial.data_key)
+            deque(group) for _, group in groupby(trials, key=lambda trial: trial.group)
         )
         self._owned: dict[int, deque[Trial]] = {}
 
@@ -40,9 +42,19 @@ class Affinity:
         """A trial that was taken but not begun."""
         self._owned.setdefault(slot, deque()).appendleft(trial)
 
+    def take_block(self, slot: int, trial: Trial) -> list[Trial]:
+        """What a slot has before it of a trial's estimator in its block."""
+        mine = self._owned.setdefault(slot, deque())
+        asked = trial.group, trial.estimator
+        block = [one for one in mine if (one.group, one.estimator) == asked]
+        self._owned[slot] = deque(one for one in mine if (one.group, one.estimator) != asked)
+        return block
+
     def _half(self) -> deque[Trial]:
-        busiest = max(self._owned.values(), key=len)
+        shared = [mine for mine in self._owned.values() if mine and not is_batched(mine[0].device)]
         taken: deque[Trial] = deque()
-        for _ in range((len(busiest) + 1) // 2):
-            taken.appendleft(busiest.pop())
+        if shared:
+            busiest = max(shared, key=len)
+            for _ in range((len(busiest) + 1) // 2):
+                taken.appendleft(busiest.pop())
         return taken

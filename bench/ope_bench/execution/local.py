@@ -182,6 +182,8 @@ class LocalExecutor:
                 self._failed_starts = 0
             elif kind == "cramped":
                 slot.kill(Status.MEMORY, content[0])
+            elif kind == "batch":
+                slot.begin_batch(content[0])
             elif kind == "fit":
                 slot.begin_fit(content[0])
                 yield Started(slot.flight[0].trial, slot.number)
@@ -213,19 +215,25 @@ class LocalExecutor:
                 raise _cannot_start(returncode, slot.tail(), self.limits.memory)
         # Killed for a trial that just ended, retired or not started: the next one did nothing.
         blameless = slot.verdict is None and (slot.condemned or slot.retired or not slot.ready)
-        if flight and not blameless:
-            task = flight.pop(0)
+        task = flight.pop(0) if flight and not blameless else None
+        for waiting in reversed(flight):
+            queue.put_back(slot.number, waiting.trial)
+        if task is None:
+            return
+        # Who was to be trained together has failed together.
+        fallen = queue.take_block(slot.number, task.trial) if slot.batch else []
+        output = slot.tail()
+        for trial in (task.trial, *fallen):
             record = record_of_dead(
-                task.trial,
+                trial,
                 slot.facts,
+                batch=slot.batch,
                 returncode=returncode,
                 verdict=slot.verdict,
-                output=slot.tail(),
+                output=output,
                 exclusive=task.exclusive,
             )
             yield Finished(record, slot.number)
-        for task in reversed(flight):
-            queue.put_back(slot.number, task.trial)
 
     def _bury(self, slot: Slot) -> int | None:
         if not slot.alive:

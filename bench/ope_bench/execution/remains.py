@@ -20,6 +20,7 @@ def record_of_dead(
     trial: Trial,
     facts: Mapping[str, Any] | None,
     *,
+    batch: int = 0,
     returncode: int | None,
     verdict: tuple[Status, str] | None,
     output: str | None,
@@ -30,11 +31,14 @@ def record_of_dead(
     Parameters
     ----------
     facts : what the worker told before fit, None if it did not come so far.
+    batch : how many replicates were being trained together, if that is what it died in.
     returncode : of the worker, negative for a signal.
     verdict : status and message where the coordinator killed it.
     output : the end of what it wrote.
     """
     where = "in fit or estimate" if facts is not None else "before fit"
+    if batch:
+        where = f"while {batch} replicates were trained together"
     known = facts_from(facts) if facts is not None else _facts(trial, exclusive)
     if verdict is not None:
         status, message = verdict

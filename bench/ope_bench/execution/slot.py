@@ -52,6 +52,8 @@ class Slot:
         """Tasks sent and not answered; the first is the one that runs."""
         self.facts: dict[str, Any] | None = None
         """What the worker told of the running trial when its fit began."""
+        self.batch = 0
+        """How many replicates the worker trains together just now; 0 outside of that."""
         self.verdict: tuple[Status, str] | None = None
         """Why the coordinator killed the worker."""
         self.deadline: float | None = None
@@ -141,13 +143,24 @@ class Slot:
     def _begin(self) -> None:
         """The first task in flight has its turn."""
         self.facts = None
+        self.batch = 0
         self.verdict = None
         self.begun = time.monotonic()
         self.deadline = self.begun + self.limits.preparation
 
+    def begin_batch(self, size: int) -> None:
+        """The running trial's block is sampled and trained, with the time of all its trials."""
+        self.batch = size
+        timeout = self.limits.timeout
+        if timeout is None:
+            self.deadline = None
+        else:
+            self.deadline = time.monotonic() + self.limits.preparation + size * timeout
+
     def begin_fit(self, facts: dict[str, Any]) -> None:
         """The running trial's clock starts."""
         self.facts = facts
+        self.batch = 0
         timeout = self.limits.timeout
         self.deadline = None if timeout is None else time.monotonic() + timeout
 
@@ -203,6 +216,9 @@ class Slot:
                 self.kill(Status.MEMORY, told)
 
     def _words_for_timeout(self) -> str:
+        if self.batch:
+            each = f"{self.batch} x {self.limits.timeout:g} s"
+            return f"training {self.batch} replicates together took longer than {each}"
         if self.facts is not None:
             return f"fit and estimate took longer than {self.limits.timeout:g} s"
         return f"imports and sampling took longer than {self.limits.preparation:g} s, before fit"

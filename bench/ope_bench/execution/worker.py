@@ -5,6 +5,7 @@ nothing a plugin made is ever unpickled by the coordinator:
 
 ``["ready"]``            the worker has started
 ``["cramped", reason]``  nothing can run within the memory limit
+``["batch", size]``      so many replicates, the trial's among them, are trained together first
 ``["fit", facts]``       the trial's fit begins; the facts survive the worker
 ``["done", row, retire]``   the record; with ``retire`` the worker ends and wants a successor
 """
@@ -113,6 +114,7 @@ class _Server:
                 task.trial,
                 self._workspace,
                 on_fit=self._fit_begins,
+                on_batch=self._batch_begins,
                 exclusive=task.exclusive,
                 restore=False,
             )
@@ -127,6 +129,9 @@ class _Server:
 
     def _fit_begins(self, facts: Mapping[str, Any]) -> None:
         self._send(["fit", plain_facts(facts)])
+
+    def _batch_begins(self, size: int) -> None:
+        self._send(["batch", size])
 
     def _send(self, message: list[Any]) -> None:
         if os.getpid() != self._pid:

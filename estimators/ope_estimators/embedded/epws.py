@@ -9,7 +9,7 @@ from annotated_types import Ge
 
 from ope_bench.data import Diagnostic, Estimate
 from ope_bench.errors import PositivityViolation
-from ope_bench.view import View
+from ope_bench.view import BatchedNuisance, View
 from ope_estimators.baseline.weighting import self_normalized
 from ope_estimators.density_ratio.calibration import Calibration
 from ope_estimators.density_ratio.composition import Composition, encode
@@ -86,6 +86,12 @@ class EPWS(RatioBased):
         self.kernel_form = kernel_form
         self.bandwidth = bandwidth
         self.target_draws = target_draws
+
+    @property
+    def batched(self) -> tuple[BatchedNuisance[Any], ...]:
+        """As `RatioBased`; nothing where smoothed densities make a classifier needless."""
+        smoothed = self.kernel is not None and self.kernel_form == "ek-is"
+        return () if smoothed else super().batched
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Learn the ratio and, for a printed kernel, choose the rows that are paired."""

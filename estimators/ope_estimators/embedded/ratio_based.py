@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ope_bench.estimator import Estimator
-from ope_bench.view import View
+from ope_bench.view import BatchedNuisance, View
 from ope_estimators.density_ratio.calibration import Calibration
 from ope_estimators.density_ratio.composition import Composition
 from ope_estimators.density_ratio.ratio import Ratio, RatioModel
@@ -35,6 +35,12 @@ class RatioBased(Estimator):
     def devices(self) -> tuple[str, ...]:
         """CUDA where something is trained there."""
         return ("cpu", "cuda") if self.flow_model() is not None else devices(self.classifier)
+
+    @property
+    def batched(self) -> tuple[BatchedNuisance[Any], ...]:
+        """The flow."""
+        flow = self.flow_model()
+        return () if flow is None else (flow,)
 
     @property
     def requires(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from annotated_types import Ge, Gt, Len, Lt
 from typing_extensions import TypedDict  # typing's own is refused by pydantic before Python 3.12
 
-from ope_bench.arrays import FloatArray
+from ope_bench.arrays import FloatArray, IntArray
 from ope_bench.data import Diagnostic
 from ope_bench.errors import OpeBenchError, ParameterError, UnavailableError
 from ope_bench.view import View
@@ -19,6 +19,7 @@ from ope_estimators.density_ratio.composition import Composition, Features, comp
 from ope_estimators.flows.families import FlowName, flow_module
 from ope_estimators.flows.overlap import overlap
 from ope_estimators.nuisance.folds import folds
+from ope_estimators.nuisance.together import Training, attempt, descend_together
 from ope_estimators.nuisance.training import Descent, Schedule, descend, initialised
 
 if TYPE_CHECKING:
@@ -91,6 +92,32 @@ class FlowModel:
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedFlow:
         """The map, and both samples' rows under it."""
+        begun = self.begin(view, rng=rng, device=device)
+        return begun.finished(self._train(begun))
+
+    def complete(
+        self, begun: Sequence[BegunFlow], *, device: str
+    ) -> list[FittedFlow | OpeBenchError]:
+        """The maps of many replicates, trained side by side."""
+        trainings = [
+            Training(
+                one.flow.module,
+                [table for table in one.flow.tensors() if table is not None],
+                one.train,
+                one.aside,
+                self.schedule(),
+                one.rng,
+                one.noise,
+            )
+            for one in begun
+        ]
+        outcomes = descend_together(trainings, _row_nll)
+        return [
+            attempt(one.finished, descent) for one, descent in zip(begun, outcomes, strict=True)
+        ]
+
+    def begin(self, view: View, *, rng: np.random.Generator, device: str) -> BegunFlow:
+        """The map before training, and what is to be done with it."""
         features, context = self._inputs(view)
         rows = _standardised(features.pooled)
         given = _standardised(context) if context is not None else None
@@ -102,9 +129,19 @@ class FlowModel:
         fitted = FittedFlow(module.to(device), rows, given, device)
         held = np.concatenate(folds(view, max(2, round(1 / self.held_out)), rng)) == 0
         noise = np.where(features.discrete, self.dequantise, 0.0)
-        descent = self._train(fitted, held, noise, rng)
-        fitted.finish(descent, np.repeat([0, 1], [view.n, view.m]), held, noise, rng)
-        return fitted
+        label = np.repeat([0, 1], [view.n, view.m])
+        return BegunFlow(fitted, label, held, noise, rng)
+
+    def schedule(self) -> Schedule:
+        """How long and how fast it is trained."""
+        return Schedule(
+            self.epochs,
+            self.batch_size,
+            self.learning_rate,
+            self.weight_decay,
+            self.patience,
+            self.max_steps,
+        )
 
     def _inputs(self, view: View) -> tuple[Features, FloatArray | None]:
         if not self.conditional:
@@ -118,18 +155,11 @@ class FlowModel:
             raise UnavailableError(msg)
         return embedding, context.pooled if context.discrete.size else None
 
-    def _train(
-        self,
-        flow: FittedFlow,
-        held: npt.NDArray[np.bool_],
-        noise: FloatArray,
-        rng: np.random.Generator,
-    ) -> Descent:
+    def _train(self, begun: BegunFlow) -> Descent:
         import torch
 
+        flow, noise, rng = begun.flow, begun.noise, begun.rng
         x, c = flow.tensors()
-        train = np.flatnonzero(~held) if (~held).sum() > 1 else np.arange(len(held))
-        aside = np.flatnonzero(held) if held.any() else train
         scale = torch.as_tensor(noise, dtype=torch.float32, device=flow.device)
 
         def nll(rows: torch.Tensor, jitter: torch.Tensor) -> torch.Tensor:
@@ -139,26 +169,58 @@ class FlowModel:
             draw = rng.standard_normal((count, len(noise)), dtype=np.float32)
             return scale * torch.from_numpy(draw).to(flow.device)
 
-        aside_rows = torch.from_numpy(aside).to(flow.device)
+        aside_rows = torch.from_numpy(begun.aside).to(flow.device)
         # The same noise at every epoch, so that held-out losses differ by the parameters alone.
-        aside_noise = drawn(len(aside))
-        schedule = Schedule(
-            self.epochs,
-            self.batch_size,
-            self.learning_rate,
-            self.weight_decay,
-            self.patience,
-            self.max_steps,
-        )
+        aside_noise = drawn(len(begun.aside))
         return descend(
             flow.module,
             lambda rows: nll(rows, drawn(len(rows))),
             lambda: nll(aside_rows, aside_noise),
-            rows=train,
-            schedule=schedule,
+            rows=begun.train,
+            schedule=self.schedule(),
             rng=rng,
             device=flow.device,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class BegunFlow:
+    """A flow that is about to be trained.
+
+    Parameters
+    ----------
+    flow : untrained.
+    label : (n + m,), 0 for logged rows and 1 for target rows
+    held : (n + m,), the rows kept aside
+    noise : (d,), deviations of the noise on each column
+    rng : the stream of the fit.
+    """
+
+    flow: FittedFlow
+    label: npt.NDArray[np.int64]
+    held: npt.NDArray[np.bool_]
+    noise: FloatArray
+    rng: np.random.Generator
+
+    @property
+    def train(self) -> IntArray:
+        """Rows to train on."""
+        return np.flatnonzero(~self.held) if (~self.held).sum() > 1 else np.arange(len(self.held))
+
+    @property
+    def aside(self) -> IntArray:
+        """Rows to judge by."""
+        return np.flatnonzero(self.held) if self.held.any() else self.train
+
+    def finished(self, descent: Descent) -> FittedFlow:
+        """The flow, once it is trained."""
+        self.flow.finish(descent, self.label, self.held, self.noise, self.rng)
+        return self.flow
+
+
+def _row_nll(module: Any, x: Any, c: Any = None) -> Any:
+    """-log density of each row."""
+    return -module(c).log_prob(x)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from ope_bench.errors import OpeBenchError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Descent", "Schedule", "descend", "initialised"]
+__all__ = ["Descent", "Schedule", "descend", "initialised", "not_finite"]
 
 LARGEST_GRADIENT = 10.0
 
@@ -136,10 +136,14 @@ def descend(
         else:
             waited += 1
     if kept is None:
-        msg = (
-            f"{type(module).__name__}: the held-out loss was not finite after {epoch} epochs; "
-            "lower the learning rate"
-        )
-        raise OpeBenchError(msg)
+        raise not_finite(module, epoch)
     module.load_state_dict(kept)
     return Descent(epoch, best)
+
+
+def not_finite(module: torch.nn.Module, epochs: int) -> OpeBenchError:
+    """Nothing was learnt."""
+    return OpeBenchError(
+        f"{type(module).__name__}: the held-out loss was not finite after {epochs} epochs; "
+        "lower the learning rate"
+    )

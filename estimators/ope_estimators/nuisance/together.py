@@ -1,0 +1,219 @@
+"""Gradient descent of many models at once: `descend`, side by side.
+
+Each model has its own rows, its own stream and its own early stopping; all have the schedule, the
+draws and, up to rounding, the steps that they have alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ope_bench.arrays import FloatArray, IntArray
+from ope_bench.errors import OpeBenchError
+from ope_estimators.nuisance.training import LARGEST_GRADIENT, Descent, Schedule, not_finite
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["RowLoss", "Training", "attempt", "descend_together"]
+
+T = TypeVar("T")
+
+RowLoss = Callable[..., Any]
+"""(module, *tables) -> the loss of each row: (..., rows)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """One model to be trained.
+
+    Parameters
+    ----------
+    module : trained in place.
+    tables : what the loss takes by row, each (n, ...).
+    train, aside : which rows are trained on, and kept aside.
+    schedule : how long and how fast.
+    rng : the order of the rows, and noise.
+    noise : deviations of the normal noise that the first table's columns get anew at every step,
+        (d,); None for none.
+    """
+
+    module: torch.nn.Module
+    tables: Sequence[torch.Tensor]
+    train: IntArray
+    aside: IntArray
+    schedule: Schedule
+    rng: np.random.Generator
+    noise: FloatArray | None = None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Models of equal shape can be trained together."""
+        sizes = tuple(tuple(table.shape[1:]) for table in self.tables)
+        return sizes, len(self.train), len(self.aside), self.schedule, self.noise is None
+
+    def drawn(self, rows: IntArray) -> list[Any]:
+        """The tables' rows, with noise on the first."""
+        import torch
+
+        first = self.tables[0]
+        at = torch.from_numpy(rows).to(first.device)
+        parts = [table[at] for table in self.tables]
+        if self.noise is not None:
+            draw = self.rng.standard_normal((len(rows), len(self.noise)), dtype=np.float32)
+            scale = torch.as_tensor(self.noise, dtype=torch.float32, device=first.device)
+            parts[0] = parts[0] + scale * torch.from_numpy(draw).to(first.device)
+        return parts
+
+
+def descend_together(
+    trainings: Sequence[Training], loss: RowLoss
+) -> list[Descent | OpeBenchError]:
+    """Train all in place, as `descend` does each; what came of each, in the same order.
+
+    Those of equal shape are trained at once, whatever the others are.
+    """
+    shapes: dict[Any, list[int]] = {}
+    for number, training in enumerate(trainings):
+        shapes.setdefault(training.shape, []).append(number)
+    outcome: dict[int, Descent | OpeBenchError] = {}
+    for numbers in shapes.values():
+        done = _Together([trainings[number] for number in numbers], loss).run()
+        outcome |= zip(numbers, done, strict=True)
+    return [outcome[number] for number in range(len(trainings))]
+
+
+def attempt(finish: Callable[[Descent], T], descent: Descent | OpeBenchError) -> T | OpeBenchError:
+    """What a model becomes after its descent, or why it becomes nothing."""
+    if isinstance(descent, OpeBenchError):
+        return descent
+    try:
+        return finish(descent)
+    except OpeBenchError as exc:
+        return exc
+
+
+class _Together:
+    """Models of one shape in training; those that have stopped leave the stack."""
+
+    def __init__(self, trainings: Sequence[Training], loss: RowLoss) -> None:
+        import torch
+
+        from ope_estimators.nuisance.stacking import Stack
+
+        self.trainings = trainings
+        self.loss = loss
+        self.stack = Stack([training.module for training in trainings])
+        parameters = self.stack.parameters()
+        schedule = trainings[0].schedule
+        self.device = parameters[0].device
+        self.optimizer = torch.optim.Adam(
+            parameters,
+            lr=schedule.learning_rate,
+            weight_decay=schedule.weight_decay,
+            fused=self.device.type in ("cpu", "cuda"),
+        )
+        self.kept = [parameter.detach().clone() for parameter in parameters]
+        count = len(trainings)
+        self.live = np.arange(count)
+        self.best = np.full(count, math.inf)
+        self.epochs = np.zeros(count, dtype=np.int64)
+        self.waited = np.zeros(count, dtype=np.int64)
+
+    def run(self) -> list[Descent | OpeBenchError]:
+        import torch
+
+        schedule = self.trainings[0].schedule
+        passes = schedule.passes(len(self.trainings[0].train))
+        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=passes)
+        # The same noise at every epoch, so that held-out losses differ by the parameters alone.
+        aside = _stacked([training.drawn(training.aside) for training in self.trainings])
+        for _ in range(passes):
+            self._epoch(schedule.batch_size)
+            cosine.step()
+            with torch.no_grad():
+                losses = self.loss(self.stack.module, *aside).mean(-1).double().cpu().numpy()
+            stay = self._judge(losses, schedule.patience)
+            if not stay.any():
+                break
+            if not stay.all():
+                which = torch.from_numpy(np.flatnonzero(stay)).to(self.device)
+                self._keep(which)
+                aside = [table[which] for table in aside]
+                self.live = self.live[stay]
+        return [self._outcome(number) for number in range(len(self.trainings))]
+
+    def _epoch(self, batch_size: int) -> None:
+        import torch
+
+        rows = []
+        for number in self.live:
+            training = self.trainings[number]
+            # One draw an epoch takes from the stream what one a step takes.
+            rows.append(training.drawn(training.rng.permutation(training.train)))
+        tables = _stacked(rows)
+        parameters = self.stack.parameters()
+        for batch in zip(*(torch.split(table, batch_size, 1) for table in tables), strict=True):
+            self.optimizer.zero_grad(set_to_none=True)
+            # A sum over models: each one's slope is that of its own mean.
+            self.loss(self.stack.module, *(part.contiguous() for part in batch)).mean(
+                -1
+            ).sum().backward()
+            _clip(parameters)
+            self.optimizer.step()
+
+    def _judge(self, losses: FloatArray, patience: int) -> Any:
+        """Take note of better losses; who stays: (live,)."""
+        import torch
+
+        live = self.live
+        self.epochs[live] += 1
+        better = losses < self.best[live]
+        self.best[live[better]] = losses[better]
+        self.waited[live] = np.where(better, 0, self.waited[live] + 1)
+        ours, theirs = (
+            torch.from_numpy(index).to(self.device)
+            for index in (live[better], np.flatnonzero(better))
+        )
+        for kept, parameter in zip(self.kept, self.stack.parameters(), strict=True):
+            kept[ours] = parameter.detach()[theirs]
+        return self.waited[live] < patience
+
+    def _keep(self, which: torch.Tensor) -> None:
+        self.stack.keep(which)
+        for state in self.optimizer.state.values():
+            for moment in ("exp_avg", "exp_avg_sq"):
+                state[moment] = state[moment][which]
+
+    def _outcome(self, number: int) -> Descent | OpeBenchError:
+        epochs = int(self.epochs[number])
+        if not math.isfinite(self.best[number]):
+            return not_finite(self.trainings[number].module, epochs)
+        self.stack.unload(number, self.kept)
+        return Descent(epochs, float(self.best[number]))
+
+
+def _stacked(rows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+    """Tables of all models: each (k, rows, ...)."""
+    import torch
+
+    return [torch.stack(parts) for parts in zip(*rows, strict=True)]
+
+
+def _clip(parameters: Sequence[torch.nn.Parameter]) -> None:
+    """Hold each model's gradient within `LARGEST_GRADIENT`, as `clip_grad_norm_` does."""
+    import torch
+
+    slopes = [one.grad for one in parameters if one.grad is not None]
+    norms = torch.stack([torch.linalg.vector_norm(one.flatten(1), dim=1) for one in slopes])
+    norm = torch.linalg.vector_norm(norms, dim=0)
+    factor = (LARGEST_GRADIENT / (norm + 1e-6)).clamp(max=1.0)
+    # Asking costs a GPU more than multiplying by one.
+    if norm.device.type != "cpu" or bool((factor < 1.0).any()) or bool(norm.isnan().any()):
+        for one in slopes:
+            one.mul_(factor.view(-1, *[1] * (one.dim() - 1)))
