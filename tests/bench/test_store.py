@@ -218,13 +218,13 @@ def test_seconds_are_those_of_the_cell(path: Path) -> None:
     filled(
         path,
         record(fit_seconds=1.0, estimate_seconds=1.0),
-        record(trial(1), fit_seconds=3.0, estimate_seconds=1.0),
+        record(trial(1), fit_seconds=3.0, estimate_seconds=1.0, shared_seconds=2.0),
         record(trial(2), status=Status.CRASH),
     )
     with Store.open(path) as store:
         other = replace(METHOD, params={"clip": 1.0})
         found = store.seconds([trial(7), trial(7, other)])
-    assert found == {trial(7).key: 3.0}
+    assert found == {trial(7).key: (2.0, 3.0)}
 
 
 def test_pruning_drops_what_newer_runs_replaced(path: Path) -> None:

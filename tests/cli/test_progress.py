@@ -16,6 +16,7 @@ from ope_bench.manifest import Manifest, plan
 from ope_bench.quantities import format_duration, format_size, parse_duration, parse_size
 from ope_bench.records import Status, Trial, TrialRecord
 from ope_bench.runner import Notice, Reused
+from ope_bench.store import Seconds
 from ope_bench.suite import adhoc
 
 
@@ -47,8 +48,17 @@ def test_a_dry_run_predicts_what_it_knows_and_says_what_it_guesses(manifest: Man
     trials = manifest.trials
     assert predicted_seconds([], {}, 2) == (0.0, 0)
     assert predicted_seconds(trials, {}, 2) == (None, 12)
-    known = {trial.key: 2.0 for trial in trials[:6]}
+    known = {trial.key: Seconds(2.0, 2.0) for trial in trials[:6]}
     assert predicted_seconds(trials, known, 2) == (12.0, 6)
+
+
+def test_a_dry_run_counts_shared_fits_once(manifest: Manifest) -> None:
+    # Two estimators on each replicate; the first one's fit of 9 s serves the second as well.
+    trials = manifest.trials[:4]
+    costs = (Seconds(10.0, 10.0), Seconds(1.0, 10.0)) * 2
+    known = {trial.key: cost for trial, cost in zip(trials, costs, strict=True)}
+    assert predicted_seconds(trials, known, 1) == (22.0, 0)
+    assert predicted_seconds(trials[1::2], known, 1) == (20.0, 0)
 
 
 def test_a_watch_counts_and_averages(manifest: Manifest) -> None:

@@ -12,6 +12,7 @@ from ope_bench.manifest import Manifest
 from ope_bench.quantities import format_duration
 from ope_bench.resolve import selector_of
 from ope_bench.runner import digest_of
+from ope_bench.store import Freshness, Seconds, Store
 
 __all__ = ["as_text", "foresee"]
 
@@ -28,7 +29,7 @@ def foresee(manifest: Manifest, path: Path, jobs: int, retry: Any) -> dict[str, 
     """
     trials = manifest.trials
     stored: set[str] = set()
-    seconds: dict[str, float] = {}
+    seconds: dict[str, Seconds] = {}
     if path.exists() and trials:
         stored, seconds = _known(manifest, path, retry)
     to_run = [trial for trial in trials if trial.key not in stored]
@@ -66,9 +67,7 @@ def foresee(manifest: Manifest, path: Path, jobs: int, retry: Any) -> dict[str, 
     }
 
 
-def _known(manifest: Manifest, path: Path, retry: Any) -> tuple[set[str], dict[str, float]]:
-    from ope_bench.store import Freshness, Store
-
+def _known(manifest: Manifest, path: Path, retry: Any) -> tuple[set[str], dict[str, Seconds]]:
     suite = manifest.suite
     freshness = Freshness(digest_of, manifest.exclusive, suite.timeout, suite.memory, retry)
     with Store.open(path) as store:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from ope_bench.records import Trial
+from ope_bench.store import Seconds
 
 __all__ = ["Forecast", "predicted_seconds"]
 
@@ -79,9 +80,11 @@ def _likenesses(kind: Kind) -> tuple[tuple[object, ...], ...]:
 
 
 def predicted_seconds(
-    to_run: Iterable[Trial], stored: Mapping[str, float], jobs: int
+    to_run: Iterable[Trial], stored: Mapping[str, Seconds], jobs: int
 ) -> tuple[float | None, int]:
     """What a dry run tells: seconds for what is to run, and how many trials have no like.
+
+    Fits that trials on the same data share are made once, by one of them.
 
     Parameters
     ----------
@@ -94,9 +97,14 @@ def predicted_seconds(
     if len(unknown) == len(trials):
         return (None if trials else 0.0), len(unknown)
     forecast = Forecast(unknown, jobs)
-    known = 0.0
+    own: dict[tuple[int, int], float] = defaultdict(float)
+    dearest: dict[tuple[int, int], float] = defaultdict(float)
     for trial in trials:
         if trial.key in stored:
-            known += stored[trial.key]
-            forecast.learned(trial, stored[trial.key])
+            data, seconds = (id(trial.environment), trial.replicate), stored[trial.key]
+            own[data] += seconds.own
+            dearest[data] = max(dearest[data], seconds.whole)
+            forecast.learned(trial, seconds.own)
+    # Whoever paid for the shared fits before may not be among those that run now.
+    known = sum(max(spent, dearest[data]) for data, spent in own.items())
     return known / forecast.jobs + (forecast.seconds() or 0.0), len(unknown)

@@ -97,7 +97,8 @@ class Watch:
             seconds = time.monotonic() - since
         else:
             # One of a chunk that came back as a whole.
-            seconds = (record.fit_seconds or 0.0) + (record.estimate_seconds or 0.0)
+            both = (record.fit_seconds or 0.0) + (record.estimate_seconds or 0.0)
+            seconds = max(both - record.shared_seconds, 0.0)
         trial = self._count(record)
         if trial is not None:
             self._forecast.finished(trial, seconds)

@@ -135,9 +135,7 @@ def run_gate(baseline: Baseline, bench: Bench, options: Options | None = None) -
     if options.time:
         times = TimeReport(notice=TIMES_ARE_PAIRED) if fresh else _times(finished, bench)
     have = sum(trial.key in outcomes for trial in planned)
-    return GateReport(
-        tuple(judgements), len(planned) + lost, have, times, tuple(notices), fresh
-    )
+    return GateReport(tuple(judgements), len(planned) + lost, have, times, tuple(notices), fresh)
 
 
 TIMES_ARE_PAIRED = "times compare on the baseline's own data only, without --seed"

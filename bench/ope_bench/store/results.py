@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ope_bench.records import TrialRecord
 
-__all__ = ["Conflict", "Result", "Run"]
+__all__ = ["Conflict", "Result", "Run", "Seconds"]
+
+
+class Seconds(NamedTuple):
+    """What trials of a cell took on average.
+
+    Parameters
+    ----------
+    own : without the fits that they found ready-made.
+    whole : with them.
+    """
+
+    own: float
+    whole: float
 
 
 @dataclass(frozen=True)

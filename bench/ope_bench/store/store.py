@@ -28,7 +28,7 @@ from ope_bench.store import maintenance
 from ope_bench.store.freshness import Freshness
 from ope_bench.store.lock import WriterLock
 from ope_bench.store.opening import connected, explained
-from ope_bench.store.results import Conflict, Result, Run
+from ope_bench.store.results import Conflict, Result, Run, Seconds
 
 __all__ = ["Store"]
 
@@ -297,16 +297,18 @@ class Store:
         key = _one("key", prefix, [key for (key,) in found], self.path)
         return next(record for record in self.records() if record.key == key)
 
-    def seconds(self, trials: Iterable[Trial]) -> dict[str, float]:
+    def seconds(self, trials: Iterable[Trial]) -> dict[str, Seconds]:
         """Mean seconds of fit and estimate in each trial's cell, by key, where any is stored."""
         rows = self._fetched(
-            "SELECT world.digest, method.digest, device, avg(fit_seconds + estimate_seconds) "
+            "SELECT world.digest, method.digest, device, "
+            "avg(fit_seconds + estimate_seconds - coalesce(shared_seconds, 0)), "
+            "avg(fit_seconds + estimate_seconds) "
             "FROM record JOIN spec AS world ON world.id = record.environment "
             "JOIN spec AS method ON method.id = record.estimator "
             "WHERE fit_seconds + estimate_seconds IS NOT NULL "
             "GROUP BY world.digest, method.digest, device"
         )
-        means = {tuple(cell): mean for *cell, mean in rows}
+        means = {tuple(cell): Seconds(max(own, 0.0), whole) for *cell, own, whole in rows}
         found = {}
         for trial in trials:
             specs = _spec_row(trial.environment)[0], _spec_row(trial.estimator)[0]
