@@ -61,9 +61,9 @@ def test_one_estimate(estimator, problem, benchmark):
     assert np.isfinite(found.value)
 
 
-@pytest.mark.parametrize("name", ["logistic", "hist-gbm", "random-forest", "xgboost", "mlp"])
+@pytest.mark.parametrize("name", ["logistic", "hist-gbm", "random-forest", "xgboost"])
 def test_fitting_a_model_of_actions(name, problem, benchmark):
-    small = {"mlp": {"epochs": 3}, "hist-gbm": {"max_iter": 10}, "xgboost": {"n_estimators": 10}}
+    small = {"hist-gbm": {"max_iter": 10}, "xgboost": {"n_estimators": 10}}
     spec = PolicyModel("logged", name, learners.frozen(small.get(name)))
 
     def fit():

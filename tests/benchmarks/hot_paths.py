@@ -1,0 +1,81 @@
+"""Runs the pytest benchmarks of this folder and writes their medians as a page of results.
+
+    python tests/benchmarks/hot_paths.py --output results/performance/hot-paths
+
+Seconds of one machine, for looking up where time goes; to compare two states of the code, use
+pytest-benchmark's own ``--benchmark-autosave`` and ``--benchmark-compare`` on the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import interleaved
+from statement import facts_now, statement
+
+HERE = Path(__file__).parent
+
+
+def run(arguments: list[str]) -> list[dict[str, Any]]:
+    """A row for each benchmark."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told.json"
+        files = sorted(str(path) for path in HERE.glob("test_*.py"))
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", f"--benchmark-json={told}", *files, *arguments],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            check=False,
+        )
+        if done.returncode not in (0, 1):
+            msg = f"pytest ended with {done.returncode}"
+            raise RuntimeError(msg)
+        kept = json.loads(told.read_text())["benchmarks"]
+    return [
+        {
+            "file": Path(one["fullname"].partition("::")[0]).stem,
+            "name": one["name"].removeprefix("test_").replace("_", " "),
+            **{figure: one["stats"][figure] for figure in ("median", "min", "max", "rounds")},
+            **one["extra_info"],
+        }
+        for one in kept
+    ]
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report to read."""
+    parts = ["# Hot paths", "", "Milliseconds by the wall: median (shortest to longest).", ""]
+    for file, rows in groupby(report["rows"], key=lambda row: row["file"]):
+        title = file.removeprefix("test_").removesuffix("_benchmark").replace("_", " ")
+        parts += [f"## {title.capitalize()}", "", "| what | ms | rounds |", "|:---|---:|---:|"]
+        parts += [line(row) for row in rows]
+        parts.append("")
+    return "\n".join([*parts, statement(report["command"], report)])
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of a table."""
+    median, least, most = (f"{1e3 * row[name]:,.3g}" for name in ("median", "min", "max"))
+    return f"| {row['name']} | {median} ({least} to {most}) | {row['rounds']} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
+    given, arguments = parser.parse_known_args()
+    command = " ".join([f"python tests/benchmarks/{Path(__file__).name}", *arguments])
+    report: dict[str, Any] = {"command": command, **facts_now(), "rows": run(arguments)}
+    if given.output:
+        interleaved.written(given.output, report, markdown(report))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
