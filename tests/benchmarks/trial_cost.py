@@ -80,6 +80,11 @@ def _once(environment: str, estimator: str, replicate: int) -> Cost:
     }
 
 
+def one_thread() -> dict[str, str]:
+    """The environment of a process whose libraries use one thread."""
+    return {**os.environ, **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}}
+
+
 def measured_alone(
     environment: str,
     estimator: str,
@@ -89,13 +94,12 @@ def measured_alone(
     replicate: int = 0,
 ) -> Cost:
     """Run one trial in a process of its own; a failure is a row with its status, not an error."""
-    one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
     command = [sys.executable, __file__, environment, estimator, "--replicate", str(replicate)]
     command += ["--limit", str(limit)] if limit else []
     try:
         done = subprocess.run(
             command,
-            env={**os.environ, **one_thread},
+            env=one_thread(),
             capture_output=True,
             text=True,
             check=False,
