@@ -89,7 +89,9 @@ def _affine(
         step = np.linalg.solve(curvature, gradient)
         # Newton's full step can overshoot where the fitted probabilities are near 0 and 1.
         step *= min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
-        while (after := loss(slope - step)) > now and np.abs(step).max() >= 1e-8:
+        # Rounding alone is no overshoot.
+        slack = 1e-12 * abs(now)
+        while (after := loss(slope - step)) > now + slack and np.abs(step).max() >= 1e-8:
             step /= 2
         slope, now = slope - step, after
         if np.abs(step).max() < 1e-8:
