@@ -88,7 +88,28 @@ def test_markdown_tables_have_equally_many_cells_and_bold_for_tied_rows(mixed):
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
     assert "**good**" in text
-    assert "heavy\\_tail" in text
+    assert "heavy_tail" in text
+
+
+def test_markdown_headings_read_well_unrendered(mixed):
+    heading = render(boards(mixed), "markdown").splitlines()[0]
+    assert heading.startswith("### ")
+    assert " | by rmse | " in heading
+    assert "\\" not in heading
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+def test_rows_whose_weight_lies_in_one_sample_are_named(record, form):
+    records = [
+        record(name, r, 0.1, standard_error=0.1, max_weight_share=share)
+        for name, share in (("one-row", 0.9), ("many-rows", 0.1))
+        for r in range(10)
+    ]
+    text = " ".join(render(boards(records), form).split())
+    mark = r"\ddag{}" if form == "latex" else "‡"
+    assert f"{mark} one-row: one logged row carries over half of the weight" in text
+    assert f"{mark} many" not in text
+    assert "‡" not in render(boards(records[10:]), form)
 
 
 def test_latex_is_escaped(mixed):

@@ -51,6 +51,26 @@ def test_a_file_that_cannot_be_written_is_named(said, stored, tmp_path):
     assert "nowhere/r.html" in err
 
 
+def test_an_unknown_suite_is_told_in_one_line_and_nothing_is_made(said, stored, tmp_path):
+    stored([made()])
+    code, out, err = said("-o", "r.html", "--store", "store.sqlite", "--suite", "adhok")
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "no run of suite 'adhok'" in err
+    assert "did you mean 'adhoc'?" in err
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_figures_that_are_left_out_are_told(said, stored, monkeypatch):
+    monkeypatch.setattr("ope_bench.report.figures.MOST_SETTINGS", 0)
+    stored([made()])
+    code, out, err = said("--figures", "f", "--store", "store.sqlite", "--format", "json")
+    assert code == 0
+    assert "the first 0 of 1" in json.loads(out)["left_out"]
+    assert "the first 0 of 1" in err
+
+
 def test_an_unknown_run_is_an_error(said, stored):
     stored([made()])
     code, _, _ = said("-o", "r.html", "--store", "store.sqlite", "--run", "zzz")

@@ -14,6 +14,7 @@ from ope_bench.report.charts import CHARTS, sweep
 from ope_bench.report.content import Content
 from ope_bench.report.html import needs_extra, render_page
 from ope_bench.report.payload import escaped_json, payload
+from ope_bench.report.vega import vega, vega_meanwhile
 
 from .conftest import HOSTILE, made, plenty
 
@@ -114,6 +115,17 @@ def test_charts_hold_no_data_and_no_address(content):
     for chart in [*(make() for make in CHARTS.values()), sweep("n", "log10_rmse")]:
         spec = chart.to_dict()
         assert '"url"' not in json.dumps(spec)
+
+
+def test_another_process_makes_the_same_vega():
+    with vega_meanwhile() as script:
+        assert script() == vega()
+
+
+def test_a_process_that_cannot_make_vega_is_done_without(monkeypatch):
+    monkeypatch.setattr("ope_bench.report.vega.ELSEWHERE", "raise SystemExit(1)")
+    with vega_meanwhile() as script:
+        assert script() == vega()
 
 
 def test_without_the_extra_the_message_says_what_to_install(monkeypatch):

@@ -57,6 +57,24 @@ def test_all_charts_draw_themselves(opened):
     assert "never logged" in told
 
 
+def test_a_name_in_a_legend_singles_its_line_out(opened):
+    figure = "document.querySelector('[data-chart=cdf]')"
+    opened.js(f"{figure}.scrollIntoView()")
+    opened.until(f"{figure}.dataset.drawn")
+    signs = opened.js(
+        f"[...{figure}.querySelectorAll('.legend button')].map((one) => one.innerHTML.split('<svg')[1])"
+    )
+    assert len(set(signs)) == len(signs) == 5
+    button = f"[...{figure}.querySelectorAll('.legend button')].find((b) => b.textContent === 'dm')"
+    press(opened, button)
+    assert opened.js(f"{button}.getAttribute('aria-pressed')") == "true"
+    strong = (
+        f"[...{figure}.querySelectorAll('svg path[aria-roledescription=\"line mark\"]')]"
+        ".filter((one) => one.getAttribute('opacity') === '1').length"
+    )
+    opened.until(f"{strong} === 1")
+
+
 def test_a_click_on_a_heading_sorts_and_is_told_to_screen_readers(opened):
     heading = f"{BOARD}.querySelector('th[data-key=rmse] button')"
     press(opened, heading)

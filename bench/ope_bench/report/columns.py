@@ -25,6 +25,12 @@ __all__ = [
 DAGGER = "\N{DAGGER}"
 """Stands where an interval would be for a heavy-tailed row."""
 
+DOUBLE_DAGGER = "\N{DOUBLE DAGGER}"
+"""Stands beside what a few heavy weights make doubtful."""
+
+CONCENTRATED = 0.5
+"""Share of the weight in one logged row from which on standard errors mean little."""
+
 ACCESS_LETTERS = {
     "samples": "-",
     "propensity": "p",
@@ -131,6 +137,15 @@ def _failure_interval(row: Row) -> str:
     return f"{percent(row.failure_low)}-{percent(row.failure_high)}"
 
 
+def concentrated(row: Row) -> bool:
+    """Whether one logged row carries most of the weight, in the mean over replicates."""
+    return row.max_weight_share is not None and row.max_weight_share > CONCENTRATED
+
+
+def _marked(text: str, row: Row) -> str:
+    return f"{text}{DOUBLE_DAGGER}" if concentrated(row) and text != "-" else text
+
+
 NAME = (Column("#", _rank), Column("estimator", _name, number=False))
 
 RMSE = (
@@ -142,8 +157,8 @@ RMSE = (
     Column("fail", lambda row: percent(row.failure_rate)),
 )
 COVERAGE = (
-    Column("cover", lambda row: percent(row.coverage)),
-    Column("width", lambda row: figure(row.interval_width)),
+    Column("cover", lambda row: _marked(percent(row.coverage), row)),
+    Column("width", lambda row: _marked(figure(row.interval_width), row)),
 )
 RELATIVE = Column("RMSE/V", lambda row: figure(row.relative_rmse))
 ACCESS = Column("access", access_letters, number=False)
@@ -153,7 +168,7 @@ POSITIVITY = (
     Column("95 % interval", _failure_interval),
     Column("statuses", _failures, number=False),
     Column("ESS/n", lambda row: figure(row.ess_fraction)),
-    Column("max w", lambda row: figure(row.max_weight_share)),
+    Column("max w", lambda row: _marked(figure(row.max_weight_share), row)),
     Column("prec", lambda row: percent(row.warning_precision)),
     Column("rec", lambda row: percent(row.warning_recall)),
 )
@@ -283,6 +298,7 @@ def notes(board: Board, tied: str = "bold:") -> list[str]:
         measures = dict.fromkeys(row.ratio_measure for row in rows if row.ratio_measure)
         found.append(f"ratio error: {', '.join(measures)}, median over replicates")
     if board.by in ("rmse", "positivity"):
+        found += _concentration(rows)
         used = [
             f"{letter} {word.replace('_', ' ')}"
             for word, letter in ACCESS_LETTERS.items()
@@ -290,6 +306,21 @@ def notes(board: Board, tied: str = "bold:") -> list[str]:
         ]
         found.append(f"access: {', '.join(used).replace('- samples', '- samples only')}")
     return found
+
+
+MOST_NAMES = 4
+
+
+def _concentration(rows: tuple[Row, ...]) -> list[str]:
+    """Named, as a narrow table has no column that could be marked."""
+    names = [_name(row) for row in rows if concentrated(row)]
+    if not names:
+        return []
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return [
+        f"{DOUBLE_DAGGER} {', '.join(names[:MOST_NAMES])}{more}: one logged row carries over half "
+        "of the weight, so the standard errors are far too small"
+    ]
 
 
 def _support(rows: tuple[Row, ...]) -> list[str]:

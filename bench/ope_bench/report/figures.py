@@ -11,7 +11,8 @@ from ope_bench.report import charts, tables
 from ope_bench.report.content import Content, Setting
 from ope_bench.report.filenames import Subject, file_names
 from ope_bench.report.html import needs_extra
-from ope_bench.report.paper import LETTER, WIDTH, Labels, Legend, config
+from ope_bench.report.labels import short_labels
+from ope_bench.report.paper import LETTER, POINT, STROKE, WIDTH, Legend, config
 from ope_bench.report.styles import PAPER, apply, styles
 from ope_bench.report.sweeps import Sweep, sweeps
 from ope_bench.seeding import canonical_json
@@ -51,7 +52,7 @@ class _Figure:
     subject: Subject
     chart: Any
     data: Mapping[str, Table]
-    legend: bool = False
+    symbol: tuple[int, int] | None = None
 
 
 def write_figures(content: Content, folder: Path) -> Drawn:
@@ -70,18 +71,19 @@ def write_figures(content: Content, folder: Path) -> Drawn:
     import vl_convert
 
     folder.mkdir(parents=True, exist_ok=True)
-    labels = Labels.of(content)
-    looks = dict(zip(labels.all(), styles(len(content.methods), PAPER), strict=True))
+    short = short_labels([method.label for method in content.methods])
+    looks = dict(zip(short.values(), styles(len(content.methods), PAPER), strict=True))
     figures = list(_figures(content))
     written = []
-    for name, figure in zip(file_names([one.subject for one in figures]), figures, strict=True):
-        data = {key: labels.shortened(table) for key, table in figure.data.items()}
+    names = file_names([one.subject for one in figures])
+    for stem, figure in zip(names, figures, strict=True):
+        data = {name: _brief(table, short) for name, table in figure.data.items()}
         spec = figure.chart.to_dict(validate=False)
         present = {line.get("method") for lines in data.values() for line in lines}
         chosen = {label: style for label, style in looks.items() if label in present}
         apply(spec, chosen, "white")
-        below = Legend.of(list(chosen))
-        if figure.legend:
+        below = Legend.of(list(chosen), figure.symbol or POINT)
+        if figure.symbol:
             spec["height"] += below.height
         spec |= {"config": config() | below.config(), "datasets": data}
         svg = vl_convert.vegalite_to_svg(spec)
@@ -91,10 +93,21 @@ def write_figures(content: Content, folder: Path) -> Drawn:
             "pdf": vl_convert.svg_to_pdf(svg),
         }
         for form in FORMATS:
-            path = folder / f"{name}.{form}"
+            path = folder / f"{stem}.{form}"
             path.write_bytes(drawn[form])
             written.append(path)
     return Drawn(tuple(written), _left_out(content))
+
+
+def _brief(table: Table, short: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The table with short labels."""
+    return [
+        {
+            name: short.get(value, value) if name in ("method", "estimator") else value
+            for name, value in line.items()
+        }
+        for line in table
+    ]
 
 
 def _left_out(content: Content) -> str | None:
@@ -119,7 +132,8 @@ def _figures(content: Content) -> Iterator[_Figure]:
         ]
         told = ("unsupported_mass", "observed_unsupported_mass")
         mass = any(line[name] is not None for line in table for name in told)
-        chart = charts.positivity(mass=mass, cell=26, row=11)
+        row = _row_height(len({line["method"] for line in table}))
+        chart = charts.positivity(mass=mass, cell=26, row=row)
         yield _Figure(Subject("positivity", environment, environment), chart, {"table": table})
     for title, summary in content.across:
         parts = tables.rank_tables(content.labels_of(summary), summary)
@@ -147,7 +161,7 @@ def _of_sweep(content: Content, sweep: Sweep) -> Iterator[_Figure]:
         )
         shaped = _fitted(chart, TALL, of=len({line["method"] for line in lines}))
         subject = Subject(f"sweep-{measure.replace('_', '-')}", sweep.title, identity)
-        yield _Figure(subject, shaped, {"table": kept}, legend=True)
+        yield _Figure(subject, shaped, {"table": kept}, POINT)
 
 
 def _of_setting(content: Content, setting: Setting) -> Iterator[_Figure]:
@@ -165,26 +179,31 @@ def _of_setting(content: Content, setting: Setting) -> Iterator[_Figure]:
         ]
     )
 
-    def figure(kind: str, chart: Any, table: Table, *, legend: bool = False) -> _Figure:
+    def figure(kind: str, chart: Any, table: Table, symbol: Any = None) -> _Figure:
         subject = Subject(kind, setting.label, identity)
-        return _Figure(subject, chart, {"table": table}, legend)
+        return _Figure(subject, chart, {"table": table}, symbol)
 
-    rows = 30 + (11 if len(board) <= 45 else 7) * max(len(board), 3)
+    rows = 30 + _row_height(len(board)) * max(len(board), 3)
     yield figure("intervals", _fitted(charts.intervals(), rows), known)
     middle = sorted(line["median_absolute_error"] for line in known)[len(known) // 2]
     errors = tables.error_table(content, setting)
     yield figure("errors", _fitted(charts.errors(middle or 1.0), rows), errors)
     best = _best(known)
     steps = [line for line in tables.cdf_table(content, setting) if line["method"] in best]
-    yield figure("cdf", _fitted(charts.cdf(), TALL, of=len(known)), steps, legend=True)
+    yield figure("cdf", _fitted(charts.cdf(), TALL, of=len(known)), steps, STROKE)
     timed = [line for line in known if line["seconds"]]
     if timed:
         best = _best(timed)
         kept = [line for line in timed if line["method"] in best]
         shaped = _fitted(charts.pareto(), TALL, of=len(timed))
-        yield figure("pareto", shaped, kept, legend=True)
+        yield figure("pareto", shaped, kept, POINT)
         names = [line | {"estimator": line["method"]} for line in timed]
         yield figure("times", _fitted(charts.times(), rows + 20), names)
+
+
+def _row_height(rows: int) -> int:
+    """Points, so that even seventy rows stay on a page."""
+    return 11 if rows <= 45 else 8
 
 
 def _best(lines: Table) -> list[str]:

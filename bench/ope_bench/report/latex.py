@@ -17,6 +17,7 @@ SPECIAL = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "\N{DAGGER}": r"\dag{}",
+    "\N{DOUBLE DAGGER}": r"\ddag{}",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }
 

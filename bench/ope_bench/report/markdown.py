@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ope_bench.across import Across, summaries
@@ -16,7 +17,7 @@ from ope_bench.report.columns import (
 )
 from ope_bench.report.terminal import FEWEST_SETTINGS
 
-__all__ = ["escaped", "render_markdown"]
+__all__ = ["escaped", "prose", "render_markdown"]
 
 
 def render_markdown(boards: Iterable[Board]) -> str:
@@ -30,15 +31,15 @@ def render_markdown(boards: Iterable[Board]) -> str:
 
 def _summary(summary: Across) -> str:
     header, rows = summary_cells(summary)
-    lines = [f"### {escaped(summary_title(summary))}", "", "| " + " | ".join(header) + " |"]
+    lines = [f"### {prose(summary_title(summary))}", "", "| " + " | ".join(header) + " |"]
     lines.append("| --- |" + " ---: |" * (len(header) - 1))
     lines += ["| " + " | ".join(map(escaped, row)) + " |" for row in rows]
-    lines += ["", *(f"- {escaped(note)}" for note in summary_notes(summary))]
+    lines += ["", *(f"- {prose(note)}" for note in summary_notes(summary))]
     return "\n".join(lines) + "\n"
 
 
 def _board(board: Board) -> str:
-    lines = [f"### {escaped(board_title(board))}", ""]
+    lines = [f"### {prose(board_title(board))}", ""]
     if board.rows:
         chosen = columns(board)
         lines.append("| " + " | ".join(escaped(column.header) for column in chosen) + " |")
@@ -51,12 +52,22 @@ def _board(board: Board) -> str:
                 cells[2] = f"**{cells[2]}**"
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
-    lines += [f"- {escaped(note)}" for note in notes(board)]
+    lines += [f"- {prose(note)}" for note in notes(board)]
     return "\n".join(lines) + "\n"
 
 
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    for letter in "\\|*_`<>[]":
+def prose(text: str) -> str:
+    """Text that a heading or an item shows as it is, and that reads well unrendered.
+
+    >>> print(prose("toy n_actions=10 | by rmse"), prose("<b> _x_"))
+    toy n_actions=10 | by rmse \\<b\\> \\_x\\_
+    """
+    for letter in "\\*`<>[]":
         text = text.replace(letter, f"\\{letter}")
-    return text.replace("\n", " ")
+    # Inside a word it means nothing.
+    return re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", text).replace("\n", " ")
+
+
+def escaped(text: str) -> str:
+    """Text that a table's cell shows as it is."""
+    return prose(text).replace("|", "\\|")

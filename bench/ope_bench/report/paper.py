@@ -1,23 +1,23 @@
-"""How figures look in a paper: fonts, widths, legends, short labels."""
+"""How figures look in a paper: fonts, widths, legends."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ope_bench.report.content import Content
 from ope_bench.report.styles import PAPER
 
-__all__ = ["LETTER", "WIDTH", "Labels", "Legend", "config"]
+__all__ = ["LETTER", "POINT", "STROKE", "WIDTH", "Legend", "config"]
 
 WIDTH = 246
 """Points: 3.4 inches, a column."""
 
-SYMBOL = 20
-"""Points that a legend's symbol and the space around it take."""
+ROOM = WIDTH - 24
+"""What a legend has of it, right of where the axis begins."""
+
+POINT, STROKE = (20, 10), (32, 14)
+"""Width and height that a legend's symbol takes, points or pieces of lines."""
 
 LETTER = 3.7
 """Points that a letter of a legend takes, on average."""
@@ -62,22 +62,24 @@ class Legend:
     Parameters
     ----------
     columns, rows : as many columns as fit.
+    symbol : width and height of a symbol.
     """
 
     columns: int
     rows: int
+    symbol: tuple[int, int]
 
     @classmethod
-    def of(cls, labels: Sequence[str]) -> Legend:
+    def of(cls, labels: Sequence[str], symbol: tuple[int, int] = POINT) -> Legend:
         """The legend of these labels."""
         longest = max(map(len, labels), default=0)
-        columns = max(1, min(int(WIDTH / (SYMBOL + LETTER * longest)), 4))
-        return cls(columns, -(-len(labels) // columns))
+        columns = max(1, min(int(ROOM / (symbol[0] + LETTER * longest)), 4))
+        return cls(columns, -(-len(labels) // columns), symbol)
 
     @property
     def height(self) -> int:
         """Points that it takes."""
-        return 8 + 10 * self.rows
+        return 8 + self.symbol[1] * self.rows
 
     def config(self) -> dict[str, Any]:
         """Its part of a configuration."""
@@ -89,7 +91,7 @@ class Legend:
                 "labelFontSize": 7,
                 "titleFontSize": 7,
                 "titleFontWeight": "normal",
-                "labelLimit": WIDTH / self.columns - SYMBOL + 4,
+                "labelLimit": ROOM / self.columns - self.symbol[0] + 4,
                 "symbolSize": 28,
                 "symbolStrokeWidth": 1.1,
                 "rowPadding": 1,
@@ -97,50 +99,3 @@ class Legend:
                 "offset": 6,
             }
         }
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Methods' labels and their short forms.
-
-    Parameters
-    ----------
-    short : by label, in the order of the methods.
-    """
-
-    short: Mapping[str, str]
-
-    @classmethod
-    def of(cls, content: Content) -> Labels:
-        """Without the names of parameters whose values are words, where that is clear enough."""
-        labels = [method.label for method in content.methods]
-        brief = [_brief(label) for label in labels]
-        times = Counter([*brief, *labels])
-        pairs = zip(labels, brief, strict=True)
-        return cls(
-            {
-                label: short if short == label or times[short] == 1 else label
-                for label, short in pairs
-            }
-        )
-
-    def all(self) -> list[str]:
-        """The short labels, in the order of the methods."""
-        return list(self.short.values())
-
-    def shortened(self, table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """A table whose methods have their short labels."""
-        return [
-            {**line, **{n: self.short[line[n]] for n in ("method",) if n in line}}
-            | ({"estimator": self.short[line["method"]]} if "estimator" in line else {})
-            for line in table
-        ]
-
-
-def _brief(label: str) -> str:
-    """Without ``name=`` before a word.
-
-    >>> _brief("dm action_features=one-hot"), _brief("ipw clip=5"), _brief("dr exact=true")
-    ('dm one-hot', 'ipw clip=5', 'dr exact=true')
-    """
-    return re.sub(r"(?<= )\w+=(?!true\b|false\b|null\b)(?=[A-Za-z])", "", label)

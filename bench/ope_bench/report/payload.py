@@ -23,6 +23,7 @@ from ope_bench.records import Status
 from ope_bench.report import charts
 from ope_bench.report.columns import notes
 from ope_bench.report.content import Content, Setting
+from ope_bench.report.labels import short_labels
 from ope_bench.report.styles import PAGE, styles
 from ope_bench.report.sweeps import sweeps
 from ope_bench.report.tables import FIGURES, rank_tables
@@ -46,6 +47,7 @@ def payload(content: Content, *, live: bool = False) -> dict[str, Any]:
     live : the page asks its server for news.
     """
     keys = _shortest_keys(content)
+    short = short_labels([method.label for method in content.methods])
     machines = _unique(run.machine for run in content.runs)
     return {
         "schema": 1,
@@ -62,6 +64,7 @@ def payload(content: Content, *, live: bool = False) -> dict[str, Any]:
         "methods": [
             {
                 "label": method.label,
+                "short": short[method.label],
                 "estimator": method.estimator,
                 "params": _rounded(dict(method.params), 17),
                 "device": method.device,

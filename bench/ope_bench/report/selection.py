@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ope_bench.report import BoardFormat
 from ope_bench.report.columns import figure, percent
 from ope_bench.report.latex import latex_escaped
-from ope_bench.report.markdown import escaped
+from ope_bench.report.markdown import escaped, prose
 from ope_bench.report.terminal import without_padding
 from ope_bench.selecting import SelectionBoard, SelectionRow
 
@@ -78,7 +78,7 @@ def _text(title: str, rows: Sequence[Sequence[str]], width: int) -> str:
 
 
 def _markdown(title: str, rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"### {escaped(title)}", "", "| " + " | ".join(HEADER) + " |"]
+    lines = [f"### {prose(title)}", "", "| " + " | ".join(HEADER) + " |"]
     lines.append("| --- |" + " ---: |" * (len(HEADER) - 1))
     lines += ["| " + " | ".join(map(escaped, row)) + " |" for row in rows]
     return "\n".join([*lines, "", *(f"- {note}" for note in NOTES)]) + "\n"

@@ -11,6 +11,7 @@ from ope_bench.across import Across, summaries
 from ope_bench.leaderboard import Board, Row
 from ope_bench.report.columns import (
     ACCESS,
+    COVERAGE,
     DAGGER,
     NAME,
     POSITIVITY,
@@ -22,7 +23,6 @@ from ope_bench.report.columns import (
     board_title,
     figure,
     notes,
-    percent,
     summary_cells,
     summary_notes,
     summary_title,
@@ -185,7 +185,7 @@ def _columns(board: Board, width: int) -> list[tuple[Column, Style]]:
         known.insert(3, (by_header["95 % interval"], _heavy))
         known.append((RELATIVE, _plain))
         if any(row.coverage is not None for row in board.rows):
-            known.append((Column("cover", lambda row: percent(row.coverage)), _plain))
+            known.append((COVERAGE[0], _plain))
     known.append((ACCESS, _plain))
     return known
 

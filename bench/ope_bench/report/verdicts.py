@@ -231,9 +231,9 @@ def markdown_table(
     judgements: Sequence[Judgement], title: str, times: TimeReport | None = None
 ) -> str:
     """A heading, the rows that changed, and the counts; for a job summary or a comment."""
-    from ope_bench.report.markdown import escaped
+    from ope_bench.report.markdown import escaped, prose
 
-    lines = [f"### {escaped(title)}", "", f"**{verdict_counts(judgements)}**", ""]
+    lines = [f"### {prose(title)}", "", f"**{verdict_counts(judgements)}**", ""]
     shown = [
         (name, one)
         for name, one in zip(row_names(judgements), judgements, strict=True)
@@ -246,7 +246,7 @@ def markdown_table(
             cells = [escaped(cell) for cell in [*_cells(name, one), detail(one)]]
             lines.append("| " + " | ".join([f"`{one.verdict.mark}`", *cells[1:]]) + " |")
         lines.append("")
-    lines += [f"- {escaped(line)}" for line in _time_lines(times)]
+    lines += [f"- {prose(line)}" for line in _time_lines(times)]
     return "\n".join(lines).rstrip() + "\n"
 
 

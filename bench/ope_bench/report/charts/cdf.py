@@ -14,6 +14,9 @@ from ope_bench.report.charts.encodings import (
 
 __all__ = ["cdf"]
 
+LABEL = "format(datum.value, datum.value < 0.001 || datum.value >= 10000 ? '~e' : '~g')"
+"""Squares are soon very small."""
+
 
 def cdf() -> Chart:
     """Distribution function of squared error; a curve that ends below 1 tells of failures."""
@@ -29,7 +32,7 @@ def cdf() -> Chart:
                 "squared_error:Q",
                 title="squared error",
                 scale=alt.Scale(type="log"),
-                axis=alt.Axis(format="~g", labelOverlap=True, tickCount=6),
+                axis=alt.Axis(labelExpr=LABEL, labelOverlap=True, tickCount=6),
             ),
             y=alt.Y(
                 "share:Q",

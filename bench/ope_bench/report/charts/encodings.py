@@ -61,11 +61,11 @@ def dash(*, legend: bool = True) -> Encoding:
     return alt.StrokeDash("method:N", title=TITLE, legend=shown)
 
 
-def shape() -> Encoding:
+def shape(*, legend: bool = True) -> Encoding:
     """A method's point shape."""
     import altair as alt
 
-    return alt.Shape("method:N", title=TITLE, legend=_legend())
+    return alt.Shape("method:N", title=TITLE, legend=_legend() if legend else None)
 
 
 def picked_method() -> Any:

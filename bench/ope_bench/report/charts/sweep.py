@@ -85,9 +85,10 @@ def sweep(
         .add_params(picked)
     )
     failed = base.encode(y=y).transform_filter(f"{known} && datum.failure_rate > 0")
-    parts = _band(base, picked, measure) + line + point + hollowed(failed, shape(), picked)
+    inside = hollowed(failed, shape(legend=False), picked)
+    parts = _band(base, picked, measure) + line + point + inside
     # The points' legend is the one that is shown.
-    return parts.resolve_legend(color="independent")
+    return parts.resolve_legend(color="independent", shape="independent")
 
 
 def _vertical(field: str, measure: Measure) -> Any:

@@ -5,6 +5,8 @@ const QUESTIONS = { rmse: "RMSE", positivity: "Positivity", time: "Time", ratio:
 const METHOD = { key: "method", title: "estimator", value: (row) => row.method, show: (row) => [
   el("button", { type: "button", class: "link", onclick: () => openTrials(row), title: "Show the trials" }, row.method), ...rowBadges(row)] };
 const number = (key, title, show, why) => ({ key, title, why, number: true, value: (row) => row[key], show: (row) => show(row[key]) });
+/* Marked where one logged row carries over half of the weight. */
+const doubtful = (key, title, show, why) => ({ ...number(key, title, show, why), show: (row) => show(row[key]) + (row[key] !== null && row.max_weight_share > 0.5 ? "‡" : "") });
 const RANK = { key: "rank", title: "#", number: true, value: (row) => row.shown_rank, show: (row) => (row.shown_rank === null ? "–" : String(row.shown_rank)) };
 const ACCESS = { key: "access", title: "access", value: (row) => row.access, show: (row) => row.access.replaceAll("_", " ") };
 const STATUS = { key: "status", title: "statuses", value: (row) => row.status, show: (row) => Object.entries(row.status).filter(([word]) => word !== "ok")
@@ -15,7 +17,7 @@ function columnsFor(by, lines) {
   if (by === "positivity") return [RANK, METHOD, number("failure_rate", "fail", percent, "every status but ok and unavailable"),
     { key: "failure_low", title: "95 % interval", number: true, value: (row) => row.failure_low, show: (row) => range(row.failure_low, row.failure_high, percent) },
     STATUS, number("positivity_rate", "positivity", percent, "ended in PositivityViolation"), number("unsupported_mass", "unsupported", percent, "target mass without support, true logging policy"),
-    number("observed_unsupported_mass", "never logged", percent, "target actions never logged"), number("ess_fraction", "ESS/n", figure), number("max_weight_share", "max w", figure),
+    number("observed_unsupported_mass", "never logged", percent, "target actions never logged"), number("ess_fraction", "ESS/n", figure), doubtful("max_weight_share", "max w", figure),
     number("warning_precision", "prec", percent, "of its warnings, those that were right"), number("warning_recall", "rec", percent, "of the large errors, those warned of"), ACCESS];
   if (by === "time") return [RANK, METHOD, number("fit_seconds", "fit", seconds), number("estimate_seconds", "estimate", seconds), number("seconds", "both", seconds),
     number("peak_rss_bytes", "memory", bytes), number("rmse", "RMSE", figure), { key: "device", title: "device", value: (row) => row.device, show: (row) => row.device }];
@@ -28,7 +30,7 @@ function columnsFor(by, lines) {
     number("log10_rmse", "log10", (value) => (value === null ? "–" : value.toFixed(2))),
     number("score", "score", figure, "RMSE with failures at the logging average's error; ranks follow it"), number("bias", "bias", figure), number("sd", "sd", figure),
     number("median_absolute_error", "median", figure, "median absolute error"), number("failure_rate", "fail", percent), number("relative_rmse", "RMSE/V", figure),
-    ...(covered ? [number("coverage", "cover", percent, "of 95 % intervals"), number("interval_width", "width", figure)] : []), ACCESS,
+    ...(covered ? [doubtful("coverage", "cover", percent, "of 95 % intervals"), doubtful("interval_width", "width", figure)] : []), ACCESS,
     number("replicates", "n", String)];
 }
 

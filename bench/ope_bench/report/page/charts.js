@@ -6,7 +6,8 @@ const views = new Map();
 const MOST_LINES = 20;
 
 const cssColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const styleOf = (label) => data.styles[Math.max(data.methods.findIndex((one) => one.label === label), 0)];
+const styleOf = (short) => data.styles[Math.max(data.methods.findIndex((one) => one.short === short), 0)];
+const WIDEST = { ranks: 640 };
 const STYLED = { color: 0, strokeDash: 1, shape: 2 };
 
 function themeConfig() {
@@ -57,17 +58,11 @@ const waiting = new IntersectionObserver((entries) => entries.forEach((entry) =>
   entry.target.draw();
 }), { rootMargin: "600px" });
 
-/* A method's sign beside its name: its line and its point. */
+/* A method's sign beside its name: its line and its point. Markup of nothing but our own styles. */
 function sign(label) {
   const [colour, dash, shape] = styleOf(label);
-  const svg = (tag, attributes) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    Object.entries(attributes).forEach(([name, value]) => node.setAttribute(name, value));
-    return node;
-  };
-  const node = svg("svg", { width: 30, height: 12, viewBox: "0 0 30 12", "aria-hidden": "true" });
-  node.append(svg("path", { d: "M1,6H29", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": dash[1] ? dash.join(" ") : "none", fill: "none" }),
-    svg("path", { d: shape, transform: "translate(15,6) scale(4)", fill: colour }));
+  const node = el("i", { "aria-hidden": "true" });
+  node.innerHTML = `<svg width="30" height="12" viewBox="0 0 30 12"><path d="M1,6H29" fill="none" stroke="${colour}" stroke-width="1.8"${dash[1] ? ` stroke-dasharray="${dash.join(" ")}"` : ""}/><path d="${shape}" fill="${colour}" transform="translate(15,6) scale(4)"/></svg>`;
   return node;
 }
 
@@ -82,14 +77,22 @@ function legendOf(labels, view) {
   } }, sign(label), label)));
 }
 
-/* The labels, the best first where lines are many: by mean logarithm of RMSE. */
-function bestOf(labels) {
-  const sizes = new Map(labels.map((label) => [label, []]));
-  rows.filter((row) => row.rmse > 0 && sizes.has(row.method)).forEach((row) => sizes.get(row.method).push(Math.log(row.rmse)));
-  const mean = (label) => { const all = sizes.get(label); return all.length ? all.reduce((a, b) => a + b) / all.length : Infinity; };
-  const place = new Map(labels.map((label) => [label, mean(label)]));
-  const best = new Set([...labels].sort((a, b) => place.get(a) - place.get(b)).slice(0, MOST_LINES));
-  return labels.filter((label) => best.has(label));
+/* The methods with the smallest RMSE, by its mean logarithm, as many as a chart can show. */
+function bestOf(methods) {
+  const mean = new Map(methods.map(({ label }) => {
+    const sizes = rows.filter((row) => row.rmse > 0 && row.method === label).map((row) => Math.log(row.rmse));
+    return [label, sizes.length ? sizes.reduce((a, b) => a + b) / sizes.length : Infinity];
+  }));
+  const best = new Set([...mean.keys()].sort((a, b) => mean.get(a) - mean.get(b)).slice(0, MOST_LINES));
+  return methods.filter(({ label }) => best.has(label));
+}
+
+/* Lines with the labels that charts have room for. */
+function brief(tables) {
+  const short = new Map(data.methods.map((one) => [one.label, one.short]));
+  const said = (label) => short.get(label) ?? label;
+  const line = (one) => ({ ...one, ...(one.method === undefined ? {} : { method: said(one.method) }), ...(one.estimator === undefined ? {} : { estimator: said(one.estimator) }) });
+  return Object.fromEntries(Object.entries(tables).map(([name, lines]) => [name, lines.map(line)]));
 }
 
 /* A figure that draws itself when it comes near the screen.
@@ -110,18 +113,20 @@ function chartFigure({ chart, title, words, make, legend = true }) {
         return;
       }
       const found = new Set(main.map((line) => line.method));
-      const all = data.methods.map((one) => one.label).filter((label) => found.has(label));
-      const labels = legend && !everything ? bestOf(all) : all;
-      if (labels.length < all.length) {
-        main = main.filter((line) => labels.includes(line.method));
+      const all = data.methods.filter((one) => found.has(one.label));
+      const shown = legend && !everything ? bestOf(all) : all;
+      if (shown.length < all.length) {
+        const kept = new Set(shown.map((one) => one.label));
+        main = main.filter((line) => kept.has(line.method));
         tables.table = main;
       }
+      const labels = shown.map((one) => one.short);
       const spec = adapted(data.charts[chart], labels, facts);
       const own = Boolean(spec.vconcat);
       // The lower map has nothing to say where no environment tells of support.
       if (own && main.every((line) => line.unsupported_mass === null && line.observed_unsupported_mass === null)) spec.vconcat.pop();
-      Object.assign(spec, { datasets: tables, config: themeConfig() });
-      if (!own) Object.assign(spec, { width: "container", height, autosize: { type: "fit", contains: "padding" } });
+      Object.assign(spec, { datasets: brief(tables), config: themeConfig() });
+      if (!own) Object.assign(spec, { width: WIDEST[chart] > box.clientWidth ? WIDEST[chart] : "container", height, autosize: { type: "fit", contains: "padding" } });
       if (views.has(node)) views.get(node).finalize();
       const embedded = await vegaEmbed(box, spec, { actions: false, renderer: "svg", tooltip: { theme: dark() ? "dark" : "light" }, logLevel: 1 });
       views.set(node, embedded.view);
