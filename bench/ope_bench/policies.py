@@ -182,6 +182,9 @@ class Uniform(DiscretePolicy):
 class Softmax(DiscretePolicy):
     """pi(a|x) proportional to exp(beta * score(x, a)).
 
+    The score is private: often it is the expected reward, which no estimator may read off a
+    policy that it was granted.
+
     Parameters
     ----------
     score : values of a chunk of contexts.
@@ -192,7 +195,7 @@ class Softmax(DiscretePolicy):
 
     def __init__(self, score: Score, n_actions: int, beta: float = 1.0) -> None:
         super().__init__(n_actions)
-        self.score = score
+        self._score = score
         self.beta = beta
 
     def table(self, context: FloatArray) -> FloatArray:
@@ -222,13 +225,13 @@ class Softmax(DiscretePolicy):
             probability[rows] = picked / weights.sum(axis=1)
         return action, probability
 
-    def logits(self, context: FloatArray) -> FloatArray:
+    def _logits(self, context: FloatArray) -> FloatArray:
         """beta * score, an array of its own: (k, n_actions); -inf where there is no support."""
-        return np.multiply(self.beta, self.score(context))
+        return np.multiply(self.beta, self._score(context))
 
     def _weights(self, context: FloatArray) -> FloatArray:
         """exp(logits), one in each row's largest entry: (k, n_actions)."""
-        logits = self.logits(context)
+        logits = self._logits(context)
         logits -= logits.max(axis=1, keepdims=True)
         weights: FloatArray = np.exp(logits, out=logits)
         return weights
@@ -245,7 +248,7 @@ class EpsilonGreedy(DiscretePolicy):
 
     def __init__(self, score: Score, n_actions: int, epsilon: float) -> None:
         super().__init__(n_actions)
-        self.score = score
+        self._score = score
         self.epsilon = epsilon
         self.full_support = epsilon > 0
         self._last: tuple[FloatArray, IntArray] | None = None
@@ -264,7 +267,7 @@ class EpsilonGreedy(DiscretePolicy):
         """The scan behind `greedy`, for subclasses whose scores have a shortcut: (n,)."""
         best = np.empty(len(context), dtype=np.int64)
         for rows in row_chunks(len(context), self.n_actions):
-            best[rows] = self.score(context[rows]).argmax(axis=1)
+            best[rows] = self._score(context[rows]).argmax(axis=1)
         return best
 
     def table(self, context: FloatArray) -> FloatArray:

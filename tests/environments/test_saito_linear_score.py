@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_environments.saito.linear_score import PRUNE_FROM, LinearGreedy, LinearScore
+from ope_bench.registry import registry
+from ope_environments.saito.linear_score import PRUNE_FROM, LinearGreedy, LinearScore, greedy_value
 
 
 def weights(kind: str, n_actions: int) -> np.ndarray:
@@ -43,4 +44,24 @@ def test_value_and_mean_are_those_of_the_table() -> None:
     policy = LinearGreedy(score, 0.3)
     table = score(context)
     np.testing.assert_allclose(score.mean(context), table.mean(axis=1))
-    np.testing.assert_allclose(policy.value(context), (policy.table(context) * table).sum(axis=1))
+    np.testing.assert_allclose(
+        greedy_value(score, policy, context), (policy.table(context) * table).sum(axis=1)
+    )
+
+
+@pytest.mark.parametrize("name", ["saito-toy", "saito-mips", "logs", "multiclass", "gaussian"])
+def test_a_granted_policy_names_no_reward_and_no_value(name: str) -> None:
+    """What an estimator may hold says how actions are chosen, not what they earn."""
+    problem, _ = (
+        registry()
+        .find("environment", name)
+        .cls(n_samples=50)
+        .sample(
+            world_rng=np.random.default_rng(0),
+            logged_rng=np.random.default_rng(1),
+            target_rng=np.random.default_rng(2),
+        )
+    )
+    for policy in (problem.logging_policy, problem.target_policy):
+        public = {word for word in dir(policy) if not word.startswith("_")}
+        assert not public & {"score", "value", "reward", "logits", "contenders", "weights"}

@@ -68,7 +68,7 @@ def test_the_score_is_the_expected_reward_over_the_joint_embedding(draw: Draw) -
         reward += LinearScore(affine)(x)[:, atoms[:, d].astype(int)]
     for action in range(12):
         mass = embedding.probability(atoms, np.full(len(atoms), action))
-        q = policies(problem)[0].score(x)[:, action]
+        q = policies(problem)[0]._score(x)[:, action]
         np.testing.assert_allclose(reward @ mass, q, atol=1e-12)
 
 
@@ -150,7 +150,7 @@ def test_deficient_support_gives_importance_weighting_its_exact_bias(
     assert supported.all()
     # bias = -E sum over unsupported a of pi1(a|x) q(x, a); w.mean() = supported target mass.
     wanted = target.table(problem.context) * missing
-    bias = -(wanted * logging.score(problem.context)).sum(axis=1)
+    bias = -(wanted * logging._score(problem.context)).sum(axis=1)
     weight, _ = weights(problem)
     shortfall = weight - (1.0 - wanted.sum(axis=1))
     assert abs(shortfall.mean()) < 4.0 * shortfall.std() / 200.0

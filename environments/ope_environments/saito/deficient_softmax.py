@@ -49,9 +49,9 @@ class DeficientSoftmax(LinearSoftmax):
         """Whether each row's action can be logged, without a table: (n,)."""
         return (action - self.first_deficient(context)) % self.n_actions >= self.n_deficient
 
-    def logits(self, context: FloatArray) -> FloatArray:
+    def _logits(self, context: FloatArray) -> FloatArray:
         """beta * score, -inf on the arc: (k, n_actions)."""
-        logits = super().logits(context)
+        logits = super()._logits(context)
         if self.n_deficient == 0:
             return logits
         for row, start in enumerate(self.first_deficient(context)):

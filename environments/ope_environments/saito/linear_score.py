@@ -7,7 +7,7 @@ import numpy as np
 from ope_bench.arrays import FloatArray, IntArray, row_chunks
 from ope_bench.policies import EpsilonGreedy, Softmax
 
-__all__ = ["LinearGreedy", "LinearScore", "LinearSoftmax"]
+__all__ = ["LinearGreedy", "LinearScore", "LinearSoftmax", "greedy_value"]
 
 PRUNE_FROM = 2_000
 """Number of actions from which finding the few that can be greedy pays for itself."""
@@ -86,15 +86,13 @@ class LinearSoftmax(Softmax):
     beta : inverse temperature.
     """
 
-    score: LinearScore
-
     def __init__(self, score: LinearScore, beta: float = 1.0) -> None:
         super().__init__(score, score.n_actions, beta)
-        self._logits = LinearScore(beta * score.weights)
+        self._scaled = LinearScore(beta * score.weights)
 
-    def logits(self, context: FloatArray) -> FloatArray:
+    def _logits(self, context: FloatArray) -> FloatArray:
         """beta * score in one product: (k, n_actions)."""
-        return self._logits(context)
+        return self._scaled(context)
 
 
 class LinearGreedy(EpsilonGreedy):
@@ -105,8 +103,6 @@ class LinearGreedy(EpsilonGreedy):
     score : the affine score.
     epsilon : exploration share in [0, 1].
     """
-
-    score: LinearScore
 
     def __init__(self, score: LinearScore, epsilon: float) -> None:
         super().__init__(score, score.n_actions, epsilon)
@@ -121,10 +117,14 @@ class LinearGreedy(EpsilonGreedy):
             found[rows] = (design[rows] @ self._weights).argmax(axis=1)
         return self._contenders[found]
 
-    def value(self, context: FloatArray) -> FloatArray:
-        """Sum over actions of pi(a|x) score(x, a), without a table: (n,)."""
-        greedy = self.score.at(context, self.greedy(context))
-        return (1.0 - self.epsilon) * greedy + self.epsilon * self.score.mean(context)
+
+def greedy_value(score: LinearScore, policy: LinearGreedy, context: FloatArray) -> FloatArray:
+    """Sum over actions of pi(a|x) score(x, a), without a table: (n,).
+
+    No method of the policy: an estimator that is granted the policy must not be told its value.
+    """
+    greedy = score.at(context, policy.greedy(context))
+    return (1.0 - policy.epsilon) * greedy + policy.epsilon * score.mean(context)
 
 
 def _with_one(context: FloatArray) -> FloatArray:

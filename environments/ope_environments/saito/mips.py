@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
 from ope_environments.saito.context_integral import normal_expectation
 from ope_environments.saito.deficient_softmax import DeficientSoftmax
-from ope_environments.saito.linear_score import LinearGreedy, LinearScore
+from ope_environments.saito.linear_score import LinearGreedy, LinearScore, greedy_value
 
 __all__ = ["SaitoMIPS"]
 
@@ -145,7 +146,8 @@ class SaitoMIPS(Environment):
             beta=self.beta,
         )
         sign = 1.0 if self.optimal else -1.0
-        target = LinearGreedy(LinearScore(sign * score.weights), self.epsilon)
+        preference = LinearScore(sign * score.weights)
+        target = LinearGreedy(preference, self.epsilon)
         everything = FactoredEmbedding(world.tables)
         observed = FactoredEmbedding(world.tables[self.n_unobserved :])
 
@@ -160,7 +162,10 @@ class SaitoMIPS(Environment):
         target_embedding = everything.sample(target_action, target_rng)
         target_reward = self._rewards(world, target_context, target_embedding, target_rng)
         preferred, error = normal_expectation(
-            target.value, self.d_context, self.truth_contexts, target_rng
+            partial(greedy_value, preference, target),
+            self.d_context,
+            self.truth_contexts,
+            target_rng,
         )
         problem = Problem(
             context=context,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,7 +16,12 @@ from ope_bench.environment import Environment
 from ope_bench.errors import ParameterError
 from ope_bench.policies import choose
 from ope_environments.saito.context_integral import normal_expectation
-from ope_environments.saito.linear_score import LinearGreedy, LinearScore, LinearSoftmax
+from ope_environments.saito.linear_score import (
+    LinearGreedy,
+    LinearScore,
+    LinearSoftmax,
+    greedy_value,
+)
 
 __all__ = ["SaitoToy"]
 
@@ -145,7 +151,7 @@ class SaitoToy(Environment):
         target_code = world.embed(target_action, target_rng)
         target_reward = self._rewards(world, target_context, target_code, target_rng)
         expected, error = normal_expectation(
-            target.value, self.d_context, self.truth_contexts, target_rng
+            partial(greedy_value, score, target), self.d_context, self.truth_contexts, target_rng
         )
         problem = Problem(
             context=context,
