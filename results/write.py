@@ -30,7 +30,9 @@ from its own idea: DM sums over actions, EPWS and FEPWS have no kernel that pair
 random partner, and their classifier is cross-fitted and calibrated. The
 [catalogue](../../estimators/README.md) has both forms of each. Errors are against V_s, the mean
 reward of the target sample, as in the paper; the last column judges the same trials against the
-expected value instead.
+expected value instead. Every data set has a world of its own: the paper does not say whether
+parameters are drawn anew for each simulation, and some worlds are much harder for IPW than
+others.
 
 Not judged: the lemmas, which are proved or not; what the paper says of other people's work.
 """

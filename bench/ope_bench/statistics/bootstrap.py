@@ -95,7 +95,8 @@ def rmse_intervals(
 
     Assumptions: replicates are independent, their squares have moments.
     Fails when: tails are heavy (coverage .16 to .55 in simulation); such rows, and rows with less
-    than `FEWEST` replicates, get no interval.
+    than `FEWEST` replicates, get no interval. Replicates are few: of normal errors 83 % are
+    covered at 10, 88 % at 20, 92 % at 30 and 94 % at 100.
 
     All rows share one matrix of resampling counts, drawn from a fixed seed and the number of
     replicates alone, so that a row's interval does not depend on its neighbours.
@@ -173,7 +174,9 @@ def _resampled(squared: FloatArray, resamples: int) -> FloatArray:
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         drawn[:, start : start + size] = squared @ _counts(n, start, size).astype(np.float64)
-    return np.asarray(0.5 * np.log(drawn / n), dtype=np.float64)
+    # A resample of nothing but zeros has a log RMSE of minus infinity.
+    with np.errstate(divide="ignore"):
+        return np.asarray(0.5 * np.log(drawn / n), dtype=np.float64)
 
 
 @lru_cache(maxsize=32)
