@@ -278,12 +278,14 @@ def drawn(report: dict[str, Any]) -> str:
     import altair as alt
     import vl_convert
 
-    names = list(dict.fromkeys(m.format("...") for _, _, found in AXES.values() for m in found))
+    names = list(
+        dict.fromkeys(m.partition("[clip")[0] for _, _, found in AXES.values() for m in found)
+    )
     table = [
         {
             "axis": row["axis"],
             "size": row["size"],
-            "estimator": row["estimator"].format("..."),
+            "estimator": row["estimator"].partition("[clip")[0],
             **cost,
         }
         for row in report["points"]
