@@ -35,7 +35,7 @@ PEER = (50, 450)
 """Numbers of trials; fewer of the peer's, which take longer."""
 
 FILES = {
-    "objective.py": '''
+    "objective.py": """
 from benchopt import BaseObjective
 
 class Objective(BaseObjective):
@@ -53,8 +53,8 @@ class Objective(BaseObjective):
 
     def get_one_result(self):
         return {"value": 0.0}
-''',
-    "datasets/coin.py": '''
+""",
+    "datasets/coin.py": """
 import numpy as np
 from benchopt import BaseDataset
 
@@ -64,8 +64,8 @@ class Dataset(BaseDataset):
     def get_data(self):
         rng = np.random.default_rng(self.get_seed(use_repetition=True))
         return {"reward": rng.integers(0, 2, 50).astype(float)}
-''',
-    "solvers/mean.py": f'''
+""",
+    "solvers/mean.py": f"""
 from benchopt import BaseSolver
 
 class Solver(BaseSolver):
@@ -81,7 +81,7 @@ class Solver(BaseSolver):
 
     def get_result(self):
         return {{"value": self.value}}
-''',
+""",
 }
 
 Command = Callable[[Path, int], list[str]]

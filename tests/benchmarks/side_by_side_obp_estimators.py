@@ -297,9 +297,7 @@ def compare(
                     "timeout": given.timeout,
                     "memory": given.memory * GIB,
                 }
-                refused = dict(
-                    zip(sides, unable(name, n, n_actions, given.memory), strict=True)
-                )
+                refused = dict(zip(sides, unable(name, n, n_actions, given.memory), strict=True))
                 # Ours first, whatever happens: it writes the logs that the peer reads.
                 asked = {side: asking(sides[side], job, refused[side]) for side in sides}
                 found = interleaved.in_turns(asked, seconds=given.budget, most=given.rounds)
