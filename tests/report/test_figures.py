@@ -62,12 +62,11 @@ def test_methods_past_the_palette_are_told_apart_in_figures(stored, tmp_path):
     drawn = write_figures(Content.read(stored(records)), tmp_path / "figures")
     svg = {path.stem: path.read_text() for path in drawn.paths if path.suffix == ".svg"}
     # Of fourteen methods and ten colours, four have dashed lines and square points.
-    lines = re.findall(r'<path aria-label="[^"]*method: m[^>]*>', svg["sweep-rmse-toy-by-n-actions"])
-    looks = {
-        (re.search(r'stroke="([^"]*)"', line)[1], "stroke-dasharray" in line)
-        for line in lines
-        if 'role="graphics-symbol"' in line and 'aria-roledescription="line mark"' in line
-    }
+    lines = re.findall(
+        r'<path aria-label="[^"]*estimator: m[^>]*"line mark"[^>]*>',
+        svg["sweep-rmse-toy-by-n-actions"],
+    )
+    looks = {re.search(r'stroke="[^>]*stroke-dasharray="[^"]*"', line)[0] for line in lines}
     assert len(looks) == 14
     assert all(name in svg["cdf-toy-n-actions-10"] for name in names)
 
@@ -84,6 +83,7 @@ def test_what_gets_no_figure_is_told(stored, tmp_path, monkeypatch):
     drawn = write_figures(Content.read(stored(records)), tmp_path / "figures")
     assert "the first 1 of 2" in drawn.left_out
     assert not (tmp_path / "figures" / "cdf-toy-n-actions-100.svg").exists()
-    assert "the 1 best of 2 estimators" in (
-        tmp_path / "figures" / "cdf-toy-n-actions-10.svg"
-    ).read_text()
+    assert (
+        "the 1 best of 2 estimators"
+        in (tmp_path / "figures" / "cdf-toy-n-actions-10.svg").read_text()
+    )

@@ -62,10 +62,12 @@ def test_a_name_in_a_legend_singles_its_line_out(opened):
     opened.js(f"{figure}.scrollIntoView()")
     opened.until(f"{figure}.dataset.drawn")
     signs = opened.js(
-        f"[...{figure}.querySelectorAll('.legend button')].map((one) => one.innerHTML.split('<svg')[1])"
+        f"[...{figure}.querySelectorAll('.legend button svg')].map((one) => one.innerHTML)"
     )
     assert len(set(signs)) == len(signs) == 5
-    button = f"[...{figure}.querySelectorAll('.legend button')].find((b) => b.textContent === 'dm')"
+    button = (
+        f"[...{figure}.querySelectorAll('.legend button')].find((b) => b.textContent === 'dm')"
+    )
     press(opened, button)
     assert opened.js(f"{button}.getAttribute('aria-pressed')") == "true"
     strong = (

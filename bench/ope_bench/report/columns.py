@@ -316,11 +316,13 @@ def _concentration(rows: tuple[Row, ...]) -> list[str]:
     names = [_name(row) for row in rows if concentrated(row)]
     if not names:
         return []
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return [
-        f"{DOUBLE_DAGGER} {', '.join(names[:MOST_NAMES])}{more}: one logged row carries over half "
-        "of the weight, so the standard errors are far too small"
-    ]
+    who = ", ".join(names[:MOST_NAMES])
+    if len(names) > MOST_NAMES:
+        who += f" and {len(names) - MOST_NAMES} more"
+    why = (
+        "one logged row carries over half of the weight, so the standard errors are far too small"
+    )
+    return [f"{DOUBLE_DAGGER} {who}: {why}"]
 
 
 def _support(rows: tuple[Row, ...]) -> list[str]:

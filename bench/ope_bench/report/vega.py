@@ -31,7 +31,7 @@ def vega_meanwhile() -> Iterator[Callable[[], str]]:
 
     Its maker holds the interpreter's lock all the time, so a thread would not do.
     """
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603  our own interpreter on our own words
         [sys.executable, "-P", "-c", ELSEWHERE, SNIPPET],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

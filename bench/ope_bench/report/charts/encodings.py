@@ -27,6 +27,7 @@ Encoding = Any
 HOLLOW = "paper"
 """Stands for the colour that a chart is drawn on."""
 
+
 def named_table(name: str = "table") -> Any:
     """Data that whoever shows the chart hands to it."""
     import altair as alt

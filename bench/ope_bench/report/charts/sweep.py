@@ -115,5 +115,5 @@ def _band(base: Any, picked: Any, measure: Measure) -> Any:
         y=_vertical(low, measure),
         y2=f"{high}:Q",
         color=colour(legend=False),
-        opacity=faded(picked, 0.13, 0.02)
+        opacity=faded(picked, 0.13, 0.02),
     )
