@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -43,7 +44,7 @@ def run(arguments: list[str]) -> list[dict[str, Any]]:
             "file": Path(one["fullname"].partition("::")[0]).stem,
             "name": one["name"].removeprefix("test_").replace("_", " "),
             **{figure: one["stats"][figure] for figure in ("median", "min", "max", "rounds")},
-            **one["extra_info"],
+            "told": one["extra_info"],
         }
         for one in kept
     ]
@@ -63,15 +64,16 @@ def markdown(report: dict[str, Any]) -> str:
 def line(row: dict[str, Any]) -> str:
     """A row of a table."""
     median, least, most = (f"{1e3 * row[name]:,.3g}" for name in ("median", "min", "max"))
-    return f"| {row['name']} | {median} ({least} to {most}) | {row['rounds']} |"
+    facts = "".join(f"; {name}: {value:.3g}" for name, value in row["told"].items())
+    return f"| {row['name']}{facts} | {median} ({least} to {most}) | {row['rounds']} |"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
     given, arguments = parser.parse_known_args()
-    command = " ".join([f"python tests/benchmarks/{Path(__file__).name}", *arguments])
-    report: dict[str, Any] = {"command": command, **facts_now(), "rows": run(arguments)}
+    words = ["python", f"tests/benchmarks/{Path(__file__).name}", *arguments]
+    report: dict[str, Any] = {"command": shlex.join(words), **facts_now(), "rows": run(arguments)}
     if given.output:
         interleaved.written(given.output, report, markdown(report))
     return 0
