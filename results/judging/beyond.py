@@ -204,7 +204,7 @@ def _large(trials: Trials) -> Claim:
         "suite `large-samples`",
         {"corrected": [slope(trials, method, falls=True) for method in methods]},
         "d log RMSE / d log N; -0.5 is what a mean of independent terms does.",
-        "large-samples/figures/log10-rmse.svg",
+        "large-samples/figures/sweep-log10-rmse-saito-toy-by-n-samples.svg",
         [slope(trials, Method.of("epws", "EPWS rbf", kernel="rbf"), falls=True)],
     )
 

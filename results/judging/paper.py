@@ -101,7 +101,7 @@ def _beats_ipw_and_dm(trials: Trials) -> Claim:
         "than the printed form from 50 actions on (trees of depth three have few splits for "
         "hundreds of actions, and answer much as the logs do). What it needs is features of "
         "actions: on embeddings it is the strongest DM here, and EIPW still errs less.",
-        "actions/figures/log10-rmse.svg",
+        "actions/figures/sweep-log10-rmse-saito-toy-by-n-actions.svg",
         aside,
     )
 
@@ -133,7 +133,7 @@ def _best_at_every_size(trials: Trials) -> Claim:
         {"as printed": [*ipw, *printed], "corrected": [*ipw, *corrected]},
         "Among the estimators that the paper compares. Self-normalising EIPW costs nothing and "
         "errs less again, as the lines below show; the paper leaves it out.",
-        "samples/figures/log10-rmse.svg",
+        "samples/figures/sweep-log10-rmse-saito-toy-by-n-samples.svg",
         better(trials, EIPWS, EIPW),
     )
 
@@ -194,7 +194,7 @@ def _ipw_star_fails(trials: Trials) -> Claim:
         "is missing support, hence a failure. Told to leave such actions out, or to give each a "
         "pseudo-count, IPW* goes on giving numbers; the lines below compare them with the mean of "
         "the logs, which knows nothing of the target policy.",
-        "failures/figures/positivity.svg",
+        "failures/figures/positivity-saito-toy.svg",
         others,
     )
 
@@ -233,7 +233,7 @@ def _resistant(trials: Trials) -> Claim:
         {"as printed": lines(EPWS_PAPER, FEPWS_PAPER), "corrected": lines(EPWS, FEPWS)},
         "'Well' is taken as: better than the mean of the logs. They are far better, and their "
         "errors hardly grow with the number of actions (slopes below; zero is no growth).",
-        "failures/figures/log10-rmse.svg",
+        "failures/figures/sweep-log10-rmse-saito-toy-by-n-actions.svg",
         [slope(trials, m, falls=False) for m in four],
     )
 
@@ -294,7 +294,7 @@ def _consistent(trials: Trials) -> Claim:
         "embedding weighs by closeness to a random partner, a bias that no number of rows "
         "removes. The lemmas also need the classifier's regret to vanish, which boosting with "
         "fixed depth and rounds does not promise.",
-        "../large-samples/figures/log10-rmse.svg",
+        "../large-samples/figures/sweep-log10-rmse-saito-toy-by-n-samples.svg",
         better(trials, EPWS, printed[0]),
     )
 
@@ -336,7 +336,7 @@ def _stable(trials: Trials) -> Claim:
         "appendix, section C",
         {"as printed": [flat, ipw, *printed], "corrected": [flat, ipw, *corrected]},
         "Slopes are d log RMSE / d log |A|.",
-        "appendix-actions/figures/log10-rmse.svg",
+        "appendix-actions/figures/sweep-log10-rmse-saito-toy-by-n-actions.svg",
     )
 
 
@@ -361,7 +361,7 @@ def _steeper(trials: Trials) -> Claim:
             ],
         },
         "A slope of a ratio below zero says that EIPW's error falls faster than the other's.",
-        "appendix-samples/figures/log10-rmse.svg",
+        "appendix-samples/figures/sweep-log10-rmse-saito-toy-by-n-samples.svg",
     )
 
 
