@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "Row",
     "TruthKind",
     "boards",
+    "boards_in_turn",
     "document",
     "reordered",
     "setting_label",
@@ -68,15 +70,35 @@ def boards(
         such a figure.
     truth : what errors are measured against.
     """
-    newest = {record.key: record for record in records}
     settings: dict[str, list[TrialRecord]] = {}
-    for record in sorted(newest.values(), key=_place()):
-        identity = record.trial.environment.identity_json
-        settings.setdefault(identity, []).append(record)
-    labels = setting_labels([group[0].trial.environment for group in settings.values()])
+    for record in records:
+        settings.setdefault(record.trial.environment.identity_json, []).append(record)
+    return boards_in_turn(settings.values(), by=by, truth=truth)
+
+
+def boards_in_turn(
+    settings: Iterable[Iterable[TrialRecord]],
+    *,
+    by: By = "rmse",
+    truth: TruthKind = "empirical",
+) -> list[Board]:
+    """`boards` of records that come one setting at a time, none of which is kept.
+
+    Parameters
+    ----------
+    settings : the records of a setting of an environment, each setting once.
+    by, truth : as for `boards`.
+    """
+    found: list[tuple[PluginSpec, Board]] = []
+    for group in settings:
+        newest = {record.key: record for record in group}
+        records = sorted(newest.values(), key=_place())
+        if records:
+            found.append((records[0].trial.environment, _board(records, by, truth)))
+    found.sort(key=lambda one: (_sortable(one[0]), one[0].identity_json))
+    labels = setting_labels([spec for spec, _ in found])
     return [
-        _board(group, by, truth, label)
-        for label, group in zip(labels, settings.values(), strict=True)
+        replace(board, label=label) for (_, board), label in zip(found, labels, strict=True)
     ]
 
 
@@ -108,7 +130,7 @@ def _sortable(spec: PluginSpec) -> tuple[Any, ...]:
     return (spec.id, params, spec.worlds, spec.version)
 
 
-def _board(records: Sequence[TrialRecord], by: By, truth: TruthKind, label: str) -> Board:
+def _board(records: Sequence[TrialRecord], by: By, truth: TruthKind) -> Board:
     facts = Facts.of(records, truth)
     rows: dict[str, list[TrialRecord]] = {}
     for record in records:
@@ -137,7 +159,7 @@ def _board(records: Sequence[TrialRecord], by: By, truth: TruthKind, label: str)
         truth,
         float(np.sqrt(np.mean(np.square(se)))) if se else None,
         float(np.sqrt(np.mean(np.square(truths)))) if len(truths) else None,
-        label,
+        "",
         tuple(ordered(found, by)),
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ope_bench.across import across
-from ope_bench.leaderboard import boards, document
+from ope_bench.leaderboard import boards, boards_in_turn, document
 from ope_bench.records import Status
 
 FIXED_KEYS = [
@@ -232,3 +232,18 @@ def test_a_summary_over_settings_ranks_by_mean_rank(record):
     assert found.critical_difference == pytest.approx(1.96 * math.sqrt(1 / 3), abs=1e-3)
     assert json.dumps(found.as_json(), allow_nan=False)
     assert across(boards(records[:10])) is None
+
+
+def test_settings_that_come_in_turn_give_the_same_boards(record):
+    records = [
+        record("ipw", r, 0.1 * r, n=n, params={"clip": clip})
+        for n in (10, 9)
+        for clip in (None, 2)
+        for r in range(3)
+    ]
+    settings = {}
+    for one in records:
+        settings.setdefault(one.trial.environment.identity_json, []).append(one)
+    in_turn = boards_in_turn(iter(settings.values()))
+    assert in_turn == boards(records)
+    assert [board.label for board in in_turn] == ["toy n=9", "toy n=10"]

@@ -417,3 +417,19 @@ def test_results_are_handed_out_while_others_are_still_in_the_file(path: Path) -
         first = next(results)
         again = {one.record.key for one in store.results()}
         assert {first.record.key, *(one.record.key for one in results)} == again
+
+
+def test_results_come_setting_by_setting_whichever_version_of_a_plugin_made_them(
+    path: Path,
+) -> None:
+    worlds = [replace(WORLD, params={"n_actions": n}, origin=o) for n in (2, 3) for o in "ab"]
+    trials = [Trial(world, METHOD, number) for number in range(2) for world in worlds]
+    filled(path, *(record(one, estimate=float(n)) for n, one in enumerate(trials)))
+    with Store.open(path) as store:
+        found = [[one.record for one in group] for group in store.settings()]
+        together = [one.record for one in store.results()]
+    assert [{one.trial.environment.params["n_actions"] for one in group} for group in found] == [
+        {2},
+        {3},
+    ]
+    assert sorted((one for group in found for one in group), key=lambda one: one.key) == together

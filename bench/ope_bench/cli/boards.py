@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from ope_bench.cli.output import Format, document, note, use_colour, width, writ
 if TYPE_CHECKING:
     from ope_bench.leaderboard import Board, By, TruthKind
     from ope_bench.records import TrialRecord
+    from ope_bench.store import Result, Store
 
 __all__ = ["leaderboard", "stored_boards"]
 
@@ -87,21 +89,52 @@ class _Part:
     environments: Sequence[str] = ()
     estimators: Sequence[str] = ()
 
-    def records(self) -> dict[TruthKind, list[TrialRecord]]:
-        """The newest outcomes, by the truth that their suites measure against."""
+    def records(self) -> list[TrialRecord]:
+        """The newest outcomes."""
+        with self._opened() as opened:
+            found = opened.results(suite=self.suite, run=self.run)
+            return [result.record for result in self._chosen(found)]
+
+    def boards(self, by: By) -> list[Board]:
+        """One set for each truth that suites measure against, made setting by setting."""
+        from ope_bench.leaderboard import boards_in_turn
+
+        truths: tuple[TruthKind, ...] = ("empirical", "expected")
+        with self._opened() as opened:
+            return [
+                board
+                for truth in truths
+                for board in boards_in_turn(self._settings(opened, truth), by=by, truth=truth)
+            ]
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Store]:
         from ope_bench.store import Store
 
-        found: dict[TruthKind, list[TrialRecord]] = {}
         with Store.open(self.store) as opened:
             if told := opened.without_runs_of(self.suite):
                 note(told)
-            for result in opened.results(suite=self.suite, run=self.run):
-                truth: TruthKind = "expected" if result.run.truth == "expected" else "empirical"
-                found.setdefault(truth, []).append(result.record)
-        return {
-            truth: _chosen(records, self.environments, self.estimators)
-            for truth, records in found.items()
-        }
+            yield opened
+
+    def _settings(self, opened: Store, truth: TruthKind) -> Iterator[list[TrialRecord]]:
+        if all(run.truth != truth for run in opened.runs()):
+            return
+        for results in opened.settings(suite=self.suite, run=self.run):
+            kept = [result for result in results if result.run.truth == truth]
+            yield [result.record for result in self._chosen(kept)]
+
+    def _chosen(self, results: Iterable[Result]) -> Iterator[Result]:
+        from ope_bench.manifest import selects
+        from ope_bench.selector import parse_selector
+
+        worlds = [parse_selector(text) for text in self.environments]
+        methods = [parse_selector(text) for text in self.estimators]
+        for result in results:
+            trial = result.record.trial
+            if (not worlds or any(selects(one, trial.environment) for one in worlds)) and (
+                not methods or any(selects(one, trial.estimator) for one in methods)
+            ):
+                yield result
 
 
 def _selection(part: _Part, form: Any) -> int:
@@ -109,7 +142,7 @@ def _selection(part: _Part, form: Any) -> int:
     with document(Format.JSON if form == "json" else Format.TEXT) as emit:
         from ope_bench.selecting import selection_boards
 
-        newest = {one.key: one for kept in part.records().values() for one in kept}
+        newest = {one.key: one for one in part.records()}
         found = selection_boards(newest.values())
         emit({"schema": 1, "boards": [{"by": "selection"} | one.as_json() for one in found]})
     if form == "json":
@@ -140,29 +173,6 @@ def stored_boards(
     suite, run : only what runs of this suite, or this run, hold.
     environments, estimators : selectors; only what one of them names.
     """
-    from ope_bench.leaderboard import boards
-
-    by_truth = _Part(store, suite, run, environments, estimators).records()
-    return [
-        board
-        for truth, records in by_truth.items()
-        for board in boards(records, by=by, truth=truth)
-        # A board by time or ratio without rows answers nothing.
-        if board.rows
-    ]
-
-
-def _chosen(
-    records: Iterable[TrialRecord], environments: Sequence[str], estimators: Sequence[str]
-) -> list[TrialRecord]:
-    from ope_bench.manifest import selects
-    from ope_bench.selector import parse_selector
-
-    worlds = [parse_selector(text) for text in environments]
-    methods = [parse_selector(text) for text in estimators]
-    return [
-        record
-        for record in records
-        if (not worlds or any(selects(one, record.trial.environment) for one in worlds))
-        and (not methods or any(selects(one, record.trial.estimator) for one in methods))
-    ]
+    part = _Part(store, suite, run, environments, estimators)
+    # A board by time or ratio without rows answers nothing.
+    return [board for board in part.boards(by) if board.rows]

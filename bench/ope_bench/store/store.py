@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from ope_bench.rows import (
     spec_row,
 )
 from ope_bench.seeding import canonical_json, digest
-from ope_bench.store import maintenance
+from ope_bench.store import maintenance, queries
 from ope_bench.store.freshness import Freshness
 from ope_bench.store.lock import WriterLock
 from ope_bench.store.opening import connected, explained
@@ -34,23 +34,6 @@ __all__ = ["Store"]
 
 KEYS_AT_ONCE = 20_000
 """Trials looked up by one query."""
-
-_RESULTS = f"""
-    WITH chosen AS (
-        SELECT run_record.record AS record, run.id AS run, max(run.started)
-        FROM run_record JOIN run ON run.id = run_record.run
-        WHERE (:suite IS NULL OR run.suite = :suite) AND (:run IS NULL OR run.id = :run)
-        GROUP BY run.truth, run_record.key
-    )
-    SELECT {", ".join(f"record.{name}" for name in RECORD_COLUMNS)},
-        record.environment, record.estimator, record.replicate, record.seed, record.device,
-        record.threads, record.run, chosen.run, world.label, method.label
-    FROM chosen
-    JOIN record ON record.id = chosen.record
-    LEFT JOIN label AS world ON world.run = chosen.run AND world.spec = record.environment
-    LEFT JOIN label AS method ON method.run = chosen.run AND method.spec = record.estimator
-    ORDER BY record.key, chosen.run
-"""  # noqa: S608  column names of our own
 
 
 class Store:
@@ -180,7 +163,7 @@ class Store:
             asked = (trial.replicate, trial.seed, trial.device, trial.threads)
             made = (trial.key, run_id, time.time(), timeout, memory)
             row = (*made, *specs, *asked, *record_row(record))
-            done = db.execute(_INSERT, row)
+            done = db.execute(queries.INSERT, row)
             db.execute(
                 "INSERT OR REPLACE INTO run_record VALUES (?, ?, ?)",
                 (run_id, trial.key, done.lastrowid),
@@ -193,7 +176,7 @@ class Store:
     def _spec(self, spec: PluginSpec, run_id: str) -> int:
         name, row = _spec_row(spec)
         if name not in self._spec_ids:
-            self._db.execute(_INSERT_SPEC, (name, *row))
+            self._db.execute(queries.INSERT_SPEC, (name, *row))
             self._spec_ids[name] = self._db.execute(
                 "SELECT id FROM spec WHERE digest = ?", (name,)
             ).fetchone()[0]
@@ -228,7 +211,8 @@ class Store:
         # So many at once, because all keys of a large plan would be one text of gigabytes.
         while some := {trial.key: trial for trial in islice(waiting, KEYS_AT_ONCE)}:
             # Newest last, so that it is the one which stays; a refused one removes older ones too.
-            for key, timeout, memory, *facts in self._fetched(_CURRENT, (json.dumps(list(some)),)):
+            for row in self._fetched(queries.CURRENT, (json.dumps(list(some)),)):
+                key, timeout, memory, *facts = row
                 trial = some[key]
                 if facts[0] != freshness.code_digest(trial):
                     continue
@@ -253,10 +237,21 @@ class Store:
         ------
         StoreError : no run, or more than one, begins so.
         """
+        return self._results(suite, run, queries.BY_KEY)
+
+    def settings(
+        self, *, suite: str | None = None, run: str | None = None
+    ) -> Iterator[list[Result]]:
+        """The `results` of one environment setting after another: all that is in memory."""
+        found = self._results(suite, run, queries.BY_SETTING)
+        for _, group in groupby(found, lambda one: one.record.trial.environment.identity_json):
+            yield list(group)
+
+    def _results(self, suite: str | None, run: str | None, order: str) -> Iterator[Result]:
         runs = {one.id: one for one in self.runs()}
         if run is not None:
             run = _one("run", run, list(runs), self.path)
-        specs = {row[0]: row[1:] for row in self._fetched(_ALL_SPECS)}
+        specs = {row[0]: row[1:] for row in self._fetched(queries.ALL_SPECS)}
         built: dict[tuple[int, str | None], PluginSpec] = {}
 
         def spec(number: int, label: str | None) -> PluginSpec:
@@ -266,7 +261,7 @@ class Store:
             return built[number, label]
 
         n = len(RECORD_COLUMNS)
-        for row in self._streamed(_RESULTS, {"suite": suite, "run": run}):
+        for row in self._streamed(queries.RESULTS + order, {"suite": suite, "run": run}):
             world, method, *asked, made_by, through, world_label, method_label = row[n:]
             trial = Trial(spec(world, world_label), spec(method, method_label), *asked)
             yield Result(record_from(trial, row[:n]), runs[through], sys.intern(made_by))
@@ -386,23 +381,6 @@ class Store:
             raise explained(self.path, exc) from exc
         finally:
             self._db.execute("DETACH other")
-
-
-_ALL_SPECS = f"SELECT id, {', '.join(SPEC_COLUMNS)} FROM spec"  # noqa: S608
-
-_ADDED = "key, run, finished, timeout, memory, environment, estimator, replicate, seed, device"
-_INSERT = (
-    f"INSERT INTO record ({_ADDED}, threads, {', '.join(RECORD_COLUMNS)}) "  # noqa: S608
-    f"VALUES ({', '.join('?' * (11 + len(RECORD_COLUMNS)))})"
-)
-_INSERT_SPEC = (
-    f"INSERT OR IGNORE INTO spec (digest, {', '.join(SPEC_COLUMNS)}) "  # noqa: S608
-    f"VALUES ({', '.join('?' * (1 + len(SPEC_COLUMNS)))})"
-)
-_CURRENT = (
-    f"SELECT key, timeout, memory, {', '.join(RECORD_COLUMNS)} FROM record "  # noqa: S608
-    "WHERE key IN (SELECT value FROM json_each(?)) ORDER BY finished, id"
-)
 
 
 def _spec_row(spec: PluginSpec) -> tuple[str, tuple[Any, ...]]:
