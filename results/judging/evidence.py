@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ope_bench.statistics.paired import holm, paired
 
 __all__ = [
     "Line",
+    "beats_zero",
     "better",
     "bias",
     "figure",
@@ -46,7 +47,7 @@ class Line:
         by a test, ratios and slopes.
     decided : for lines judged by an interval, shares and biases: for (True), against (False),
         undecided (None).
-    interval : the interval, 95 %, of a slope.
+    interval : the interval, 95 %, of a slope or ratio.
     """
 
     what: str
@@ -94,6 +95,19 @@ def better(trials: Trials, one: Method, other: Method, settings: Iterable[Any] =
         of = "" if both.all() else f" ({both.sum()} data sets)"
         lines.append(_ratio(what, where, a[both], b[both], of))
     return lines
+
+
+def beats_zero(trials: Trials, method: Method, setting: Any) -> Line:
+    """Whether a method errs at most half as much as the answer zero, which errs by the value."""
+    line = _ratio(
+        f"{method.name} / answering zero",
+        _axis(trials, setting),
+        trials.errors(method, setting),
+        trials.truths(setting),
+    )
+    low, high = line.interval or (0.0, math.inf)
+    decided = True if high < 0.5 else False if low > 0.5 else None
+    return replace(line, p=None, decided=decided)
 
 
 def less_spread(trials: Trials, one: Method, other: Method, setting: Any) -> Line:
@@ -177,7 +191,8 @@ def _ratio(what: str, where: str, one: FloatArray, other: FloatArray, of: str = 
     p = min(1.0, 2 * min(found.p_greater, found.p_less))
     # None: the other's errors are all zero.
     ratio = math.inf if found.ratio is None else math.sqrt(found.ratio)
-    return Line(what, where, figure(ratio, low, high) + of, p, ratio < 1)
+    interval = None if low is None or high is None else (low, high)
+    return Line(what, where, figure(ratio, low, high) + of, p, ratio < 1, interval=interval)
 
 
 def _axis(trials: Trials, setting: Any) -> str:
