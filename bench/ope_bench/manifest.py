@@ -16,6 +16,7 @@ from ope_bench.records import PluginSpec, Trial
 from ope_bench.registry import Kind, registry
 from ope_bench.resolve import resolve
 from ope_bench.selector import Selector, parse_selector
+from ope_bench.shard import Shard
 from ope_bench.suite import Entry, Exclusion, Suite
 from ope_bench.trial import build, devices_of
 
@@ -43,12 +44,14 @@ class Manifest:
     cells : environment settings crossed with estimators and devices, exclusions left out.
     threads : a trial.
     without_device : estimators that run on none of the suite's devices, and where they do run.
+    shard : the part that runs here, None for all of it.
     """
 
     suite: Suite
     cells: tuple[Cell, ...]
     threads: int = 1
     without_device: tuple[tuple[PluginSpec, tuple[str, ...]], ...] = ()
+    shard: Shard | None = None
 
     def plugins(self) -> list[PluginSpec]:
         """The settings of environments and estimators, each once."""
@@ -61,7 +64,8 @@ class Manifest:
 
         Batched ones come after the others of their environment, block by block.
         """
-        return tuple(self._trials())
+        shard = self.shard
+        return tuple(trial for trial in self._trials() if shard is None or shard.holds(trial))
 
     def _trials(self) -> Iterator[Trial]:
         suite = self.suite

@@ -64,7 +64,10 @@ def test_listing_imports_nothing_heavy() -> None:
         (["gate", "b.json", "--seed", str(2**63)], "--seed"),
         (["run", "--env", "gaussian", "--est", "./my.py"], "is written ./my.py:CLASS"),
         (["run", "--address", "tcp://x", "--dry-run"], "only --executor dask has an address"),
-        (["run", "--executor", "dask"], "--executor dask is not part of this version"),
+        (
+            ["run", "--executor", "dask", "--address", "pigeon://x"],
+            "--address: no Dask scheduler answers at pigeon://x: unknown address scheme 'pigeon'",
+        ),
         (["show", "ipv"], "nothing is called 'ipv'; did you mean 'ipw'?"),
         (["list", "plugins"], "Invalid value for 'sort': 'plugins' is not one of"),
         (["export", "--to", "x.xlsx"], "must end in .parquet, .csv or .jsonl"),

@@ -59,6 +59,7 @@ class Report:
         return {
             "schema": 1,
             "suite": self.manifest.suite.name,
+            "shard": str(self.manifest.shard) if self.manifest.shard else None,
             "store": str(self.store),
             "planned": outcome.planned,
             "reused": outcome.reused,
@@ -201,17 +202,16 @@ def _cluster(executor: Executor) -> dict[str, Any]:
 
 
 def executor_for(
-    where: str, jobs: int, manifest: Manifest, *, address: str | None = None, all_of_it: bool = False
+    where: str, jobs: int | None, manifest: Manifest, *, address: str | None = None
 ) -> Executor:
     """The executor of that name, with the suite's limits.
 
     Parameters
     ----------
     where : its name.
-    jobs : slots.
+    jobs : slots, None for as many as there are.
     manifest : what to run.
     address : of a Dask scheduler; its workers are examined at once.
-    all_of_it : use every slot that the cluster there has.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def executor_for(
         executor = DaskExecutor(
             manifest.plugins(),
             address=address,
-            jobs=None if all_of_it else jobs,
+            jobs=jobs,
             threads=manifest.threads,
             timeout=suite.timeout,
             memory=suite.memory,
@@ -239,5 +239,5 @@ def executor_for(
     from ope_bench.execution.local import LocalExecutor
 
     return LocalExecutor(
-        jobs, threads=manifest.threads, timeout=suite.timeout, memory=suite.memory
+        jobs or 1, threads=manifest.threads, timeout=suite.timeout, memory=suite.memory
     )

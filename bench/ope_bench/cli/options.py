@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from ope_bench.errors import UsageError
+
+if TYPE_CHECKING:
+    from ope_bench.shard import Shard
 
 __all__ = [
     "DEFAULT_STORE",
@@ -18,10 +21,11 @@ __all__ = [
     "StoreOption",
     "duration",
     "option_error",
+    "shard_of",
     "size",
 ]
 
-Quantity = TypeVar("Quantity", int, float)
+Quantity = TypeVar("Quantity")
 
 DEFAULT_STORE = Path("ope-bench.sqlite")
 
@@ -61,7 +65,14 @@ def size(option: str, given: str | None) -> int | None:
     return None if given is None else _parsed(option, given, parse_size)
 
 
-def _parsed(option: str, given: str, parse: Callable[[object], Quantity]) -> Quantity:
+def shard_of(given: str | None) -> Shard | None:
+    """The part of a plan that ``--shard 2/8`` names."""
+    from ope_bench.shard import parse_shard
+
+    return None if given is None else _parsed("--shard", given, parse_shard)
+
+
+def _parsed(option: str, given: str, parse: Callable[[str], Quantity]) -> Quantity:
     try:
         return parse(given)
     except UsageError as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from ope_bench.cli.options import (
     StoreOption,
     duration,
     option_error,
+    shard_of,
     size,
 )
 from ope_bench.cli.output import Format, FormatOption, document, write
@@ -78,6 +80,10 @@ def run(
     timing: Annotated[
         bool, typer.Option("--timing", help="Run all trials alone, so that times compare.")
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Only part I of N; `store merge` puts them together."),
+    ] = None,
     store: StoreOption = DEFAULT_STORE,
     retry: Annotated[Again | None, typer.Option(help="Run stored trials again.")] = None,
     dry_run: Annotated[
@@ -110,10 +116,11 @@ def run(
         size("--memory", memory),
         timing,
     )
+    part = shard_of(shard)
     again = retry.value if retry else None
     workers = 1 if executor is Where.INPROCESS else jobs or available_cores()
     with document(output) as emit:
-        manifest = plan(suite_of(request), threads=threads)
+        manifest = replace(plan(suite_of(request), threads=threads), shard=part)
         check_modules(manifest, request)
         if dry_run:
             from ope_bench.cli.dry_run import as_text, foresee
@@ -127,11 +134,7 @@ def run(
             manifest,
             store,
             executor_for(
-                executor.value,
-                workers,
-                manifest,
-                address=address,
-                all_of_it=address is not None and jobs is None,
+                executor.value, workers if address is None else jobs, manifest, address=address
             ),
             retry=again,
             allow_failures=allow_failures,

@@ -6,58 +6,67 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
+from ope_bench.devices import is_batched
 from ope_bench.execution.affinity import Affinity
 from ope_bench.records import Trial
 
-__all__ = ["Chunks"]
+__all__ = ["Cell", "Chunks"]
 
 TARGET = 0.5
 """Seconds of work in a chunk: a hundred times what sending one costs."""
 
 MOST = 256
 
+Cell = tuple[str, str, str]
+"""Environment, estimator, device."""
+
 
 class Chunks:
     """A queue that hands out several trials at once.
 
-    Of a kind of trial that nobody has run yet a chunk holds one. Towards the end chunks get
-    smaller, so that no slot waits for another one's last chunk.
+    Of a kind of trial that nobody has run yet a chunk holds one, of replicates that are trained
+    together the whole block. Towards the end chunks get smaller, so that no slot waits for
+    another one's last chunk.
 
     Parameters
     ----------
-    trials : those on the same data stand together.
+    trials : those of a group stand together.
+    seconds : what trials of a kind take, kept up to date; the kind of a trial is its `Cell`.
     """
 
-    def __init__(self, trials: Sequence[Trial]) -> None:
+    def __init__(self, trials: Sequence[Trial], seconds: dict[Cell, float]) -> None:
         self.left = len(trials)
         self.losses: Counter[str] = Counter()
         """How many workers were lost while they may have run a trial, by key."""
         self._queue = Affinity(trials)
-        self._suspects: deque[Trial] = deque()
-        self._seconds: dict[tuple[int, int, str], float] = {}
+        self._suspects: deque[list[Trial]] = deque()
+        self._seconds = seconds
 
     def take(self, slot: int, slots: int) -> list[Trial]:
         """The next chunk for one of so many slots, empty when all is taken."""
-        chunk = self._taken(slot, slots)
+        chunk = self._taken(slot, min(MOST, math.ceil(self.left / (2 * slots))))
+        if not chunk and self._suspects:
+            # They come last: whoever ends workers had better do it then.
+            chunk = self._suspects.popleft()
         self.left -= len(chunk)
+        return chunk
+
+    def _taken(self, slot: int, most: int) -> list[Trial]:
+        chunk: list[Trial] = []
+        seconds = 0.0
+        while (trial := self._queue.take(slot)) is not None:
+            expected = self._seconds.get(_cell(trial), TARGET)
+            full = len(chunk) >= most or seconds + expected > TARGET
+            if chunk and (is_batched(trial.device) or full) and not _together(chunk[-1], trial):
+                self._queue.put_back(slot, trial)
+                break
+            chunk.append(trial)
+            seconds += expected
         return chunk
 
     def expected(self, trials: Iterable[Trial]) -> float:
         """Seconds that trials will take, infinite where nobody knows."""
         return sum(self._seconds.get(_cell(trial), math.inf) for trial in trials)
-
-    def _taken(self, slot: int, slots: int) -> list[Trial]:
-        most = min(MOST, math.ceil(self.left / (2 * slots)))
-        chunk: list[Trial] = []
-        seconds = 0.0
-        while len(chunk) < most and (trial := self._queue.take(slot)) is not None:
-            seconds += self._seconds.get(_cell(trial), TARGET)
-            if chunk and seconds > TARGET:
-                self._queue.put_back(slot, trial)
-                break
-            chunk.append(trial)
-        # They come last, one by one: whoever ends workers had better do it then.
-        return chunk or ([self._suspects.popleft()] if self._suspects else [])
 
     def put_back(self, slot: int, trials: Sequence[Trial]) -> None:
         """Trials that were taken and not begun."""
@@ -65,17 +74,21 @@ class Chunks:
             self._queue.put_back(slot, trial)
         self.left += len(trials)
 
-    def suspect(self, trials: Iterable[Trial]) -> None:
-        """Trials whose worker was lost: each goes alone from now on, to see which it was."""
-        for trial in trials:
-            self.losses[trial.key] += 1
-            self._suspects.append(trial)
-            self.left += 1
+    def lost(self, trials: Sequence[Trial], most: int) -> list[Trial]:
+        """Some of these trials may have ended their worker.
 
-    def give_up(self, trial: Trial) -> None:
-        """A suspect that is not to be tried again."""
-        self._suspects.remove(trial)
-        self.left -= 1
+        Each goes alone from now on, to see which it was; the result are those that have been lost
+        ``most`` times and are not tried again.
+        """
+        self.losses.update(trial.key for trial in trials)
+        gone = [trial for trial in trials if self.losses[trial.key] >= most]
+        rest = [trial for trial in trials if self.losses[trial.key] < most]
+        if rest and is_batched(rest[0].device):
+            self._suspects.append(rest)
+        else:
+            self._suspects += ([trial] for trial in rest)
+        self.left += len(rest)
+        return gone
 
     def learned(self, trial: Trial, seconds: float) -> None:
         """A trial of this kind took so long."""
@@ -84,6 +97,9 @@ class Chunks:
         self._seconds[cell] = (known + seconds) / 2
 
 
-def _cell(trial: Trial) -> tuple[int, int, str]:
-    # A plan's trials share their specs.
-    return id(trial.environment), id(trial.estimator), trial.device
+def _together(one: Trial, other: Trial) -> bool:
+    return is_batched(one.device) and one.group == other.group
+
+
+def _cell(trial: Trial) -> Cell:
+    return trial.environment.identity_json, trial.estimator.identity_json, trial.device

@@ -141,10 +141,10 @@ class Connection:
         return Sent(future)
 
     def tell(self, worker: str, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have a worker call a function at once, whatever it runs; nobody waits for the end."""
+        """Have a worker's own thread call a quick function, whatever its slots run."""
         call = pickle.dumps(_Call(function, arguments), protocol=pickle.HIGHEST_PROTOCOL)
         with contextlib.suppress(Exception):
-            self._client.run(pickle.loads, call, workers=[worker], wait=False, on_error="ignore")
+            self._client.run(pickle.loads, call, workers=[worker], on_error="ignore")
 
     def close(self) -> None:
         """Leave the scheduler; a cluster of our own ends."""
@@ -178,6 +178,8 @@ def connected(address: str | None, jobs: int) -> Connection:
     """
     try:
         from distributed import Client, LocalCluster
+        from distributed.comm.addressing import parse_address
+        from distributed.comm.registry import get_backend
     except ImportError as exc:
         msg = f"--executor dask needs 'distributed', which is missing: {pip_line('distributed')}"
         raise UsageError(msg) from exc
@@ -195,6 +197,8 @@ def connected(address: str | None, jobs: int) -> Connection:
         return Connection(Client(cluster, set_as_default=False), cluster)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
+        # A client that was told nonsense cannot even be closed.
+        get_backend(parse_address(address)[0])
         return Connection(Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
     # An address may be wrong in many ways, and each transport complains in its own.
     except Exception as exc:

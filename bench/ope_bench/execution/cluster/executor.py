@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 import uuid
@@ -12,7 +13,7 @@ from typing import Any, Self
 from ope_bench.errors import UsageError
 from ope_bench.execution import Event, Finished, Limits, Started, Stopping, Told
 from ope_bench.execution.cluster import resident
-from ope_bench.execution.cluster.chunks import Chunks
+from ope_bench.execution.cluster.chunks import Cell, Chunks
 from ope_bench.execution.cluster.connection import Begun, Connection, Done, Sent, connected
 from ope_bench.execution.cluster.examination import findings, questions
 from ope_bench.execution.cluster.members import Lane, Members, refusal
@@ -30,6 +31,9 @@ EXAMINATION_SECONDS = 180.0
 MOST_LOSSES = 3
 SHORT = 1.0
 """Seconds of a chunk behind which the next one may already wait with the worker."""
+
+PLENTY = 4
+"""Trials left for each slot from which on it does not matter where one of them waits."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class DaskExecutor:
         self._line: Connection | None = None
         self._members = Members({})
         self._way: dict[int, _OnTheWay] = {}
+        self._seconds: dict[Cell, float] = {}
         self._count = 0
         self._looked = 0.0
         self._lonely_since: float | None = None
@@ -169,7 +174,7 @@ class DaskExecutor:
         kinds = [
             (gpu, [trial for trial in trials if _on_gpu(trial) is gpu]) for gpu in (False, True)
         ]
-        work = {gpu: Chunks(some) for gpu, some in kinds if some}
+        work = {gpu: Chunks(some, self._seconds) for gpu, some in kinds if some}
         if not exclusive:
             yield from self._run(line, work, exclusive=False)
             return
@@ -198,20 +203,22 @@ class DaskExecutor:
         for gpu, chunks in work.items():
             lanes = [lane for lane in self._members.lanes if lane.gpu is gpu]
             for lane in lanes[: 1 if exclusive else None]:
-                while len(lane.flight) < self._depth(lane, exclusive) and (
+                while len(lane.flight) < self._depth(lane, len(lanes), exclusive) and (
                     trials := chunks.take(lane.number, len(lanes))
                 ):
                     self._send(line, lane, trials, chunks, exclusive)
 
-    def _depth(self, lane: Lane, exclusive: bool) -> int:
-        """Two where the running chunk is known to be short: the second hides the latency.
+    def _depth(self, lane: Lane, slots: int, exclusive: bool) -> int:
+        """Two where the next chunk may wait with the worker, which hides its latency.
 
-        Behind a long one it would be stranded while other slots have nothing to do, and a worker
-        with threads to spare would run it at once.
+        Behind a long one, or one of which nobody knows, it would be stranded once other slots
+        have nothing to do; and a worker with threads to spare would run it at once.
         """
         if exclusive or not lane.flight or not self._members.full(lane):
             return 1
-        return 2 if self._way[lane.flight[0]].seconds <= SHORT else 1
+        way = self._way[lane.flight[0]]
+        unknown = math.isinf(way.seconds) and way.chunks.left > PLENTY * slots
+        return 2 if unknown or way.seconds <= SHORT else 1
 
     def _send(
         self, line: Connection, lane: Lane, trials: list[Trial], chunks: Chunks, exclusive: bool
@@ -298,17 +305,13 @@ class DaskExecutor:
 
     def _suspect(self, way: _OnTheWay, reason: str) -> Iterator[Event]:
         """A chunk that may have ended its worker: its trials go one by one, so often."""
-        way.chunks.suspect(way.trials)
-        for trial in way.trials:
-            losses = way.chunks.losses[trial.key]
-            if losses < MOST_LOSSES:
-                continue
-            way.chunks.give_up(trial)
+        for trial in way.chunks.lost(way.trials, MOST_LOSSES):
+            told = f"{reason} while it ran; given up after {MOST_LOSSES} times"
             record = record_of_dead(
                 trial,
                 None,
                 returncode=None,
-                verdict=(Status.CRASH, f"{reason} while it ran; given up after {losses} times"),
+                verdict=(Status.CRASH, told),
                 output=None,
                 exclusive=way.exclusive,
             )

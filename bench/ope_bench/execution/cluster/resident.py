@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ope_bench.devices import is_batched
 from ope_bench.execution import Finished, Limits, Started
 from ope_bench.execution.cluster.examination import Question, examined
 from ope_bench.execution.local import LocalExecutor
@@ -130,7 +131,7 @@ class _Place:
     """A slot and the chunk that it runs."""
 
     executor: LocalExecutor
-    data_key: str = ""
+    group: str = ""
     chunk: Chunk | None = None
     index: int = -1
     told: int = -1
@@ -150,8 +151,10 @@ class _Place:
                 now = time.monotonic()
                 trial = event.record.trial
                 rows.append((numbers[id(trial)], now - last, record_row(event.record)))
-                last, self.data_key = now, trial.data_key
-                if now - begun > PATIENCE and len(rows) < len(trials):
+                last, self.group = now, trial.group
+                late = now - begun > PATIENCE and len(rows) < len(trials)
+                # What was trained together is there by now, and would be trained again elsewhere.
+                if late and not is_batched(trial.device):
                     self.executor.stop()
         self.executor.resume()
         return rows
@@ -179,10 +182,10 @@ class _Resident:
 
     def enter(self, chunk: Chunk) -> _Place:
         """A free slot, that which last ran on the chunk's data if there is one."""
-        data_key = chunk.trials[0].data_key
+        group = chunk.trials[0].group
         with self._lock:
             if self._idle:
-                known = [place for place in self._idle if place.data_key == data_key]
+                known = [place for place in self._idle if place.group == group]
                 place = (known or self._idle)[0]
                 self._idle.remove(place)
             else:

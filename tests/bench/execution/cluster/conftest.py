@@ -19,7 +19,7 @@ from ope_bench.execution import Event, Finished
 from ope_bench.records import TrialRecord
 
 ACME = Path(__file__).parents[3] / "plugins" / "acme-ope"
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 Record = dict[str, Any]
 
@@ -117,3 +117,9 @@ def answers() -> Callable[[Sequence[Event]], dict[str, Record]]:
         return by_key
 
     return found
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Callable[..., contextlib.AbstractContextManager[Cluster]]:
+    """Schedulers that listen elsewhere."""
+    return cluster_in

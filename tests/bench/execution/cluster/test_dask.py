@@ -42,7 +42,7 @@ def workers(cluster: Cluster) -> Iterator[Cluster]:
 
 
 HOW = ("raise", "positivity", "nan", "segfault", "sys-exit", "swallow", "allocate", "hang")
-LIMITS = {"timeout": 3.0, "memory": 1 << 29}
+LIMITS = {"timeout": 5.0, "memory": 400 << 20}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def both(workers: Cluster, acme: Ask) -> tuple[list[Event], list[Event], DaskExe
     trials += [replace(acme("mean", replicate), device="cuda") for replicate in range(3)]
     trials += [acme("settings"), acme("threads")]
     alone = [acme("mean", replicate, seconds=0.05) for replicate in range(6)]
-    with LocalExecutor(1, **LIMITS) as local:
+    with LocalExecutor(2, **LIMITS) as local:
         here = [*local.run(trials), *local.run(alone, exclusive=True)]
     with executor(workers, trials + alone, **LIMITS) as dask:
         there = [*dask.run(trials), *dask.run(alone, exclusive=True)]
@@ -134,11 +134,11 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_changes_no_number(
     assert "is lost; what it ran runs again elsewhere" in told
 
 
-def test_a_scheduler_that_is_not_there_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     from ope_bench.execution.cluster import connection
 
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 1)
-    with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127.0.0.1:9") as told:
+    with pytest.raises(UsageError, match="no Dask scheduler answers at tcp") as told:
         DaskExecutor([], address="tcp://127.0.0.1:9").connect()
     assert "\n" not in str(told.value)
 
