@@ -173,7 +173,7 @@ def resuming(n_trials: int, store: Path) -> Figures:
 
 
 def reading(n_trials: int, store: Path) -> Figures:
-    """All records of the store, as boards and reports want them."""
+    """All records of the store, as reports and the end of a run want them."""
     from ope_bench.store import Store
 
     with Store.open(store) as opened:
@@ -185,15 +185,15 @@ def reading(n_trials: int, store: Path) -> Figures:
 
 
 def judging(n_trials: int, store: Path) -> Figures:
-    """Boards of records that were read before."""
-    from ope_bench.leaderboard import boards
-    from ope_bench.store import Store
+    """Boards of the store, as `leaderboard` makes them: one setting after another."""
+    from ope_bench.cli.boards import stored_boards
 
-    with Store.open(store) as opened:
-        records = list(opened.records())
-    boards(records[:1_000])
+    with tempfile.TemporaryDirectory() as folder:
+        small = Path(folder) / "small.sqlite"
+        appending(1_000, small)
+        stored_boards(small)
     watch = Watch()
-    found = boards(records)
+    found = stored_boards(store)
     figures = watch.read()
     assert sum(len(board.rows) for board in found) == n_trials // REPLICATES
     return figures
@@ -230,8 +230,8 @@ STAGES: Mapping[str, tuple[Callable[[int, Path], Figures], str]] = {
     "executing": (executing, "coordinator of one worker, store included"),
     "appending": (appending, "append to the store"),
     "resuming": (resuming, "resume: everything is stored"),
-    "reading": (reading, "read all records"),
-    "judging": (judging, "boards of records in memory"),
+    "reading": (reading, "read all records at once"),
+    "judging": (judging, "boards, setting by setting"),
 }
 SMALL = {"executing": 50_000}
 """Where fewer trials say enough: the largest size."""
