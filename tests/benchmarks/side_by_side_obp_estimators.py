@@ -382,13 +382,13 @@ def markdown(report: dict[str, Any]) -> str:
         " both sides."
     )
     why = (
-        "Where the ratio of times is near one, both do the same arithmetic. Exact MIPS weights need"
-        " the exponential of a score for every row and action, on both sides; ours go through them"
-        " chunk by chunk and keep none, hence the memory. The direct method is scikit-learn's"
+        "Where the ratio of times is near one, both do the same arithmetic. Exact MIPS weights"
+        " need the exponential of a score for every row and action, on both sides; ours go through"
+        " them chunk by chunk and keep none, hence the memory. The direct method is scikit-learn's"
         " predictions for every row and action, estimated weights its logistic regression, nearly"
         " all of the time on both sides, by the newer release on ours: with few rows its checks of"
-        " the input cost more than the peer's older one. IPW and SNIPW look up what they need, once"
-        " the target policy is known: [actions.md](actions.md)."
+        " the input cost more than the peer's older one. IPW and SNIPW look up what they need,"
+        " once the target policy is known: [actions.md](actions.md)."
     )
     head = (
         "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"
