@@ -22,9 +22,12 @@ class Support:
 
     Parameters
     ----------
-    unsupported_mass : E over contexts of the target mass on actions with logging probability 0.
+    unsupported_mass : E over contexts of the target mass on actions with logging probability 0;
+        with continuous actions, the share of the target sample where the logging density is 0.
     observed_unsupported_mass : share of the target sample's actions that were never logged.
     n_logged_actions, n_target_actions : different actions in either sample (d0, d1).
+
+    The last three are None for continuous actions, where every action is another one.
     """
 
     unsupported_mass: float | None = None
@@ -34,14 +37,29 @@ class Support:
 
 
 def support_of(problem: Problem) -> Support:
-    """The support of a problem; all None for continuous actions."""
+    """The support of a problem."""
     if problem.n_actions is None:
-        return Support()
+        return Support(_unsupported_share(problem))
     logged, wanted = np.unique(problem.action), np.unique(problem.target_action)
     never = ~np.isin(problem.target_action, logged)
     return Support(
         _unsupported_mass(problem), float(never.mean()), int(logged.size), int(wanted.size)
     )
+
+
+def _unsupported_share(problem: Problem) -> float | None:
+    """Of the target sample of continuous actions; None where a policy is not known.
+
+    A target policy whose attribute ``has_density`` is False acts on single points of the line,
+    and no density puts mass on those.
+    """
+    logging, target = problem.logging_policy, problem.target_policy
+    if logging is None or target is None:
+        return None
+    if not getattr(target, "has_density", True):
+        return 1.0
+    density = logging.probability(problem.target_context, problem.target_action)
+    return float((density == 0).mean())
 
 
 def _unsupported_mass(problem: Problem) -> float | None:

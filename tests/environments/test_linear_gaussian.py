@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench import evaluate
 from ope_bench.data import Problem, Truth
 from ope_environments.gaussian.linear_gaussian import LinearGaussian
 
@@ -96,3 +97,21 @@ def test_several_targets_share_the_same_logs(draw: Draw) -> None:
     second, _ = draw(LinearGaussian(n_samples=50, cut=1.0, target_slope=-2.0, target_std=0.0))
     for name in ("context", "action", "reward", "propensity"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"cut": 1.0}, {"cut": -0.5, "target_slope": 0.2}, {"target_std": 0.0}]
+)
+def test_the_record_tells_the_support_that_the_formula_has(params: dict[str, float]) -> None:
+    environment = LinearGaussian(n_samples=5_000, **params)  # type: ignore[arg-type]
+    (record,) = evaluate("ipw", environment, replicates=1)
+    exact = environment.unsupported_mass()
+    assert record.unsupported_mass == pytest.approx(exact, abs=0.03)
+    assert record.observed_unsupported_mass is None
+
+
+@pytest.mark.parametrize("estimator", ["ipw", "ipws", "eipw", "eipws"])
+def test_a_target_of_single_actions_is_a_positivity_failure(estimator: str) -> None:
+    (record,) = evaluate(estimator, LinearGaussian(n_samples=200, target_std=0.0), replicates=1)
+    assert (record.status, record.unsupported_mass) == ("positivity", 1.0)
+    assert record.fallback == (0.0 if estimator in ("ipw", "eipw") else None)

@@ -37,7 +37,8 @@ class LinearGaussian(Environment):
     Access: everything; ``n_actions`` is None. The world has no random parameters.
 
     Traps: with ``target_std=0`` the target policy's ``probability`` is a mass, 1 or 0, so that
-    importance weights are zero and only kernels or learnt ratios say anything.
+    importance weights are all zero, a positivity failure, and only kernels or learnt ratios say
+    anything.
 
     Parameters
     ----------

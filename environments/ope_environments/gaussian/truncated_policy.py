@@ -76,6 +76,8 @@ class PointPolicy:
     coefficients : (d_context,)
     """
 
+    has_density = False
+
     def __init__(self, intercept: float, coefficients: FloatArray) -> None:
         self.intercept = intercept
         self.coefficients = coefficients

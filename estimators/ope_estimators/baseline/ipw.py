@@ -19,6 +19,7 @@ class IPW(Weighted):
     Assumptions: known propensities; π0(a|x) > 0 wherever π1(a|x) > 0.
     Fails when: the policies overlap little: the variance is that of the weights. Where π0 is 0
     and π1 is not, it stays finite and is off by -E sum_a 1{π0(a|x) = 0} π1(a|x) q(x, a).
+    Continuous actions and all weights zero: PositivityViolation.
 
     Parameters
     ----------

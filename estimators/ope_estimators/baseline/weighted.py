@@ -9,6 +9,7 @@ from annotated_types import Gt
 
 from ope_bench.arrays import FloatArray
 from ope_bench.data import Estimate
+from ope_bench.errors import PositivityViolation
 from ope_bench.estimator import Estimator
 from ope_bench.view import View
 from ope_estimators.baseline.weighting import (
@@ -39,9 +40,20 @@ class Weighted(Estimator):
         """The weight of each logged row before clipping: (n,)."""
 
     def estimate(self, view: View) -> Estimate:
-        """The mean of weighted rewards and its standard error."""
+        """The mean of weighted rewards and its standard error.
+
+        Raises
+        ------
+        PositivityViolation : actions are continuous and all weights are zero.
+        """
         weights, diagnostics = clipped(self._ratio(view), self.clip)
         value, error = self._mean(weights, view)
+        if view.n_actions is None and not weights.any():
+            # With finitely many actions this is a draw like others, and 0 part of being unbiased.
+            msg = (
+                f"all {len(weights)} weights are 0: the logs and the target policy share no action"
+            )
+            raise PositivityViolation(msg, fallback=value)
         return Estimate(value, error, weights, diagnostics, weight_space=self.weight_space)
 
     def _mean(self, weights: FloatArray, view: View) -> tuple[float, float | None]:
