@@ -28,11 +28,11 @@ TIMEOUT = 600.0
 
 Point = dict[str, Any]
 
-LIGHT = (1_000, 10_000, 32_000, 60_000, 120_000, 250_000, 500_000, 1_000_000)
-LEARNT = (1_000, 4_000, 10_000, 17_000, 30_000, 55_000, 100_000)
-HEAVY = (500, 1_000, 2_000, 3_200, 5_000, 10_000, 20_000)
-TABLES = (10, 30, 100, 180, 300, 550, 1_000, 3_000)
-WIDE = (2, 4, 8, 12, 16, 24, 32, 64)
+LIGHT = (1_000, 10_000, 32_000, 100_000, 320_000, 1_000_000)
+LEARNT = (1_000, 4_000, 10_000, 20_000, 45_000, 100_000)
+HEAVY = (500, 1_500, 2_500, 4_000, 6_000, 10_000)
+TABLES = (10, 30, 100, 200, 450, 1_000)
+WIDE = (2, 6, 12, 20, 32, 64)
 
 AXES: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
     "rows": (
@@ -59,7 +59,7 @@ AXES: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
             "dr": TABLES,
             "mips": TABLES,
             "epws": LIGHT,
-            "fepws": (100, 1_000, 4_000, 10_000, 30_000, 100_000),
+            "fepws": LEARNT,
         },
     ),
     "columns": (
@@ -70,14 +70,14 @@ AXES: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
     "replicates": (
         "replicates of a run",
         "saito-toy[n_samples=200]",
-        {"eipw": (10, 30, 100, 180, 300, 550, 1_000), "epws": (3, 10, 17, 30, 55, 100)},
+        {"eipw": (10, 32, 100, 180, 320, 1_000), "epws": (3, 10, 18, 32, 55, 100)},
     ),
     "estimators": (
         "estimators of a run, ten replicates",
         "saito-toy[n_samples=1000]",
         {
-            "eipw[clip={}]": (1, 3, 10, 17, 30, 55, 100),
-            "epws[clip={}]": (1, 3, 10, 17, 30, 55, 100),
+            "eipw[clip={}]": (1, 3, 10, 20, 45, 100),
+            "epws[clip={}]": (1, 3, 10, 20, 45, 100),
         },
     ),
 }
@@ -89,6 +89,16 @@ REASONS = {
     ),
     ("rows", "epws[classifier=xgboost]", "time"): (
         "boosting grows as n^(1/3) rounds by design, because a fixed number stops improving"
+    ),
+    ("actions", "dm", "time"): (
+        "a column an action that was logged, at every pair of row and action: |A| times as many"
+        " pairs of |A| columns, until the rows bound the columns; with"
+        " `action_features=embedding` it is linear"
+    ),
+    ("actions", "dr", "time"): "as `dm`",
+    ("actions", "mips", "time"): (
+        "a class an action that was logged, whose coefficients are all fitted together, until the"
+        " rows bound the classes"
     ),
     ("rows", "dr", "time"): "as `dm`",
     ("rows", "dm", "time"): (
