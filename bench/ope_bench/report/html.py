@@ -17,9 +17,7 @@ SCRIPTS = ("core", "table", "charts", "overview", "boards", "across", "trials", 
 """The page's own scripts in their order; they share one scope."""
 
 
-def render_page(
-    content: Content, *, live: bool = False, script: Callable[[], str] = vega
-) -> str:
+def render_page(content: Content, *, live: bool = False, script: Callable[[], str] = vega) -> str:
     """The page: its style, its data, Vega from the installed package, its scripts.
 
     Parameters
