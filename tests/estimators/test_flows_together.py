@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 
 from ope_bench.data import Problem
+from ope_bench.devices import BLOCK
 from ope_bench.errors import OpeBenchError
+from ope_bench.manifest import settings
 from ope_bench.memo import Found, Memo
+from ope_bench.records import Trial
 from ope_bench.seeding import DataSeed
+from ope_bench.trial import Workspace, run_trial
 from ope_bench.view import Access, View
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("zuko")
 
+from ope_estimators.density_ratio.settings import ratio_model  # noqa: E402  needs torch
+from ope_estimators.embedded.epws import EPWS  # noqa: E402
+from ope_estimators.embedded.fepw import FEPW  # noqa: E402
 from ope_estimators.flows.families import flow_module  # noqa: E402  needs torch to be of use
 from ope_estimators.flows.flow import FlowModel  # noqa: E402
 from ope_estimators.nuisance.stacking import Stack  # noqa: E402
@@ -182,3 +189,54 @@ def test_likelihoods_together_are_distributed_as_those_alone():
     # Paired on the same data and draws: far below the spread between data sets.
     assert abs(difference.mean()) < 4 * error + 1e-3
     assert difference.std() < 0.5 * have.std()
+
+
+def test_networks_of_all_folds_are_the_same_few_steps_together_and_alone():
+    spec = ratio_model(
+        composition="concat",
+        classifier="mlp",
+        classifier_params={"epochs": 2, "hidden": [12]},
+        cross_fit=3,
+        calibration="none",
+        clip=None,
+    ).scores
+    scores = together(spec, [view_of(number) for number in range(3)])
+    for number, one in enumerate(scores):
+        alone = view_of(number).fitted(spec)
+        assert np.array_equal(one.fold, alone.fold)
+        np.testing.assert_allclose(one.log_ratio, alone.log_ratio, atol=1e-3)
+
+
+def test_a_batch_holds_the_flow_and_then_the_network():
+    made = FEPW(classifier="mlp").batched
+    assert [type(spec).__name__ for spec in made] == ["FlowModel", "ScoreModel"]
+    assert [type(spec).__name__ for spec in FEPW().batched] == ["FlowModel"]
+    assert [type(spec).__name__ for spec in EPWS(classifier="mlp").batched] == ["ScoreModel"]
+    smoothed = EPWS(classifier="mlp", kernel="rbf", kernel_form="ek-is")
+    assert EPWS().batched == smoothed.batched == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classifier", ["logistic", "mlp"])
+def test_errors_together_are_distributed_as_those_alone(classifier):
+    """RMSE of a whole block of trials, paired on the same data."""
+    flow = "flow_params={epochs: 8, transforms: 2, hidden: [16]}"
+    network = ",classifier_params={epochs: 5, hidden: [12]}" if classifier == "mlp" else ""
+    (world,) = settings("environment", "saito-toy[n_actions=20,n_samples=80]")
+    asked = f"fepws[classifier={classifier}{network},cross_fit=2,{flow}]"
+    (method,) = settings("estimator", asked)
+    errors = {}
+    for device in ("cpu", "cpu-batch"):
+        workspace = Workspace()
+        records = [
+            run_trial(Trial(world, method, number, device=device), workspace)
+            for number in range(BLOCK["cpu-batch"])
+        ]
+        assert {record.status.value for record in records} == {"ok"}
+        assert all((record.shared_seconds > 0) == (device == "cpu-batch") for record in records)
+        errors[device] = np.array([r.estimate - r.truth_empirical for r in records])
+    squares = errors["cpu-batch"] ** 2 - errors["cpu"] ** 2
+    error = squares.std(ddof=1) / math.sqrt(len(squares))
+    assert abs(squares.mean()) < 4 * error + 1e-4
+    rmse = {device: math.sqrt(np.mean(one**2)) for device, one in errors.items()}
+    assert rmse["cpu-batch"] == pytest.approx(rmse["cpu"], rel=0.1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ope_bench.arrays import FloatArray, IntArray
 from ope_bench.data import Diagnostic
+from ope_bench.errors import OpeBenchError
 from ope_bench.view import View
 from ope_estimators.density_ratio.capacity import default_params
 from ope_estimators.density_ratio.composition import Composition, compose
@@ -17,6 +20,7 @@ from ope_estimators.density_ratio.log_odds import log_odds
 from ope_estimators.flows.flow import FlowModel
 from ope_estimators.nuisance.folds import folds
 from ope_estimators.nuisance.learners import classifier
+from ope_estimators.nuisance.together import descend_together
 
 __all__ = ["ScoreModel", "Scores"]
 
@@ -62,6 +66,15 @@ class ScoreModel:
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Scores:
         """The scores at both samples' rows."""
+        begun = self.begin(view, rng=rng, device=device)
+        for part in begun.parts(self.cross_fit):
+            model = self._classifier(begun, device)
+            model.fit(begun.features[part.train], begun.label[part.train])
+            begun.score(part, model)
+        return begun.scores
+
+    def begin(self, view: View, *, rng: np.random.Generator, device: str) -> BegunScores:
+        """Features, folds and seed."""
         facts: dict[str, Diagnostic] = {}
         if self.flow is None:
             features = compose(view, self.composition).pooled
@@ -74,25 +87,75 @@ class ScoreModel:
         if self.cross_fit >= 2:
             fold = np.concatenate(folds(view, self.cross_fit, rng))
         seed = int(rng.integers(2**31))
-        return Scores(self._scores(features, label, fold, seed, device), fold, facts)
+        # Without a classifier, the two samples count as alike.
+        return BegunScores(features, label, seed, Scores(np.zeros(len(label)), fold, facts))
 
-    def _scores(
-        self, features: FloatArray, label: IntArray, fold: IntArray, seed: int, device: str
-    ) -> FloatArray:
-        """Each row's log-ratio by the classifier of its fold: (n + m,)."""
-        score = np.empty(len(label))
+    def complete(
+        self, begun: Sequence[BegunScores], *, device: str
+    ) -> list[Scores | OpeBenchError]:
+        """The scores of many replicates, all their networks trained side by side."""
+        from ope_estimators.nuisance.mlp import row_log_loss
+
+        work = [
+            (number, part, self._classifier(one, device))
+            for number, one in enumerate(begun)
+            for part in one.parts(self.cross_fit)
+        ]
+        trainings = [
+            model.begin(begun[number].features[part.train], begun[number].label[part.train])
+            for number, part, model in work
+        ]
+        outcome: list[Scores | OpeBenchError] = [one.scores for one in begun]
+        descents = descend_together(trainings, row_log_loss)
+        for (number, part, model), descent in zip(work, descents, strict=True):
+            if isinstance(descent, OpeBenchError):
+                outcome[number] = descent
+            else:
+                begun[number].score(part, model)
+        return outcome
+
+    def _classifier(self, begun: BegunScores, device: str) -> Any:
         # Sizes are for all rows, so that every fold has the same.
-        params = {**default_params(self.classifier, len(label)), **dict(self.classifier_params)}
-        for this in np.unique(fold):
-            held = fold == this
-            train = ~held if self.cross_fit >= 2 else held
-            if len(np.unique(label[train])) < 2:
-                # Too few rows to tell anything: the two samples count as alike.
-                score[held] = 0.0
-                continue
-            model = classifier(self.classifier, seed=seed, device=device, params=params)
-            model.fit(features[train], label[train])
-            n1 = int(label[train].sum())
-            prior = math.log(n1 / (int(train.sum()) - n1))
-            score[held] = log_odds(model, features[held]) - prior
-        return score
+        defaults = default_params(self.classifier, len(begun.label))
+        params = {**defaults, **dict(self.classifier_params)}
+        return classifier(self.classifier, seed=begun.seed, device=device, params=params)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows that one classifier scores, and those that it is fitted on."""
+
+    held: npt.NDArray[np.bool_]
+    train: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class BegunScores:
+    """What classifiers are fitted on, and the scores as they come.
+
+    Parameters
+    ----------
+    features : (n + m, d)
+    label : (n + m,), 0 for logged rows and 1 for target rows
+    seed : of the classifiers.
+    scores : zero where no classifier has told otherwise.
+    """
+
+    features: FloatArray
+    label: IntArray
+    seed: int
+    scores: Scores
+
+    def parts(self, cross_fit: int) -> Iterator[Part]:
+        """One for each fold, but for those with too few rows to tell anything."""
+        for this in np.unique(self.scores.fold):
+            held = self.scores.fold == this
+            train = ~held if cross_fit >= 2 else held
+            if len(np.unique(self.label[train])) == 2:
+                yield Part(held, train)
+
+    def score(self, part: Part, model: Any) -> None:
+        """Fill in what a fitted classifier says of its rows."""
+        n1 = int(self.label[part.train].sum())
+        prior = math.log(n1 / (int(part.train.sum()) - n1))
+        self.scores.log_ratio[part.held] = log_odds(model, self.features[part.held]) - prior

@@ -38,9 +38,10 @@ class RatioBased(Estimator):
 
     @property
     def batched(self) -> tuple[BatchedNuisance[Any], ...]:
-        """The flow."""
+        """The flow, and then a classifier that is a network."""
         flow = self.flow_model()
-        return () if flow is None else (flow,)
+        flows = () if flow is None else (flow,)
+        return (*flows, self.ratio_model().scores) if self.classifier == "mlp" else flows
 
     @property
     def requires(self) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from ope_bench.arrays import FloatArray, IntArray
+from ope_estimators.nuisance.together import Training
 from ope_estimators.nuisance.training import Schedule, descend, initialised
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["MLPClassifier", "MLPRegressor"]
+__all__ = ["MLPClassifier", "MLPRegressor", "row_log_loss"]
 
 
 class _MLP:
@@ -54,6 +55,25 @@ class _MLP:
         self.device = device
 
     def _fit(self, features: ArrayLike, outcome: FloatArray) -> None:
+        begun = self._begin(features, outcome)
+        x, y = begun.tables
+        aside = torch.from_numpy(begun.aside).to(self.device)
+
+        def loss(rows: torch.Tensor) -> torch.Tensor:
+            return self._loss(self.module_(x[rows])[:, 0], y[rows])
+
+        self.descent_ = descend(
+            self.module_,
+            loss,
+            lambda: loss(aside),
+            rows=begun.train,
+            schedule=begun.schedule,
+            rng=begun.rng,
+            device=self.device,
+        )
+
+    def _begin(self, features: ArrayLike, outcome: FloatArray) -> Training:
+        """The network before training, and what it is to be trained on."""
         table = np.asarray(features, dtype=np.float64)
         rng = np.random.default_rng(self.random_state)
         self.center_ = table.mean(axis=0)
@@ -64,23 +84,10 @@ class _MLP:
         x = self._tensor(table)
         y = torch.as_tensor(outcome, dtype=torch.float32, device=self.device)
         train, held = _split(len(table), self.held_out, rng)
-        aside = torch.from_numpy(held).to(self.device)
-
-        def loss(rows: torch.Tensor) -> torch.Tensor:
-            return self._loss(self.module_(x[rows])[:, 0], y[rows])
-
         schedule = Schedule(
             self.epochs, self.batch_size, self.learning_rate, self.weight_decay, self.patience
         )
-        self.descent_ = descend(
-            self.module_,
-            loss,
-            lambda: loss(aside),
-            rows=train,
-            schedule=schedule,
-            rng=rng,
-            device=self.device,
-        )
+        return Training(self.module_, (x, y), train, held, schedule, rng)
 
     def _loss(self, output: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
@@ -106,6 +113,11 @@ class MLPClassifier(_MLP):
         self._fit(features, np.asarray(label, dtype=np.float64))
         return self
 
+    def begin(self, features: ArrayLike, label: ArrayLike) -> Training:
+        """What `descend_together` needs in place of ``fit``, with `row_log_loss`."""
+        self.classes_ = np.array([0, 1])
+        return self._begin(features, np.asarray(label, dtype=np.float64))
+
     def decision_function(self, features: ArrayLike) -> FloatArray:
         """Log-odds f(x): (k,)."""
         return self._output(features)
@@ -121,6 +133,13 @@ class MLPClassifier(_MLP):
 
     def _loss(self, output: torch.Tensor, outcome: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.binary_cross_entropy_with_logits(output, outcome)
+
+
+def row_log_loss(module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """A classifier's loss at each row: (..., rows)."""
+    return torch.nn.functional.binary_cross_entropy_with_logits(
+        module(x)[..., 0], y, reduction="none"
+    )
 
 
 class MLPRegressor(_MLP):

@@ -24,6 +24,9 @@ __all__ = ["RowLoss", "Training", "attempt", "descend_together"]
 
 T = TypeVar("T")
 
+MOST = {"cpu": 25}
+"""Models in one stack, by device: on a CPU, larger matrices leave the cache."""
+
 RowLoss = Callable[..., Any]
 """(module, *tables) -> the loss of each row: (..., rows)."""
 
@@ -82,7 +85,13 @@ def descend_together(
     for number, training in enumerate(trainings):
         shapes.setdefault(training.shape, []).append(number)
     outcome: dict[int, Descent | OpeBenchError] = {}
-    for numbers in shapes.values():
+    groups = (
+        numbers[at : at + most]
+        for numbers in shapes.values()
+        for most in [MOST.get(trainings[numbers[0]].tables[0].device.type, len(numbers))]
+        for at in range(0, len(numbers), most)
+    )
+    for numbers in groups:
         done = _Together([trainings[number] for number in numbers], loss).run()
         outcome |= zip(numbers, done, strict=True)
     return [outcome[number] for number in range(len(trainings))]
