@@ -177,14 +177,15 @@ def connected(address: str | None, jobs: int) -> Connection:
     UsageError : distributed is not installed, or nobody answers there.
     """
     try:
-        from distributed import Client, LocalCluster
+        import distributed
         from distributed.comm.addressing import parse_address
         from distributed.comm.registry import get_backend
     except ImportError as exc:
         msg = f"--executor dask needs 'distributed', which is missing: {pip_line('distributed')}"
         raise UsageError(msg) from exc
+    dask: Any = distributed
     if address is None:
-        cluster = LocalCluster(
+        cluster = dask.LocalCluster(
             n_workers=jobs,
             threads_per_worker=1,
             # Trials have a limit of their own, and run in other processes.
@@ -194,12 +195,12 @@ def connected(address: str | None, jobs: int) -> Connection:
             # Whether there is a device the trial finds out, as locally.
             resources={"GPU": 1},
         )
-        return Connection(Client(cluster, set_as_default=False), cluster)
+        return Connection(dask.Client(cluster, set_as_default=False), cluster)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         # A client that was told nonsense cannot even be closed.
         get_backend(parse_address(address)[0])
-        return Connection(Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
+        return Connection(dask.Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
     # An address may be wrong in many ways, and each transport complains in its own.
     except Exception as exc:
         reason = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
