@@ -127,6 +127,7 @@ def _train(
             wall + found[number].wall_seconds,
             cpu + found[number].cpu_seconds,
             result if failed else None,
+            result.__traceback__ if failed else None,
         )
         block.memos[number].put(key, entry)
     block.trained.add(key)

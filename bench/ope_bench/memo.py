@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 __all__ = ["Entry", "Found", "Memo"]
@@ -23,12 +24,14 @@ class Entry:
     value : the fit; None where there is an error.
     wall_seconds, cpu_seconds : what making it took, its own shared parts included.
     error : why there is no fit: whoever asks for it is to see that.
+    origin : where the error came from; each raising of it would add to its own traceback.
     """
 
     value: Any
     wall_seconds: float
     cpu_seconds: float
     error: BaseException | None = None
+    origin: TracebackType | None = None
 
 
 @dataclass
@@ -62,6 +65,10 @@ class Memo:
         entry = Entry(value, wall + found.wall_seconds, cpu + found.cpu_seconds)
         self._entries[key] = entry
         return entry, False
+
+    def keys(self) -> frozenset[str]:
+        """Of the fits that are there."""
+        return frozenset(self._entries)
 
     def put(self, key: str, entry: Entry) -> None:
         """Keep what was made elsewhere."""

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["answer_digest", "code_digest"]
 
 _BUILT_IN = ("ope_estimators", "ope_environments")
-_HARNESS = ("arrays", "batching", "data", "devices", "embeddings", "memo", "policies", "seeding")
-_HARNESS += ("trial", "view")
+_HARNESS = (
+    *("arrays", "batching", "data", "devices", "embeddings"),
+    *("memo", "policies", "seeding", "trial", "view"),
+)
 
 
 LARGE = 1 << 26

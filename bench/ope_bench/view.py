@@ -194,7 +194,7 @@ class View:
             self.shared_wall_seconds += entry.wall_seconds
             self.shared_cpu_seconds += entry.cpu_seconds
         if entry.error is not None:
-            raise entry.error
+            raise entry.error.with_traceback(entry.origin)
         return cast(T_co, entry.value)
 
     def begun(self, spec: BatchedNuisance[Any], found: Found) -> Any:

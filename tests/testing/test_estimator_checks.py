@@ -2,6 +2,7 @@
 # ruff: noqa: NPY002  the global state is what a faulty plugin misuses
 
 import random
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -70,6 +71,32 @@ class ForgetsParameters(Sound):
 
 class OnlyGPU(Sound):
     devices = ("cuda",)
+
+
+@dataclass(frozen=True)
+class Unasked:
+    """A shared fit that nobody asks for."""
+
+    def fit(self, view, *, rng, device):
+        return 0.0
+
+    def begin(self, view, *, rng, device):
+        return 0.0
+
+    def complete(self, begun, *, device):
+        return begun
+
+
+class BatchesInVain(Sound):
+    @property
+    def batched(self):
+        return (Unasked(),)
+
+
+class BatchesWhatCannotBe(Sound):
+    @property
+    def batched(self):
+        return ("mean",)
 
 
 class FitReturnsNothing(Sound):
@@ -218,6 +245,12 @@ FAULTS = [
     ),
     (ForgetsParameters, "check_clone_and_set_params_copy_parameters", "raises nothing"),
     (OnlyGPU, "check_devices_include_the_cpu", "expected"),
+    (BatchesInVain, "check_what_is_batched_is_what_fit_asks_for", "did not ask .* Unasked"),
+    (
+        BatchesWhatCannotBe,
+        "check_what_is_batched_is_what_fit_asks_for",
+        "no begin and no complete",
+    ),
     (
         FitReturnsNothing,
         "check_fit_returns_self_and_sets_names_that_end_in_underscore",

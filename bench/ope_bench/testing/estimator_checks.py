@@ -27,7 +27,7 @@ from ope_bench.testing.problems import (
 )
 from ope_bench.testing.random_state import untouched_global_random_state
 from ope_bench.trial import Workspace, run_trial
-from ope_bench.view import View
+from ope_bench.view import View, nuisance_key
 
 __all__ = ["CHECKS", "estimator_checks"]
 
@@ -60,6 +60,23 @@ def check_devices_include_the_cpu(subject: Examined) -> None:
     require(
         "cpu" in devices and not unknown,
         f'devices = {devices!r}; expected ("cpu",) or ("cpu", "cuda")',
+    )
+
+
+def check_what_is_batched_is_what_fit_asks_for(subject: Examined) -> None:
+    """Fits made for many replicates at once are found by the trials that they were made for."""
+    world = subject.home
+    batched = subject.make().batched
+    for spec in batched:
+        lacks = [name for name in ("begin", "complete") if not hasattr(spec, name)]
+        require(not lacks, f"{spec!r} is in `batched`, but has no {' and no '.join(lacks)}")
+    if not batched:
+        return
+    asked = subject.answer(world).view._memo.keys()
+    lost = [repr(spec) for spec in batched if nuisance_key(spec, "cpu") not in asked]
+    require(
+        not lost,
+        f"{world}: fit did not ask view.fitted for {', '.join(lost)}, which `batched` names",
     )
 
 
@@ -290,6 +307,7 @@ CHECKS = (
     docstrings.check_docstring_has_formula_assumptions_and_reference,
     docstrings.check_docstring_describes_every_parameter,
     check_devices_include_the_cpu,
+    check_what_is_batched_is_what_fit_asks_for,
     check_fit_returns_self_and_sets_names_that_end_in_underscore,
     check_estimate_is_finite_where_support_is_good,
     check_standard_error_and_weights_are_valid,

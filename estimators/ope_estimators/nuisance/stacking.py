@@ -157,7 +157,7 @@ class _Layers(torch.autograd.Function):
         return inputs[-1]
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, slope: Tensor) -> Any:
         depth = len(ctx.masks)
         inputs, weights = ctx.saved_tensors[:depth], ctx.saved_tensors[depth:]
         slopes: list[Tensor] = []

@@ -161,7 +161,7 @@ class _Together:
         import torch
 
         rows = []
-        for number in self.live:
+        for number in self.live.tolist():
             training = self.trainings[number]
             # One draw an epoch takes from the stream what one a step takes.
             rows.append(training.drawn(training.rng.permutation(training.train)))

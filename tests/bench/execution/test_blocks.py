@@ -137,6 +137,7 @@ def test_a_failure_of_the_training_is_told_by_every_trial() -> None:
     records = outcomes(InProcessExecutor(), trials(range(4), how="raise-together"))
     assert {r.status for r in records.values()} == {Status.ERROR}
     assert {r.error_message for r in records.values()} == {"all at once"}
+    assert len({r.traceback for r in records.values()}) == 1
 
 
 def test_a_crash_in_a_trials_own_part_costs_that_trial() -> None:
