@@ -13,7 +13,7 @@ from ope_bench.report.filenames import Subject, file_names
 from ope_bench.report.html import needs_extra
 from ope_bench.report.labels import short_labels
 from ope_bench.report.paper import LETTER, POINT, STROKE, WIDTH, Legend, config
-from ope_bench.report.styles import PAPER, apply, styles
+from ope_bench.report.styles import PAPER, apply, styles_of
 from ope_bench.report.sweeps import Sweep, sweeps
 from ope_bench.seeding import canonical_json
 
@@ -72,7 +72,7 @@ def write_figures(content: Content, folder: Path) -> Drawn:
 
     folder.mkdir(parents=True, exist_ok=True)
     short = short_labels([method.label for method in content.methods])
-    looks = dict(zip(short.values(), styles(len(content.methods), PAPER), strict=True))
+    looks = styles_of(list(short.values()), PAPER)
     figures = list(_figures(content))
     written = []
     names = file_names([one.subject for one in figures])

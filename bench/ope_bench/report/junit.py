@@ -21,10 +21,10 @@ def junit(report: GateReport, suite: str, ending: tuple[int, str]) -> str:
     suite : its name.
     ending : exit code and reason; a gate that closes though no row fails has a case for that.
     """
-    cases = [
-        _case(*name.split(" / ", 1), _outcome(one))
-        for name, one in zip(row_names(report.judgements), report.judgements, strict=True)
-    ]
+    cases = []
+    for name, one in zip(row_names(report.judgements), report.judgements, strict=True):
+        owner, _, method = name.partition(" / ")
+        cases.append(_case(owner, method, _outcome(one)))
     code, reason = ending
     if code and not any(one.verdict.fails for one in report.judgements):
         cases.append(_case("gate", "complete", _element("failure", reason)))

@@ -24,7 +24,7 @@ from ope_bench.report import charts
 from ope_bench.report.columns import notes
 from ope_bench.report.content import Content, Setting
 from ope_bench.report.labels import short_labels
-from ope_bench.report.styles import PAGE, styles
+from ope_bench.report.styles import PAGE, styles_of
 from ope_bench.report.sweeps import sweeps
 from ope_bench.report.tables import FIGURES, rank_tables
 from ope_bench.store import Result, Run
@@ -105,7 +105,8 @@ def payload(content: Content, *, live: bool = False) -> dict[str, Any]:
         ],
         "charts": _specs(),
         "styles": [
-            [one.colour, list(one.dash), one.shape] for one in styles(len(content.methods), PAGE)
+            [one.colour, list(one.dash), one.shape]
+            for one in styles_of(list(short.values()), PAGE).values()
         ],
         "trials": [_packed(_trials(setting, keys)) for setting in content.settings],
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from ope_bench.report.charts.encodings import HOLLOW
 
-__all__ = ["PAGE", "PAPER", "Style", "apply", "styles"]
+__all__ = ["PAGE", "PAPER", "Style", "apply", "styles", "styles_of"]
 
 PAPER = (
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b",
@@ -63,6 +63,19 @@ def styles(n: int, palette: Sequence[str]) -> list[Style]:
         shape = SHAPES[(turn + turn // len(DASHES)) % len(SHAPES)]
         found.append(Style(palette[colour], dash, shape))
     return found
+
+
+def styles_of(labels: Sequence[str], palette: Sequence[str]) -> dict[str, Style]:
+    """Styles by label, in the labels' order.
+
+    They follow the alphabet: what a method looks like depends neither on its rank nor on the
+    setting, so that figures of several suites with the same methods can stand side by side.
+
+    >>> styles_of(["b", "a"], PAGE) == dict(reversed(styles_of(["a", "b"], PAGE).items()))
+    True
+    """
+    known = dict(zip(sorted(labels), styles(len(labels), palette), strict=True))
+    return {label: known[label] for label in labels}
 
 
 def apply(spec: Any, chosen: Mapping[str, Style], background: str) -> None:

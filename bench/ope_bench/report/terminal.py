@@ -28,7 +28,7 @@ from ope_bench.report.columns import (
     summary_title,
 )
 
-__all__ = ["interval_bar", "render_text", "without_padding"]
+__all__ = ["console_on", "interval_bar", "render_text", "without_padding"]
 
 BAR = 17
 FEWEST_SETTINGS = 3
@@ -41,10 +41,22 @@ def render_text(boards: Iterable[Board], *, width: int = 80, colour: bool = Fals
     Colours mean: green, cannot be told from the best; yellow, handle with care (heavy-tailed,
     some failures); red, most trials failed.
     """
+    stream = io.StringIO()
+    console = console_on(stream, width, colour=colour)
+    kept = list(boards)
+    for board in kept:
+        _print(console, board, width)
+    if len(kept) >= FEWEST_SETTINGS:
+        for summary in summaries(kept):
+            _print_summary(console, summary)
+    return without_padding(stream.getvalue())
+
+
+def console_on(stream: io.StringIO, width: int, *, colour: bool) -> Any:
+    """A rich console that prints text as it is, coloured only if asked to."""
     from rich.console import Console
 
-    stream = io.StringIO()
-    console = Console(
+    return Console(
         file=stream,
         width=width,
         force_terminal=colour,
@@ -53,13 +65,6 @@ def render_text(boards: Iterable[Board], *, width: int = 80, colour: bool = Fals
         markup=False,
         emoji=False,
     )
-    kept = list(boards)
-    for board in kept:
-        _print(console, board, width)
-    if len(kept) >= FEWEST_SETTINGS:
-        for summary in summaries(kept):
-            _print_summary(console, summary)
-    return without_padding(stream.getvalue())
 
 
 def without_padding(text: str) -> str:

@@ -11,7 +11,7 @@ from ope_bench.gate.session import GateReport
 from ope_bench.gate.timing import TimeReport
 from ope_bench.leaderboard import setting_label
 from ope_bench.report.columns import figure, seconds
-from ope_bench.report.terminal import without_padding
+from ope_bench.report.terminal import console_on, without_padding
 
 __all__ = [
     "detail",
@@ -127,20 +127,11 @@ def text_table(
     colour: bool = False,
 ) -> str:
     """The rows that changed, and how many did not."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     stream = io.StringIO()
-    console = Console(
-        file=stream,
-        width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
+    console = console_on(stream, width, colour=colour)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for number, header in enumerate(HEADERS):
         table.add_column(
