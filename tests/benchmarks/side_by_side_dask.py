@@ -35,9 +35,9 @@ from ope_bench.records import PluginSpec, Status, Trial
 ACME = Path(__file__).parents[1] / "plugins" / "acme-ope"
 
 WORK: dict[str, tuple[str, Sequence[str], int]] = {
-    "sleep": ("acme-coin", ["acme-mean[seconds=0.02,work=sleep]"], 120),
-    "cpu": ("acme-coin", ["acme-mean[seconds=0.02,work=cpu]"], 120),
-    "trivial": ("acme-coin", [f'acme-mean[label="{n}"]' for n in range(10)], 100),
+    "sleep": ("acme-coin", ["acme-mean[seconds=0.02,work=sleep]"], 150),
+    "cpu": ("acme-coin", ["acme-mean[seconds=0.02,work=cpu]"], 150),
+    "trivial": ("acme-coin", [f'acme-mean[label="{n}"]' for n in range(10)], 150),
     "mixed": ("saito-toy[n_actions=100,n_samples=1000]", ["ipws", "edm", "epws"], 6),
 }
 """Environment, estimators and replicates of each kind of work."""

@@ -1,0 +1,153 @@
+"""Chunks, and what the coordinator makes of its workers' answers: no process needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ope_bench.devices import BLOCK
+from ope_bench.execution.cluster.chunks import TARGET, Chunks
+from ope_bench.execution.cluster.examination import differences, findings, questions, remedy
+from ope_bench.execution.cluster.members import Members, refusal
+from ope_bench.records import PluginSpec, Trial
+
+WORLD = PluginSpec("environment", "w", "w")
+
+
+def trials(count: int, *, device: str = "cpu", method: str = "m") -> list[Trial]:
+    spec = PluginSpec("estimator", method, method)
+    return [Trial(WORLD, spec, replicate, device=device) for replicate in range(count)]
+
+
+def drained(chunks: Chunks, slots: int, seconds: float) -> list[list[Trial]]:
+    """All chunks, each learned from, slots in turn."""
+    taken = []
+    while chunks.left:
+        for slot in range(slots):
+            if chunk := chunks.take(slot, slots):
+                taken.append(chunk)
+                chunks.learned(chunk[0], seconds)
+    return taken
+
+
+def test_chunks_begin_with_one_grow_to_their_target_and_shrink_at_the_end() -> None:
+    plan = trials(400)
+    sizes = [len(chunk) for chunk in drained(Chunks(plan, {}), 2, 1 / 64)]
+    assert sum(sizes) == 400
+    assert sizes[0] == 1
+    assert max(sizes) == 64 * TARGET
+    assert sizes[-1] == 1
+    assert sizes[sizes.index(max(sizes)) :] == sorted(sizes[1:], reverse=True)
+
+
+def test_long_trials_go_one_by_one() -> None:
+    assert {len(chunk) for chunk in drained(Chunks(trials(20), {}), 3, 60.0)} == {1}
+
+
+def test_every_trial_is_handed_out_once_whatever_is_put_back() -> None:
+    plan = trials(50)
+    chunks = Chunks(plan, {})
+    found: list[Trial] = []
+    for number in range(1_000):
+        chunk = chunks.take(number % 3, 3)
+        kept = chunk[: len(chunk) // 2 + 1]
+        chunks.put_back(number % 3, chunk[len(kept) :])
+        found += kept
+        for trial in kept:
+            chunks.learned(trial, 0.02)
+    assert chunks.left == 0
+    assert sorted(trial.replicate for trial in found) == list(range(50))
+
+
+def test_a_block_that_is_trained_together_is_one_chunk_also_after_a_loss() -> None:
+    size = BLOCK["cpu-batch"]
+    plan = trials(3 * size, device="cpu-batch")
+    chunks = Chunks(plan, {})
+    taken = drained(chunks, 2, 0.3)
+    assert [len(chunk) for chunk in taken] == [size] * 3
+    assert all(len({trial.group for trial in chunk}) == 1 for chunk in taken)
+    assert chunks.lost(taken[0], 3) == []
+    assert chunks.take(0, 2) == taken[0]
+
+
+def test_trials_of_a_lost_chunk_go_one_by_one_and_so_often() -> None:
+    plan = trials(4)
+    chunks = Chunks(plan, {})
+    taken = drained(chunks, 1, 1e-6)
+    suspects = [trial for chunk in taken for trial in chunk]
+    assert chunks.lost(suspects, 2) == []
+    assert chunks.left == 4
+    first = chunks.take(0, 1)
+    assert len(first) == 1
+    assert chunks.lost(first, 2) == first
+    assert [len(chunk) for chunk in drained(chunks, 1, 1e-6)] == [1, 1, 1]
+
+
+@pytest.fixture(scope="module")
+def here() -> dict[str, Any]:
+    from ope_bench.resolve import resolve
+
+    specs = [resolve("environment", "gaussian"), resolve("estimator", "ipw")]
+    return findings(questions(specs))
+
+
+def changed(here: dict[str, Any], number: int, **facts: Any) -> dict[str, Any]:
+    plugins = [dict(plugin) for plugin in here["plugins"]]
+    plugins[number] |= facts
+    return {**here, "plugins": plugins}
+
+
+def test_an_equal_worker_differs_in_nothing(here: dict[str, Any]) -> None:
+    assert differences(here, here) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "facts", "told"),
+    [
+        (1, {"code": "other"}, "other code of estimator 'ipw' there"),
+        (0, {"data": "other"}, "other data files of environment 'gaussian' there"),
+        (1, {"origin": "ope-bench 9"}, "estimator 'ipw' of ope-bench 9 there, of ope-bench"),
+        (1, {"lacks": ["numba"]}, "no module numba there, which estimator 'ipw' needs"),
+        (1, {"problem": "PluginError: unknown"}, "no estimator 'ipw' (ope-bench"),
+    ],
+)
+def test_each_difference_is_told(
+    here: dict[str, Any], number: int, facts: dict[str, Any], told: str
+) -> None:
+    (line,) = differences(here, changed(here, number, **facts))
+    assert line.startswith(told)
+
+
+def test_versions_are_told_with_what_to_install(here: dict[str, Any]) -> None:
+    there = {**here, "packages": {**here["packages"], "numpy": "1.0", "scipy": None}}
+    numpy, scipy = here["packages"]["numpy"], here["packages"]["scipy"]
+    assert differences(here, there) == [
+        f"numpy 1.0 there, {numpy} here",
+        f"no scipy there, {scipy} here",
+    ]
+    assert f"pip install numpy=={numpy} scipy=={scipy}, then" in remedy(here, there)
+
+
+def test_workers_refused_for_one_reason_share_a_line(here: dict[str, Any]) -> None:
+    members = Members(here)
+    for worker in ("tcp://b", "tcp://a", "tcp://c", "tcp://d", "tcp://e"):
+        members.answered(worker, {**here, "python": "3.99"})
+    line = refusal(members.refused)
+    assert line.startswith("workers tcp://a, tcp://b, tcp://c and 2 more: Python 3.99 there")
+
+
+def test_slots_are_those_of_the_workers_up_to_the_jobs_asked_for(here: dict[str, Any]) -> None:
+    told = {**here, "threads": 4, "gpus": 2}
+    members = Members(here, most=6)
+    members.answered("tcp://a", told)
+    members.answered("tcp://b", told)
+    assert sum(not lane.gpu for lane in members.lanes) == 6
+    assert sum(lane.gpu for lane in members.lanes) == 4
+    assert sorted(lane.number for lane in members.lanes) == list(range(10))
+    full = {lane.worker: members.full(lane) for lane in members.lanes if not lane.gpu}
+    assert full == {"tcp://a": True, "tcp://b": False}
+    gone = members.gone("tcp://a")
+    assert len(gone) == 6
+    members.answered("tcp://a", told)
+    assert sorted(lane.number for lane in members.lanes) == list(range(10))
