@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from ope_bench.errors import StoreError
 from ope_bench.leaderboard import TruthKind
 from ope_bench.records import TrialRecord
 from ope_bench.seeding import canonical_json
+from ope_bench.whole_files import written_whole
 
 __all__ = ["Acceptance", "Baseline", "SuiteFacts", "is_baseline", "load", "save"]
 
@@ -100,15 +100,8 @@ def save(path: Path, baseline: Baseline) -> None:
     }
     header["sha256"] = _checksum(header, lines)
     text = "\n".join([_dump(header), *lines]) + "\n"
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with written_whole(path, StoreError) as aside:
         aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
-    except OSError as exc:
-        msg = f"cannot write {path}: {exc.strerror or exc}"
-        raise StoreError(msg) from exc
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Baseline:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,6 +31,32 @@ def draw() -> Draw:
         )
 
     return sample
+
+
+def scatter_around_the_value(truths: list[Truth]) -> None:
+    """The means of target rewards are draws around one expected value."""
+    empirical = np.array([truth.empirical for truth in truths])
+    assert len({truth.expected for truth in truths}) == 1
+    gap = empirical.mean() - truths[0].expected
+    assert abs(gap) < 4.0 * empirical.std(ddof=1) / math.sqrt(len(truths))
+
+
+def weigh_to_the_value(problem: Problem, truth: Truth) -> None:
+    """Logged rewards, weighted by both policies, have the value as their mean."""
+    assert problem.target_policy is not None
+    assert problem.propensity is not None
+    weight = problem.target_policy.probability(problem.context, problem.action)
+    weighted = weight / problem.propensity * problem.reward
+    error = weighted.std() / math.sqrt(len(weighted))
+    assert abs(weighted.mean() - truth.expected) < 4.0 * error
+
+
+@pytest.fixture(scope="session")
+def check() -> SimpleNamespace:
+    """What must hold of samples against their truth."""
+    return SimpleNamespace(
+        scatter_around_the_value=scatter_around_the_value, weigh_to_the_value=weigh_to_the_value
+    )
 
 
 def _load(name: str) -> ModuleType:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -54,23 +54,19 @@ def own(folder: Path, rows: list[str] = ROWS) -> str:
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_target_rewards_scatter_around_the_value(draw: Draw, settings: dict[str, Any]) -> None:
+def test_target_rewards_scatter_around_the_value(
+    check: SimpleNamespace, draw: Draw, settings: dict[str, Any]
+) -> None:
     truths = [draw(Logs(n_samples=2000, **settings), 0, k, k)[1] for k in range(15)]
-    empirical = np.array([truth.empirical for truth in truths])
-    assert len({truth.expected for truth in truths}) == 1
-    gap = empirical.mean() - truths[0].expected
-    assert abs(gap) < 4.0 * empirical.std(ddof=1) / math.sqrt(len(truths))
+    check.scatter_around_the_value(truths)
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_weighted_logs_have_the_value_as_their_mean(draw: Draw, settings: dict[str, Any]) -> None:
+def test_weighted_logs_have_the_value_as_their_mean(
+    check: SimpleNamespace, draw: Draw, settings: dict[str, Any]
+) -> None:
     problem, truth = draw(Logs(n_samples=20_000, **settings))
-    assert problem.target_policy is not None
-    assert problem.propensity is not None
-    weight = problem.target_policy.probability(problem.context, problem.action)
-    weighted = weight / problem.propensity * problem.reward
-    error = weighted.std() / math.sqrt(len(weighted))
-    assert abs(weighted.mean() - truth.expected) < 4.0 * error
+    check.weigh_to_the_value(problem, truth)
 
 
 def test_a_table_of_ones_own_is_read_by_its_column_names(draw: Draw, tmp_path: Path) -> None:

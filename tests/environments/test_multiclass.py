@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,24 +27,20 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_target_rewards_scatter_around_the_value(draw: Draw, settings: dict[str, Any]) -> None:
+def test_target_rewards_scatter_around_the_value(
+    check: SimpleNamespace, draw: Draw, settings: dict[str, Any]
+) -> None:
     world = Multiclass(n_samples=5000, **settings)
     truths = [draw(world, 0, k, k)[1] for k in range(20)]
-    empirical = np.array([truth.empirical for truth in truths])
-    assert len({truth.expected for truth in truths}) == 1
-    gap = empirical.mean() - truths[0].expected
-    assert abs(gap) < 4.0 * empirical.std(ddof=1) / math.sqrt(len(truths))
+    check.scatter_around_the_value(truths)
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_weighted_logs_have_the_value_as_their_mean(draw: Draw, settings: dict[str, Any]) -> None:
+def test_weighted_logs_have_the_value_as_their_mean(
+    check: SimpleNamespace, draw: Draw, settings: dict[str, Any]
+) -> None:
     problem, truth = draw(Multiclass(n_samples=50_000, **settings))
-    assert problem.target_policy is not None
-    assert problem.propensity is not None
-    weight = problem.target_policy.probability(problem.context, problem.action)
-    weighted = weight / problem.propensity * problem.reward
-    error = weighted.std() / math.sqrt(len(weighted))
-    assert abs(weighted.mean() - truth.expected) < 4.0 * error
+    check.weigh_to_the_value(problem, truth)
 
 
 def test_the_value_is_the_mean_probability_of_the_right_label(draw: Draw, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import typer
 import typer.core
 
 from ope_bench import __version__
+from ope_bench.cli.commands import command_of
 from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
 from ope_bench.cli.streams import reader_has_left
 from ope_bench.errors import OpeBenchError, did_you_mean
@@ -51,13 +52,7 @@ class _Verbs(typer.core.TyperGroup):
             return None
         module, _, name = target.partition(":")
         found = getattr(importlib.import_module(f"ope_bench.cli.{module}"), name)
-        if not isinstance(found, typer.Typer):
-            application = typer.Typer(add_completion=False, rich_markup_mode=None)
-            application.command(cmd_name)(found)
-            found = application
-        command = typer.main.get_command(found)
-        command.name = cmd_name
-        return command
+        return command_of(found, cmd_name)
 
 
 def _exists(target: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 import typer.core
 
+from ope_bench.cli.commands import command_of
 from ope_bench.errors import PluginError, UsageError
 
 __all__ = ["GROUP", "app"]
@@ -38,13 +39,7 @@ class _Installed(typer.core.TyperGroup):
         except Exception as exc:
             msg = f"data command '{cmd_name}' ({points[0].value}) cannot be loaded: {exc}"
             raise PluginError(msg) from exc
-        if not isinstance(found, typer.Typer):
-            application = typer.Typer(add_completion=False, rich_markup_mode=None)
-            application.command(cmd_name)(found)
-            found = application
-        command = typer.main.get_command(found)
-        command.name = cmd_name
-        return command
+        return command_of(found, cmd_name)
 
 
 def _points() -> list[importlib.metadata.EntryPoint]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
@@ -57,21 +56,15 @@ def export(
 ) -> int:
     """Write the newest outcome of every stored trial to a file."""
     from ope_bench.store import Store
+    from ope_bench.whole_files import written_whole
 
     write_rows = _writer(to)
     with document(output) as emit:
-        partial = to.with_name(f".{to.name}.{os.getpid()}")
         with Store.open(store) as opened:
             if told := opened.without_runs_of(suite):
                 note(told)
-            try:
+            with written_whole(to, UsageError) as partial:
                 count = write_rows(partial, map(row_of, opened.results(suite=suite, run=run)))
-                partial.replace(to)
-            except OSError as exc:
-                msg = f"cannot write {to}: {exc.strerror or exc}"
-                raise UsageError(msg) from exc
-            finally:
-                partial.unlink(missing_ok=True)
         emit({"schema": 1, "file": str(to), "rows": count, "columns": list(COLUMNS)})
     note(f"{count} rows in {to}")
     return 0

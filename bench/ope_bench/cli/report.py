@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -105,17 +104,11 @@ def _written(
 
 def _write_page(content: Content, to: Path, script: Callable[[], str]) -> None:
     from ope_bench.report.html import render_page
+    from ope_bench.whole_files import written_whole
 
     page = render_page(content, script=script)
-    partial = to.with_name(f".{to.name}.{os.getpid()}")
-    try:
+    with written_whole(to, UsageError) as partial:
         partial.write_text(page, encoding="utf-8")
-        partial.replace(to)
-    except OSError as exc:
-        msg = f"cannot write {to}: {exc.strerror or exc}"
-        raise UsageError(msg) from exc
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _write_figures(content: Content, folder: Path) -> Drawn:
