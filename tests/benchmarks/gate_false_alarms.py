@@ -35,6 +35,8 @@ MARGIN = 0.02
 BATCH = 6000
 PROMISING = 2.0
 
+Counts = list[tuple[int, int]]
+
 DISTRIBUTIONS = {
     "normal": lambda rng, size: rng.normal(size=size),
     "biased": lambda rng, size: 1 + 0.3 * rng.normal(size=size),
@@ -76,8 +78,8 @@ def _row(pairs: list[tuple[TrialRecord, TrialRecord]]) -> PairedRow:
 
 def alarms(
     kind: str, replicates: int, gates: int, rng: np.random.Generator, *, fresh: bool
-) -> list[str]:
-    """Share of gates that close, over rows not marked and over rows marked heavy-tailed.
+) -> Counts:
+    """Alarms and rows, of rows not marked and of rows marked heavy-tailed.
 
     A gate closes if the smallest p-value of its 60 rows is at most the level over 60. Rows whose
     statistic is far below what that takes are not rearranged at all. On the same data half of an
@@ -101,14 +103,15 @@ def alarms(
                 share = LEVEL * chosen.sum() / ROWS
                 told = test(after[chosen], before[chosen], null_ratio=1 + MARGIN, level=share)
                 found[name] += int((told.p_greater <= LEVEL / ROWS).sum())
-    cells = []
-    for name in ("light", "heavy"):
-        if rows[name] < BATCH // 10:
-            cells.append("-")
-            continue
-        rate = 1 - (1 - found[name] / rows[name]) ** ROWS
-        cells.append(f"{100 * rate:.2f} % ({found[name]} of {rows[name]:,})")
-    return cells
+    return [(found[name], rows[name]) for name in ("light", "heavy")]
+
+
+def cell(alarms: int, rows: int) -> str:
+    """The share of gates that close, were all their rows like these."""
+    if rows < BATCH // 10:
+        return "-"
+    rate = 1 - (1 - alarms / rows) ** ROWS
+    return f"{100 * rate:.2f} % ({alarms} of {rows:,})"
 
 
 def studentised(after: np.ndarray, before: np.ndarray, *, fresh: bool) -> np.ndarray:
@@ -128,13 +131,16 @@ def main() -> None:
     parser.add_argument("--write", type=Path, metavar="PAGE", help="a page of results")
     given = parser.parse_args()
     rng = np.random.default_rng(20250101)
-    rows = []
+    counts: dict[str, Counts] = {}
     for kind in DISTRIBUTIONS:
         paired, unpaired = (
             alarms(kind, given.replicates, given.gates, rng, fresh=fresh)
             for fresh in (False, True)
         )
-        rows.append([kind, *paired, *unpaired])
+        counts[kind] = [*paired, *unpaired]
+    columns = zip(*counts.values(), strict=True)
+    counts["all"] = [(sum(a for a, _ in one), sum(n for _, n in one)) for one in columns]
+    rows = [[kind, *(cell(a, n) for a, n in cells)] for kind, cells in counts.items()]
     heads = ("errors", "same data, light", "heavy", "fresh data, light", "heavy")
     body = f"""
 {same_seeds(given.same)} of {given.same} gates closed on unchanged code with the same seeds.
