@@ -355,7 +355,8 @@ def _stable(trials: Trials) -> Claim:
         "In three dimensions EIPW stays stable with the number of actions, IPW and DM worsen",
         "appendix, section C",
         {"as printed": [flat, ipw, *printed], "corrected": [flat, ipw, *corrected]},
-        "Slopes are d log RMSE / d log |A|.",
+        "EIPW's error grows too, if more slowly than the others'. DM's grows with what it misses: "
+        "the best of more actions earns more.",
         "appendix-actions/figures/sweep-log10-rmse-saito-toy-by-n-actions.svg",
     )
 
