@@ -135,7 +135,7 @@ class Browser:
             raise AssertionError(found["exceptionDetails"])
         return found["result"].get("value")
 
-    def until(self, expression: str, seconds: float = 15.0) -> None:
+    def until(self, expression: str, seconds: float = 60.0) -> None:
         """Wait until an expression holds."""
         deadline = time.monotonic() + seconds
         while not self.js(f"Boolean({expression})"):
