@@ -233,6 +233,8 @@ def ratios(
             for a, b in zip(ours, peer, strict=False)
             if name in a and name in b
         ]
+        # A difference of two times may come out negative on a busy machine: no ratio then.
+        pairs = [pair for pair in pairs if min(pair) > 0]
         if pairs:
             found[name] = spread([theirs / own for own, theirs in pairs])
     return found

@@ -192,8 +192,8 @@ def lines(row: dict[str, Any]) -> list[str]:
     """Rows of the table."""
     return [
         f"| {row['how']} | {label} | {interleaved.told(row['ours'][name])}"
-        f" | {interleaved.told(row['peer'][name])} | {interleaved.told(row['ratios'][name])}"
-        f" | {interleaved.told(row['ratios'][name.replace('seconds', 'cpu_seconds')])} |"
+        f" | {interleaved.told(row['peer'][name])} | {interleaved.told(row['ratios'].get(name))}"
+        f" | {interleaved.told(row['ratios'].get(name.replace('seconds', 'cpu_seconds')))} |"
         for name, label in FIGURES.items()
     ]
 
