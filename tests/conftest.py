@@ -8,10 +8,11 @@ import os
 
 from hypothesis import settings
 
-# In CI the examples are the same each time, so that a red run is about the change at hand.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# On a busy machine any example may take seconds, which says nothing of the code. In CI the examples
+# are the same each time, so that a red run is about the change at hand.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
