@@ -8,8 +8,8 @@ import os
 
 from hypothesis import settings
 
-# On a busy machine any example may take seconds, which says nothing of the code. In CI the examples
-# are the same each time, so that a red run is about the change at hand.
+# On a busy machine any example may take seconds, which says nothing of the code. In CI the
+# examples are the same each time, so that a red run is about the change at hand.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
