@@ -20,7 +20,7 @@ from typing import Any
 
 from exponent import Power, power
 from run_cost import run_measured_alone
-from statement import facts_now, statement
+from statement import facts_now, resumed, statement
 from trial_cost import Cost, measured_alone
 
 OUTPUT = Path(__file__).parents[2] / "results" / "performance" / "cost-curves.json"
@@ -340,7 +340,7 @@ def main() -> int:
     command = "python tests/benchmarks/cost_curves.py" + (" --quick" if given.quick else "")
     report: dict[str, Any] = {"command": command, "facts": facts_now(), "points": []}
     if given.output.exists() and not given.again:
-        report = json.loads(given.output.read_text())
+        report = resumed(json.loads(given.output.read_text()), report)
     asked = points(quick=given.quick)
     place = {
         (one["axis"], one["estimator"], one["size"]): n

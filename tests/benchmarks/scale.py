@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from statement import facts_now, megabytes, statement
+from statement import facts_now, megabytes, resumed, statement
 from trial_cost import Cost, measured_alone
 
 OUTPUT = Path(__file__).parents[2] / "results" / "performance" / "scale.json"
@@ -184,7 +184,7 @@ def main() -> int:
     command = "python tests/benchmarks/scale.py"
     report: dict[str, Any] = {"command": command, "facts": facts_now(), "rows": []}
     if given.output.exists() and not given.again:
-        report = json.loads(given.output.read_text())
+        report = resumed(json.loads(given.output.read_text()), report)
     done = {named(row): row for row in report["rows"]}
     for case in cases(given.only):
         if named(case) in done or (given.largest and case["size"] > given.largest):

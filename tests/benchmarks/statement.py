@@ -19,13 +19,26 @@ def facts_now() -> dict[str, Any]:
     }
 
 
+def resumed(earlier: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """An earlier call's report gone on with: the revisions that took part are all named."""
+    facts = {**earlier["facts"]}
+    new = _revision(now["facts"])
+    known = facts.get("revisions", [_revision(facts)])
+    facts["revisions"] = [*known, new] if new not in known else known
+    return {**earlier, "command": now["command"], "facts": facts}
+
+
+def _revision(facts: Mapping[str, Any]) -> str:
+    return ((facts["machine"]["git"] or {}).get("revision") or "none")[:12]
+
+
 def statement(command: str, facts: Mapping[str, Any]) -> str:
     """The last section of a page."""
     machine = facts["machine"]
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     memory = (machine["memory_bytes"] or 0) / 2**30
-    revision = (machine["git"] or {}).get("revision") or "none"
-    made = f"`{command}`, {facts['day']}, revision {revision[:12]}, one thread a process."
+    revisions = facts.get("revisions", [_revision(facts)])
+    made = f"`{command}`, {facts['day']}, {', '.join(revisions)}, one thread a process."
     where = (
         f"{machine['cpu']}, {machine['cores']} cores, {memory:.0f} GiB; "
         f"{machine['platform'].split('-with-')[0]}; Python {machine['python']}, "

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from exponent import Power, power
-from statement import facts_now, statement
+from statement import facts_now, resumed, statement
 from trial_cost import one_thread
 
 OUTPUT = Path(__file__).parents[2] / "results" / "performance" / "ten-million-trials.json"
@@ -330,6 +330,7 @@ def page(report: dict[str, Any]) -> str:
     rows = report["rows"]
     memory = report["facts"]["machine"]["memory_bytes"]
     last = max((row for row in rows if row["stage"] == "appending"), key=lambda r: r["trials"])
+    small = min((row for row in rows if row["stage"] == "appending"), key=lambda r: r["trials"])
     n = last["trials"]
     largest = {
         stage: max((r for r in rows if r["stage"] == stage), key=lambda r: r["trials"])
@@ -352,6 +353,7 @@ def page(report: dict[str, Any]) -> str:
         "file": f"{last['file_bytes'] / n:,.0f}",
         "file_all": gigabytes(last["file_bytes"] / n * TEN_MILLION),
         "written": f"{last['written_bytes'] / n / 1000:,.1f}",
+        "written_small": f"{small['written_bytes'] / small['trials'] / 1000:,.1f}",
         "written_all": gigabytes(last["written_bytes"] / n * TEN_MILLION),
         "amplification": f"{last['written_bytes'] / last['file_bytes']:,.0f}",
         "log": f"{last['log_bytes'] / 2**20:,.1f}",
@@ -399,7 +401,7 @@ def main() -> int:
     command = "python tests/benchmarks/ten_million_trials.py" + (" --full" if given.full else "")
     report: dict[str, Any] = {"command": command, "facts": facts_now(), "rows": []}
     if given.output.exists() and not given.again:
-        report = {**json.loads(given.output.read_text()), "command": command}
+        report = resumed(json.loads(given.output.read_text()), report)
     done = {(row["stage"], row["trials"]) for row in report["rows"]}
     for n_trials in FULL if given.full else SIZES:
         asked = [
