@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from ope_bench.execution.threads import pinned
 from ope_bench.registry import Kind, Plugin, registry
 from ope_bench.testing.answering import Examined
 from ope_bench.testing.checks import NotApplicable
@@ -127,10 +128,12 @@ READMES: dict[str, Callable[[Path], str]] = {
 
 
 def _write(root: Path) -> None:
-    for name, table in READMES.items():
-        path = root / name
-        text = with_table(path.read_text(encoding="utf-8"), table(root))
-        path.write_text(text, encoding="utf-8")
+    # On a busy machine threads that wait for each other cost minutes.
+    with pinned(1):
+        for name, table in READMES.items():
+            path = root / name
+            text = with_table(path.read_text(encoding="utf-8"), table(root))
+            path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
