@@ -97,9 +97,7 @@ def boards_in_turn(
             found.append((records[0].trial.environment, _board(records, by, truth)))
     found.sort(key=lambda one: (_sortable(one[0]), one[0].identity_json))
     labels = setting_labels([spec for spec, _ in found])
-    return [
-        replace(board, label=label) for (_, board), label in zip(found, labels, strict=True)
-    ]
+    return [replace(board, label=label) for (_, board), label in zip(found, labels, strict=True)]
 
 
 def _place() -> Callable[[TrialRecord], tuple[Any, ...]]:

@@ -11,6 +11,7 @@ import pytest
 
 from ope_bench.errors import ParameterError, UnavailableError
 from ope_bench.parameters import validated
+from ope_bench.resolve import resolve
 from ope_estimators.nuisance import learners
 from ope_estimators.nuisance.learners import CLASSIFIERS, REGRESSORS, classifier, regressor
 
@@ -171,3 +172,9 @@ def test_importing_the_module_imports_no_learner():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("estimator", ["mips", "ipw-star", "dm-star-paper"])
+def test_a_classifier_of_two_classes_is_refused_where_actions_are_classified(estimator: str):
+    with pytest.raises(ParameterError, match="no classifier of many actions"):
+        resolve("estimator", estimator, {"classifier": "mlp"})

@@ -59,7 +59,7 @@ class DMStarPaper(DM):
         regressor_params: Mapping[str, Any] | None = None,
         action_features: ActionFeaturesName = "one-hot",
         cross_fit: Annotated[int, Ge(1)] = 1,
-        classifier: learners.ClassifierName = "logistic",
+        classifier: learners.ActionClassifierName = "logistic",
         classifier_params: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(regressor, regressor_params, action_features, cross_fit)

@@ -66,7 +66,7 @@ class IPWStar(ClassifierBased):
 
     def __init__(
         self,
-        classifier: learners.ClassifierName = "logistic",
+        classifier: learners.ActionClassifierName = "logistic",
         classifier_params: Mapping[str, Any] | None = None,
         on_missing: Literal["fail", "zero", "laplace"] = "fail",
         laplace: Annotated[float, Gt(0)] = 1.0,

@@ -60,7 +60,7 @@ class MIPS(ClassifierBased):
 
     def __init__(
         self,
-        classifier: learners.ClassifierName = "logistic",
+        classifier: learners.ActionClassifierName = "logistic",
         classifier_params: Mapping[str, Any] | None = None,
         clip: Annotated[float, Gt(0)] | None = None,
     ) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLASSIFIERS",
     "REGRESSORS",
+    "ActionClassifierName",
     "ClassifierName",
     "Params",
     "RegressorName",
@@ -271,6 +272,15 @@ class _NameOf:
 
 ClassifierName = Annotated[str, _NameOf(CLASSIFIERS, "classifier")]
 """Annotation of a parameter that names a classifier."""
+
+ActionClassifierName = Annotated[
+    str,
+    _NameOf(
+        {name: maker for name, maker in CLASSIFIERS.items() if name != "mlp"},
+        "classifier of many actions",
+    ),
+]
+"""Annotation of a parameter that names a classifier of actions; ``mlp`` knows two classes."""
 
 RegressorName = Annotated[str, _NameOf(REGRESSORS, "regressor")]
 """Annotation of a parameter that names a regressor."""
