@@ -196,7 +196,8 @@ def _ratio(what: str, where: str, one: FloatArray, other: FloatArray, of: str = 
 
 
 def _axis(trials: Trials, setting: Any) -> str:
-    return f"{trials.axis} = {setting:,}" if isinstance(setting, int) else f"{setting}"
+    shown = f"{setting:,}" if isinstance(setting, int) else str(setting)
+    return f"{trials.axis} = {shown.strip()}"
 
 
 def _slopes(trials: Trials, methods: Sequence[Method]) -> FloatArray:
