@@ -65,7 +65,7 @@ def plugin(tmp_path):
 def test_an_estimator_in_a_file_passes(plugin, capsys):
     assert invoke(["check", f"{plugin}:Good"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("good: 22 passed, 1 skipped")
+    assert out.startswith("good: 23 passed, 1 skipped")
     assert "checking estimator good (23 checks)" in err
     assert "a word to the terminal" not in out + err
 
@@ -88,7 +88,7 @@ def test_json_is_one_document(plugin, capsys):
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1
     assert (document["kind"], document["id"]) == ("estimator", "good")
-    assert document["counts"] == {"passed": 22, "skipped": 1}
+    assert document["counts"] == {"passed": 23, "skipped": 1}
     assert {"name", "result", "message", "seconds"} <= set(document["checks"][0])
 
 
