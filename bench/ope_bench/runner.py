@@ -26,7 +26,7 @@ from ope_bench.registry import Kind, registry
 from ope_bench.seeding import canonical_json
 from ope_bench.store import Freshness, Retry, Store
 
-__all__ = ["Notice", "Outcome", "Reused", "RunEvent", "digest_of", "freshness", "run"]
+__all__ = ["Notice", "Outcome", "Reused", "RunEvent", "digest_of", "freshness", "interruptible", "run"]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def run(
     begun = time.monotonic()
     planned = {trial.key: trial for trial in plan}
     outcome.planned = len(planned)
-    with contextlib.closing(executor), _interruptible(executor, outcome):
+    with contextlib.closing(executor), interruptible(executor, outcome):
         stored = store.current(
             planned.values(), freshness(executor, exclusive=exclusive, retry=retry)
         )
@@ -190,14 +190,16 @@ def _changes(store: Store, run_id: str) -> Iterator[Notice]:
 
 
 @contextlib.contextmanager
-def _interruptible(executor: Executor, outcome: Outcome) -> Iterator[None]:
-    """The first Ctrl-C ends the run gently, the second at once."""
+def interruptible(
+    executor: Executor, outcome: Outcome, *, at_once: bool = False
+) -> Iterator[None]:
+    """The first Ctrl-C ends the run gently, the second (or with ``at_once`` the first) at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def pressed(number: int, frame: FrameType | None) -> None:
-        executor.stop(now=outcome.interrupted)
+        executor.stop(now=at_once or outcome.interrupted)
         outcome.interrupted = True
 
     before = signal.signal(signal.SIGINT, pressed)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -162,7 +163,14 @@ def read_table(
         from ope_environments.parquet import read_parquet
 
         return read_parquet(path, numbers, words)
-    rows = read_rows(path)
+    # Closed here and now: a generator left to the garbage collector keeps its file open.
+    with contextlib.closing(read_rows(path)) as rows:
+        return _separated(path, rows, numbers, words)
+
+
+def _separated(
+    path: Path, rows: Iterator[Row], numbers: Sequence[str], words: Sequence[str] | None
+) -> Table:
     _, header = next(rows)
     header = [name.strip() for name in header]
     for k, name in enumerate(header):
@@ -216,7 +224,7 @@ def _parsed(path: Path, chunk: list[Row], at: int, name: str) -> FloatArray:
 
 def read_rows(
     path: Path, *, encoding: str = "utf-8-sig", delimiter: str | None = None
-) -> Iterator[Row]:
+) -> Generator[Row, None, None]:
     """The lines of a text table that are not blank, the header first.
 
     Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from ope_bench.baseline import Baseline
 from ope_bench.execution import Executor, Finished
 from ope_bench.gate.timing import comparable_machines
 from ope_bench.records import Trial, TrialRecord
-from ope_bench.runner import Outcome, Reused, RunEvent, run
+from ope_bench.runner import Outcome, Reused, RunEvent, interruptible, run
 from ope_bench.store import Store
 
 __all__ = ["ExecutorOf", "StoreBench"]
@@ -91,14 +92,16 @@ class StoreBench:
             None if suite.timeout is None else suite.timeout * limits,
             None if suite.memory is None else int(suite.memory * limits),
         )
-        try:
-            return [
+        outcome = Outcome(planned=len(trials))
+        with contextlib.closing(executor), interruptible(executor, outcome, at_once=True):
+            records = [
                 event.record
                 for event in executor.run(trials, exclusive=True)
                 if isinstance(event, Finished)
             ]
-        finally:
-            executor.close()
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        return records
 
     def machine_mismatch(self) -> str:
         """Why times cannot be compared with the baseline's; empty where they can."""
