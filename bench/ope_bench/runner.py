@@ -26,7 +26,16 @@ from ope_bench.registry import Kind, registry
 from ope_bench.seeding import canonical_json
 from ope_bench.store import Freshness, Retry, Store
 
-__all__ = ["Notice", "Outcome", "Reused", "RunEvent", "digest_of", "freshness", "interruptible", "run"]
+__all__ = [
+    "Notice",
+    "Outcome",
+    "Reused",
+    "RunEvent",
+    "digest_of",
+    "freshness",
+    "interruptible",
+    "run",
+]
 
 
 @dataclass(frozen=True)
