@@ -66,7 +66,7 @@ def test_an_estimator_in_a_file_passes(plugin, capsys):
     assert invoke(["check", f"{plugin}:Good"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("good: 23 passed, 1 skipped")
-    assert "checking estimator good (23 checks)" in err
+    assert "checking estimator good (24 checks)" in err
     assert "a word to the terminal" not in out + err
 
 
