@@ -163,14 +163,7 @@ class FactoredEmbedding:
         self, policy: DiscretePolicy, context: FloatArray, embedding: FloatArray
     ) -> FloatArray:
         """sum_a pi(a|x) prod_d p_d(g_d|a): (n,)."""
-        first, *others = zip(self._columns, self.codes(embedding), strict=True)
-        out = np.empty(len(context))
-        for rows, block in policy.blocks(context):
-            joint = first[0][first[1][rows]]
-            for column, code in others:
-                joint *= column[code[rows]]
-            out[rows] = np.einsum("ka,ka->k", block, joint)
-        return out
+        return policy.contract(context, _Products(self._columns, self.codes(embedding)))
 
     def masses(self, policy: DiscretePolicy, context: FloatArray) -> FloatArray:
         """The policy's mass on every combination of `support`: (n, k)."""
@@ -194,6 +187,38 @@ class FactoredEmbedding:
                 raise DataError(msg)
             codes.append(code)
         return codes
+
+
+class _Products:
+    """prod_d p_d(g_d|a) of a chunk of rows and all actions: values for `DiscretePolicy.contract`.
+
+    Gathered rows land in buffers that stay: fresh megabytes for every chunk would cost several
+    times the arithmetic.
+    """
+
+    def __init__(self, columns: Sequence[FloatArray], codes: Sequence[IntArray]) -> None:
+        self._first, *self._others = zip(columns, codes, strict=True)
+        self._out = self._spare = np.empty((0, columns[0].shape[1]))
+
+    def __call__(self, rows: slice) -> FloatArray:
+        """(k, n_actions), overwritten by the next call."""
+        size = rows.stop - rows.start
+        if size > len(self._out):
+            self._out = np.empty((size, self._out.shape[1]))
+            self._spare = np.empty((max(1, size // 4), self._out.shape[1]))
+        for start in range(0, size, len(self._spare)):
+            part = slice(start, min(start + len(self._spare), size))
+            of = slice(rows.start + part.start, rows.start + part.stop)
+            product, factor = self._out[part], self._spare[: part.stop - part.start]
+            _gather(*self._first, of, product)
+            for column, code in self._others:
+                product *= _gather(column, code, of, factor)
+        return self._out[:size]
+
+
+def _gather(column: FloatArray, code: IntArray, rows: slice, out: FloatArray) -> FloatArray:
+    # Codes were checked; mode "raise" would fill a buffer of its own first.
+    return np.take(column, code[rows], axis=0, out=out, mode="clip")
 
 
 class DeterministicEmbedding:

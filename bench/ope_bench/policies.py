@@ -21,6 +21,7 @@ __all__ = [
     "EpsilonGreedy",
     "PairFunction",
     "Policy",
+    "RowValues",
     "Score",
     "Softmax",
     "Tabular",
@@ -36,6 +37,12 @@ PairFunction = Callable[[FloatArray, IntArray], FloatArray]
 
 Score = Callable[[FloatArray], FloatArray]
 """score(context (k, d_context)) -> (k, n_actions), called on chunks of rows only."""
+
+RowValues = Callable[[slice], FloatArray]
+"""values(rows) -> (k, n_actions): one value a row and action, for chunks of rows only.
+
+The answer may be a buffer that the next call overwrites.
+"""
 
 SPAN = 64
 """Actions summed at once by `choose`, which then looks inside one span only."""
@@ -142,6 +149,13 @@ class DiscretePolicy(ABC):
             out[rows] = np.einsum("ka,ka->k", block, self._values(context[rows], f))
         return out
 
+    def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
+        """Sum over actions of pi(a|x) times each row's own values: (n,)."""
+        out = np.empty(len(context))
+        for rows, block in self.blocks(context):
+            out[rows] = np.einsum("ka,ka->k", block, values(rows))
+        return out
+
     def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
         """E over actions of ``features[a]``, features being (n_actions, k): (n, k)."""
         out = np.empty((len(context), features.shape[1]))
@@ -225,6 +239,14 @@ class Softmax(DiscretePolicy):
             probability[rows] = picked / weights.sum(axis=1)
         return action, probability
 
+    def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
+        """From weights that are never normalized: their sum divides once a row, (n,)."""
+        out = np.empty(len(context))
+        for rows in row_chunks(len(context), self.n_actions):
+            weights = self._weights(context[rows])
+            out[rows] = np.einsum("ka,ka->k", weights, values(rows)) / weights.sum(axis=1)
+        return out
+
     def _logits(self, context: FloatArray) -> FloatArray:
         """beta * score, an array of its own: (k, n_actions); -inf where there is no support."""
         return np.multiply(self.beta, self._score(context))
@@ -294,6 +316,16 @@ class EpsilonGreedy(DiscretePolicy):
         if self.epsilon > 0:
             for rows in row_chunks(len(context), self.n_actions):
                 out[rows] += self.epsilon * self._values(context[rows], f).mean(axis=1)
+        return out
+
+    def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
+        """(1 - epsilon) the greedy action's value + epsilon * the row's mean: (n,)."""
+        greedy = self.greedy(context)
+        out = np.empty(len(context))
+        for rows in row_chunks(len(context), self.n_actions):
+            block = values(rows)
+            picked = np.take_along_axis(block, greedy[rows, None], axis=1)[:, 0]
+            out[rows] = (1.0 - self.epsilon) * picked + self.epsilon * block.mean(axis=1)
         return out
 
     def project(self, context: FloatArray, features: FloatArray) -> FloatArray:

@@ -74,7 +74,7 @@ def test_probability_is_the_table_at_the_action(
     np.testing.assert_array_equal(policy.probability(context, action), expected)
 
 
-def test_expect_and_project_are_sums_over_the_table(
+def test_expect_contract_and_project_are_sums_over_the_table(
     policy: DiscretePolicy, context: FloatArray
 ) -> None:
     features = np.random.default_rng(8).normal(size=(N_ACTIONS, 4))
@@ -85,6 +85,8 @@ def test_expect_and_project_are_sums_over_the_table(
 
     values = np.cos(context[:, :1]) * features[:, 1] + np.arange(N_ACTIONS)
     np.testing.assert_allclose(policy.expect(context, f), (table * values).sum(axis=1))
+    contracted = policy.contract(context, lambda rows: values[rows])
+    np.testing.assert_allclose(contracted, (table * values).sum(axis=1))
     np.testing.assert_allclose(policy.project(context, features), table @ features, atol=1e-14)
 
 

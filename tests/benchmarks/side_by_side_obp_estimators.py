@@ -116,8 +116,8 @@ def prepare_ours(job: dict[str, Any]) -> dict[str, Any]:
         propensity=problem.propensity,
         embedding=problem.embedding.astype(np.int64),
         tables=np.stack(problem.embedding_distribution.tables, axis=2),
-        logging=logging.beta * logging.score.weights,
-        target=target.score.weights,
+        logging=logging.beta * logging._score.weights,
+        target=target._score.weights,
         epsilon=target.epsilon,
     )
     return {"problem": problem, "narrow": one_dimension(problem), "estimators": estimators}
