@@ -19,12 +19,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import statistics
 import time
 from pathlib import Path
 from typing import Any
+
+import interleaved
+from statement import facts_now, statement
 
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
@@ -162,8 +163,7 @@ def markdown(report: dict[str, Any]) -> str:
     intro = (
         f"FEPWS on `{ENVIRONMENT}`, the same {REPLICATES} replicates in turns,"
         f" {epochs} epochs for every flow, {report['jobs']} worker(s) of one thread on each side"
-        f" ({report['device']} against cpu; {report['processor']}, {report['cores']} cores,"
-        f" torch {report['torch']}; load average {report['load'][0]:.1f} at the end)."
+        f" ({report['device']} against cpu)."
     )
     lines = [
         "# Flows trained side by side: a batched device beside single fits",
@@ -187,19 +187,10 @@ def markdown(report: dict[str, Any]) -> str:
     for key, label in (("held_out_nll", "held-out likelihood, -log"), ("rmse", "RMSE")):
         means = [statistics.fmean(row[side][key] for row in rows) for side in SIDES]
         lines.append(f"| {label} | {means[0]:.4f} | {means[1]:.4f} |")
-    lines += ["", "Command:", "", "```", report["command"], "```", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", statement(report["command"], report)])
 
 
 SIDES = ("alone", "together")
-
-
-def processor() -> str:
-    """The processor's name."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
 
 
 def main() -> int:
@@ -210,33 +201,23 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
     given = parser.parse_args()
-    rows = compare(given.device, given.epochs, given.repeats)
-    import torch
-
     asked = f" --device {given.device}" if given.device != "cpu-batch" else ""
     report: dict[str, Any] = {
         "command": "python tests/benchmarks/side_by_side_batched_flow.py"
         f"{asked} --epochs {given.epochs} --repeats {given.repeats}",
+        **facts_now(),
         "device": given.device,
-        "gpu": torch.cuda.get_device_name(0) if given.device == "cuda-batch" else None,
         "jobs": 2 if given.device == "cpu-batch" else 1,
         "epochs": given.epochs,
         "replicates": REPLICATES,
         "environment": ENVIRONMENT,
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "load": os.getloadavg(),
-        "ratios": summary(rows),
-        "rows": rows,
     }
+    report["rows"] = compare(given.device, given.epochs, given.repeats)
+    report["ratios"] = summary(report["rows"])
     text = markdown(report)
     print(text)
     if given.output:
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.with_suffix(".json").write_text(json.dumps(report, indent=2) + "\n")
-        given.output.with_suffix(".md").write_text(text)
+        interleaved.written(given.output, report, text)
     return 0
 
 

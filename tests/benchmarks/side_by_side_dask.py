@@ -166,7 +166,7 @@ def page(report: dict[str, Any]) -> str:
     for name in COMPARED:
         cells = (interleaved.told(row["ratios"][name]) for row in rows)
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([INTRO, *lines, "", statement(report["command"], report["facts"])])
+    return "\n".join([INTRO, *lines, "", statement(report["command"], report)])
 
 
 def main() -> int:
@@ -189,7 +189,7 @@ def main() -> int:
     command = "python tests/benchmarks/side_by_side_dask.py"
     if given.rounds != 7:
         command += f" --rounds {given.rounds}"
-    report = {"command": command, "facts": facts, "rows": rows}
+    report = {"command": command, **facts, "rows": rows}
     if given.output:
         interleaved.written(given.output, report, page(report))
     return 0

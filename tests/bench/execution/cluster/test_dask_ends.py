@@ -134,6 +134,27 @@ def test_workers_give_up_the_trials_of_a_killed_coordinator(
     worker.wait()
 
 
+def test_a_scheduler_that_dies_is_told_and_what_had_finished_is_kept(
+    clusters: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How long a client tries to connect again; half a minute if nothing is said.
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "3s")
+    with clusters(tmp_path) as cluster:
+        cluster.worker("--no-nanny")
+        cluster.wait_for(1)
+        arguments = ("--est", "acme-mean[seconds=0.2]", "--replicates", "400")
+        with command_line(tmp_path, *arguments, "--address", cluster.address) as process:
+            wait_until(lambda: stored(tmp_path) >= 3)
+            cluster.processes[0].kill()
+            said, _ = process.communicate(timeout=120)
+    assert process.returncode == 2, said
+    assert "the Dask scheduler has gone; all that had finished is stored" in said
+    assert "Traceback" not in said
+    with Store.open(tmp_path / "s.sqlite") as store:
+        assert {record.status for record in store.records()} == {"ok"}
+        assert 3 <= store.info()["records"] < 400
+
+
 @pytest.fixture
 def networks() -> Iterator[list[tuple[str, str]]]:
     """Two network namespaces: their names, and the address of this one as seen from there."""
