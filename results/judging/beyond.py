@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from judging.claim import Claim
-from judging.evidence import Line, better, slope
+from judging.evidence import Line, beats_zero, better, slope
 from judging.trials import Method, Trials
 
 __all__ = ["questions"]
@@ -33,6 +33,7 @@ def questions(results: Path) -> list[Claim]:
     ]
     large = Trials(results / "large-samples", "n_samples", "expected")
     worlds = Trials(results / "samples-only", "world", "expected", _world)
+    behance = Trials(results / "behance", "target", "expected", _target)
     return [
         _flow_in_an_estimate(ablation),
         _flow_in_a_ratio(*ratios),
@@ -42,6 +43,7 @@ def questions(results: Path) -> list[Claim]:
         _cross_fit(ablation),
         _reward_model(worlds),
         _large(large),
+        _targets(behance),
     ]
 
 
@@ -223,6 +225,33 @@ def _large(trials: Trials) -> Claim:
     )
 
 
+def _targets(trials: Trials) -> Claim:
+    def lines(*methods: Method) -> list[Line]:
+        return [beats_zero(trials, one, target) for one in methods for target in trials.settings]
+
+    epws = Method.of("epws", "EPWS")
+    return Claim(
+        "On Behance, an estimator errs at most half as much as the answer zero",
+        "suite `behance`, surrogate data",
+        {
+            "with propensities or policies": lines(
+                Method.of("ipws", "IPWS"),
+                Method.of("eipw", "EIPW"),
+                Method.of("dm", "DM on embeddings", action_features="embedding"),
+            ),
+            "from samples only": lines(
+                epws, Method.of("epws-paper", "EPWS as printed"), Method.of("edm-star", "EDM*")
+            ),
+        },
+        "Targets from what the log says nothing about, greedy ones, to what it covers. Where it "
+        "covers the target, self-normalised weights from propensities come close; embeddings "
+        "of the surrogate say little about which items a policy prefers, so that methods with "
+        "nothing else stay near the mean of the log. Whether Behance's own features say more "
+        "cannot be told without them.",
+        aside=better(trials, epws, Method.of("logging-average", "logging average")),
+    )
+
+
 def _of(estimator: str, name: str, classifier: str, **params: Any) -> Method:
     return Method.of(estimator, name, classifier=classifier, **params)
 
@@ -236,6 +265,14 @@ def _gaussians(_: str, params: dict[str, Any]) -> str:
         return f"{params['dimension']:2d} dimensions"
     distance = abs(params["target_mean"] - params["logging_mean"])
     return f"1 dimension, means {distance:g} apart"
+
+
+def _target(_: str, params: dict[str, Any]) -> str:
+    return {
+        "epsilon-greedy": f"greedy, epsilon {params['epsilon']:g}",
+        "top-k": f"top {params['top_k']:6,}",
+        "popularity": f"popularity, beta {params['target_beta']:g}",
+    }[params["target"]]
 
 
 def _world(name: str, params: dict[str, Any]) -> str:

@@ -1,9 +1,11 @@
-"""Marked blocks of Markdown files, filled from committed boards.
+"""Marked blocks of Markdown files, filled from what is committed below results/.
 
     <!-- board paper/failures n_actions: epws, ipw-star on_missing=fail -->
     <!-- end -->
 
-becomes a table of RMSE by that parameter, from ``leaderboard.json`` of the folder.
+becomes a table of RMSE by that parameter, from ``leaderboard.json`` of the folder;
+``<!-- runs -->`` one of the committed runs, ``<!-- costs harness -->`` and
+``<!-- costs obp 10000 1000 -->`` of what is measured in results/performance.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from judging.costs import beside_obp, harness
+from judging.runs import runs
+
 __all__ = ["filled"]
 
-_BLOCK = re.compile(r"(<!-- board (\S+) (\S+): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (board|runs|costs)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(path: Path, results: Path) -> str:
@@ -28,25 +33,45 @@ def filled(path: Path, results: Path) -> str:
     """
 
     def made(found: re.Match[str]) -> str:
-        opening, folder, axis, names, closing = found.groups()
-        return f"{opening}{_board(results / folder, axis, names.split(', '))}{closing}"
+        opening, kind, words, closing = found.groups()
+        return f"{opening}{_table(_cells(kind, words, results))}{closing}"
 
     return _BLOCK.sub(made, path.read_text(encoding="utf-8"))
 
 
-def _board(folder: Path, axis: str, names: list[str]) -> str:
+def _cells(kind: str, words: str, results: Path) -> list[list[str]]:
+    if kind == "runs":
+        return runs(results)
+    if kind == "costs":
+        what, *size = words.split()
+        performance = results / "performance"
+        return harness(performance) if what == "harness" else beside_obp(performance, *_ints(size))
+    where, _, names = words.partition(": ")
+    folder, axis = where.split()
+    return _board(results / folder, axis, names.split(", "))
+
+
+def _ints(words: list[str]) -> tuple[int, int]:
+    n, n_actions = map(int, words)
+    return n, n_actions
+
+
+def _table(cells: list[list[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+
+
+def _board(folder: Path, axis: str, names: list[str]) -> list[list[str]]:
     boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
     by_setting = {
         board["environment_params"][axis]: {row["label"]: row for row in board["rows"]}
         for board in boards
     }
     settings = sorted(by_setting)
-    table = [
+    return [
         [f"RMSE by {axis}", *(f"{setting:,}" for setting in settings)],
         ["---", *("---:" for _ in settings)],
         *([f"`{name}`", *(_cell(by_setting[s][name]) for s in settings)] for name in names),
     ]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in table)
 
 
 def _cell(row: dict[str, Any]) -> str:
