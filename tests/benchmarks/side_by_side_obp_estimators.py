@@ -19,23 +19,17 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import interleaved
-from statement import facts_now, statement
+import obp_peer
+from statement import statement
 
 if TYPE_CHECKING:
     import numpy as np
 
-INSTALL = (
-    "python3.11 -m venv PEER && PEER/bin/pip install"
-    " sb-obp==0.5.10 scikit-learn==1.3.2 numpy==1.26.4 torch==2.13.0"
-)
-SIZES = tuple(f"{n}x{k}" for n in (1_000, 10_000, 100_000) for k in (10, 1_000, 5_000))
 ITERATIONS = 20
 GIB = 2**30
 LONG = 5.0
@@ -408,7 +402,7 @@ def markdown(report: dict[str, Any]) -> str:
             "",
             why,
             "",
-            f"The peer: `{INSTALL}`",
+            f"The peer: `{obp_peer.INSTALL}`",
             "",
             statement(report["command"], report),
         ]
@@ -416,43 +410,13 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peer", help="python of the peer's environment")
-    parser.add_argument("--sizes", nargs="+", default=list(SIZES), help="ROWSxACTIONS")
-    parser.add_argument("--rounds", type=int, default=7, help="at most, a cell")
-    parser.add_argument("--budget", type=float, default=6.0, help="seconds of rounds, a cell")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds, a measurement")
-    parser.add_argument("--memory", type=int, default=8, help="GiB that a measurement may take")
-    parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
-    parser.add_argument("--serve", choices=["ours", "peer"], help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve == "ours":
-        interleaved.serve(prepare_ours, ours)
+    given = obp_peer.options(__doc__.splitlines()[0], rounds=7, budget=6.0, timeout=60.0)
+    if given.serve:
+        interleaved.serve(
+            *{"ours": (prepare_ours, ours), "peer": (prepare_peer, peer)}[given.serve]
+        )
         return 0
-    if given.serve == "peer":
-        interleaved.serve(prepare_peer, peer)
-        return 0
-    if given.peer is None:
-        parser.error(f"the peer needs an environment of its own: {INSTALL}")
-    sizes = [(int(n), int(a)) for n, a in (size.split("x") for size in given.sizes)]
-    command = (
-        f"python tests/benchmarks/{Path(__file__).name} --peer PEER/bin/python"
-        f" --rounds {given.rounds} --budget {given.budget:g}"
-        + ("" if tuple(given.sizes) == SIZES else f" --sizes {' '.join(given.sizes)}")
-    )
-    report: dict[str, Any] = {"command": command, **facts_now(), "peer": "0.5.10"}
-    sides = {
-        "ours": interleaved.Side(sys.executable, __file__, "ours"),
-        "peer": interleaved.Side(given.peer, __file__, "peer"),
-    }
-    try:
-        report["rows"] = list(compare(sizes, given, sides))
-    finally:
-        for side in sides.values():
-            side.close()
-    if given.output:
-        interleaved.written(given.output, report, markdown(report))
-    return 0
+    return obp_peer.conduct(__file__, given, compare, markdown)
 
 
 if __name__ == "__main__":

