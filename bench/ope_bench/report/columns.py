@@ -270,10 +270,16 @@ def notes(board: Board, tied: str = "bold:") -> list[str]:
     if "(" in board.environment_origin:
         found.append(f"environment: {board.environment_origin}")
     if board.by == "rmse":
-        if any(row.rmse_low is not None for row in rows):
+        replicates = [row.finite for row in rows if row.rmse_low is not None]
+        if replicates:
             found.append(
                 f"interval: 95 %, BCa bootstrap, {RESAMPLES:,} resamples, seed {BOOTSTRAP_SEED}"
             )
+            if min(replicates) < FEW:
+                found.append(
+                    "replicates are few, intervals too narrow: of normal errors they cover 83 % "
+                    "at 10, 88 % at 20"
+                )
         if any(row.tied for row in rows):
             found.append(f"{tied} cannot be told from the best score (paired, Holm, 5 %)")
         if any(row.heavy_tailed for row in rows):
@@ -307,6 +313,9 @@ def notes(board: Board, tied: str = "bold:") -> list[str]:
         found.append(f"access: {', '.join(used).replace('- samples', '- samples only')}")
     return found
 
+
+FEW = 30
+"""Replicates below which a bootstrap interval of an RMSE covers visibly less than it says."""
 
 MOST_NAMES = 4
 
