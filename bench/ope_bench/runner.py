@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -55,6 +56,9 @@ class Notice:
 RunEvent = Started | Finished | Reused | Notice
 
 Exclusive = Callable[[Trial], bool]
+
+LOOKED_UP_AT_ONCE = 20_000
+"""Planned trials whose stored outcomes are in memory together."""
 
 
 @dataclass
@@ -139,14 +143,18 @@ def run(
     planned = {trial.key: trial for trial in plan}
     outcome.planned = len(planned)
     with contextlib.closing(executor), interruptible(executor, outcome):
-        stored = store.current(
-            planned.values(), freshness(executor, exclusive=exclusive, retry=retry)
-        )
-        store.reuse(stored.values(), run_id)
-        for record in stored.values():
-            outcome.reused += 1
-            outcome.status[record.status] += 1
-            yield Reused(record)
+        fresh = freshness(executor, exclusive=exclusive, retry=retry)
+        stored: set[str] = set()
+        waiting = iter(planned.values())
+        # So many at once, because nobody needs all records of a large plan together.
+        while some := list(islice(waiting, LOOKED_UP_AT_ONCE)):
+            found = store.current(some, fresh)
+            store.reuse(found.values(), run_id)
+            stored.update(found)
+            for record in found.values():
+                outcome.reused += 1
+                outcome.status[record.status] += 1
+                yield Reused(record)
         yield from _changes(store, run_id)
         rest = [trial for key, trial in planned.items() if key not in stored]
         together = [trial for trial in rest if not exclusive(trial)]

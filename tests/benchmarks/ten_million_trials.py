@@ -157,23 +157,29 @@ def invented(trials: Any) -> Iterator[Any]:
 
 
 def resuming(n_trials: int, store: Path) -> Figures:
-    """What is stored of a plan, all of it here, and the note that this run reuses it."""
-    from ope_bench.store import Freshness, Store
+    """A run of which all is stored: what is found, and the note that this run reuses it."""
+    from ope_bench import runner
+    from ope_bench.execution.inprocess import InProcessExecutor
+    from ope_bench.store import Store
 
+    # The outcomes are invented, so no code here is the one that gave them.
+    runner.digest_of = lambda trial: DIGEST
     trials = planned(n_trials).trials
+    outcome, executor = runner.Outcome(), InProcessExecutor()
     with Store.open(store, write=True) as opened:
         run_id = opened.begin_run(suite="large", truth="empirical", planned=n_trials)
         watch = Watch()
-        by_key = {trial.key: trial for trial in trials}
-        found = opened.current(by_key.values(), Freshness(lambda trial: DIGEST))
-        opened.reuse(found.values(), run_id)
+        for _ in runner.run(
+            trials, store=opened, run_id=run_id, executor=executor, outcome=outcome
+        ):
+            pass
         figures = watch.read()
-    assert len(found) == n_trials
+    assert outcome.reused == n_trials
     return figures
 
 
 def reading(n_trials: int, store: Path) -> Figures:
-    """All records of the store, as reports and the end of a run want them."""
+    """All records of the store, as reports want them."""
     from ope_bench.store import Store
 
     with Store.open(store) as opened:

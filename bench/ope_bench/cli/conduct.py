@@ -7,21 +7,20 @@ import os
 import shlex
 import sys
 import time
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ope_bench.cli import exit_codes
+from ope_bench.cli.ending import Ending
 from ope_bench.cli.omissions import left_out, why_empty
 from ope_bench.cli.output import note, use_colour, width
 from ope_bench.cli.progress import progress_for
 from ope_bench.execution import Executor
-from ope_bench.leaderboard import By, boards
 from ope_bench.machine import machine_facts
 from ope_bench.manifest import Manifest
 from ope_bench.quantities import format_duration
-from ope_bench.records import Status, TrialRecord
+from ope_bench.records import Status
 from ope_bench.report import render
 from ope_bench.report.overview import render_overview
 from ope_bench.runner import Outcome, run
@@ -30,7 +29,6 @@ from ope_bench.store import Store
 __all__ = ["Report", "conduct", "executor_for"]
 
 FAILURES_SHOWN = 5
-BOARDS_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Report:
     store : the path.
     outcome : the counts.
     exit_code, reason : how it ends and why.
-    records : those of the run, reused ones included.
+    ending : what the records of the run say, reused ones included; None if nothing was run.
     """
 
     manifest: Manifest
@@ -51,7 +49,7 @@ class Report:
     outcome: Outcome
     exit_code: int
     reason: str
-    records: tuple[TrialRecord, ...] = field(default=(), repr=False)
+    ending: Ending | None = None
 
     def as_json(self) -> dict[str, Any]:
         """What ``run --format json`` prints."""
@@ -70,27 +68,10 @@ class Report:
             "reason": self.reason,
         }
 
-    def questions(self) -> list[By]:
-        """What boards the run can fill, that of RMSE first."""
-        found: list[By] = ["rmse"]
-        if any(record.status is Status.POSITIVITY for record in self.records):
-            found.append("positivity")
-        if any(record.exclusive for record in self.records):
-            found.append("time")
-        return found
-
     def boards(self) -> str:
-        """The leaderboards: all of a small run; of a large one those by RMSE."""
-        truth = self.manifest.suite.truth
-        found = [
-            board
-            for by in self.questions()
-            for board in boards(self.records, by=by, truth=truth)
-            if board.rows
-        ]
+        """The leaderboards."""
+        found = self.ending.boards if self.ending else []
         by_rmse = [board for board in found if board.by == "rmse"]
-        if len(found) > BOARDS_SHOWN:
-            found = by_rmse
         text = render(found, width=width(), colour=use_colour()).rstrip()
         if len(by_rmse) > 1:
             text += f"\n\n{render_overview(by_rmse, width=width())}"
@@ -107,7 +88,7 @@ class Report:
             f"in {format_duration(outcome.seconds)}" + (f": {counts}" if counts else "")
         )
         note(f"store   {self.store}")
-        for by in self.questions()[1:] if self.records else ():
+        for by in self.ending.questions[1:] if self.ending else ():
             note(f"also    ope-bench leaderboard --by {by}{self._place()}")
         note(f"exit    {self.exit_code}: {self.reason}")
 
@@ -118,28 +99,17 @@ class Report:
 
     def _failures(self) -> list[str]:
         """One line for each way in which an estimator broke or could not run, by frequency."""
-        broken = [
-            record
-            for record in self.records
-            if record.status.broken or record.status is Status.UNAVAILABLE
-        ]
-        groups = Counter((_name(record), record.status, record.error_type) for record in broken)
+        kinds = self.ending.failures if self.ending else {}
+        found = sorted(kinds.items(), key=lambda one: -one[1].count)
         lines = []
-        for group, count in groups.most_common(FAILURES_SHOWN):
-            one = next(r for r in broken if (_name(r), r.status, r.error_type) == group)
-            reason = " ".join((one.error_message or one.error_type or "").split())[:200]
-            lines.append(f"{group[1].value:<9} {count} x {group[0]}: {reason}")
-            if not group[1].broken:
-                continue
-            lines.append(f"          see it again: ope-bench rerun {one.key[:12]}{self._place()}")
-        if len(groups) > FAILURES_SHOWN:
-            lines.append(f"          and {len(groups) - FAILURES_SHOWN} more such kinds")
+        for (name, status, _), some in found[:FAILURES_SHOWN]:
+            lines.append(f"{status.value:<9} {some.count} x {name}: {some.message[:200]}")
+            if status.broken:
+                again = f"ope-bench rerun {some.key[:12]}{self._place()}"
+                lines.append(f"          see it again: {again}")
+        if len(found) > FAILURES_SHOWN:
+            lines.append(f"          and {len(found) - FAILURES_SHOWN} more such kinds")
         return lines
-
-
-def _name(record: TrialRecord) -> str:
-    spec = record.trial.estimator
-    return spec.label or spec.id
 
 
 def conduct(
@@ -149,6 +119,7 @@ def conduct(
     *,
     retry: Any = None,
     allow_failures: bool = False,
+    boards: bool = True,
 ) -> Report:
     """Run the plan into the store; an empty plan touches nothing.
 
@@ -159,6 +130,7 @@ def conduct(
     executor : where to run; closed at the end.
     retry : run stored failures, or everything, again.
     allow_failures : broken trials do not make the exit code 3.
+    boards : whether the report is to have them.
     """
     trials = manifest.trials
     outcome = Outcome(planned=len(trials))
@@ -190,9 +162,9 @@ def conduct(
         outcome.seconds = time.monotonic() - began
         code = outcome.exit_code(allow_failures=allow_failures)
         store.end_run(run_id, code)
-        records = tuple(store.records(run=run_id))
+        ending = Ending.of(store, run_id, manifest.suite.truth, boards=boards)
     reason = exit_codes.reason(outcome, code)
-    return Report(manifest, path, outcome, code, reason, records)
+    return Report(manifest, path, outcome, code, reason, ending)
 
 
 def _cluster(executor: Executor) -> dict[str, Any]:

@@ -138,9 +138,10 @@ def run(
             ),
             retry=again,
             allow_failures=allow_failures,
+            boards=output is Format.TEXT,
         )
         emit(report.as_json())
-    if output is Format.TEXT and report.records:
+    if report.ending and report.ending.boards:
         write(report.boards())
     report.tell()
     return report.exit_code
