@@ -190,6 +190,25 @@ def test_boards_of_a_run_are_printed_in_80_columns(cli: Cli, tiny: Tiny) -> None
     assert all(len(line.rstrip()) <= 80 for line in said.out.splitlines())
 
 
+def test_of_a_large_run_only_boards_by_rmse_are_printed_and_failures_are_counted(
+    cli: Cli, tiny: Tiny
+) -> None:
+    said = cli(
+        *("run", "--env", tiny("Coins[n_samples=[5,6,7,8,9]]"), "--est", tiny("Average")),
+        *("--est", tiny("Missing"), "--est", tiny("Broken"), "--replicates", "2"),
+        *("--executor", "inprocess"),
+    )
+    assert said.code == 3
+    assert said.out.count("by rmse") == 5
+    assert "by positivity" not in said.out
+    assert "also    ope-bench leaderboard --by positivity" in said.err
+    (told,) = (line for line in said.err.splitlines() if line.startswith("error "))
+    assert told.startswith("error     10 x ")
+    (again,) = (line for line in said.err.splitlines() if "see it again" in line)
+    key = again.rpartition(" ")[2]
+    assert cli("rerun", key).err.count("error") > 0
+
+
 def test_boards_of_a_store_follow_their_filters(cli: Cli, run: Callable[..., Any]) -> None:
     run("Average[shift=[0,1]]", "Missing", environment="Coins[n_samples=[5,6]]")
     boards = cli("leaderboard", "--format", "json").json
