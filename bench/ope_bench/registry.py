@@ -6,6 +6,7 @@ A reference is an id (``ipw``), an id of one distribution (``acme-ope:ipw``) or 
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -119,10 +120,34 @@ def _file_module(path: str) -> object:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+        _check_neighbours(source.resolve())
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+def _check_neighbours(source: Path) -> None:
+    """Python imports one module a name: of namesakes in two folders, the first for both."""
+    for name in sorted(_imported(source)):
+        beside = (source.parent / f"{name}.py", source.parent / name / "__init__.py")
+        loaded = getattr(sys.modules.get(name), "__file__", None)
+        if not any(path.is_file() for path in beside) or loaded is None:
+            continue
+        if Path(loaded).resolve() not in beside:
+            msg = f"it imports '{name}', which lies beside it, but got {loaded}; rename one"
+            raise ImportError(msg)
+
+
+def _imported(source: Path) -> set[str]:
+    """Top-level names that a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
 
 
 class Registry:

@@ -172,6 +172,22 @@ def test_a_parameter_that_json_cannot_hold_is_refused(tmp_path):
         resolve("estimator", f"{path}:Mean", {"shift": object()})
 
 
+def test_what_lies_beside_a_file_is_what_it_imports_or_the_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for who in ("one", "two"):
+        folder = tmp_path / who
+        folder.mkdir()
+        (folder / "beside_me.py").write_text(f"who = {who!r}\n")
+        (folder / "mine.py").write_text("from beside_me import who\n" + MODULE.format(who=who))
+    try:
+        first = registry().find("estimator", f"{tmp_path}/one/mine.py:Mean").cls
+        assert sys.modules[first.__module__].who == "one"
+        with pytest.raises(PluginError, match=r"imports 'beside_me', .* got .*one/beside_me\.py"):
+            _ = registry().find("estimator", f"{tmp_path}/two/mine.py:Mean").cls
+    finally:
+        del sys.modules["beside_me"]
+
+
 def test_worlds_are_a_word_of_every_environment():
     spec = resolve("environment", "saito-toy", {"worlds": "fixed"})
     assert spec.worlds == "fixed"
