@@ -41,6 +41,9 @@ def harness(performance: Path) -> list[list[str]]:
         told = hot[f"two jobs do nearly twice as much[{work}]"]["told"]
         return float(told["speed-up of two jobs"])
 
+    def cluster(work: str) -> float:
+        return float(dask[work]["two Dask workers over one"]["median"])
+
     resumed = hot["resuming a thousand stored trials takes less than half a second"]
     beside = [_times(peer[how]["first_seconds"]) for how in ("isolated, one job", "in process")]
     return [
@@ -62,26 +65,23 @@ def harness(performance: Path) -> list[list[str]]:
             "the same",
         ],
         [
-            "benchopt's time for a trivial trial over ours, isolated; in process",
-            " ; ".join(beside),
+            "benchopt's time for a trivial trial over ours, isolated and in process",
+            f"{' and '.join(beside)} times",
             _page("benchopt"),
         ],
         [
-            "two local workers over one, trials of 20 ms that wait; that compute",
-            " ; ".join(f"{jobs(work):.2f} times the throughput" for work in ("sleep", "cpu")),
+            "throughput of two local workers over one, trials of 20 ms that wait and that compute",
+            f"{jobs('sleep'):.2f} and {jobs('cpu'):.2f} times",
             _page("hot-paths"),
         ],
         [
-            "two Dask workers over one, the same trials",
-            " ; ".join(
-                f"{dask[work]['two Dask workers over one']['median']:.2f} times the throughput"
-                for work in ("sleep", "cpu")
-            ),
+            "throughput of two Dask workers over one, the same trials",
+            f"{cluster('sleep'):.2f} and {cluster('cpu'):.2f} times",
             _page("dask"),
         ],
         [
-            "50 trials of FEPWS trained together, two workers, over two that train one by one",
-            f"{batched['wall']['median']:.1f} times faster",
+            "50 trials of FEPWS one by one over the same trained together, two workers each",
+            f"{batched['wall']['median']:.1f} times",
             _page("batched"),
         ],
     ]
