@@ -263,8 +263,8 @@ def _targets(trials: Trials) -> Claim:
         "Targets from what the log says nothing about, greedy ones, to what it covers. Where it "
         "covers the target, self-normalised weights from propensities come close; embeddings "
         "of the surrogate say little about which items a policy prefers, so that methods with "
-        "nothing else stay near the mean of the log. Whether Behance's own features say more "
-        "cannot be told without them.",
+        "nothing else stay near the mean of the log, the popularity targets excepted. Whether "
+        "Behance's own features say more cannot be told without them.",
         aside=better(trials, epws, Method.of("logging-average", "logging average")),
     )
 

@@ -180,10 +180,13 @@ def verdict(axis: str, method: str, found: Mapping[str, Power | None]) -> str:
     """Whether anything grows faster than its size, and the reason."""
     told = []
     for figure, law in found.items():
-        if law is None or law.low <= STEEP:
+        if law is None or law.exponent <= STEEP:
             continue
-        reason = REASONS.get((axis, method, figure), "**no reason is known**")
-        told.append(f"{figure}: {reason}")
+        reason = REASONS.get((axis, method, figure))
+        if law.low <= STEEP:
+            told.append(f"{figure}: not told from linear" + (f" ({reason})" if reason else ""))
+        else:
+            told.append(f"{figure}: {reason or '**no reason is known**'}")
     return "; ".join(told) or "at most linear"
 
 
