@@ -187,7 +187,7 @@ def verdict(axis: str, method: str, found: Mapping[str, Power | None]) -> str:
             told.append(f"{figure}: not told from linear" + (f" ({reason})" if reason else ""))
         else:
             told.append(f"{figure}: {reason or '**no reason is known**'}")
-    return "; ".join(told) or "at most linear"
+    return "; ".join(told).replace("|", r"\|") or "at most linear"
 
 
 COLUMNS = (
