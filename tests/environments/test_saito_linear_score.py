@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ope_bench import arrays
 from ope_bench.registry import registry
 from ope_environments.saito.linear_score import PRUNE_FROM, LinearGreedy, LinearScore, greedy_value
 
@@ -65,3 +66,18 @@ def test_a_granted_policy_names_no_reward_and_no_value(name: str) -> None:
     for policy in (problem.logging_policy, problem.target_policy):
         public = {word for word in dir(policy) if not word.startswith("_")}
         assert not public & {"score", "value", "reward", "logits", "contenders", "weights"}
+
+
+def test_the_best_of_very_many_actions_is_found_span_by_span(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-2, 3, size=(11, 2_600)).astype(float)
+    policy = LinearGreedy(LinearScore(weights), 0.1)
+    context = rng.integers(-2, 3, size=(150, 10)).astype(float)
+    # Whole numbers, so that there are ties and no rounding.
+    scores = np.column_stack([np.ones(150), context]) @ weights
+    assert (np.sort(scores, axis=1)[:, -1] == np.sort(scores, axis=1)[:, -2]).any()
+    np.testing.assert_array_equal(policy.best(context), scores.argmax(axis=1))
+    monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 2_048)
+    np.testing.assert_array_equal(policy.best(context), scores.argmax(axis=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ope_bench import arrays
 from ope_bench.arrays import FloatArray, IntArray, row_chunks
 from ope_bench.policies import EpsilonGreedy, Softmax
 
@@ -14,6 +15,9 @@ PRUNE_FROM = 2_000
 
 PRUNE_DIMENSIONS = 4
 """Most dimensions in which a convex hull is cheap."""
+
+SPAN = 1_024
+"""Actions that many rows look at together where there are very many actions."""
 
 FLAT = 1e-12
 """Spread, beside the largest weight, below which an axis holds rounding errors only."""
@@ -111,10 +115,21 @@ class LinearGreedy(EpsilonGreedy):
 
     def best(self, context: FloatArray) -> IntArray:
         """argmax over the actions that can be greedy: (n,)."""
-        found = np.empty(len(context), dtype=np.int64)
+        n_contenders = len(self._contenders)
+        # Where a single row would fill a chunk, many rows look at a span of actions together:
+        # else each of them would fetch all weights from memory for itself.
+        span = n_contenders if n_contenders <= arrays.CHUNK_ENTRIES else SPAN
+        found = np.zeros(len(context), dtype=np.int64)
+        leading = np.full(len(context), -np.inf)
         design = _with_one(context)
-        for rows in row_chunks(len(context), len(self._contenders)):
-            found[rows] = (design[rows] @ self._weights).argmax(axis=1)
+        for rows in row_chunks(len(context), span):
+            for start in range(0, n_contenders, span):
+                scores = design[rows] @ self._weights[:, start : start + span]
+                at = scores.argmax(axis=1)
+                score = np.take_along_axis(scores, at[:, None], axis=1)[:, 0]
+                ahead = score > leading[rows]
+                found[rows][ahead] = start + at[ahead]
+                leading[rows][ahead] = score[ahead]
         return self._contenders[found]
 
 
