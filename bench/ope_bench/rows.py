@@ -142,16 +142,21 @@ _RESTORED: dict[str, Callable[[Any], Any]] = {
 
 def spec_row(spec: PluginSpec) -> tuple[str, tuple[Plain, ...]]:
     """A digest and the row in the order of ``SPEC_COLUMNS``; the label is a run's."""
-    row = (
-        spec.kind,
-        spec.reference,
-        spec.id,
-        canonical_json(spec.params),
-        spec.worlds,
-        spec.version,
-        spec.origin,
-    )
-    return digest(row), row
+    # Kept on the spec itself: thousands of trials share a few specs.
+    known: tuple[str, tuple[Plain, ...]] | None = spec.__dict__.get("_row")
+    if known is None:
+        row = (
+            spec.kind,
+            spec.reference,
+            spec.id,
+            canonical_json(spec.params),
+            spec.worlds,
+            spec.version,
+            spec.origin,
+        )
+        known = digest(row), row
+        object.__setattr__(spec, "_row", known)
+    return known
 
 
 def spec_from(row: Mapping[str, Any], label: str = "") -> PluginSpec:

@@ -174,7 +174,7 @@ class Store:
         return first, second
 
     def _spec(self, spec: PluginSpec, run_id: str) -> int:
-        name, row = _spec_row(spec)
+        name, row = spec_row(spec)
         if name not in self._spec_ids:
             self._db.execute(queries.INSERT_SPEC, (name, *row))
             self._spec_ids[name] = self._db.execute(
@@ -306,7 +306,7 @@ class Store:
         means = {tuple(cell): Seconds(max(own, 0.0), whole) for *cell, own, whole in rows}
         found = {}
         for trial in trials:
-            specs = _spec_row(trial.environment)[0], _spec_row(trial.estimator)[0]
+            specs = spec_row(trial.environment)[0], spec_row(trial.estimator)[0]
             if (mean := means.get((*specs, trial.device))) is not None:
                 found[trial.key] = mean
         return found
@@ -381,15 +381,6 @@ class Store:
             raise explained(self.path, exc) from exc
         finally:
             self._db.execute("DETACH other")
-
-
-def _spec_row(spec: PluginSpec) -> tuple[str, tuple[Any, ...]]:
-    # Kept on the spec itself: thousands of trials share a few specs.
-    row: tuple[str, tuple[Any, ...]] | None = spec.__dict__.get("_row")
-    if row is None:
-        row = spec_row(spec)
-        object.__setattr__(spec, "_row", row)
-    return row
 
 
 def _one(what: str, prefix: str, known: list[str], path: Path) -> str:
