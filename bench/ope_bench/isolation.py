@@ -58,9 +58,11 @@ def isolated(seed: int, *, restore: bool = True) -> Iterator[Tail]:
     np.random.seed(seed)  # noqa: NPY002  the state that plugins may use
     torch = sys.modules.get("torch")
     if torch:
-        # What seeds devices too formats the call stack each time; there may be none.
-        generators = torch if torch.accelerator.is_available() else torch.default_generator
-        generators.manual_seed(seed)
+        # What seeds devices too formats the call stack each time; there may be none. Before
+        # torch 2.6 there was no asking.
+        accelerator = getattr(torch, "accelerator", None)
+        devices = accelerator is None or accelerator.is_available()
+        (torch if devices else torch.default_generator).manual_seed(seed)
     try:
         with (
             contextlib.redirect_stdout(tail),

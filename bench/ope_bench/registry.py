@@ -134,7 +134,7 @@ def _check_neighbours(source: Path) -> None:
         loaded = getattr(sys.modules.get(name), "__file__", None)
         if not any(path.is_file() for path in beside) or loaded is None:
             continue
-        if Path(loaded).resolve() not in beside:
+        if Path(loaded).resolve() not in {path.resolve() for path in beside}:
             msg = f"it imports '{name}', which lies beside it, but got {loaded}; rename one"
             raise ImportError(msg)
 

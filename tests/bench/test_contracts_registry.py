@@ -188,6 +188,20 @@ def test_what_lies_beside_a_file_is_what_it_imports_or_the_file_is_refused(tmp_p
         del sys.modules["beside_me"]
 
 
+def test_what_lies_beside_a_file_may_be_a_link(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "elsewhere.py").write_text("who = 'linked'\n")
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "linked_beside.py").symlink_to(tmp_path / "elsewhere.py")
+    (folder / "mine.py").write_text("from linked_beside import who\n" + MODULE.format(who="I"))
+    try:
+        cls = registry().find("estimator", f"{folder}/mine.py:Mean").cls
+        assert sys.modules[cls.__module__].who == "linked"
+    finally:
+        del sys.modules["linked_beside"]
+
+
 def test_worlds_are_a_word_of_every_environment():
     spec = resolve("environment", "saito-toy", {"worlds": "fixed"})
     assert spec.worlds == "fixed"

@@ -228,6 +228,21 @@ def test_output_is_kept_with_the_record_and_only_its_end(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_torch_draws_the_same_whether_or_not_it_can_be_asked_for_devices(monkeypatch):
+    torch = pytest.importorskip("torch")
+
+    def drawn():
+        with isolated(7):
+            return torch.rand(3).tolist()
+
+    torch.manual_seed(7)
+    expected = torch.rand(3).tolist()
+    assert drawn() == expected
+    # As before torch 2.6.
+    monkeypatch.delattr(torch, "accelerator", raising=False)
+    assert drawn() == expected
+
+
 def test_silence_is_none():
     with isolated(0) as tail:
         pass

@@ -19,13 +19,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 __all__ = [
     "Measured",
     "Side",
+    "conducted",
     "in_turns",
     "measured",
     "ratios",
@@ -259,6 +260,24 @@ def told(ratio: Mapping[str, float] | None) -> str:
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def conducted(
+    report: dict[str, Any],
+    sides: Mapping[str, Side],
+    rows: Callable[[], Iterable[Figures]],
+    markdown: Callable[[dict[str, Any]], str],
+    output: Path | None,
+) -> int:
+    """The rows of a report measured, the sides ended, and the report written where asked."""
+    try:
+        report["rows"] = list(rows())
+    finally:
+        for side in sides.values():
+            side.close()
+    if output:
+        written(output, report, markdown(report))
+    return 0
 
 
 def written(path: Path, report: Mapping[str, Any], text: str) -> None:

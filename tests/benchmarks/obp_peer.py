@@ -71,11 +71,6 @@ def conduct(
         "ours": interleaved.Side(sys.executable, script, "ours"),
         "peer": interleaved.Side(given.peer, script, "peer"),
     }
-    try:
-        report["rows"] = list(compare(sizes, given, sides))
-    finally:
-        for side in sides.values():
-            side.close()
-    if given.output:
-        interleaved.written(given.output, report, markdown(report))
-    return 0
+    return interleaved.conducted(
+        report, sides, lambda: compare(sizes, given, sides), markdown, given.output
+    )

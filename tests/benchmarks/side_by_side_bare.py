@@ -315,14 +315,9 @@ def main() -> int:
     )
     report: dict[str, Any] = {"command": command, **facts_now()}
     sides = {name: interleaved.Side(sys.executable, __file__, name) for name in ("ours", "bare")}
-    try:
-        report["rows"] = list(compare(given.sizes, given, sides))
-    finally:
-        for side in sides.values():
-            side.close()
-    if given.output:
-        interleaved.written(given.output, report, markdown(report))
-    return 0
+    return interleaved.conducted(
+        report, sides, lambda: compare(given.sizes, given, sides), markdown, given.output
+    )
 
 
 if __name__ == "__main__":
