@@ -2,10 +2,16 @@
 
 - results/paper/README.md: the paper's claims, judged;
 - results/beyond.md: what it leaves open;
+- results/field.md: what others publish of weights, doubly robust forms and kernels;
+- results/defects.md: published formulas that are wrong;
+- results/tuning/README.md: which rule chooses best;
+- results/intervals/README.md: which interval to use when, and the same as JSON, which
+  `ope-bench estimate` quotes;
+- results/CHANGES.md: today's verdicts beside the former ones;
 - the marked blocks of README.md and results/README.md.
 
 ``python results/write.py`` writes them; with ``--check`` it only compares, names the files that
-say something else, and exits with 1.
+say something else, and exits with 1. A claim about trials that are not committed stops it.
 """
 
 from __future__ import annotations
@@ -15,26 +21,39 @@ from pathlib import Path
 
 from judging.beyond import questions
 from judging.blocks import filled
+from judging.changes import changes
+from judging.defects import defects
+from judging.field import field
+from judging.intervals import interval_choice, intervals_page
 from judging.page import page
-from judging.paper import claims
+from judging.paper import experiments
+from judging.theory import theory
+from judging.tuning import tuning_page
 
 PAPER = """\
 # The paper, judged
 
 Each claim of "Off-Policy Evaluation for Embedded Spaces" that an experiment can bear on, with a
 verdict and the figures behind it. Made by `python results/write.py` from the trials in this
-folder, which `results/regenerate paper` makes; no figure in a table was typed.
+folder, which `results/regenerate paper` makes; no figure in a table was typed. What changed since
+the verdicts before: [CHANGES](../CHANGES.md).
 
 "As printed" takes the formulas as the paper prints them; "corrected" mends what does not follow
 from its own idea: DM sums over actions, EPWS and FEPWS have no kernel that pairs a row with a
-random partner, and their classifier is cross-fitted and calibrated. The
-[catalogue](../../estimators/README.md) has both forms of each. Errors are against V_s, the mean
-reward of the target sample, as in the paper; the last column judges the same trials against the
-expected value instead. Every data set has a world of its own: the paper does not say whether
-parameters are drawn anew for each simulation, and some worlds are much harder for IPW than
-others.
+random partner, and their classifier is cross-fitted and calibrated. "Every rival" compares with
+whoever may answer under the same access, with regressors that suit the world. The
+[catalogue](../../estimators/README.md) has all of them. Every data set has a world of its own: the
+paper does not say whether parameters are drawn anew for each simulation, and some worlds are much
+harder for IPW than others.
 
-Not judged: the lemmas, which are proved or not; what the paper says of other people's work.
+Errors are against the value V, and verdicts follow them. The paper takes V_s, the mean reward of
+the target sample, instead; the last column judges the same trials so. V_s is no neutral yardstick:
+`edm-star`, `dm-star`, `edr`, `fedr` and the `epw` family are computed from the target sample too,
+and their errors against V_s leave out what they share with it, while those that do not look at
+that sample get its scatter added. On the toy world that turns rankings around.
+
+Not judged: lemmas as mathematics, which are proved or not; what the paper says of other people's
+work.
 """
 
 BEYOND = """\
@@ -42,7 +61,43 @@ BEYOND = """\
 
 Questions that it leaves open, put as claims and judged in the same way, by the suites named there.
 Made by `python results/write.py` from the committed trials; no figure in a table was typed. Errors
-are against the expected value.
+are against the value. What changed since the verdicts before: [CHANGES](CHANGES.md).
+"""
+
+FIELD = """\
+# What others publish
+
+Claims of other papers about transforms of weights, doubly robust forms and kernels over continuous
+actions, judged in the same way as [the paper's](paper/README.md), by the suites `weighting`,
+`doubly-robust` and `continuous`. Made by `python results/write.py` from the committed trials; no
+figure in a table was typed. Errors are against the value. A refuted claim is one about these
+environments: the papers' own data are others.
+"""
+
+DEFECTS = """\
+# Published formulas and codes that are wrong
+
+Each with an identity that it fails. The figures are expectations over two contexts and three
+actions, computed by `tests/support/published_defects.py`, whose formulas no estimator of this
+package uses but for the `-paper` ids, which compute what is printed;
+`tests/estimators/test_published_defects.py` compares. Made by `python results/write.py`.
+"""
+
+CHANGES = """\
+# What changed in the verdicts, and why
+
+Made by `python results/write.py` from the former pages' verdicts (revision 679a85a) and today's
+trials. Three changes touch every claim:
+
+- Errors are measured against the value V. Former pages took V_s, the mean reward of the target
+  sample, which favors estimators that use that sample. Against V_s stands beside V in
+  [the paper, judged](paper/README.md).
+- The words are counted, not felt: *holds*, *holds where named*, *mixed*, *refuted*, *undecided*,
+  *by construction*, *not judged*, by a table of how many lines are for, against and neither.
+  "Holds with conditions" could mean one line for and four against; there is no such word now.
+- Errors are compared in two ways, mean squares and typical errors, and with less than 100 data
+  sets and heavy tails the latter decide, which the verdict says. What is shown to be no difference
+  worth the name counts against a claim of one.
 """
 
 
@@ -50,9 +105,22 @@ def main() -> int:
     """Write or compare."""
     results = Path(__file__).resolve().parent
     root = results.parent
+    claims = [*experiments(results), *theory(results)]
+    beside = experiments(results, "empirical")
+    open_questions = questions(results)
+    pages = [
+        ("The paper", "paper", claims),
+        ("Beyond the paper", "beyond", open_questions),
+    ]
     texts = {
-        results / "paper" / "README.md": page(PAPER, claims(results), claims(results, "expected")),
-        results / "beyond.md": page(BEYOND, questions(results)),
+        results / "paper" / "README.md": page(PAPER, claims, beside),
+        results / "beyond.md": page(BEYOND, open_questions),
+        results / "field.md": page(FIELD, field(results)),
+        results / "defects.md": defects(DEFECTS, root),
+        results / "tuning" / "README.md": tuning_page(results),
+        results / "intervals" / "README.md": intervals_page(results),
+        root / "bench" / "ope_bench" / "logs" / "interval_choice.json": interval_choice(results),
+        results / "CHANGES.md": changes(CHANGES, results / "judging" / "former.json", pages),
         root / "README.md": filled(root / "README.md", results),
         results / "README.md": filled(results / "README.md", results),
     }

@@ -3,8 +3,10 @@
     <!-- board paper/failures n_actions: epws, ipw-star on_missing=fail -->
     <!-- end -->
 
-becomes a table of RMSE by that parameter, from ``leaderboard.json`` of the folder;
-``<!-- runs -->`` one of the committed runs, ``<!-- costs harness -->`` and
+becomes a table of scores (RMSE with failures at the logging average's error) by that parameter,
+from ``leaderboard.json`` of the folder;
+``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
+power, ``<!-- costs harness -->`` and
 ``<!-- costs obp 10000 1000 -->`` of what is measured in results/performance.
 """
 
@@ -16,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from judging.costs import beside_obp, harness
+from judging.gate import gate
 from judging.runs import runs
 
 __all__ = ["filled"]
 
-_BLOCK = re.compile(r"(<!-- (board|runs|costs)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(
+    r"(<!-- (board|runs|costs|gate)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL
+)
 
 
 def filled(path: Path, results: Path) -> str:
@@ -42,6 +47,8 @@ def filled(path: Path, results: Path) -> str:
 def _cells(kind: str, words: str, results: Path) -> list[list[str]]:
     if kind == "runs":
         return runs(results)
+    if kind == "gate":
+        return gate(results / "performance")
     if kind == "costs":
         what, *size = words.split()
         performance = results / "performance"
@@ -76,7 +83,11 @@ def _board(folder: Path, axis: str, names: list[str]) -> list[list[str]]:
 
 def _cell(row: dict[str, Any]) -> str:
     failed = row["failure_rate"]
-    if row["rmse"] is None:
+    if not row["finite"]:
         return "all fail"
-    figure = f"**{row['rmse']:.3g}**" if row["tied"] else f"{row['rmse']:.3g}"
+    figure = f"{row['score']:.3g}"
+    if row["tied"]:
+        figure = f"**{figure}**"
+    elif row["tied"] is None and row["rank"]:
+        figure = f"{figure}?"
     return f"{figure}, {failed:.0%} fail" if failed else figure

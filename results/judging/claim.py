@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from judging.evidence import Line
+from judging.line import Line
 
 __all__ = ["Claim"]
 
@@ -20,9 +21,12 @@ class Claim:
     place : where the paper makes it.
     forms : lines of evidence for each form of the method.
     reading : what the figures mean; no figure of its own.
-    figure : path below results/paper, if one shows it.
+    figure : path beside the page, if one shows it.
     aside : lines that bear on it without being judged.
-    unjudged : why no verdict is possible, if none is.
+    without : a verdict that no line can change, and why.
+    surrogate : the data are stand-ins, which qualifies every verdict.
+    former : number of the claim on the page before this one, if it had one.
+    why : what changed since then, and why.
     """
 
     title: str
@@ -31,4 +35,7 @@ class Claim:
     reading: str
     figure: str | None = None
     aside: Sequence[Line] = ()
-    unjudged: str | None = None
+    without: tuple[Literal["by construction", "not judged"], str] | None = None
+    surrogate: bool = False
+    former: int | None = None
+    why: str = ""

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.devices import Device
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
 
 
 @pytest.fixture
@@ -26,10 +29,12 @@ def record():
     ):
         trial = Trial(
             PluginSpec("environment", "toy", "toy", {"n": n}, version=version, origin="toys 1"),
-            PluginSpec("estimator", estimator, estimator, params or {}, label, origin="ours 1"),
+            PluginSpec(
+                "estimator", estimator, estimator, params or {}, label=label, origin="ours 1"
+            ),
             replicate,
-            seed,
-            device,
+            seed=seed,
+            device=Device(device),
         )
         known = {
             "estimate": 1.0 + error if status is Status.OK else None,

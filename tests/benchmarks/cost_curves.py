@@ -258,7 +258,7 @@ REMARKS = {
     ),
     "estimators": (
         "Estimators of a run share data, and fits with equal settings: one that differs from its"
-        " neighbours in the clip alone (`epws`) costs its weighted mean, not another classifier."
+        " neighbors in the clip alone (`epws`) costs its weighted mean, not another classifier."
     ),
     "replicates": (
         "Whole runs in one process, with planning, store and records; what is held in memory is"
@@ -267,7 +267,7 @@ REMARKS = {
 }
 
 
-COLOURS = [
+COLORS = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b",
     "#7f7f7f", "#bcbd22",
 ]  # fmt: skip
@@ -304,8 +304,8 @@ def drawn(report: dict[str, Any]) -> str:
         for row in report["points"]
         if (cost := figures(row))
     ]
-    scale = alt.Scale(domain=names, range=COLOURS[: len(names)])
-    colour = alt.Color("estimator:N", scale=scale, title=None, legend=alt.Legend(columns=5))
+    scale = alt.Scale(domain=names, range=COLORS[: len(names)])
+    color = alt.Color("estimator:N", scale=scale, title=None, legend=alt.Legend(columns=5))
     lines = []
     for figure, title in (("time", "processor s"), ("memory", "MiB")):
         row = [
@@ -324,7 +324,7 @@ def drawn(report: dict[str, Any]) -> str:
                     scale=alt.Scale(type="log", nice=False),
                     axis=alt.Axis(format="~g", tickCount=5),
                 ),
-                color=colour,
+                color=color,
             )
             .properties(width=120, height=130)
             for axis in AXES

@@ -24,10 +24,10 @@ from trial_cost import WARM_UP, Cost, one_thread
 def run_once(environment: str, estimators: Sequence[str], replicates: int) -> Any:
     """A run, and its records."""
     from ope_bench.execution.inprocess import InProcessExecutor
-    from ope_bench.manifest import plan
-    from ope_bench.runner import Outcome, run
+    from ope_bench.execution.runner import Outcome, run
     from ope_bench.store import Store
-    from ope_bench.suite import adhoc
+    from ope_bench.suites.manifest import plan
+    from ope_bench.suites.suite import adhoc
 
     suite = replace(adhoc([environment], estimators), replicates=replicates)
     with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def run_once(environment: str, estimators: Sequence[str], replicates: int) -> An
 
 
 def cost_of(environment: str, estimators: Sequence[str], replicates: int) -> Cost:
-    from ope_bench import timing
+    from ope_bench.trials import timing
 
     run_once(WARM_UP, estimators[:1], 1)
     timing.reset_peak_rss()

@@ -18,7 +18,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def made_by() -> str:
     """Command, day, revision, machine and versions, in one paragraph."""
-    from ope_bench.machine import machine_facts
+    from ope_bench.execution.machine import machine_facts
 
     machine = machine_facts()
     words = ["python", *sys.argv]

@@ -64,12 +64,13 @@ def prepare(job: dict[str, Any]) -> Any:
 
 def ours(problem: Any, job: dict[str, Any]) -> dict[str, Any]:
     """Through a view."""
-    from ope_bench.memo import Memo
-    from ope_bench.seeding import DataSeed
-    from ope_bench.view import Access, View
-    from ope_estimators.baseline.dm import DM
-    from ope_estimators.embedded.epws import EPWS
-    from ope_estimators.embedded.mips import MIPS
+    from ope_bench.contracts.access import Access
+    from ope_bench.contracts.fit_cache import FitCache
+    from ope_bench.contracts.seeding import DataSeed
+    from ope_bench.contracts.view import View
+    from ope_estimators.baseline.direct.dm import DM
+    from ope_estimators.embedded.learned.epws import EPWS
+    from ope_estimators.embedded.learned.mips import MIPS
     from ope_estimators.flows.flow import FlowModel
 
     seen = {"cross_fit": 0, "calibration": "none"}
@@ -83,7 +84,7 @@ def ours(problem: Any, job: dict[str, Any]) -> dict[str, Any]:
     }
 
     def view(access: Access) -> View:
-        return View(problem, access, seed=DataSeed("bare", 0, 0), memo=Memo())
+        return View(problem, access, seed=DataSeed("bare", 0, 0), fit_cache=FitCache())
 
     def estimated(_: object) -> float:
         estimator = estimators[job["case"]]

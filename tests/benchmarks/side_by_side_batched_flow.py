@@ -29,8 +29,11 @@ from statement import facts_now, statement
 
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.manifest import settings
-from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.suites.manifest import settings
+from ope_bench.trials.devices import Device
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
 
 REPLICATES = 50
 ENVIRONMENT = "saito-toy[n_actions=100,n_samples=500]"
@@ -48,13 +51,13 @@ class Side:
     """
 
     def __init__(self, device: str, jobs: int) -> None:
-        self.device = device
+        self.device = Device(device)
         self.jobs = jobs
         self._executor = LocalExecutor(jobs)
 
     def warm_up(self, world: PluginSpec, method: PluginSpec) -> None:
         """Start the workers and let them import what they need."""
-        home = self.device.removesuffix("-batch")
+        home = Device(self.device.backend)
         first = (WARM_UP + 1_000 * job for job in range(self.jobs))
         self._run([Trial(world, method, replicate, device=home) for replicate in first])
 
@@ -113,7 +116,7 @@ def compare(device: str, epochs: int, repeats: int) -> list[dict[str, Any]]:
         for side in sides.values():
             side.warm_up(world, brief)
         for turn in range(repeats):
-            # Who goes first changes, so that a machine that tires or recovers favours nobody.
+            # Who goes first changes, so that a machine that tires or recovers favors nobody.
             order = list(sides) if turn % 2 == 0 else list(sides)[::-1]
             row: dict[str, Any] = {}
             for name in order:

@@ -29,8 +29,10 @@ from statement import facts_now, statement
 from ope_bench.execution import Executor, Finished
 from ope_bench.execution.cluster.executor import DaskExecutor
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.manifest import settings
-from ope_bench.records import PluginSpec, Status, Trial
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.suites.manifest import settings
+from ope_bench.trials.record import Trial
+from ope_bench.trials.status import Status
 
 ACME = Path(__file__).parents[1] / "plugins" / "acme-ope"
 

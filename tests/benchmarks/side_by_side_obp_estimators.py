@@ -60,15 +60,15 @@ def prepare_ours(job: dict[str, Any]) -> dict[str, Any]:
 
     import numpy as np
 
-    from ope_bench.data import Schema
-    from ope_bench.embeddings import FactoredEmbedding
+    from ope_bench.contracts.embeddings import FactoredEmbedding
+    from ope_bench.contracts.schema import Schema
     from ope_environments.saito.mips import SaitoMIPS
-    from ope_estimators.baseline.dm import DM
-    from ope_estimators.baseline.dr import DR
-    from ope_estimators.baseline.ipw import IPW
-    from ope_estimators.baseline.ipws import IPWS
-    from ope_estimators.embedded.eipw import EIPW
-    from ope_estimators.embedded.mips import MIPS
+    from ope_estimators.baseline.direct.dm import DM
+    from ope_estimators.baseline.doubly_robust.dr import DR
+    from ope_estimators.baseline.weighting.ipw import IPW
+    from ope_estimators.baseline.weighting.ipws import IPWS
+    from ope_estimators.embedded.known.eipw import EIPW
+    from ope_estimators.embedded.learned.mips import MIPS
 
     estimators = {
         "IPW": IPW(),
@@ -120,11 +120,11 @@ def prepare_ours(job: dict[str, Any]) -> dict[str, Any]:
 def _estimate(estimator: Any, problem: Any) -> float:
     import numpy as np
 
-    from ope_bench.memo import Memo
-    from ope_bench.seeding import DataSeed
-    from ope_bench.view import View
+    from ope_bench.contracts.fit_cache import FitCache
+    from ope_bench.contracts.seeding import DataSeed
+    from ope_bench.contracts.view import View
 
-    view = View(problem, estimator.access, seed=DataSeed("obp", 0, 0), memo=Memo())
+    view = View(problem, estimator.access, seed=DataSeed("obp", 0, 0), fit_cache=FitCache())
     estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
     return float(estimator.estimate(view).value)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 def facts_now() -> dict[str, Any]:
     """The machine and software, the day, and how busy the machine was."""
-    from ope_bench.machine import machine_facts
+    from ope_bench.execution.machine import machine_facts
 
     return {
         "machine": machine_facts(),

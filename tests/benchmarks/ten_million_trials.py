@@ -48,8 +48,8 @@ Figures = dict[str, float]
 
 def planned(n_trials: int) -> Any:
     """A manifest of so many trials."""
-    from ope_bench.manifest import plan
-    from ope_bench.suite import adhoc
+    from ope_bench.suites.manifest import plan
+    from ope_bench.suites.suite import adhoc
 
     settings = max(1, n_trials // (ESTIMATORS * REPLICATES))
     environments = [f"saito-toy[n_actions={2 + number}]" for number in range(settings)]
@@ -61,14 +61,14 @@ class Watch:
     """Processor seconds, wall seconds and memory since it was made."""
 
     def __init__(self) -> None:
-        from ope_bench.timing import reset_peak_rss
+        from ope_bench.trials.timing import reset_peak_rss
 
         reset_peak_rss()
         self._memory = resident()
         self._start = time.process_time(), time.perf_counter()
 
     def read(self) -> Figures:
-        from ope_bench.timing import peak_rss_bytes
+        from ope_bench.trials.timing import peak_rss_bytes
 
         return {
             "seconds": time.process_time() - self._start[0],
@@ -93,13 +93,13 @@ def written() -> int:
 
 def planning(n_trials: int, store: Path) -> Figures:
     """Manifest, trials, keys and the executor's queue, as a run holds them."""
-    from ope_bench.execution.affinity import Affinity
+    from ope_bench.execution.trial_queue import TrialQueue
 
     planned(1_000)
     watch = Watch()
     manifest = planned(n_trials)
     by_key = {trial.key: trial for trial in manifest.trials}
-    queue = Affinity(list(by_key.values()))
+    queue = TrialQueue(list(by_key.values()))
     figures = watch.read()
     assert queue.take(0) is not None
     return figures
@@ -141,24 +141,25 @@ def invented(trials: Any) -> Iterator[Any]:
     """Outcomes of trials that were never run, in the form of one that was."""
     import numpy as np
 
-    from ope_bench.rows import RECORD_COLUMNS, record_from, record_row
-    from ope_bench.trial import Workspace, run_trial
+    from ope_bench.trials.serialization import RECORD_COLUMNS, from_row, to_row
+    from ope_bench.trials.trial import run_trial
+    from ope_bench.trials.workspace import Workspace
 
     real = run_trial(trials[0], Workspace())
     assert real.status == "ok", real.error_message
-    row = list(record_row(replace(real, code_digest=DIGEST)))
+    row = list(to_row(replace(real, code_digest=DIGEST)))
     estimate, truth = (RECORD_COLUMNS.index(name) for name in ("estimate", "truth_empirical"))
     rng = np.random.default_rng(0)
     noise = rng.standard_normal(len(trials))
     for trial, error in zip(trials, noise, strict=True):
         row[truth] = 0.5 + 1e-3 * trial.replicate
         row[estimate] = row[truth] + 0.1 * float(error)
-        yield record_from(trial, tuple(row))
+        yield from_row(trial, tuple(row))
 
 
 def resuming(n_trials: int, store: Path) -> Figures:
     """A run of which all is stored: what is found, and the note that this run reuses it."""
-    from ope_bench import runner
+    from ope_bench.execution import runner
     from ope_bench.execution.inprocess import InProcessExecutor
     from ope_bench.store import Store
 
@@ -192,7 +193,7 @@ def reading(n_trials: int, store: Path) -> Figures:
 
 def judging(n_trials: int, store: Path) -> Figures:
     """Boards of the store, as `leaderboard` makes them: one setting after another."""
-    from ope_bench.cli.boards import stored_boards
+    from ope_bench.cli.verbs.leaderboard import stored_boards
 
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.sqlite"
@@ -207,12 +208,12 @@ def judging(n_trials: int, store: Path) -> Figures:
 
 def executing(n_trials: int, store: Path) -> Figures:
     """Trials that do nothing, in a killable worker, with their records stored."""
-    from ope_bench import registry as registry_module
     from ope_bench.execution.local import LocalExecutor
-    from ope_bench.records import Trial
-    from ope_bench.resolve import resolve
-    from ope_bench.runner import Outcome, run
+    from ope_bench.execution.runner import Outcome, run
+    from ope_bench.plugins import registry as registry_module
+    from ope_bench.plugins.resolution import resolve
     from ope_bench.store import Store
+    from ope_bench.trials.record import Trial
 
     sys.path.insert(0, str(ACME))
     registry_module.registry.cache_clear()
@@ -346,8 +347,8 @@ def page(report: dict[str, Any]) -> str:
     def at_ten_million(stage: str, figure: str) -> float:
         return law_of(rows, stage, figure).at(TEN_MILLION)
 
-    from ope_bench.manifest import MAX_TRIALS
     from ope_bench.store.store import KEYS_AT_ONCE
+    from ope_bench.suites.manifest import MAX_TRIALS
 
     coordinator = largest["executing"]
     a_trial = coordinator["wall_seconds"] / coordinator["trials"]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from ope_bench import Access, View
-from ope_bench.memo import Memo
-from ope_bench.resolve import resolve
-from ope_bench.seeding import DataSeed
-from ope_bench.trial import build
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.seeding import DataSeed
+from ope_bench.plugins.resolution import resolve
+from ope_bench.trials.building import build
 from ope_environments.saito.toy import SaitoToy
-from ope_estimators.nuisance import learners
+from ope_estimators.learning import learners
 from ope_estimators.nuisance.policy import PolicyModel
 from ope_estimators.nuisance.reward import RewardModel
 
@@ -45,7 +45,7 @@ def problem():
 
 
 def viewed(problem, access):
-    return View(problem, access, seed=DataSeed("benchmark", 0, 0), memo=Memo())
+    return View(problem, access, seed=DataSeed("benchmark", 0, 0), fit_cache=FitCache())
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -5,11 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from ope_bench.leaderboard import boards
-from ope_bench.manifest import plan
-from ope_bench.records import PluginSpec, Status, Trial, TrialRecord
+from ope_bench.boards.leaderboard import boards
+from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Freshness, Store
-from ope_bench.suite import adhoc
+from ope_bench.suites.manifest import plan
+from ope_bench.suites.suite import adhoc
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
 
 SETTINGS, ESTIMATORS, REPLICATES = 5, 10, 100
 
@@ -75,7 +77,7 @@ def test_looking_up_five_thousand_trials(benchmark, records, tmp_path):
 
     def current():
         with Store.open(path) as store:
-            fresh = Freshness(lambda trial: "digest", lambda trial: False, None, None, None)
+            fresh = Freshness(lambda trial: "digest")
             return store.current(trials, fresh)
 
     assert len(benchmark.pedantic(current, rounds=3)) == len(records)
@@ -97,7 +99,7 @@ def test_boards_of_five_thousand_records(benchmark, records):
 
 
 def test_one_board_as_text(benchmark, records):
-    from ope_bench.report.terminal import render_text
+    from ope_bench.report.text.render import render
 
     found = boards(records[: ESTIMATORS * REPLICATES])
-    assert "method-3" in benchmark.pedantic(render_text, (found,), rounds=3)
+    assert "method-3" in benchmark.pedantic(render, (found,), rounds=3)

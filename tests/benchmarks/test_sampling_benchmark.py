@@ -1,18 +1,21 @@
 """Seconds of one sample of each environment that needs no data files."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from ope_bench.resolve import resolve
-from ope_bench.trial import build
+from ope_bench.plugins.resolution import resolve
+from ope_bench.trials.building import build
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "saito-toy": {"n_samples": 1_000, "n_actions": 100},
     "saito-toy, many actions": {"n_samples": 10_000, "n_actions": 1_000},
     "saito-mips": {"n_samples": 10_000, "n_actions": 1_000},
     "gaussian": {"n_samples": 10_000},
     "gaussian-pairs": {"n_samples": 10_000},
     "linear-gaussian": {"n_samples": 10_000},
+    "linear-bandit": {"n_samples": 10_000, "reward": "logistic", "target": "softmax"},
     "behance": {"n_samples": 1_000, "items": 300, "users": 200, "appreciates": 3_000},
     "multiclass": {"n_samples": 1_000, "dataset": "iris"},
     "logs": {"n_samples": 1_000},

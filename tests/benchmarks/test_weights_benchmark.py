@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from ope_bench import View
-from ope_bench.embeddings import DeterministicEmbedding, FiniteEmbedding
-from ope_bench.memo import Memo
-from ope_bench.policies import EpsilonGreedy, Softmax, Tabular, Uniform
-from ope_bench.seeding import DataSeed
-from ope_environments.saito.linear_score import LinearGreedy, LinearScore, LinearSoftmax
+from ope_bench.contracts.embeddings import DeterministicEmbedding, FiniteEmbedding
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.policies import EpsilonGreedy, Softmax, Tabular, Uniform
+from ope_bench.contracts.seeding import DataSeed
 from ope_environments.saito.mips import SaitoMIPS
-from ope_estimators.baseline.ipw import IPW
-from ope_estimators.baseline.ipws import IPWS
-from ope_estimators.embedded.eipw import EIPW
+from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore, LinearSoftmax
+from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.embedded.known.eipw import EIPW
 
 ROWS, ACTIONS = 10_000, 1_000
 RNG = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_marginals_of_embeddings(policy, embedding, problem, benchmark):
 def test_weighted_means_with_exact_weights(estimator, problem, benchmark):
     def view():
         cold = replace(problem, context=problem.context.copy())
-        return (View(cold, estimator.access, seed=DataSeed("w", 0, 0), memo=Memo()),), {}
+        return (View(cold, estimator.access, seed=DataSeed("w", 0, 0), fit_cache=FitCache()),), {}
 
     def estimate(given):
         return estimator().fit(given, rng=RNG, device="cpu").estimate(given)

@@ -43,11 +43,13 @@ def cost_of(environment: str, estimator: str, replicate: int = 0) -> Cost:
 
 
 def _once(environment: str, estimator: str, replicate: int) -> Cost:
-    from ope_bench import timing
-    from ope_bench.manifest import settings
-    from ope_bench.records import Trial
-    from ope_bench.requirements import import_all
-    from ope_bench.trial import Workspace, build, run_trial
+    from ope_bench.plugins.requirements import import_all
+    from ope_bench.suites.manifest import settings
+    from ope_bench.trials import timing
+    from ope_bench.trials.building import build
+    from ope_bench.trials.record import Trial
+    from ope_bench.trials.trial import run_trial
+    from ope_bench.trials.workspace import Workspace
 
     (world,) = settings("environment", environment)
     (method,) = settings("estimator", estimator)

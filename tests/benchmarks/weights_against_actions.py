@@ -18,14 +18,14 @@ import interleaved
 import numpy as np
 from statement import facts_now, statement
 
-from ope_bench.data import Problem
-from ope_bench.memo import Memo
-from ope_bench.policies import Tabular
-from ope_bench.seeding import DataSeed
-from ope_bench.view import View
-from ope_environments.saito.linear_score import LinearGreedy, LinearScore
-from ope_estimators.baseline.ipw import IPW
-from ope_estimators.baseline.ipws import IPWS
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.policies import Tabular
+from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.view import View
+from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore
+from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.baseline.weighting.ipws import IPWS
 
 ROWS, CODES = 10_000, 4
 ACTIONS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -61,7 +61,7 @@ def problem_of(n_actions: int, *, greedy: bool) -> Problem:
 def estimate(name: str, problem: Problem) -> float:
     """One estimate, the view included."""
     estimator = ESTIMATORS[name]
-    view = View(problem, estimator.access, seed=DataSeed("actions", 0, 0), memo=Memo())
+    view = View(problem, estimator.access, seed=DataSeed("actions", 0, 0), fit_cache=FitCache())
     return estimator.estimate(view).value
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from ope_bench.data import Problem, Truth
-from ope_bench.environment import Environment
+from ope_bench.contracts.data import Problem, Truth
+from ope_bench.contracts.environment import Environment
 
 Draw = Callable[..., tuple[Problem, Truth]]
 
@@ -57,18 +55,3 @@ def check() -> SimpleNamespace:
     return SimpleNamespace(
         scatter_around_the_value=scatter_around_the_value, weigh_to_the_value=weigh_to_the_value
     )
-
-
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def behance_files() -> ModuleType:
-    """The module that writes small raw files."""
-    return _load("behance_files")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,10 +14,11 @@ import pytest
 from ope_bench.errors import UnavailableError, UsageError
 from ope_environments.behance.cli import behance
 from ope_environments.behance.prepared import load
+from support import behance_files
 
 
 @pytest.fixture
-def folder(tmp_path: Path, behance_files: ModuleType) -> Path:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "raw").mkdir()
     written: Path = behance_files.write(tmp_path / "raw")
     return written
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, behance_files: ModuleType) -> Path:
 def test_it_writes_one_file_and_says_what_it_found(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from ope_bench.cli.output import Format
+    from ope_bench.console.output import Format
 
     assert behance(folder, components=2, output=Format.JSON) == 0
     said = json.loads(capfd.readouterr().out)
@@ -64,7 +64,7 @@ def test_checking_writes_nothing(folder: Path) -> None:
 
 
 def test_missing_folders_are_told_before_any_work(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="the folder"):
         behance(folder, to=tmp_path / "nowhere" / "x.npz")
     with pytest.raises(UnavailableError, match="is not a folder"):
         behance(tmp_path / "nowhere")
@@ -73,8 +73,8 @@ def test_missing_folders_are_told_before_any_work(folder: Path, tmp_path: Path) 
 def test_it_is_a_verb_of_the_command_line_with_one_line_for_a_mistake(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from ope_bench.cli import data
     from ope_bench.cli.app import invoke
+    from ope_bench.cli.verbs import data
 
     point = EntryPoint("behance", "ope_environments.behance.cli:behance", data.GROUP)
     monkeypatch.setattr(data, "_points", lambda: [point])
@@ -116,7 +116,7 @@ def _many_features(folder: Path, n_records: int) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_memory_of_preparation_does_not_grow_with_the_feature_file(
-    folder: Path, behance_files: ModuleType
+    folder: Path,
 ) -> None:
     (folder.parent / "larger").mkdir()
     larger = behance_files.write(folder.parent / "larger")

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ope_bench.data import Problem, Truth
+from ope_bench import Tabular
+from ope_bench.contracts.data import Problem, Truth
 from ope_bench.errors import ParameterError, UnavailableError
+from ope_bench.tables.errors import DataFileError
 from ope_environments.behance.environment import Behance
 from ope_environments.behance.policies import creator_code, epsilon_top
 from ope_environments.behance.preparation import prepare, read_raw
 from ope_environments.behance.prepared import load, save
 from ope_environments.behance.surrogate import prepared_surrogate
-from ope_environments.data_files import DataFileError
-from ope_environments.few_contexts import FewContexts
+from support import behance_files
 
 Draw = Callable[..., tuple[Problem, Truth]]
 
@@ -33,7 +34,7 @@ TARGETS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, behance_files: ModuleType) -> Path:
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("raw")
     behance_files.write(folder)
     save(prepare(read_raw(folder), 2), folder / "behance.npz")
@@ -41,7 +42,8 @@ def file(tmp_path_factory: pytest.TempPathFactory, behance_files: ModuleType) ->
 
 
 def test_the_value_is_the_papers_formula(
-    draw: Draw, file: Path, behance_files: ModuleType
+    draw: Draw,
+    file: Path,
 ) -> None:
     items = sorted(behance_files.FEATURES)
     creators = {user for _, user in behance_files.OWNERS}
@@ -102,7 +104,7 @@ def test_the_first_of_tied_items_is_greedy() -> None:
 def test_sums_over_actions_are_those_of_the_whole_table() -> None:
     rng = np.random.default_rng(0)
     table = rng.dirichlet(np.ones(37), size=2)
-    policy = FewContexts(table, creator_code)
+    policy = Tabular(table, creator_code)
     context = rng.integers(2, size=(90, 1)).astype(float)
     value = rng.normal(size=(2, 37))
     expected = policy.expect(context, lambda x, a: value[x[:, 0].astype(int), a])
@@ -111,7 +113,8 @@ def test_sums_over_actions_are_those_of_the_whole_table() -> None:
 
 
 def test_no_appreciates_by_creators_mean_no_reward_in_their_context(
-    draw: Draw, tmp_path: Path, behance_files: ModuleType
+    draw: Draw,
+    tmp_path: Path,
 ) -> None:
     behance_files.write(tmp_path, packed=False)
     owners = b"01588231 7\n00485000 8\n"
@@ -153,7 +156,9 @@ def test_a_damaged_prepared_file_is_one_clear_line(
 ) -> None:
     path = tmp_path / "cut.npz"
     path.write_bytes(file.read_bytes()[:kept])
-    with pytest.raises(DataFileError, match="is no prepared Behance file, or damaged") as caught:
+    with pytest.raises(
+        DataFileError, match="is not a prepared Behance file, or damaged"
+    ) as caught:
         draw(Behance(prepared=str(path)))
     assert "\n" not in str(caught.value)
 
@@ -164,14 +169,14 @@ def test_an_altered_prepared_file_is_refused(draw: Draw, tmp_path: Path, file: P
         arrays = dict(archive)
     arrays["counts"] = arrays["counts"] + 1
     np.savez_compressed(path, **arrays)
-    with pytest.raises(DataFileError, match="does not have its fingerprint"):
+    with pytest.raises(DataFileError, match="does not match its fingerprint"):
         draw(Behance(prepared=str(path)))
 
 
 def test_a_file_that_holds_pickles_is_refused(draw: Draw, tmp_path: Path) -> None:
     path = tmp_path / "pickle.npz"
     np.savez(path, about=np.array([{}], dtype=object))
-    with pytest.raises(DataFileError, match="is no prepared Behance file"):
+    with pytest.raises(DataFileError, match="is not a prepared Behance file"):
         draw(Behance(prepared=str(path)))
 
 

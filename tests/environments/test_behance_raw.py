@@ -6,17 +6,17 @@ import gzip
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from ope_bench.errors import UnavailableError
+from ope_bench.tables.errors import DataFileError
 from ope_environments.behance.preparation import RawData, prepare, read_raw
 from ope_environments.behance.prepared import Prepared
 from ope_environments.behance.surrogate import generate, prepared_surrogate
-from ope_environments.behance.writer import write_raw
-from ope_environments.data_files import DataFileError
+from support import behance_files
+from support.behance_writer import write_raw
 
 FEATURES, APPRECIATES = "Behance_Image_Features.b", "Behance_appreciate_1M.gz"
 OWNERS = "Behance_Item_to_Owners.gz"
@@ -24,7 +24,7 @@ RECORD = 16_392
 
 
 @pytest.fixture
-def folder(tmp_path: Path, behance_files: ModuleType) -> Path:
+def folder(tmp_path: Path) -> Path:
     written: Path = behance_files.write(tmp_path)
     return written
 
@@ -44,13 +44,13 @@ def test_counts_are_by_item_and_by_whether_the_user_created_anything(folder: Pat
 
 
 def test_components_are_the_principal_axes_of_the_features(
-    folder: Path, behance_files: ModuleType
+    folder: Path,
 ) -> None:
     prepared = prepare(read_raw(folder), 2)
     rows = np.array([behance_files.row_of(item.decode()) for item in prepared.item])
-    centred = rows - rows.mean(axis=0)
-    _, values, axes = np.linalg.svd(centred, full_matrices=False)
-    scores = centred @ axes[:2].T
+    centered = rows - rows.mean(axis=0)
+    _, values, axes = np.linalg.svd(centered, full_matrices=False)
+    scores = centered @ axes[:2].T
     signs = np.sign((scores * prepared.embedding).sum(axis=0))
     np.testing.assert_allclose(prepared.embedding, scores * signs, atol=1e-5)
     np.testing.assert_allclose(prepared.explained, (values**2 / (values**2).sum())[:2], rtol=1e-5)
@@ -67,7 +67,7 @@ def test_the_report_counts_and_names_what_is_peculiar(folder: Path) -> None:
 
 
 def test_files_that_were_unpacked_under_their_gz_name_read_the_same(
-    tmp_path: Path, behance_files: ModuleType
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "packed").mkdir()
     (tmp_path / "plain").mkdir()
@@ -78,7 +78,7 @@ def test_files_that_were_unpacked_under_their_gz_name_read_the_same(
 
 
 def test_another_order_of_lines_and_records_changes_nothing(
-    folder: Path, behance_files: ModuleType
+    folder: Path,
 ) -> None:
     before = prepare(read_raw(folder), 2)
     for name in (APPRECIATES, OWNERS):
@@ -148,7 +148,10 @@ def no_line_ends(folder: Path) -> None:
 
 
 def empty(name: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).write_bytes(b"") and None
+    def write(folder: Path) -> None:
+        (folder / name).write_bytes(b"")
+
+    return write
 
 
 def packed_features(folder: Path) -> None:
@@ -167,15 +170,15 @@ def short_features(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (broken_archive, f"{APPRECIATES}, after line 0: the gzip archive is damaged or cut off"),
+        (broken_archive, f"{APPRECIATES}, after line 0: the gzip archive is damaged or truncated"),
         (corrupt_archive, f"{OWNERS}, after line 0: the gzip archive is damaged"),
         (no_line_ends, f"{APPRECIATES}, line 1: longer than 1,000 bytes"),
         (empty(APPRECIATES), f"{APPRECIATES}: is empty"),
         (empty(OWNERS), f"{OWNERS}: is empty"),
         (empty(FEATURES), f"{FEATURES}: is empty"),
-        (another_file, f"{OWNERS}, line 1: no line is `item_id user_id`; is this another file?"),
+        (another_file, f"{OWNERS}, line 1: no line is `item_id user_id`; is this the right file?"),
         (packed_features, f"{FEATURES}: is a gzip archive; unpack it"),
-        (short_features, f"{FEATURES}: holds no whole record of 16,392 bytes; it has 108"),
+        (short_features, f"{FEATURES}: has no complete record of 16,392 bytes; it has 108"),
     ],
 )
 def test_an_unreadable_file_is_one_clear_line(
@@ -200,7 +203,7 @@ def with_value(folder: Path, record: int, offset: int, content: bytes) -> None:
     [
         (1, 8 + 4 * 9, struct.pack("<f", float("nan")), "item 01588231, feature 10 of 4,096"),
         (1, 8, struct.pack("<2f", float("inf"), -float("inf")), "feature 1 of 4,096"),
-        (1, 0, b"B01588231"[:8], "an item id is not 8 digits (records are out of step"),
+        (1, 0, b"B01588231"[:8], "an item id is not 8 digits (misaligned records"),
         (1, 0, b"00776972", "an item has features already: item 00776972"),
     ],
 )

@@ -11,12 +11,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
-from ope_bench.data import Problem, Truth
-from ope_bench.embeddings import EmbeddingDistribution
+from ope_bench.contracts.data import Problem, Truth
+from ope_bench.contracts.embeddings import EmbeddingDistribution
+from ope_bench.contracts.policies import Policy, Uniform
 from ope_bench.errors import DataError
-from ope_bench.policies import Policy, Uniform
 from ope_environments.gaussian.gaussian import Gaussian, weight_second_moment
-from ope_environments.gaussian.gaussian_policy import GaussianEmbedding, GaussianPolicy
+from ope_environments.gaussian.gaussian_policy import STEP, GaussianEmbedding, GaussianPolicy
 from ope_environments.gaussian.truncated_policy import PointPolicy, TruncatedPolicy
 
 Draw = Callable[..., tuple[Problem, Truth]]
@@ -91,7 +91,7 @@ def test_heavy_tails_are_heavy_in_samples(draw: Draw) -> None:
     assert weight.max() > 100.0 * weight.mean()
 
 
-POLICIES = [
+POLICIES: list[Policy] = [
     GaussianPolicy(0.3, np.array([1.0, -0.5]), 0.7),
     TruncatedPolicy(0.3, np.array([1.0, -0.5]), 0.7, cut=0.4),
     TruncatedPolicy(0.3, np.array([1.0, -0.5]), 0.7, cut=-2.5),
@@ -159,3 +159,45 @@ def test_several_targets_share_the_same_logs(draw: Draw) -> None:
     for name in ("context", "action", "embedding", "reward", "propensity"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
     np.testing.assert_array_equal(second.context, second.target_context)
+
+
+def test_expectations_of_polynomials_are_exact() -> None:
+    policy = GaussianPolicy(0.3, np.array([1.0, -0.5]), 0.7)
+    context = np.random.default_rng(0).normal(size=(50, 2))
+    mean = policy.mean(context)
+    moments = [np.ones(50), mean, mean**2 + 0.49, mean**3 + 3 * mean * 0.49]
+    moments += [mean**4 + 6 * mean**2 * 0.49 + 3 * 0.49**2]
+    for power, moment in enumerate(moments):
+        found = policy.expect(context, lambda x, a, k=power: a**k)  # type: ignore[misc]
+        np.testing.assert_allclose(found, moment, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("cut", [-1.0, 0.1, 0.31, 1.2])
+def test_errors_at_steps_average_out_over_contexts(cut: float) -> None:
+    """With nodes in common to all rows the mean would be off as much as one row is."""
+    policy = GaussianPolicy(0.3, np.zeros(2), 0.7)
+    context = np.random.default_rng(1).normal(size=(4_000, 2))
+    found = policy.expect(context, lambda x, a: np.where(a > cut, 1.0, 0.0))
+    z = (cut - 0.3) / 0.7
+    largest = STEP * norm.pdf(0.0)
+    assert np.abs(found - norm.sf(z)).max() < largest
+    at_random = STEP * norm.pdf(z) / math.sqrt(12.0) / math.sqrt(4_000)
+    assert abs(found.mean() - norm.sf(z)) < 4.0 * at_random
+    assert found.std() == pytest.approx(STEP * norm.pdf(z) / math.sqrt(12.0), rel=0.1)
+
+
+def test_nodes_are_a_matter_of_the_context_alone() -> None:
+    policy = GaussianPolicy(0.3, np.array([1.0, -0.5]), 0.7)
+    context = np.random.default_rng(2).normal(size=(40, 2))
+    context[7], context[8] = context[3], [0.0, 1.0]
+    context[9] = [-0.0, 1.0]
+
+    def f(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        return np.where(a > 0.2, 1.0, 0.0)
+
+    found = policy.expect(context, f)
+    assert found[7] == found[3]
+    assert found[8] == found[9]
+    order = np.random.default_rng(3).permutation(40)
+    np.testing.assert_array_equal(policy.expect(context[order], f), found[order])
+    np.testing.assert_array_equal(policy.expect(np.asfortranarray(context)[5:9], f), found[5:9])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ope_bench import evaluate
-from ope_bench.data import Problem, Truth
+from ope_bench.contracts.data import Problem, Truth
 from ope_environments.gaussian.linear_gaussian import LinearGaussian
 
 Draw = Callable[..., tuple[Problem, Truth]]

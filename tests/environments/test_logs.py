@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.data import Column, Problem, Truth
+from ope_bench.contracts.data import Problem, Truth
+from ope_bench.contracts.schema import Column
 from ope_bench.errors import DataError, ParameterError, UnavailableError
-from ope_environments.data_files import DataFileError
-from ope_environments.design import Design
+from ope_bench.tables.errors import DataFileError
 from ope_environments.logs.decisions import EXAMPLE, Columns, read_decisions
 from ope_environments.logs.environment import Logs
 from ope_environments.logs.logging_model import fit_logging
 from ope_environments.logs.reward_model import fit_linear
+from ope_environments.populations.design import Design
 
 Draw = Callable[..., tuple[Problem, Truth]]
 
@@ -154,7 +155,7 @@ def test_a_design_refuses_codes_that_it_does_not_know() -> None:
         (
             2,
             "41,Bergen,b,y,0,1",
-            "line 3, column 'p': 0 is not above 0, but the action was logged",
+            "line 3, column 'p': 0 is not positive, but the action was logged",
         ),
         (2, "41,Bergen,b,y,1.5,1", "line 3, column 'p': 1.5 is not within -inf to 1"),
         (
@@ -208,3 +209,12 @@ def test_the_example_ships_and_numbers_from_it_say_so() -> None:
     assert EXAMPLE.is_file()
     assert Logs().origin_note == "the invented example"
     assert Logs(path="x.csv").origin_note == ""
+
+
+def test_a_decision_is_a_unit_and_is_drawn_once_where_there_are_enough(draw: Draw) -> None:
+    problem, _ = draw(Logs(n_samples=1000))
+    assert len({*problem.unit, *problem.target_unit}) == 2000
+    problem, _ = draw(Logs(n_samples=3000))
+    assert len(set(problem.unit)) < 2000
+    rows = np.column_stack([problem.unit, problem.context])
+    assert len(np.unique(rows, axis=0)) == len(set(problem.unit))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.data import Problem, Truth
+from ope_bench.contracts.data import Problem, Truth
 from ope_bench.errors import DataError, UnavailableError
+from ope_bench.tables.errors import DataFileError
 from ope_bench.testing import NotApplicable, environment_checks
-from ope_environments.data_files import DataFileError
 from ope_environments.movielens.environment import Movielens
 from ope_environments.movielens.factorization import factorize
 from ope_environments.movielens.ratings import Ratings, read_ratings
@@ -130,7 +130,7 @@ def test_it_recovers_ratings_of_low_rank() -> None:
 def test_contexts_that_are_no_user_are_refused(draw: Draw, folder: Path) -> None:
     problem, _ = draw(Movielens(folder=str(folder), n_samples=10, rank=3))
     assert problem.logging_policy is not None
-    with pytest.raises(DataError, match="is no user of the data"):
+    with pytest.raises(DataError, match="is not a user of the data"):
         problem.logging_policy.probability(problem.context + 1.0, problem.action)
 
 
@@ -164,7 +164,7 @@ def test_an_installed_copy_is_found_without_importing_its_package(
         ("u.data", "1\t2\t9\t4", "line 1: rating 9 is not within 1 to 5"),
         ("u.data", "1\t2\tlow\t4", "line 1: 'low' is not a number"),
         ("u.data", "1\t999\t3\t4", "line 1: item 999 is not in u.item"),
-        ("u.item", "2|a|b||c|" + "|".join("0" * 19), "line 2: item 2 stands there twice"),
+        ("u.item", "2|a|b||c|" + "|".join("0" * 19), "line 2: item 2 appears twice"),
         ("u.item", "1|a|b||c|" + "|".join("7" * 19), "line 1: a genre is neither 0 nor 1"),
     ],
 )
@@ -177,3 +177,12 @@ def test_a_damaged_file_is_named_by_its_line(
     with pytest.raises(DataFileError) as caught:
         draw(Movielens(folder=str(tmp_path)))
     assert said in str(caught.value)
+
+
+def test_the_rows_of_a_user_are_one_unit(draw: Draw, folder: Path) -> None:
+    problem, _ = draw(Movielens(folder=str(folder), rank=3, n_samples=200))
+    users = np.unique(problem.context, axis=0, return_inverse=True)[1].reshape(-1)
+    assert len(set(zip(users, problem.unit, strict=True))) == len(set(users)) == N_USERS
+    few, _ = draw(Movielens(folder=str(folder), rank=3, n_samples=12))
+    assert len(set(few.unit)) == len(set(few.target_unit)) == 12
+    assert not set(few.unit) & set(few.target_unit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.data import Problem, Truth
+from ope_bench.contracts.data import Problem, Truth
 from ope_bench.errors import ParameterError, UnavailableError
-from ope_environments.data_files import DataFileError
+from ope_bench.plugins.resolution import resolve
+from ope_bench.tables.errors import DataFileError
+from ope_bench.trials.building import build
 from ope_environments.multiclass.classifier_policy import ClassifierPolicy
 from ope_environments.multiclass.environment import Multiclass
+from ope_environments.multiclass.labelled import load_labelled
 
 Draw = Callable[..., tuple[Problem, Truth]]
 
@@ -23,6 +27,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"dataset": "wine", "reward_noise": 0.2, "embedding": "one-hot"},
     {"dataset": "breast_cancer", "target_classifier": "naive-bayes", "target_temperature": 2.0},
     {"dataset": "iris", "logging_classifier": "naive-bayes", "shared_contexts": True},
+    {"dataset": "wine", "logging_softmax": 1.0, "logging_epsilon": 0.0, "target_softmax": 10.0},
+    {"dataset": "wine", "logging_classifier": "uniform", "split": "evaluation-train"},
 ]
 
 
@@ -98,6 +104,197 @@ def test_temperature_and_exploration_are_what_they_say() -> None:
     np.testing.assert_allclose(
         ClassifierPolicy(Model(), 3, 2.0, 0.0).table(x)[0, [0, 2]], square_root, atol=1e-5
     )
+
+
+class Fixed:
+    """A classifier that knows two of three labels."""
+
+    classes_ = np.array([0, 2])
+
+    def predict_proba(self, context: np.ndarray) -> np.ndarray:
+        return np.tile([0.2, 0.8], (len(context), 1))
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 1.0, 10.0, -2.0])
+def test_the_softmax_form_is_the_softmax_of_probabilities(sharpness: float) -> None:
+    table = ClassifierPolicy(Fixed(), 3, 3.0, 0.25, sharpness).table(np.zeros((1, 1)))
+    weights = np.exp(sharpness * np.array([0.2, 0.0, 0.8]))
+    np.testing.assert_allclose(table[0], 0.75 * weights / weights.sum() + 0.25 / 3)
+
+
+def test_a_uniform_policy_needs_no_classifier(draw: Draw) -> None:
+    problem, truth = draw(
+        Multiclass(dataset="wine", target_classifier="uniform", reward_noise=0.1)
+    )
+    assert truth.expected == pytest.approx(0.1 + 0.8 / 3)
+    assert problem.target_policy is not None
+    np.testing.assert_allclose(
+        problem.target_policy.probability(problem.context, problem.action), 1 / 3
+    )
+
+
+def test_each_world_has_a_split_of_its_own(draw: Draw) -> None:
+    world = Multiclass(dataset="iris", n_samples=None)
+    splits = {k: np.unique(draw(world, k, 1, 2)[0].context, axis=0).tobytes() for k in (0, 1, 2)}
+    assert len(set(splits.values())) == 3
+    again = np.unique(draw(world, 0, 5, 6)[0].context, axis=0).tobytes()
+    assert again == splits[0]
+    other = Multiclass(dataset="iris", n_samples=None, split_seed=1)
+    assert np.unique(draw(other, 0, 1, 2)[0].context, axis=0).tobytes() != splits[0]
+
+
+@pytest.mark.parametrize(
+    ("split", "shares", "evaluated_first"),
+    [
+        ("train-evaluation", {"train_share": 0.7}, False),
+        ("evaluation-train", {"train_share": 0.6}, True),
+        ("evaluation-train", {"train_share": 0.5, "evaluation_share": 0.25}, True),
+    ],
+)
+def test_a_split_by_train_test_split_is_scikit_learns(
+    draw: Draw, split: str, shares: dict[str, float], evaluated_first: bool
+) -> None:
+    from sklearn.datasets import load_iris
+    from sklearn.model_selection import train_test_split
+
+    train, evaluation = shares["train_share"], shares.get("evaluation_share")
+    first, second = (evaluation, train) if evaluated_first else (train, evaluation)
+    parts = train_test_split(load_iris().data, train_size=first, test_size=second, random_state=7)
+    expected = parts[0] if evaluated_first else parts[1]
+    world = Multiclass(
+        dataset="iris",
+        n_samples=None,
+        split=split,
+        split_seed=7,
+        **shares,  # type: ignore[arg-type]
+    )
+    problem, _ = draw(world)
+    order = np.lexsort(problem.context.T), np.lexsort(expected.T)
+    np.testing.assert_array_equal(problem.context[order[0]], expected[order[1]])
+    # The same rows in every replicate, and the same value.
+    other, truth = draw(world, 9, 8, 7)
+    np.testing.assert_array_equal(other.context[np.lexsort(other.context.T)], expected[order[1]])
+    assert truth == replace(truth, expected=draw(world)[1].expected)
+
+
+def test_a_column_may_say_which_rows_are_for_what(draw: Draw, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "t.csv"
+    said = ["train", "test", "Evaluation"]
+    rows = [f"{k},{rng.normal():.3f},{said[k % 3]},{'ab'[k % 2]}" for k in range(60)]
+    path.write_text("number,x,part,y\n" + "\n".join(rows))
+    given: dict[str, Any] = {"dataset": str(path), "label": "y", "d_embedding": 2}
+    world = Multiclass(**given, n_samples=None, split_column="part")
+    problem, _ = draw(world)
+    assert sorted(problem.context[:, 0]) == [k for k in range(60) if k % 3]
+    assert problem.context.shape[1] == 2
+    path.write_text("x,part,y\n1,train,a\n2,tset,b\n")
+    with pytest.raises(DataFileError, match=r"line 3, column 'part': 'tset'; expected one of"):
+        draw(world)
+    with pytest.raises(ParameterError, match="omit split_column"):
+        draw(Multiclass(dataset="iris", split_column="part"))
+
+
+def test_an_evaluation_share_takes_part_of_the_rest(draw: Draw) -> None:
+    problem, _ = draw(Multiclass(dataset="iris", n_samples=None, evaluation_share=0.2))
+    assert len(problem.reward) == 30
+    with pytest.raises(ParameterError, match="add up to more than all rows"):
+        draw(Multiclass(dataset="iris", evaluation_share=0.6))
+    with pytest.raises(ParameterError, match="train_test_split of 150 rows"):
+        draw(Multiclass(dataset="iris", split="train-evaluation", evaluation_share=0.6))
+
+
+def test_a_classifier_may_be_named_by_its_path(draw: Draw) -> None:
+    neighbors = "sklearn.neighbors.KNeighborsClassifier"
+    world = Multiclass(
+        dataset="iris",
+        target_classifier=neighbors,
+        target_classifier_params={"n_neighbors": 3},
+        logging_classifier_params={"C": 0.1},
+    )
+    problem, truth = draw(world)
+    assert 0.8 < truth.expected < 0.94
+    policy = problem.target_policy
+    assert isinstance(policy, ClassifierPolicy)
+    assert policy.model.n_neighbors == 3
+    logging = problem.logging_policy
+    assert isinstance(logging, ClassifierPolicy)
+    assert logging.model[-1].C == 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"target_classifier": "logistc"}, "no classifier; did you mean 'logistic'"),
+        ({"target_classifier": "os.system"}, "no classifier"),
+        ({"target_classifier": "sklearn.svm.SCV"}, "has no class 'SCV'"),
+        ({"target_classifier": "sklearn.svm.LinearSVC"}, "it has no predict_proba"),
+        ({"target_classifier_params": {"c": 1}}, "LogisticRegression has no parameter 'c'"),
+        (
+            {"split": "train-evaluation", "train_share": 0.007, "embedding": "one-hot"},
+            "logistic cannot be fitted to 1 rows",
+        ),
+        (
+            {
+                "split": "train-evaluation",
+                "split_seed": 2,
+                "train_share": 0.03,
+                "d_embedding": 1,
+            },
+            "no training row has the label",
+        ),
+    ],
+    ids=str,
+)
+def test_a_wrong_policy_or_split_is_told(
+    draw: Draw, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        draw(build(resolve("environment", "multiclass", {"dataset": "iris"} | settings)))
+
+
+def test_bootstrapped_classifiers_differ_from_world_to_world(draw: Draw) -> None:
+    given: dict[str, Any] = {"dataset": "iris", "split": "evaluation-train", "n_samples": 10}
+    plain = {draw(Multiclass(**given), k)[1].expected for k in range(4)}
+    drawn = {
+        draw(Multiclass(**given, bootstrap=True, target_temperature=1.0), k)[1].expected
+        for k in range(4)
+    }
+    assert (len(plain), len(drawn)) == (1, 4)
+
+
+HEADERLESS = [
+    ("numbers.dat", ["1.5, 2, van ", "0.5,3, bus", "2.5, 4,van"], None),
+    ("words.dat", ["x,s,p", "b,t,e", "b,x,p"], None),
+    ("uci.data", ["1,2,3", "2,3,1", "9,9,3"], None),
+    ("chosen.dat", ["van,1.5,2", "bus,0.5,3", "van,2.5,4"], "1"),
+]
+
+
+@pytest.mark.parametrize(("name", "rows", "label"), HEADERLESS)
+def test_a_table_without_a_header_has_its_label_last_or_by_number(
+    draw: Draw, tmp_path: Path, name: str, rows: list[str], label: str | None
+) -> None:
+    path = tmp_path / name
+    path.write_text("\n".join(rows * 10))
+    data = load_labelled(str(path), label)
+    assert len(data.label) == 30
+    assert len(data.names) == 2
+    assert np.bincount(data.label).tolist() in ([10, 20], [20, 10])
+
+
+def test_a_header_is_seen_where_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.dat"
+    path.write_text("x,kind,y\n" + "1,a,u\n2,b,v\n" * 5)
+    with pytest.raises(ParameterError, match="name the column"):
+        load_labelled(str(path), None)
+    assert load_labelled(str(path), "y").features.shape == (10, 3)
+    path.write_text("1,?,u\n2,3,v\n")
+    with pytest.raises(DataFileError, match="line 1, column '2': the value is missing"):
+        load_labelled(str(path), None)
+    path.write_text("1,2,u\n2,3,v\n")
+    with pytest.raises(DataFileError, match=r"has no column 'y'.*\(it has: 1, 2, 3\)"):
+        load_labelled(str(path), "y")
 
 
 def test_targets_share_their_logs(draw: Draw) -> None:

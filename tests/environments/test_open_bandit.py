@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.data import Problem, Truth
+from ope_bench.contracts.data import Problem, Truth
 from ope_bench.errors import ParameterError, UnavailableError
+from ope_bench.tables.errors import DataFileError
 from ope_bench.testing import NotApplicable, environment_checks
-from ope_environments.data_files import DataFileError
 from ope_environments.open_bandit.click_model import ClickModel
 from ope_environments.open_bandit.environment import OpenBandit
 from ope_environments.open_bandit.layout import read_campaign
@@ -97,6 +97,24 @@ def test_the_random_log_is_halved_so_that_logs_and_truth_are_independent(
     assert truth.expected == pytest.approx(clicks[1::2].mean())
     error = clicks.std() / math.sqrt(40_000)
     assert abs(problem.reward.mean() - clicks[::2].mean()) < 4 * error
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_a_row_of_the_log_is_a_unit(draw: Draw, folder: Path, mode: dict[str, Any]) -> None:
+    problem, _ = draw(OpenBandit(folder=str(folder), n_samples=6000, **mode))
+    unit, target_unit = problem.unit, problem.target_unit
+    assert unit is not None
+    assert target_unit is not None
+    assert len(set(unit)) < 6000
+    kept = [problem.context]
+    if not mode.get("redraw_actions"):
+        kept.append(problem.action[:, None].astype(float))
+    if mode.get("mode") != "semi-synthetic":
+        kept.append(problem.reward[:, None])
+        # The target sample is of another log.
+        assert not set(unit) & set(target_unit)
+    rows = np.column_stack([*kept, unit])
+    assert len(np.unique(rows, axis=0)) == len(set(unit))
 
 
 def test_logged_propensities_stay_as_they_were_logged(draw: Draw, folder: Path) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from ope_bench import arrays
-from ope_bench.data import Problem, Truth
-from ope_bench.embeddings import FiniteEmbedding
+from ope_bench.contracts import arrays
+from ope_bench.contracts.data import Problem, Truth
+from ope_bench.contracts.embeddings import FiniteEmbedding
+from ope_bench.contracts.policies import DiscretePolicy
+from ope_bench.contracts.validation import validated
 from ope_bench.errors import ParameterError
-from ope_bench.parameters import validated
 from ope_environments.saito.toy import SaitoToy
 
 Draw = Callable[..., tuple[Problem, Truth]]
@@ -60,8 +61,8 @@ def test_policies_are_the_printed_ones_of_the_enumerated_reward(draw: Draw) -> N
     logging = np.exp(-q) / np.exp(-q).sum(axis=1, keepdims=True)
     target = np.full_like(q, 0.1 / 12)
     target[np.arange(50), q.argmax(axis=1)] += 0.9
-    assert problem.logging_policy is not None
-    assert problem.target_policy is not None
+    assert isinstance(problem.logging_policy, DiscretePolicy)
+    assert isinstance(problem.target_policy, DiscretePolicy)
     np.testing.assert_allclose(problem.logging_policy.table(x), logging, rtol=1e-9)
     np.testing.assert_allclose(problem.target_policy.table(x), target, rtol=1e-12)
 
@@ -111,7 +112,7 @@ def test_weighted_logs_agree_with_the_truth_by_actions_and_by_embeddings(draw: D
 def test_propensities_and_embeddings_are_those_of_the_distributions(draw: Draw) -> None:
     problem, _ = draw(SaitoToy(n_actions=5, n_samples=20_000))
     atoms, table = atoms_and_table(problem)
-    assert problem.logging_policy is not None
+    assert isinstance(problem.logging_policy, DiscretePolicy)
     np.testing.assert_array_equal(
         problem.propensity, problem.logging_policy.probability(problem.context, problem.action)
     )

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ope_bench.data import Estimate, Problem
+from ope_bench.contracts.access import Access
+from ope_bench.contracts.data import Estimate, Problem
+from ope_bench.contracts.estimator import Estimator
+from ope_bench.contracts.policies import Tabular
+from ope_bench.contracts.validation import describe, validated
 from ope_bench.errors import AccessError, ParameterError
-from ope_bench.parameters import describe, validated
-from ope_bench.policies import Tabular
-from ope_bench.view import Access
-from ope_estimators.baseline.dm import DM
-from ope_estimators.baseline.dm_paper import DMPaper
-from ope_estimators.baseline.dm_star import DMStar
-from ope_estimators.baseline.dm_star_paper import DMStarPaper
-from ope_estimators.baseline.dr import DR
-from ope_estimators.baseline.ipw import IPW
-from ope_estimators.baseline.ipw_star import IPWStar
-from ope_estimators.baseline.ipws import IPWS
-from ope_estimators.baseline.ipws_star import IPWSStar
+from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.baseline.direct.dm_paper import DMPaper
+from ope_estimators.baseline.direct.dm_star import DMStar
+from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
+from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.logging_average import LoggingAverage
-from ope_estimators.embedded.edm import EDM
-from ope_estimators.embedded.edm_paper import EDMPaper
-from ope_estimators.embedded.edm_star import EDMStar
-from ope_estimators.embedded.eipw import EIPW
-from ope_estimators.embedded.eipws import EIPWS
-from ope_estimators.embedded.mips import MIPS
+from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.baseline.weighting.ipw_star import IPWStar
+from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.baseline.weighting.ipws_star import IPWSStar
+from ope_estimators.embedded.known.edm import EDM
+from ope_estimators.embedded.known.edm_paper import EDMPaper
+from ope_estimators.embedded.known.eipw import EIPW
+from ope_estimators.embedded.known.eipws import EIPWS
+from ope_estimators.embedded.learned.edm_star import EDMStar
+from ope_estimators.embedded.learned.mips import MIPS
+from support import tiny_worlds as tiny
 
-SMALL = {
+SMALL: dict[type[Estimator], dict[str, Any]] = {
     LoggingAverage: {},
     IPW: {"clip": 20.0},
     IPWS: {"clip": 20.0},
@@ -114,8 +117,8 @@ def test_docstrings_say_what_is_assumed_and_when_it_fails(cls):
 
 @EVERY
 @pytest.mark.parametrize("kind", ["plain", "categorical", "deterministic", "shared"])
-def test_every_kind_of_problem_gets_a_finite_estimate_twice_the_same(tiny, cls, kind):
-    problem = problem_of(tiny, kind)
+def test_every_kind_of_problem_gets_a_finite_estimate_twice_the_same(cls, kind):
+    problem = problem_of(kind)
     first, second = (tiny.run(cls(**SMALL[cls]), problem) for _ in range(2))
     assert isinstance(first, Estimate)
     assert np.isfinite(first.value)
@@ -126,7 +129,7 @@ def test_every_kind_of_problem_gets_a_finite_estimate_twice_the_same(tiny, cls, 
         assert first.weight_space in ("action", "embedding")
 
 
-def problem_of(tiny, kind: str) -> Problem:
+def problem_of(kind: str) -> Problem:
     world = tiny.small()
     if kind == "categorical":
         world = world.but(categorical=True)
@@ -136,7 +139,7 @@ def problem_of(tiny, kind: str) -> Problem:
 
 
 @EVERY
-def test_a_single_logged_row_gives_a_number(tiny, cls):
+def test_a_single_logged_row_gives_a_number(cls):
     world = tiny.small()
     problem = world.but(pi0=np.array([[1.0, 0, 0]] * 2), pi1=np.array([[1.0, 0, 0]] * 2)).sample(
         1, np.random.default_rng(0)
@@ -145,7 +148,7 @@ def test_a_single_logged_row_gives_a_number(tiny, cls):
 
 
 @EVERY
-def test_contexts_without_columns_are_a_bandit_without_context(tiny, cls):
+def test_contexts_without_columns_are_a_bandit_without_context(cls):
     world = tiny.small()
     same = world.but(
         pi0=np.tile(world.pi0[:1], (2, 1)),
@@ -161,7 +164,7 @@ def test_contexts_without_columns_are_a_bandit_without_context(tiny, cls):
 
 
 @EVERY
-def test_access_is_the_least_that_suffices(tiny, cls):
+def test_access_is_the_least_that_suffices(cls):
     problem = tiny.small().sample(30, np.random.default_rng(0))
     access = cls().access
     less = {access & ~flag for flag in Access if flag in access} - {access}

@@ -5,67 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.data import Column, Problem, Schema
-from ope_bench.errors import ParameterError
-from ope_bench.memo import Memo
-from ope_bench.seeding import DataSeed
-from ope_bench.view import Access, View
-from ope_estimators.density_ratio.calibration import calibrated, calibrator
-from ope_estimators.density_ratio.composition import compose, separate
+from ope_bench.contracts.schema import Column, Schema
 from ope_estimators.density_ratio.judgement import (
-    area_under_curve,
     expected_calibration_error,
-    judged,
+    ratio_diagnostics,
 )
 from ope_estimators.density_ratio.log_odds import log_odds
 from ope_estimators.density_ratio.settings import ratio_model
-from ope_estimators.nuisance.learners import classifier
+from ope_estimators.features.composition import compose, separate
+from ope_estimators.learning.learners import classifier
+from support import tiny_worlds as tiny
+from support.ratio_problems import fitted, gaussians, problem_of, view_of
 
 TREE = "sklearn.tree.DecisionTreeClassifier"
 BINARY = Column("categorical", (0.0, 1.0))
-
-
-def problem_of(c, g, c1, g1, *, schema=None, shared=False) -> Problem:
-    c, g, c1, g1 = (np.asarray(a, float).reshape(len(a), -1) for a in (c, g, c1, g1))
-    n, m = len(c), len(c1)
-    return Problem(
-        context=c,
-        action=np.zeros(n, int),
-        embedding=g,
-        reward=np.zeros(n),
-        target_context=c1,
-        target_action=np.zeros(m, int),
-        target_embedding=g1,
-        n_actions=1,
-        schema=schema,
-        shared_contexts=shared,
-    )
-
-
-def view_of(problem: Problem, seed: int = 0) -> View:
-    return View(problem, Access.SAMPLES, seed=DataSeed("test", seed, 0), memo=Memo())
-
-
-def fitted(problem: Problem, seed: int = 0, **changes):
-    settings = {
-        "composition": "concat",
-        "classifier": "logistic",
-        "classifier_params": None,
-        "cross_fit": 5,
-        "calibration": "none",
-        "clip": None,
-    }
-    return view_of(problem, seed).fitted(ratio_model(**settings | changes))
-
-
-def gaussians(n, m, seed=0, shift=1.0):
-    """Logged g ~ N(0, 1), target g ~ N(shift, 1); log-ratio shift g - shift² / 2."""
-    rng = np.random.default_rng(seed)
-    c, c1 = rng.normal(size=n), rng.normal(size=m)
-    return problem_of(c, rng.normal(size=n), c1, shift + rng.normal(size=m))
-
-
-# --- compositions
 
 
 def test_concat_keeps_numbers_and_codes_categories_without_redundancy():
@@ -172,7 +125,7 @@ def test_samples_of_different_sizes_do_not_shift_the_weights(n, m):
     assert ratio.diagnostics["mean_weight"] == pytest.approx(1.0, abs=0.12)
 
 
-def test_target_rows_given_twice_leave_in_sample_frequencies_as_they_are(tiny):
+def test_target_rows_given_twice_leave_in_sample_frequencies_as_they_are():
     given = tiny.through_embedding().population()
     once = fitted(given, classifier=TREE, cross_fit=0)
     view = view_of(given)
@@ -185,7 +138,7 @@ def test_target_rows_given_twice_leave_in_sample_frequencies_as_they_are(tiny):
     np.testing.assert_allclose(fitted(twice, classifier=TREE, cross_fit=0).logged, once.logged)
 
 
-def test_a_saturated_classifier_gives_the_exact_ratio_of_frequencies(tiny):
+def test_a_saturated_classifier_gives_the_exact_ratio_of_frequencies():
     world = tiny.through_embedding()
     given = world.population()
     ratio = fitted(given, classifier=TREE, cross_fit=0)
@@ -199,7 +152,7 @@ def test_a_saturated_classifier_gives_the_exact_ratio_of_frequencies(tiny):
 
 
 def test_weights_do_not_change_under_an_invertible_affine_map():
-    """Of the learnt ratio, where the classifier's family is closed under the map."""
+    """Of the learned ratio, where the classifier's family is closed under the map."""
     rng = np.random.default_rng(0)
     c, g, c1, g1 = (rng.normal(size=(1500, 2)) for _ in range(4))
     g1 = g1 * 0.8 + 0.5
@@ -228,7 +181,7 @@ def test_the_true_ratio_does_not_change_under_an_invertible_map():
 
 
 def test_no_row_is_weighted_by_a_classifier_that_has_seen_it_or_its_twin():
-    """One neighbour remembers: in-sample it is sure of everything, held out it must guess."""
+    """One neighbor remembers: in-sample it is sure of everything, held out it must guess."""
     rng = np.random.default_rng(0)
     c = rng.normal(size=300)
     given = problem_of(c, np.zeros(300), c, np.zeros(300), shared=True)
@@ -286,75 +239,19 @@ def test_few_rows_give_finite_weights(shape, cross_fit):
 # --- calibration
 
 
-def labelled(slope, shift, n=20_000):
-    rng = np.random.default_rng(0)
-    score = rng.normal(size=n) * 2
-    label = (rng.random(n) < 1 / (1 + np.exp(-(slope * score + shift)))).astype(int)
-    return score, label
-
-
-def test_platt_finds_slope_and_shift_and_temperature_the_slope_alone():
-    score, label = labelled(0.5, 0.4)
-    at = np.array([0.0, 1.0])
-    low, high = calibrator("platt", score, label)(at)
-    assert (high - low, low) == (pytest.approx(0.5, abs=0.03), pytest.approx(0.4, abs=0.05))
-    score, label = labelled(0.5, 0.0)
-    assert calibrator("temperature", score, label)(at).tolist() == [
-        0.0,
-        pytest.approx(0.5, abs=0.03),
-    ]
-
-
-def test_isotonic_never_decreases_and_follows_a_bent_map():
-    rng = np.random.default_rng(0)
-    score = rng.uniform(-3, 3, 30_000)
-    odds = np.where(score < 0, -1.0, 1.0)
-    label = (rng.random(len(score)) < 1 / (1 + np.exp(-odds))).astype(int)
-    mapped = calibrator("isotonic", score, label)(np.linspace(-4, 4, 81))
-    assert (np.diff(mapped) >= 0).all()
-    assert np.isfinite(mapped).all()
-    assert mapped[20] == pytest.approx(-1.0, abs=0.2)
-    assert mapped[60] == pytest.approx(1.0, abs=0.2)
-
-
-def test_separable_scores_still_calibrate_to_finite_odds():
-    score = np.array([-2.0, -1.0, 1.0, 2.0])
-    label = np.array([0, 0, 1, 1])
-    for kind in ("platt", "temperature", "isotonic"):
-        assert np.isfinite(calibrator(kind, score, label)(score)).all()
-
-
-def test_calibration_of_a_fold_does_not_see_the_fold():
-    score, label = labelled(1.0, 0.0, n=100)
-    fold = np.arange(100) % 4
-    flipped = np.where(fold == 0, 1 - label, label)
-    for kind in ("platt", "temperature", "isotonic"):
-        pair = [calibrated(kind, score, y, fold)[fold == 0] for y in (label, flipped)]
-        np.testing.assert_array_equal(*pair)
-
-
-def test_calibration_without_folds_is_refused():
-    with pytest.raises(ParameterError, match="needs cross_fit of at least 2"):
-        fitted(gaussians(20, 20), calibration="platt", cross_fit=0)
-
-
-@pytest.mark.parametrize("kind", ["platt", "temperature", "isotonic"])
-def test_calibration_mends_an_overconfident_classifier(kind):
-    given = gaussians(1000, 1000)
-    settings = {"classifier": "gbm", "classifier_params": {"max_depth": 6, "n_estimators": 40}}
-    raw, mended = (fitted(given, calibration=k, cross_fit=3, **settings) for k in ("none", kind))
-    assert mended.diagnostics["log_loss"] < raw.diagnostics["log_loss"]
-    assert mended.diagnostics["ece"] < raw.diagnostics["ece"]
-
-
-# --- judgement
-
-
 def test_auc_counts_pairs():
     rng = np.random.default_rng(0)
     low, high = rng.integers(0, 5, 30).astype(float), rng.integers(1, 7, 20).astype(float)
     pairs = [(b > a) + 0.5 * (b == a) for a in low for b in high]
-    assert area_under_curve(low, high) == pytest.approx(np.mean(pairs))
+    label = np.repeat([0, 1], [len(low), len(high)])
+    facts = ratio_diagnostics(np.concatenate([low, high]), label)
+    assert facts["auc"] == pytest.approx(np.mean(pairs))
+
+
+def test_ratios_that_are_no_numbers_have_no_auc():
+    with np.errstate(invalid="ignore"):
+        facts = ratio_diagnostics(np.array([0.0, np.nan, 1.0]), np.array([0, 0, 1]))
+    assert facts["auc"] is None
 
 
 def test_calibration_error_is_zero_for_right_frequencies_and_large_for_wrong_ones():
@@ -365,7 +262,7 @@ def test_calibration_error_is_zero_for_right_frequencies_and_large_for_wrong_one
 
 
 def test_equal_weights_are_judged_as_telling_nothing():
-    facts = judged(np.zeros(30), np.repeat([0, 1], [10, 20]))
+    facts = ratio_diagnostics(np.zeros(30), np.repeat([0, 1], [10, 20]))
     assert facts["log_loss"] == pytest.approx(np.log(2))
     assert facts["auc"] == 0.5
     assert facts["mean_weight"] == 1.0
@@ -401,51 +298,3 @@ def test_calibrations_and_clips_of_one_classifier_share_its_scores():
     # A temperature multiplies each fold's scores by one number.
     slope = mended.logged / raw.logged
     assert len(np.unique(np.round(slope[np.abs(mended.logged) < np.log(10)], 8))) <= 5
-
-
-def _scored(scale: float, best: float, *, rows: int = 1600) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of that scale whose labels follow ``best`` times the score."""
-    rng = np.random.default_rng(0)
-    score = scale * rng.standard_normal(rows)
-    label = (rng.random(rows) < 1 / (1 + np.exp(-best * score))).astype(np.int64)
-    return score, label
-
-
-@pytest.mark.parametrize("kind", ["temperature", "platt"])
-@pytest.mark.parametrize(("scale", "best"), [(5, 0.0), (10, 0.1), (0.1, 10)])
-def test_calibration_finds_the_slope_that_an_optimiser_finds(
-    kind: str, scale: float, best: float
-) -> None:
-    from scipy.optimize import minimize
-
-    score, label = _scored(scale, best)
-
-    def loss(theta: np.ndarray) -> float:
-        shift = theta[1] if kind == "platt" else 0.0
-        return float(np.logaddexp(0, (1 - 2 * label) * (theta[0] * score + shift)).mean())
-
-    found = calibrator(kind, score, label)
-    shift = float(found(np.zeros(1))[0])
-    slope = float(found(np.ones(1))[0]) - shift
-    free = minimize(loss, [best, 0.0][: 1 + (kind == "platt")], method="Nelder-Mead")
-    assert loss(np.array([slope, shift])) < free.fun + 1e-4
-
-
-@pytest.mark.parametrize("kind", ["temperature", "platt", "isotonic"])
-@pytest.mark.parametrize("sizes", [(8000, 2000), (2000, 8000)])
-def test_calibration_leaves_the_odds_of_the_classes_out(kind: str, sizes: tuple[int, int]) -> None:
-    """Scores that are the true log-ratio stay so when one class is four times larger."""
-    rng = np.random.default_rng(0)
-    n, m = sizes
-    x = np.concatenate([rng.normal(size=n), rng.normal(0.7, size=m)])
-    truth = 0.7 * x - 0.245
-    fold = np.arange(n + m) % 5
-    mapped = calibrated(kind, truth, np.repeat([0, 1], [n, m]), fold)
-    assert abs(float((mapped - truth).mean())) < 0.05
-
-
-@pytest.mark.parametrize("kind", ["temperature", "platt", "isotonic"])
-def test_calibration_makes_votes_of_all_trees_finite(kind: str) -> None:
-    score, label = _scored(2, 1)
-    score[:3] = [np.inf, -np.inf, np.inf]
-    assert np.isfinite(calibrator(kind, score, label)(score)).all()

@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.data import Column, Problem, Schema
+from ope_bench.contracts.access import Access
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.schema import Column, Schema
+from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.view import View
 from ope_bench.errors import UnavailableError
-from ope_bench.memo import Memo
-from ope_bench.seeding import DataSeed
-from ope_bench.view import Access, View
 from ope_estimators.density_ratio.kernels import (
     bandwidth_of,
     median_distance,
     profile,
     silverman,
 )
-from ope_estimators.density_ratio.pairing import pair_kernel, partners
+from ope_estimators.density_ratio.pairing import pair_kernel, paired_rows
 from ope_estimators.density_ratio.smoothed import smoothed_ratio
 
 
@@ -39,7 +41,7 @@ def view_of(n, m, *, shared=False, seed=0, d=2, binary=False) -> View:
         schema=Schema(columns, (Column(),) * d),
         shared_contexts=shared,
     )
-    return View(problem, Access.SAMPLES, seed=DataSeed("test", seed, 0), memo=Memo())
+    return View(problem, Access.SAMPLES, seed=DataSeed("test", seed, 0), fit_cache=FitCache())
 
 
 def test_kernels_are_one_at_zero_and_fall():
@@ -76,15 +78,15 @@ def test_silverman_is_the_normal_reference_rule():
 
 
 def test_one_draw_pairs_row_with_row_and_needs_equal_sizes():
-    rows = partners(view_of(6, 6), 1, np.random.default_rng(0))
+    rows = paired_rows(view_of(6, 6), 1, np.random.default_rng(0))
     assert rows.tolist() == [[0], [1], [2], [3], [4], [5]]
     with pytest.raises(UnavailableError, match="set target_draws to 2 or more"):
-        partners(view_of(6, 7), 1, np.random.default_rng(0))
+        paired_rows(view_of(6, 7), 1, np.random.default_rng(0))
 
 
 def test_more_draws_come_from_the_nearest_contexts():
     view = view_of(20, 30)
-    rows = partners(view, 4, np.random.default_rng(0))
+    rows = paired_rows(view, 4, np.random.default_rng(0))
     both = np.concatenate([view.context, view.target_context])
     scaled = both / both.std(axis=0)
     for i in range(20):
@@ -94,23 +96,23 @@ def test_more_draws_come_from_the_nearest_contexts():
 
 def test_shared_contexts_pair_every_row_with_its_twin_first():
     view = view_of(50, 50, shared=True)
-    rows = partners(view, 3, np.random.default_rng(0))
+    rows = paired_rows(view, 3, np.random.default_rng(0))
     assert rows[:, 0].tolist() == list(range(50))
     view = view_of(50, 50, shared=True, binary=True)
-    rows = partners(view, 3, np.random.default_rng(0))
+    rows = paired_rows(view, 3, np.random.default_rng(0))
     assert rows[:, 0].tolist() == list(range(50))
 
 
 def test_equal_contexts_share_their_partners_out():
     view = view_of(400, 400, binary=True)
-    rows = partners(view, 5, np.random.default_rng(0))
+    rows = paired_rows(view, 5, np.random.default_rng(0))
     assert (view.target_context[rows, 0] == view.context).all()
     assert len(np.unique(rows)) > 300
 
 
 def test_the_pair_kernel_is_a_mean_over_partners():
     view = view_of(9, 12)
-    rows = partners(view, 3, np.random.default_rng(0))
+    rows = paired_rows(view, 3, np.random.default_rng(0))
     g, h = view.embedding, view.target_embedding
     for kernel in ("rbf", "epanechnikov"):
         have = pair_kernel(kernel, 1.7, g, h, rows)

@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ope_estimators.density_ratio.log_odds import log_odds  # noqa: E402  needs torch
-from ope_estimators.nuisance.learners import classifier, regressor  # noqa: E402
-from ope_estimators.nuisance.mlp import MLPClassifier, MLPRegressor  # noqa: E402
-from ope_estimators.nuisance.training import Schedule, descend  # noqa: E402
+from ope_estimators.learning.descent import Schedule, train  # noqa: E402
+from ope_estimators.learning.learners import classifier, regressor  # noqa: E402
+from ope_estimators.learning.mlp import MLPClassifier, MLPRegressor  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_training_keeps_the_best_epoch_and_stops_when_patience_ends():
         return torch.tensor(value)
 
     x = torch.ones(4, 1)
-    descent = descend(
+    descent = train(
         module,
         lambda rows: (module(x[rows]) - 5).square().mean(),
         held_out,

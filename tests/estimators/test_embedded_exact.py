@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.data import Problem
+from ope_bench.contracts.data import Problem
 from ope_bench.errors import DataError, PositivityViolation
-from ope_estimators.baseline.ipw import IPW
-from ope_estimators.baseline.ipws import IPWS
-from ope_estimators.embedded.edm import EDM
-from ope_estimators.embedded.edm_paper import EDMPaper
-from ope_estimators.embedded.edm_star import EDMStar
-from ope_estimators.embedded.eipw import EIPW
-from ope_estimators.embedded.eipws import EIPWS
-from ope_estimators.embedded.mips import MIPS
+from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.embedded.known.edm import EDM
+from ope_estimators.embedded.known.edm_paper import EDMPaper
+from ope_estimators.embedded.known.eipw import EIPW
+from ope_estimators.embedded.known.eipws import EIPWS
+from ope_estimators.embedded.learned.edm_star import EDMStar
+from ope_estimators.embedded.learned.mips import MIPS
+from support import tiny_worlds as tiny
 
 SATURATED = {"regressor": "sklearn.tree.DecisionTreeRegressor"}
 """Exact where rows repeat: the mean of each leaf."""
@@ -23,12 +24,12 @@ LOOSE = {"classifier_params": {"C": 1e6}}
 
 
 @pytest.fixture
-def world(tiny):
+def world():
     return tiny.through_embedding()
 
 
 @pytest.fixture
-def as_telling(tiny):
+def as_telling():
     """Embeddings that name the action."""
     world = tiny.small()
     q = np.repeat(world.q[:, :, :1], 3, axis=2)
@@ -36,12 +37,12 @@ def as_telling(tiny):
     return world.but(table=np.eye(3), atoms=atoms, q=q, deterministic=True)
 
 
-def test_eipw_is_unbiased_over_all_samples(tiny, world):
+def test_eipw_is_unbiased_over_all_samples(world):
     mean = sum(p * tiny.run(EIPW(), sample).value for p, sample in world.every_sample(2))
     assert mean == pytest.approx(world.value, abs=1e-12)
 
 
-def test_eipw_squared_standard_error_is_unbiased_over_all_samples(tiny, world):
+def test_eipw_squared_standard_error_is_unbiased_over_all_samples(world):
     outcomes = [(p, tiny.run(EIPW(), sample)) for p, sample in world.every_sample(2)]
     variance = sum(p * (e.value - world.value) ** 2 for p, e in outcomes)
     claimed = sum(p * e.standard_error**2 for p, e in outcomes)
@@ -49,11 +50,11 @@ def test_eipw_squared_standard_error_is_unbiased_over_all_samples(tiny, world):
 
 
 @pytest.mark.parametrize("estimator", [EIPW(), EIPWS(), EDM(**SATURATED), EDMStar(**SATURATED)])
-def test_they_tend_to_the_value(tiny, world, estimator):
+def test_they_tend_to_the_value(world, estimator):
     assert tiny.run(estimator, world.population()).value == pytest.approx(world.value, abs=1e-12)
 
 
-def test_eipw_is_off_where_the_reward_knows_more_than_the_embedding(tiny):
+def test_eipw_is_off_where_the_reward_knows_more_than_the_embedding():
     world = tiny.small()
     # E over g, x of w(x, g) E0[r|x, g], which needs actions to be exchangeable given g.
     limit = world.expectation(
@@ -63,7 +64,7 @@ def test_eipw_is_off_where_the_reward_knows_more_than_the_embedding(tiny):
     assert abs(limit - world.value) > 0.01
 
 
-def test_weights_average_to_one_and_vary_less_than_those_of_actions(tiny, world):
+def test_weights_average_to_one_and_vary_less_than_those_of_actions(world):
     population = world.population()
     embedded, plain = tiny.run(EIPW(), population), tiny.run(IPW(), population)
     assert embedded.weights.mean() == pytest.approx(1.0, abs=1e-12)
@@ -72,12 +73,12 @@ def test_weights_average_to_one_and_vary_less_than_those_of_actions(tiny, world)
 
 
 @pytest.mark.parametrize("cls", [EIPW, EIPWS, MIPS])
-def test_equal_policies_give_the_mean_reward(tiny, world, cls):
+def test_equal_policies_give_the_mean_reward(world, cls):
     problem = world.but(pi1=world.pi0).sample(50, np.random.default_rng(0))
     assert tiny.run(cls(), problem).value == pytest.approx(problem.reward.mean(), rel=1e-12)
 
 
-def test_embeddings_that_name_the_action_give_ipw(tiny, as_telling):
+def test_embeddings_that_name_the_action_give_ipw(as_telling):
     problem = as_telling.sample(60, np.random.default_rng(1))
     assert tiny.run(EIPW(), problem).value == pytest.approx(tiny.run(IPW(), problem).value)
     assert tiny.run(MIPS(), problem).value == pytest.approx(tiny.run(IPW(), problem).value)
@@ -85,7 +86,7 @@ def test_embeddings_that_name_the_action_give_ipw(tiny, as_telling):
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_one_embedding_for_all_gives_the_mean_reward(tiny, deterministic):
+def test_one_embedding_for_all_gives_the_mean_reward(deterministic):
     world = tiny.small()
     same = world.but(
         table=np.ones((3, 1)),
@@ -102,7 +103,7 @@ def test_one_embedding_for_all_gives_the_mean_reward(tiny, deterministic):
     assert tiny.run(MIPS(**LOOSE), population).value == pytest.approx(mean, rel=1e-3)
 
 
-def test_mips_finds_the_marginal_weights(tiny, world):
+def test_mips_finds_the_marginal_weights(world):
     # Two contexts and two embeddings as categories: a logistic model of pairs is saturated.
     params = {"classifier_params": {"C": 1e6, "degree": 2}}
     population = world.but(categorical=True).population()
@@ -111,7 +112,7 @@ def test_mips_finds_the_marginal_weights(tiny, world):
     assert estimated.value == pytest.approx(world.value, rel=0.01)
 
 
-def test_mips_counts_only_actions_that_share_the_logged_embedding(tiny):
+def test_mips_counts_only_actions_that_share_the_logged_embedding():
     world = tiny.small()
     paired = world.but(
         table=np.array([[1.0, 0], [0, 1.0], [0, 1.0]]), deterministic=True, categorical=True
@@ -125,7 +126,7 @@ def test_mips_counts_only_actions_that_share_the_logged_embedding(tiny):
     assert estimate.weights[~alone] == pytest.approx(exact.weights[~alone], rel=0.01)
 
 
-def test_mips_sets_the_weight_of_unsupported_actions_to_zero(tiny, world):
+def test_mips_sets_the_weight_of_unsupported_actions_to_zero(world):
     deficient = world.but(pi0=np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]), categorical=True)
     problem = deficient.sample(300, np.random.default_rng(2))
     estimate = tiny.run(MIPS(), problem)
@@ -133,7 +134,7 @@ def test_mips_sets_the_weight_of_unsupported_actions_to_zero(tiny, world):
     assert np.isfinite(estimate.value)
 
 
-def test_the_printed_edm_tends_to_the_sum_of_both_densities_products(tiny, world):
+def test_the_printed_edm_tends_to_the_sum_of_both_densities_products(world):
     target = world.pi1 @ world.table
     limit = world.expectation(
         world.pi0, np.broadcast_to(target[:, None, :], world.q.shape) * world.q
@@ -143,14 +144,14 @@ def test_the_printed_edm_tends_to_the_sum_of_both_densities_products(tiny, world
     assert abs(limit - world.value) > 0.1
 
 
-def test_edm_sums_draws_or_actions_to_the_same_as_atoms(tiny, world, as_telling, monkeypatch):
+def test_edm_sums_draws_or_actions_to_the_same_as_atoms(world, as_telling, monkeypatch):
     sampled = world.population()
     exact = tiny.run(EDM(**SATURATED), sampled)
     assert exact.diagnostics["summed_over"] == "atoms"
     named = as_telling.population()
     listed = tiny.run(EDM(**SATURATED), named)
     assert listed.diagnostics["summed_over"] == "atoms"
-    monkeypatch.setattr("ope_estimators.embedded.integral.MAX_ATOMS", 0)
+    monkeypatch.setattr("ope_estimators.embedded.known.integral.MAX_ATOMS", 0)
     drawn = tiny.run(EDM(**SATURATED, draws=100), sampled)
     assert drawn.diagnostics["summed_over"] == "draws"
     # 1,000 contexts of 100 draws, rewards between 0.5 and 3.
@@ -160,8 +161,8 @@ def test_edm_sums_draws_or_actions_to_the_same_as_atoms(tiny, world, as_telling,
     assert by_action.value == pytest.approx(listed.value, abs=1e-12)
 
 
-def test_edm_repeats_itself_when_asked_twice(tiny, world, monkeypatch):
-    monkeypatch.setattr("ope_estimators.embedded.integral.MAX_ATOMS", 0)
+def test_edm_repeats_itself_when_asked_twice(world, monkeypatch):
+    monkeypatch.setattr("ope_estimators.embedded.known.integral.MAX_ATOMS", 0)
     edm = EDM(**SATURATED, draws=2)
     view = tiny.view_of(world.sample(30, np.random.default_rng(3)), edm.access)
     edm.fit(view, rng=np.random.default_rng(0), device="cpu")
@@ -169,7 +170,7 @@ def test_edm_repeats_itself_when_asked_twice(tiny, world, monkeypatch):
 
 
 @pytest.mark.parametrize(("cls", "n"), [(EIPW, 200), (EIPWS, 400)])
-def test_intervals_cover_and_are_no_wider_than_needed(tiny, world, cls, n):
+def test_intervals_cover_and_are_no_wider_than_needed(world, cls, n):
     rng = np.random.default_rng(4)
     outcomes = [tiny.run(cls(), world.sample(n, rng)) for _ in range(1000)]
     value = np.array([e.value for e in outcomes])
@@ -177,14 +178,14 @@ def test_intervals_cover_and_are_no_wider_than_needed(tiny, world, cls, n):
     # Three binomial standard errors of 1,000 trials are 0.021.
     assert 0.927 < (abs(value - world.value) <= 1.96 * error).mean() < 0.971
     w = np.broadcast_to(world.embedding_weights[:, None, :], world.q.shape)
-    centre = 0.0 if cls is EIPW else world.value
-    second = world.expectation(world.pi0, w**2 * ((world.q - centre) ** 2 + world.noise**2))
-    exact = np.sqrt((second - (world.value - centre) ** 2) / n)
+    center = 0.0 if cls is EIPW else world.value
+    second = world.expectation(world.pi0, w**2 * ((world.q - center) ** 2 + world.noise**2))
+    exact = np.sqrt((second - (world.value - center) ** 2) / n)
     assert np.sqrt((error**2).mean()) == pytest.approx(exact, rel=0.04)
     assert value.std() == pytest.approx(exact, rel=0.08)
 
 
-def test_rewards_shift_eipws_and_order_of_rows_does_not_matter(tiny, world):
+def test_rewards_shift_eipws_and_order_of_rows_does_not_matter(world):
     problem = world.sample(40, np.random.default_rng(5))
     order = np.random.default_rng(6).permutation(40)
     logged = ("context", "action", "embedding", "reward", "propensity")
@@ -197,7 +198,7 @@ def test_rewards_shift_eipws_and_order_of_rows_does_not_matter(tiny, world):
     )
 
 
-def test_disjoint_embeddings_are_zero_for_eipw_and_a_violation_for_eipws(tiny, as_telling):
+def test_disjoint_embeddings_are_zero_for_eipw_and_a_violation_for_eipws(as_telling):
     apart = as_telling.but(
         pi0=np.array([[0.5, 0.5, 0.0]] * 2), pi1=np.array([[0.0, 0.0, 1.0]] * 2)
     ).sample(20, np.random.default_rng(7))
@@ -206,7 +207,7 @@ def test_disjoint_embeddings_are_zero_for_eipw_and_a_violation_for_eipws(tiny, a
         tiny.run(EIPWS(), apart)
 
 
-def test_a_logged_embedding_of_marginal_zero_is_the_environments_bug(tiny, as_telling):
+def test_a_logged_embedding_of_marginal_zero_is_the_environments_bug(as_telling):
     problem = as_telling.sample(5, np.random.default_rng(8))
     impossible = as_telling.but(pi0=np.array([[0.0, 0.0, 1.0]] * 2)).sample(
         5, np.random.default_rng(8)

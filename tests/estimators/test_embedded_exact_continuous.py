@@ -5,23 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.data import Problem
+from ope_bench.contracts.data import Problem
 from ope_bench.errors import UnavailableError
-from ope_estimators.baseline.dm import DM
-from ope_estimators.baseline.dm_paper import DMPaper
-from ope_estimators.baseline.dm_star import DMStar
-from ope_estimators.baseline.dm_star_paper import DMStarPaper
-from ope_estimators.baseline.dr import DR
-from ope_estimators.baseline.ipw import IPW
-from ope_estimators.baseline.ipw_star import IPWStar
-from ope_estimators.baseline.ipws import IPWS
-from ope_estimators.baseline.ipws_star import IPWSStar
-from ope_estimators.embedded.edm import EDM
-from ope_estimators.embedded.edm_paper import EDMPaper
-from ope_estimators.embedded.edm_star import EDMStar
-from ope_estimators.embedded.eipw import EIPW
-from ope_estimators.embedded.eipws import EIPWS
-from ope_estimators.embedded.mips import MIPS
+from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.baseline.direct.dm_paper import DMPaper
+from ope_estimators.baseline.direct.dm_star import DMStar
+from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
+from ope_estimators.baseline.doubly_robust.dr import DR
+from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.baseline.weighting.ipw_star import IPWStar
+from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.baseline.weighting.ipws_star import IPWSStar
+from ope_estimators.embedded.known.edm import EDM
+from ope_estimators.embedded.known.edm_paper import EDMPaper
+from ope_estimators.embedded.known.eipw import EIPW
+from ope_estimators.embedded.known.eipws import EIPWS
+from ope_estimators.embedded.learned.edm_star import EDMStar
+from ope_estimators.embedded.learned.mips import MIPS
+from support import tiny_worlds as tiny
 
 SPREAD = 0.5
 """Standard deviation of the embedding around its action."""
@@ -97,7 +98,7 @@ QUADRATIC = {"regressor": "linear", "regressor_params": {"degree": 2}}
 
 
 @pytest.mark.parametrize("estimator", [IPW(), IPWS(), EIPW(), EIPWS(), DR(**QUADRATIC)])
-def test_intervals_from_densities_hold_the_value(tiny, problem, estimator):
+def test_intervals_from_densities_hold_the_value(problem, estimator):
     estimate = tiny.run(estimator, problem)
     assert abs(estimate.value - VALUE) < 4 * estimate.standard_error
     assert estimate.standard_error < 0.12
@@ -106,11 +107,11 @@ def test_intervals_from_densities_hold_the_value(tiny, problem, estimator):
 @pytest.mark.parametrize(
     "estimator", [DM(**QUADRATIC), DMStar(**QUADRATIC), EDM(**QUADRATIC), EDMStar(**QUADRATIC)]
 )
-def test_right_reward_models_find_the_value(tiny, problem, estimator):
+def test_right_reward_models_find_the_value(problem, estimator):
     assert tiny.run(estimator, problem).value == pytest.approx(VALUE, abs=0.1)
 
 
-def test_printed_forms_multiply_by_a_density(tiny, problem):
+def test_printed_forms_multiply_by_a_density(problem):
     # E0[π1(g) g²] of the two marginals, a Gaussian integral.
     v0, v1 = 1.0 + SPREAD**2, 0.8**2 + SPREAD**2
     v, m = 1 / (1 / v0 + 1 / v1), 0.6 / v1 / (1 / v0 + 1 / v1)
@@ -120,6 +121,6 @@ def test_printed_forms_multiply_by_a_density(tiny, problem):
 
 
 @pytest.mark.parametrize("cls", [IPWStar, IPWSStar, MIPS, DMStarPaper])
-def test_what_classifies_actions_is_unavailable(tiny, problem, cls):
+def test_what_classifies_actions_is_unavailable(problem, cls):
     with pytest.raises(UnavailableError, match="continuous"):
         tiny.run(cls(), problem)

@@ -7,26 +7,28 @@ import math
 import numpy as np
 import pytest
 
-from ope_bench.data import Problem
-from ope_bench.devices import BLOCK
+from ope_bench.contracts.access import Access
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.view import View
 from ope_bench.errors import OpeBenchError
-from ope_bench.manifest import settings
-from ope_bench.memo import Found, Memo
-from ope_bench.records import Trial
-from ope_bench.seeding import DataSeed
-from ope_bench.trial import Workspace, run_trial
-from ope_bench.view import Access, View
+from ope_bench.suites.manifest import settings
+from ope_bench.trials.devices import Device
+from ope_bench.trials.record import Trial
+from ope_bench.trials.trial import run_trial
+from ope_bench.trials.workspace import Workspace
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("zuko")
 
 from ope_estimators.density_ratio.settings import ratio_model  # noqa: E402  needs torch
-from ope_estimators.embedded.epws import EPWS  # noqa: E402
-from ope_estimators.embedded.fepw import FEPW  # noqa: E402
+from ope_estimators.embedded.learned.epws import EPWS  # noqa: E402
+from ope_estimators.embedded.learned.fepw import FEPW  # noqa: E402
 from ope_estimators.flows.families import flow_module  # noqa: E402  needs torch to be of use
 from ope_estimators.flows.flow import FlowModel  # noqa: E402
-from ope_estimators.nuisance.stacking import Stack  # noqa: E402
-from ope_estimators.nuisance.training import initialised  # noqa: E402
+from ope_estimators.learning.descent import initialize_modules  # noqa: E402
+from ope_estimators.learning.stacked_modules import Stack  # noqa: E402
 
 TINY = {"transforms": 2, "hidden": (16, 12), "batch_size": 32}
 
@@ -53,17 +55,17 @@ def view_of(replicate: int, *, rows: int = 60, context: int = 1, device: str = "
         n_actions=1,
     )
     seed = DataSeed("test", 0, replicate)
-    return View(problem, Access.SAMPLES, seed=seed, memo=Memo(), device=device)
+    return View(problem, Access.SAMPLES, seed=seed, fit_cache=FitCache(), device=device)
 
 
 def together(spec, views, device="cpu"):
-    return spec.complete([view.begun(spec, Found()) for view in views], device=device)
+    return spec.complete([view.begin_batched(spec, set()) for view in views], device=device)
 
 
 def members(name, features, context, count=3):
     built = []
     for number in range(count):
-        with initialised(number):
+        with initialize_modules(number):
             built.append(flow_module(name, features, context, 2, (10, 8)))
     return built
 
@@ -119,7 +121,7 @@ def test_each_flow_stops_when_it_would_alone():
     assert sum(a == b for a, b in zip(epochs, alone, strict=True)) >= len(epochs) - 1
 
 
-def test_what_comes_of_a_flow_hardly_depends_on_its_neighbours():
+def test_what_comes_of_a_flow_hardly_depends_on_its_neighbors():
     spec = FlowModel(**TINY, epochs=2)
     many = together(spec, [view_of(number) for number in range(4)])
     few = together(spec, [view_of(2)])
@@ -146,7 +148,7 @@ def test_samples_of_different_sizes_are_trained_in_one_batch():
 def test_a_flow_that_learns_nothing_fails_alone(monkeypatch):
     spec = FlowModel(**TINY, epochs=2)
     views = [view_of(number) for number in range(3)]
-    begun = [view.begun(spec, Found()) for view in views]
+    begun = [view.begin_batched(spec, set()) for view in views]
     with torch.no_grad():
         next(begun[1].flow.module.parameters()).fill_(math.nan)
     flows = spec.complete(begun, device="cpu")
@@ -166,7 +168,7 @@ def test_no_tensor_stays_on_the_cpu_while_flows_train_elsewhere(monkeypatch, opt
             super().__init__(members)
             stacks.append(self)
 
-    monkeypatch.setattr("ope_estimators.nuisance.stacking.Stack", Spy)
+    monkeypatch.setattr("ope_estimators.learning.stacked_modules.Stack", Spy)
     views = [view_of(number, device="meta") for number in range(2)]
     # Whether a gradient is too long is asked on the CPU alone, so the first number is a loss.
     with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
@@ -226,17 +228,17 @@ def test_errors_together_are_distributed_as_those_alone(classifier):
     asked = f"fepws[classifier={classifier}{network},cross_fit=2,{flow}]"
     (method,) = settings("estimator", asked)
     errors = {}
-    for device in ("cpu", "cpu-batch"):
+    for device in (Device.CPU, Device.CPU_BATCH):
         workspace = Workspace()
         records = [
             run_trial(Trial(world, method, number, device=device), workspace)
-            for number in range(BLOCK["cpu-batch"])
+            for number in range(Device.CPU_BATCH.block_size)
         ]
         assert {record.status.value for record in records} == {"ok"}
-        assert all((record.shared_seconds > 0) == (device == "cpu-batch") for record in records)
+        assert all((record.shared_seconds > 0) == device.batched for record in records)
         errors[device] = np.array([r.estimate - r.truth_empirical for r in records])
-    squares = errors["cpu-batch"] ** 2 - errors["cpu"] ** 2
+    squares = errors[Device.CPU_BATCH] ** 2 - errors[Device.CPU] ** 2
     error = squares.std(ddof=1) / math.sqrt(len(squares))
     assert abs(squares.mean()) < 4 * error + 1e-4
     rmse = {device: math.sqrt(np.mean(one**2)) for device, one in errors.items()}
-    assert rmse["cpu-batch"] == pytest.approx(rmse["cpu"], rel=0.1)
+    assert rmse[Device.CPU_BATCH] == pytest.approx(rmse[Device.CPU], rel=0.1)

@@ -20,31 +20,31 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Problem
-from ope_bench.estimator import Estimator
-from ope_bench.memo import Memo
-from ope_bench.seeding import DataSeed
-from ope_bench.view import View
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.estimator import Estimator
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.view import View
 from ope_environments.saito.toy import SaitoToy
-from ope_estimators.baseline.dm import DM
-from ope_estimators.baseline.dm_paper import DMPaper
-from ope_estimators.baseline.dm_star import DMStar
-from ope_estimators.baseline.dm_star_paper import DMStarPaper
-from ope_estimators.baseline.dr import DR
-from ope_estimators.baseline.ipw import IPW
-from ope_estimators.baseline.ipw_star import IPWStar
-from ope_estimators.baseline.ipws import IPWS
+from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.baseline.direct.dm_paper import DMPaper
+from ope_estimators.baseline.direct.dm_star import DMStar
+from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
+from ope_estimators.baseline.doubly_robust.dr import DR
+from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.baseline.weighting.ipw_star import IPWStar
+from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.density_ratio.capacity import default_params
-from ope_estimators.embedded.edm import EDM
-from ope_estimators.embedded.edm_paper import EDMPaper
-from ope_estimators.embedded.eipw import EIPW
-from ope_estimators.embedded.eipws import EIPWS
-from ope_estimators.embedded.epw import EPW
-from ope_estimators.embedded.epw_paper import EPWPaper
-from ope_estimators.embedded.epws import EPWS
-from ope_estimators.embedded.epws_paper import EPWSPaper
-from ope_estimators.embedded.mips import MIPS
+from ope_estimators.embedded.known.edm import EDM
+from ope_estimators.embedded.known.edm_paper import EDMPaper
+from ope_estimators.embedded.known.eipw import EIPW
+from ope_estimators.embedded.known.eipws import EIPWS
+from ope_estimators.embedded.learned.epw import EPW
+from ope_estimators.embedded.learned.epw_paper import EPWPaper
+from ope_estimators.embedded.learned.epws import EPWS
+from ope_estimators.embedded.learned.epws_paper import EPWSPaper
+from ope_estimators.embedded.learned.mips import MIPS
 
 SEED = DataSeed("independent formulas", 0, 1)
 N_ACTIONS, ROWS = 6, 150
@@ -94,7 +94,7 @@ def written() -> Written:
 
 def said(written: Written, estimator: Estimator) -> float:
     """What the estimator says of the problem."""
-    view = View(written.problem, estimator.access, seed=SEED, memo=Memo())
+    view = View(written.problem, estimator.access, seed=SEED, fit_cache=FitCache())
     estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
     return estimator.estimate(view).value
 
@@ -123,12 +123,12 @@ def seed_of(estimator: Any) -> int:
 
 def test_known_weights_give_the_printed_means(written: Written) -> None:
     reward = written.problem.reward
-    for w, plain, normalised in (
+    for w, plain, normalized in (
         (written.action_weights, IPW(), IPWS()),
         (written.embedding_weights, EIPW(), EIPWS()),
     ):
         assert said(written, plain) == pytest.approx((w * reward).mean())
-        assert said(written, normalised) == pytest.approx((w * reward).sum() / w.sum())
+        assert said(written, normalized) == pytest.approx((w * reward).sum() / w.sum())
 
 
 def test_direct_methods_sum_over_actions_and_their_printed_forms_do_not(written: Written) -> None:
@@ -141,8 +141,8 @@ def test_direct_methods_sum_over_actions_and_their_printed_forms_do_not(written:
     assert said(written, printed) == pytest.approx((written.target * q)[at].mean())
     twins = q[written.row, p.target_action]  # both samples share their contexts
     assert said(written, star) == pytest.approx(twins.mean())
-    learnt = policy(p.target_context, p.target_action, p.context)
-    assert said(written, DMStarPaper()) == pytest.approx((learnt * q)[at].mean())
+    learned = policy(p.target_context, p.target_action, p.context)
+    assert said(written, DMStarPaper()) == pytest.approx((learned * q)[at].mean())
 
 
 def test_embedded_direct_methods_sum_over_embeddings(written: Written) -> None:
@@ -155,7 +155,7 @@ def test_embedded_direct_methods_sum_over_embeddings(written: Written) -> None:
 
 
 def policy(context: FloatArray, action: IntArray, at: FloatArray) -> FloatArray:
-    """π̂ of every action at other contexts, by logistic regression on standardised columns."""
+    """π̂ of every action at other contexts, by logistic regression on standardized columns."""
     scaler = StandardScaler().fit(context)
     model = LogisticRegression(max_iter=1000).fit(scaler.transform(context), action)
     table = np.zeros((len(at), N_ACTIONS))
@@ -163,7 +163,7 @@ def policy(context: FloatArray, action: IntArray, at: FloatArray) -> FloatArray:
     return table
 
 
-def test_policies_learnt_from_both_samples_give_ipw_star(written: Written) -> None:
+def test_policies_learned_from_both_samples_give_ipw_star(written: Written) -> None:
     p, at = written.problem, (written.row, written.problem.action)
     logging = policy(p.context, p.action, p.context)
     target = policy(p.target_context, p.target_action, p.context)
@@ -218,8 +218,8 @@ def test_recommended_permutation_weights_are_held_out_odds_at_a_temperature(
     written: Written,
 ) -> None:
     p, estimator = written.problem, EPW()
-    memo = Memo()
-    view = View(p, estimator.access, seed=SEED, memo=memo)
+    fit_cache = FitCache()
+    view = View(p, estimator.access, seed=SEED, fit_cache=fit_cache)
     estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
     value = estimator.estimate(view).value
     fold: IntArray = view.fitted(estimator.ratio_model().scores).fold

@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import pytest
 
+from ope_bench.contracts.validation import validated
 from ope_bench.errors import ParameterError, UnavailableError
-from ope_bench.parameters import validated
-from ope_bench.resolve import resolve
-from ope_estimators.nuisance import learners
-from ope_estimators.nuisance.learners import CLASSIFIERS, REGRESSORS, classifier, regressor
+from ope_bench.plugins.resolution import resolve
+from ope_estimators.learning import learners
+from ope_estimators.learning.learners import CLASSIFIERS, REGRESSORS, classifier, regressor
 
 FEW = {
     "gbm": {"n_estimators": 5},
@@ -40,7 +40,7 @@ def data(n=80):
 @pytest.mark.parametrize("name", [*REGRESSORS, "sklearn.neighbors.KNeighborsRegressor"])
 def test_every_regressor_learns_the_same_twice(name):
     if name == "mlp":
-        pytest.importorskip("ope_estimators.nuisance.mlp")
+        pytest.importorskip("ope_estimators.learning.mlp")
     x, y = data()
     once, twice = (
         regressor(name, seed=3, params=FEW.get(name, ())).fit(x, y).predict(x) for _ in range(2)
@@ -52,7 +52,7 @@ def test_every_regressor_learns_the_same_twice(name):
 @pytest.mark.parametrize("name", [*CLASSIFIERS, "sklearn.naive_bayes.GaussianNB"])
 def test_every_classifier_learns_the_same_twice(name):
     if name == "mlp":
-        pytest.importorskip("ope_estimators.nuisance.mlp")
+        pytest.importorskip("ope_estimators.learning.mlp")
     x, y = data()
     once, twice = (
         classifier(name, seed=3, params=FEW.get(name, ())).fit(x, y > 0).predict_proba(x)
@@ -134,7 +134,7 @@ def test_required_modules_exist_and_suffice(name):
 def test_no_import_is_left_to_the_fit(name):
     code = f"""
 import importlib, sys, warnings
-from ope_estimators.nuisance import learners
+from ope_estimators.learning import learners
 for module in learners.requires({name!r}): importlib.import_module(module)
 before = set(sys.modules)
 import numpy as np
@@ -149,7 +149,7 @@ print(late)
 
 @pytest.mark.parametrize(("name", "extra"), [("xgboost", "xgboost"), ("mlp", "flow")])
 def test_a_missing_package_makes_the_learner_unavailable(name, extra, monkeypatch):
-    blocked = {"xgboost": "xgboost", "mlp": "ope_estimators.nuisance.mlp"}[name]
+    blocked = {"xgboost": "xgboost", "mlp": "ope_estimators.learning.mlp"}[name]
     monkeypatch.setitem(sys.modules, blocked, None)
     with pytest.raises(UnavailableError, match=rf"pip install 'ope-bench\[{extra}\]'"):
         classifier(name, seed=0)

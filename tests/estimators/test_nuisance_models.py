@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.data import Column, Problem, Schema
-from ope_bench.memo import Memo
-from ope_bench.policies import Uniform
-from ope_bench.seeding import DataSeed
-from ope_bench.view import Access, View
-from ope_estimators.nuisance.features import ActionFeatures, encoded
-from ope_estimators.nuisance.folds import fold_of, folds
+from ope_bench.contracts.access import Access
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.policies import Uniform
+from ope_bench.contracts.schema import Column, Schema
+from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.view import View
+from ope_estimators.features.actions import ActionFeatures, encoded
+from ope_estimators.learning.folds import fold_of, folds
 from ope_estimators.nuisance.policy import PolicyModel
 from ope_estimators.nuisance.reward import RewardModel, expectation
 
 NEAREST = "sklearn.neighbors.KNeighborsRegressor"
-"""With one neighbour it remembers what it saw: it betrays a row that it should not know."""
+"""With one neighbor it remembers what it saw: it betrays a row that it should not know."""
 
 
 def problem_of(n=12, *, shared=False, n_actions=4, schema=None, seed=0, **changes) -> Problem:
@@ -36,7 +38,7 @@ def problem_of(n=12, *, shared=False, n_actions=4, schema=None, seed=0, **change
 
 
 def view_of(problem: Problem) -> View:
-    return View(problem, Access.SAMPLES, seed=DataSeed("t", 0, 0), memo=Memo())
+    return View(problem, Access.SAMPLES, seed=DataSeed("t", 0, 0), fit_cache=FitCache())
 
 
 @pytest.mark.parametrize(("n", "k"), [(10, 5), (11, 3), (2, 5)])
@@ -96,7 +98,7 @@ def test_expected_rewards_sum_over_actions_with_each_rows_own_model():
 def test_chunks_do_not_change_predictions(monkeypatch):
     view = view_of(problem_of(30))
     whole = view.fitted(RewardModel("ridge")).expected(Uniform(4), view.context)
-    monkeypatch.setattr("ope_bench.arrays.CHUNK_ENTRIES", 16)
+    monkeypatch.setattr("ope_bench.contracts.arrays.CHUNK_ENTRIES", 16)
     parts = view_of(problem_of(30)).fitted(RewardModel("ridge")).expected(Uniform(4), view.context)
     assert parts == pytest.approx(whole, rel=1e-12)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ope_bench import evaluate
-from ope_bench.requirements import pip_line
+from ope_bench.plugins.requirements import pip_line
 from ope_bench.testing import estimator_checks
 from ope_bench.testing.problems import Given
 from ope_estimators.obp.dm import DM
@@ -187,7 +187,7 @@ def test_adapters_keep_the_contract(cls):
 
 @real
 @pytest.mark.filterwarnings("ignore")
-def test_marginalised_weighting_runs_or_says_why_not():
+def test_marginalized_weighting_runs_or_says_why_not():
     from sklearn import __version__
 
     [row] = evaluate(MIPS(), Given("discrete actions"), replicates=1)

@@ -10,21 +10,21 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line and exit with its code."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        # Answered before anything is imported.
+        # Printed before slow imports.
         from ope_bench import __version__
 
         sys.stdout.write(f"ope-bench {__version__}\n")
         return
     if sys.argv[1:2] == ["list"]:
         from ope_bench.cli.inventory import quick_list
-        from ope_bench.cli.streams import reader_has_left
+        from ope_bench.console.streams import ignore_broken_pipe
 
         try:
             if quick_list(sys.argv[2:]):
                 sys.stdout.flush()
                 return
         except BrokenPipeError:
-            reader_has_left()
+            ignore_broken_pipe()
             return
     from ope_bench.cli.app import invoke
 

@@ -1,9 +1,9 @@
-"""The verbs, each imported when it is used, and what becomes of their exceptions."""
+"""The commands, imported when used, and the handling of their exceptions."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import pkgutil
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,63 +13,57 @@ import typer
 import typer.core
 
 from ope_bench import __version__
+from ope_bench.cli import verbs
 from ope_bench.cli.commands import command_of
 from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
-from ope_bench.cli.streams import reader_has_left
+from ope_bench.cli.verbs import own_log
+from ope_bench.console.streams import ignore_broken_pipe
 from ope_bench.errors import OpeBenchError, did_you_mean
+from ope_bench.plugins.requirements import CORE, pip_line
+from ope_bench.printable import printable
 
-__all__ = ["VERBS", "invoke"]
+__all__ = ["VERBS", "command_line", "invoke"]
 
-VERBS = {
-    "run": "run:run",
-    "leaderboard": "boards:leaderboard",
-    "list": "listing:list_",
-    "show": "listing:show",
-    "compare": "compare:compare",
-    "gate": "gate:gate",
-    "baseline": "baseline:app",
-    "report": "report:report",
-    "export": "export:export",
-    "rerun": "rerun:rerun",
-    "new": "new:new",
-    "check": "check:check",
-    "data": "data:app",
-    "store": "store:app",
-    "doctor": "doctor:doctor",
-}
-"""Verb to ``module:name`` in this package; the name is a function or a typer application."""
+_FIRST = ("run", "leaderboard", "list", "show", "log", "estimate", "advise")
+
+_HOMES = {
+    module.name: verbs.__name__
+    for module in pkgutil.iter_modules(verbs.__path__)
+    if not module.ispkg
+} | dict.fromkeys(("advise", "estimate", "log"), own_log.__name__)
+"""The package of each command's module."""
+
+VERBS = (*_FIRST, *(name for name in _HOMES if name not in _FIRST))
+"""Names of commands in the order of ``--help``.
+
+Each is a module of `ope_bench.cli.verbs`, or of its package `own_log`, that defines ``command``, a
+function, or ``app``, a typer application.
+"""
 
 
 class _Verbs(typer.core.TyperGroup):
-    """A group whose commands are imported when they are asked for."""
+    """A group of commands, each imported when used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [verb for verb, target in VERBS.items() if _exists(target)]
+        return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        target = VERBS.get(cmd_name)
-        if target is None or not _exists(target):
+        if cmd_name not in VERBS:
             return None
-        module, _, name = target.partition(":")
-        found = getattr(importlib.import_module(f"ope_bench.cli.{module}"), name)
-        return command_of(found, cmd_name)
-
-
-def _exists(target: str) -> bool:
-    return importlib.util.find_spec(f"ope_bench.cli.{target.partition(':')[0]}") is not None
+        module = importlib.import_module(f"{_HOMES[cmd_name]}.{cmd_name}")
+        return command_of(getattr(module, "app", None) or module.command, cmd_name)
 
 
 _app = typer.Typer(
     cls=_Verbs,
-    add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"ope-bench {__version__}")
         raise typer.Exit
 
@@ -89,6 +83,11 @@ def _about(
     """
 
 
+def command_line() -> Any:
+    """Return the command that contains all others."""
+    return typer.main.get_command(_app)
+
+
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command line.
 
@@ -96,23 +95,26 @@ def invoke(arguments: Sequence[str]) -> int:
     -------
     The exit code.
     """
+    if arguments and arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     try:
-        code = typer.main.get_command(_app).main(
-            list(arguments), prog_name="ope-bench", standalone_mode=False
-        )
+        code = command_line().main(list(arguments), prog_name="ope-bench", standalone_mode=False)
     except OpeBenchError as exc:
         return _complain(str(exc))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        reader_has_left()
+        ignore_broken_pipe()
         return 0
     except Exception as exc:
-        # typer carries its own copy of click, or uses the installed one, depending on its version.
+        # typer bundles click or uses the installed one, depending on its version.
         if type(exc).__name__ == "Abort":
             return INTERRUPTED
         if hasattr(exc, "format_message"):
             return _explain(exc)
+        if isinstance(exc, ModuleNotFoundError) and (module := exc.name) in CORE:
+            # The checkout is newer than its installation.
+            return _complain(f"the package '{module}' is missing: {pip_line(module)}")
         traceback.print_exc()
         sys.stderr.write("ope-bench: this is a bug of ope-bench, not of your input\n")
         return OUR_BUG
@@ -120,7 +122,7 @@ def invoke(arguments: Sequence[str]) -> int:
 
 
 def _explain(exc: Any) -> int:
-    """What click found wrong with the command line."""
+    """Explain an error that click found in the command line."""
     message = exc.format_message().rstrip(".").replace(": Value error, ", ": ")
     context = getattr(exc, "ctx", None)
     path = context.command_path if context is not None else "ope-bench"
@@ -133,6 +135,6 @@ def _explain(exc: Any) -> int:
 
 
 def _complain(message: str) -> int:
-    line = " ".join(message.split())
+    line = printable(" ".join(message.split()))
     sys.stderr.write(f"ope-bench: {line}\n")
     return USAGE

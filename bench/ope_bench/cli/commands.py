@@ -1,4 +1,4 @@
-"""A function or a typer application as a command of its own."""
+"""Convert a function or a typer application to a command."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 __all__ = ["command_of"]
 
 
-def command_of(found: Any, name: str) -> Any:
-    """What click calls by that name."""
-    if not isinstance(found, typer.Typer):
+def command_of(target: Any, name: str) -> Any:
+    """Return the click command of that name."""
+    if not isinstance(target, typer.Typer):
         application = typer.Typer(add_completion=False, rich_markup_mode=None)
-        application.command(name)(found)
-        found = application
-    command = typer.main.get_command(found)
+        application.command(name)(target)
+        target = application
+    command = typer.main.get_command(target)
     command.name = name
     return command

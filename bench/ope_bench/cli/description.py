@@ -1,8 +1,7 @@
-"""What ``ope-bench show`` knows of a plugin or a suite, as data and as a page."""
+"""Describe a plugin or a suite for ``ope-bench show``, as data and as text."""
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
 import textwrap
@@ -16,33 +15,27 @@ Facts = dict[str, Any]
 
 
 def describe_plugin(reference: str) -> list[Facts]:
-    """The environments and estimators of that name.
+    """Describe the environments and estimators of that name.
 
     Raises
     ------
-    PluginError : it is broken or ambiguous.
+    PluginError : the plugin is broken or the name ambiguous.
     """
-    from ope_bench.registry import GROUPS, registry
+    from ope_bench.plugins.registry import registry
 
-    found = []
-    in_file = reference.rpartition(":")[0].endswith(".py")
-    for kind in GROUPS:
-        known = registry().plugins(kind)
-        if not in_file and reference not in {n for p in known for n in (p.id, p.reference)}:
-            continue
+    found: list[Facts] = []
+    for plugin in registry().named(reference):
         try:
-            plugin = registry().find(kind, reference)
             found.append(_facts(plugin, plugin.cls))
         except PluginError:
-            # A class in a file may be of the other kind; the last attempt gives the message.
-            if found or (in_file and kind != list(GROUPS)[-1]):
-                continue
-            raise
+            # A plugin of the other kind may have that name and can still be shown.
+            if not found:
+                raise
     return found
 
 
 def _facts(plugin: Any, cls: type) -> Facts:
-    from ope_bench.parameters import describe
+    from ope_bench.contracts.validation import describe
 
     parameters = describe(cls)
     facts: Facts = {
@@ -54,9 +47,10 @@ def _facts(plugin: Any, cls: type) -> Facts:
         "source": inspect.getsourcefile(cls),
         "summary": plugin.summary,
         "docstring": inspect.getdoc(cls) or "",
+        "as": _referenced(plugin.kind, inspect.getdoc(cls) or ""),
         "parameters": parameters,
     }
-    # At its defaults; a plugin with required parameters does not say.
+    # With default parameters; unknown for a plugin with required ones.
     try:
         instance: Any = cls()
     except Exception:
@@ -75,15 +69,31 @@ def _facts(plugin: Any, cls: type) -> Facts:
     return facts
 
 
+def _referenced(kind: Any, docstring: str) -> dict[str, str]:
+    """Return what a docstring refers to by "as NAME": that plugin's docstring, by its id.
+
+    Without examples and references, which the plugin's own page has.
+    """
+    from ope_bench.plugins.registry import registry
+
+    names = dict.fromkeys(re.findall(r"\bas `?([A-Z]\w+)`?(?=[.,;:]|$)", docstring, re.MULTILINE))
+    found = {}
+    for plugin in registry().plugins(kind):
+        if plugin.target.rpartition(":")[2] in names:
+            text = inspect.getdoc(plugin.cls) or ""
+            found[plugin.id] = re.split(r"\n\n(?:References\n|>>> )", text)[0]
+    return found
+
+
 def describe_suite(name: str) -> list[Facts]:
-    """The suite of that name and what it would run, none if there is none.
+    """Describe the suite of that name and its plan; an empty list if there is none.
 
     Raises
     ------
-    UsageError : it is wrong or ambiguous.
+    UsageError : the suite is wrong or the name ambiguous.
     """
-    from ope_bench.catalogue import find_suite, suite_files
-    from ope_bench.manifest import plan
+    from ope_bench.suites.discovery import find_suite, suite_files, suite_path
+    from ope_bench.suites.manifest import plan
 
     known = {word for one in suite_files() for word in (one.id, one.reference)}
     if name not in known and not name.endswith((".yaml", ".yml")):
@@ -93,6 +103,7 @@ def describe_suite(name: str) -> list[Facts]:
         "kind": "suite",
         "id": suite.name,
         "title": suite.title,
+        "file": str(suite_path(name)),
         "truth": suite.truth,
         "replicates": suite.replicates,
         "seed": suite.seed,
@@ -108,26 +119,51 @@ def describe_suite(name: str) -> list[Facts]:
     cells = manifest.cells
     for part in ("environment", "estimator"):
         specs = {id(spec): spec for spec in (getattr(cell, part) for cell in cells)}
-        facts[f"{part}s"] = [_named(spec) for spec in specs.values()]
+        facts[f"{part}s"] = _entries(list(specs.values()))
     return [facts | {"cells": len(cells), "trials": len(cells) * suite.replicates, "broken": None}]
 
 
-def _named(spec: Any) -> str:
-    from ope_bench.resolve import selector_of
+def _entries(specs: list[Any]) -> list[str]:
+    """Return the selectors of settings, with every parameter in which namesakes differ."""
+    from ope_bench.canonical import canonical_json
+    from ope_bench.suites.selector import differing_params, format_selector, selector_of
 
-    return selector_of(spec) + (f' as "{spec.label}"' if spec.label else "")
+    found = []
+    for spec in specs:
+        namesakes = [other.params for other in specs if other.id == spec.id]
+        varying = {
+            name: value
+            for name, value in spec.params.items()
+            if any(canonical_json(other.get(name)) != canonical_json(value) for other in namesakes)
+        }
+        text = selector_of(spec)
+        if varying:
+            cls = _class_of(spec)
+            shown = differing_params(spec, cls) | varying
+            ordered = {name: shown[name] for name in spec.params if name in shown}
+            text = format_selector(text.partition("[")[0], ordered)
+        found.append(text + (f' as "{spec.label}"' if spec.label else ""))
+    return found
+
+
+def _class_of(spec: Any) -> type:
+    from ope_bench.plugins.registry import registry
+
+    return registry().find(spec.kind, spec.reference).cls
 
 
 def page(facts: Facts, columns: int) -> str:
-    """The facts for reading."""
+    """Format the facts as text."""
     return _suite_page(facts, columns) if facts["kind"] == "suite" else _page(facts, columns)
 
 
 def _page(facts: Facts, columns: int) -> str:
-    from ope_bench.requirements import pip_line
+    from ope_bench.plugins.requirements import is_installed, pip_line
 
     lines = [f"{facts['id']}  ({facts['kind']}, {facts['origin']})", ""]
     lines += _reflowed(facts["docstring"], columns)
+    for name, text in facts["as"].items():
+        lines += ["", f"{name}:", "", *_reflowed(text, columns)]
     lines += ["", "Accepted parameters" if facts["parameters"] else "No parameters", ""]
     for parameter in facts["parameters"]:
         default = parameter["default"]
@@ -141,8 +177,8 @@ def _page(facts: Facts, columns: int) -> str:
             lines.append(f"      {told}")
     lines.append("")
     if facts["kind"] == "estimator":
-        lines.append(f"access    {_words(facts['access'])}")
-        lines.append(f"devices   {_words(facts['devices'])}")
+        lines.append(f"access    {_join(facts['access'])}")
+        lines.append(f"devices   {_join(facts['devices'])}")
     else:
         lines.append(f"version   {facts['version']}")
         if facts["data"]:
@@ -151,22 +187,18 @@ def _page(facts: Facts, columns: int) -> str:
             )
     if facts["requires"]:
         lines.append(f"requires  {', '.join(dict.fromkeys(facts['requires']))}")
-        missing = [module for module in facts["requires"] if not _installed(module)]
+        missing = [module for module in facts["requires"] if not is_installed(module)]
         lines += sorted({f"          missing: {pip_line(module)}" for module in missing})
     lines.append(f"source    {facts['source']}")
     return "\n".join(lines)
 
 
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module.partition(".")[0]) is not None
-
-
-def _words(known: list[str] | None) -> str:
+def _join(known: list[str] | None) -> str:
     return "depends on parameters" if known is None else ", ".join(known)
 
 
 def _suite_page(facts: Facts, columns: int) -> str:
-    from ope_bench.quantities import format_duration, format_size
+    from ope_bench.units import format_duration, format_size
 
     lines = [f"{facts['id']}  (suite)", ""]
     if facts["title"]:
@@ -186,6 +218,7 @@ def _suite_page(facts: Facts, columns: int) -> str:
     if facts["broken"]:
         return "\n".join([*lines, "", f"BROKEN: {facts['broken']}"])
     lines.append(f"trials          {facts['trials']:,} in {facts['cells']:,} cells")
+    lines.append(f"file            {facts['file']}")
     for part in ("environments", "estimators"):
         lines += ["", part]
         lines += [
@@ -198,12 +231,12 @@ def _suite_page(facts: Facts, columns: int) -> str:
     return "\n".join(lines)
 
 
-_TABLE = "\0"  # marks a line of a table, which must not be filled
+_TABLE = "\0"  # marks a line of a table, which is not joined with others
 _STARTS = re.compile(r"\s*(?:[\w, ()*]+ : |[A-Z][\w ]+:|[-*] |>>> |--)")
 
 
 def _reflowed(docstring: str, columns: int) -> list[str]:
-    """A docstring for a terminal: no backticks, paragraphs filled where they are too wide."""
+    """Format a docstring for a terminal: no backticks, wide paragraphs wrapped."""
     lines: list[str] = []
     for item in _items(docstring.replace("`", "").splitlines()):
         if all(len(line) <= columns for line in item) or item[0].endswith(_TABLE):
@@ -225,7 +258,7 @@ def _indent(line: str) -> str:
 
 
 def _items(lines: list[str]) -> list[list[str]]:
-    """Groups of lines that belong to one paragraph, parameter or formula."""
+    """Group lines into paragraphs, parameters and formulas."""
     items: list[list[str]] = []
     in_table = False
     for line in lines:

@@ -1,17 +1,20 @@
-"""The exit codes, and the reason that a run gives for its own."""
+"""The exit codes, and the reason of a run's exit code."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ope_bench.trials.status import Status
+
 if TYPE_CHECKING:
-    from ope_bench.runner import Outcome
+    from ope_bench.execution.runner import Outcome
 
 __all__ = [
     "CLEAN",
     "EMPTY",
     "FAILED_TRIALS",
     "INTERRUPTED",
+    "MEANINGS",
     "OUR_BUG",
     "REGRESSION",
     "USAGE",
@@ -23,12 +26,33 @@ REGRESSION = 1
 USAGE = 2
 FAILED_TRIALS = 3
 EMPTY = 4
-OUR_BUG = 70  # sysexits.h EX_SOFTWARE: so that a crash of ours never looks like a regression
+OUR_BUG = 70  # EX_SOFTWARE of sysexits.h, so that a bug never looks like a regression
 INTERRUPTED = 130
+
+*_others, _last = (status.value for status in Status if status.broken)
+_BROKEN = f"{', '.join(_others)} or {_last}"
+
+MEANINGS = {
+    CLEAN: "Done. A positivity failure and an unavailable trial are results, not failures.",
+    REGRESSION: "`gate` found a regression, or a check of `check` failed.",
+    USAGE: "A mistake in the command, or a file or store that cannot be used. `gate`: there is no "
+    "such baseline (`--allow-missing` makes this 0).",
+    FAILED_TRIALS: f"`run`: trials ended in {_BROKEN} "
+    "(`--allow-failures` makes this 0). `rerun`: the trial did.",
+    EMPTY: "`run` and `gate`: the plan is empty, or a planned trial has no outcome. `gate` and "
+    "`check`: nothing could be compared or computed.",
+    OUR_BUG: "A bug of ope-bench. The traceback is on stderr.",
+    INTERRUPTED: "Interrupted. Outcomes so far are stored; the same command resumes, `gate` with "
+    "`--reuse`.",
+}
+"""Meaning of each code, for the reference of the command line.
+
+Where several apply, 130 precedes 2, 2 precedes 4, and 4 precedes 3.
+"""
 
 
 def reason(outcome: Outcome, code: int) -> str:
-    """Why a run exits with ``code``."""
+    """Explain why a run exits with ``code``."""
     missing = outcome.planned - sum(outcome.status.values())
     if code == INTERRUPTED:
         return f"interrupted; {missing} of {outcome.planned} trials left, run again to resume"
@@ -38,7 +62,7 @@ def reason(outcome: Outcome, code: int) -> str:
         return f"{missing} of {outcome.planned} planned trials have no stored outcome"
     broken = ", ".join(f"{n} {word}" for word, n in outcome.status.items() if n and word.broken)
     if code == FAILED_TRIALS:
-        return f"of {outcome.planned} planned trials {broken} (--allow-failures accepts that)"
+        return f"of {outcome.planned} planned trials {broken} (--allow-failures accepts these)"
     if broken:
         return f"of {outcome.planned} planned trials {broken}, which --allow-failures accepts"
     return "every planned trial has an outcome"

@@ -1,21 +1,22 @@
-"""What is installed: environments, estimators, suites, what is broken, what is ambiguous."""
+"""List what is installed: environments, estimators and suites, also broken or ambiguous ones."""
 
 from __future__ import annotations
 
 import enum
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from ope_bench.cli.streams import Format, document, width, write
+from ope_bench.console.streams import Format, document, width, write
 
-__all__ = ["Sort", "print_inventory", "quick_list", "rows_of"]
+__all__ = ["Kind", "print_inventory", "quick_list", "rows_of"]
 
 Row = dict[str, Any]
 
 
-class Sort(enum.StrEnum):
-    """What can be listed."""
+class Kind(enum.StrEnum):
+    """Kinds of installed things."""
 
     ENVIRONMENTS = "environments"
     ESTIMATORS = "estimators"
@@ -23,43 +24,43 @@ class Sort(enum.StrEnum):
 
 
 def quick_list(arguments: Sequence[str]) -> bool:
-    """Answer a plain ``list [sort] [--format json]`` without the machinery of other verbs.
+    """Run a plain ``list [kind] [--format json]`` without importing the other commands.
 
     Returns
     -------
-    Whether it was that plain.
+    Whether the command line was of this form.
     """
     words = list(arguments)
     output = Format.TEXT
     if words[-2:] == ["--format", "json"]:
         words, output = words[:-2], Format.JSON
-    if words and words not in [[sort.value] for sort in Sort]:
+    if words and words not in [[kind.value] for kind in Kind]:
         return False
-    print_inventory([Sort(word) for word in words] or list(Sort), output)
+    print_inventory([Kind(word) for word in words] or list(Kind), output)
     return True
 
 
-def print_inventory(wanted: Sequence[Sort], output: Format) -> None:
-    """What there is of these sorts, on stdout."""
+def print_inventory(kinds: Sequence[Kind], output: Format) -> None:
+    """Print all of the given kinds."""
     with document(output) as emit:
-        found = {one.value: rows_of(one) for one in wanted}
+        found = {one.value: rows_of(one) for one in kinds}
         emit({"schema": 1, **found})
     if output is Format.TEXT:
         for title, rows in found.items():
             _print_rows(title, rows)
 
 
-def rows_of(sort: Sort) -> list[Row]:
-    """All of a sort, what is broken or ambiguous included."""
-    return _suites() if sort is Sort.SUITES else _plugins(sort)
+def rows_of(kind: Kind) -> list[Row]:
+    """Return all of a kind, also broken and ambiguous ones."""
+    return _suites() if kind is Kind.SUITES else _plugins(kind)
 
 
-def _plugins(sort: Sort) -> list[Row]:
+def _plugins(kind: Kind) -> list[Row]:
     from ope_bench.errors import PluginError
-    from ope_bench.registry import registry
+    from ope_bench.plugins.registry import registry
 
-    kind: Any = sort.value.removesuffix("s")
-    plugins = registry().plugins(kind)
+    registered: Any = kind.value.removesuffix("s")
+    plugins = registry().plugins(registered)
     ids = [plugin.id for plugin in plugins]
     rows: list[Row] = []
     for plugin in plugins:
@@ -69,12 +70,16 @@ def _plugins(sort: Sort) -> list[Row]:
             "origin": plugin.origin,
             "target": plugin.target,
             "summary": None,
+            "group": None,
             "ambiguous": ids.count(plugin.id) > 1,
             "broken": None,
         }
         try:
             row["summary"] = plugin.summary
-            if kind == "environment":
+            row["group"] = _group(plugin.cls)
+            if registered == "estimator":
+                row["access"] = _access(plugin.cls)
+            if registered == "environment":
                 row["version"] = getattr(plugin.cls, "version", 1)
         except PluginError as exc:
             cause = exc.__cause__
@@ -83,8 +88,25 @@ def _plugins(sort: Sort) -> list[Row]:
     return rows
 
 
+def _group(cls: type) -> str | None:
+    """Return what the package of a class is about, in the first line of its docstring."""
+    package = sys.modules.get(cls.__module__.rpartition(".")[0])
+    lines = (getattr(package, "__doc__", None) or "").strip().splitlines()
+    return lines[0].rstrip(".:") if lines else None
+
+
+def _access(cls: Any) -> list[str] | None:
+    """Return what an estimator needs, None where that depends on its parameters."""
+    from ope_bench.contracts.access import Access
+    from ope_bench.contracts.estimator import Estimator
+
+    # No object is made: that may import what a listing has no time for.
+    known = Access.SAMPLES if cls.access is Estimator.access else cls.access
+    return known.words() if isinstance(known, Access) else None
+
+
 def _suites() -> list[Row]:
-    from ope_bench.catalogue import broken_suites, suite_files
+    from ope_bench.suites.discovery import broken_suites, suite_files
 
     files = suite_files()
     ids = [one.id for one in files]
@@ -115,25 +137,48 @@ def _suites() -> list[Row]:
 
 
 def _print_rows(title: str, rows: list[Row]) -> None:
-    """One heading an origin, so that 80 columns are left for the summaries."""
+    """Print a heading for each origin and for groups of several, and whole summaries."""
     columns = max(width(), 40)
     for origin in dict.fromkeys(row["origin"] for row in rows):
-        write(f"{title} ({origin})")
         ours = [row for row in rows if row["origin"] == origin]
-        names = [row["reference"] if row["ambiguous"] else row["id"] for row in ours]
-        indent = min(max(map(len, names)), 30) + 4
-        for row, name in zip(ours, names, strict=True):
-            text = row["summary"] or ""
-            if row["broken"]:
-                text = f"BROKEN: {row['broken']}"
-            elif row["ambiguous"]:
-                text = f"(ambiguous: use this reference) {text}"
-            text = " ".join(text.replace("``", "").split())
-            if row["broken"]:
-                lines = textwrap.wrap(text, columns - indent)
-            else:
-                lines = [textwrap.shorten(text, columns - indent, placeholder=" ...")]
-            write(f"  {name:<{indent - 2}}" + f"\n{' ' * indent}".join(lines or [""]))
+        write(f"{len(ours)} {title} ({origin})")
+        names = {id(row): row["reference"] if row["ambiguous"] else row["id"] for row in ours}
+        indent = min(max(map(len, names.values())), 30) + 4
+        groups = dict.fromkeys(row.get("group") for row in ours)
+        grouped = 1 < len(groups) < len(ours) / 2
+        for group in groups if grouped else (None,):
+            if grouped:
+                heading = textwrap.wrap(group or "Others", columns - 2)
+                write("\n  " + "\n  ".join(heading))
+            for row in ours:
+                if not grouped or row.get("group") == group:
+                    text = textwrap.wrap(_words(row), columns - indent)
+                    head = f"  {names[id(row)]:<{indent - 2}}"
+                    write(head + f"\n{' ' * indent}".join(text or [""]))
         write("")
     if not rows:
         write(f"{title}: none installed\n")
+    elif any(row.get("access") for row in rows):
+        from ope_bench.report.text.formats import ACCESS_LETTERS
+
+        letters = ", ".join(
+            f"{letter} {word.replace('_', ' ')}"
+            for word, letter in ACCESS_LETTERS.items()
+            if word != "samples"
+        )
+        write("\n".join(textwrap.wrap(f"needs beyond samples, in brackets: {letters}", columns)))
+        write("")
+
+
+def _words(row: Row) -> str:
+    text = row["summary"] or ""
+    if row["broken"]:
+        text = f"BROKEN: {row['broken']}"
+    elif row["ambiguous"]:
+        text = f"(ambiguous: use this reference) {text}"
+    if row.get("access"):
+        from ope_bench.report.text.formats import MISSING, access_letters
+
+        letters = access_letters(row["access"])
+        text += f" [{letters}]" if letters != MISSING else ""
+    return " ".join(text.replace("`", "").split())

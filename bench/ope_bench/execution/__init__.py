@@ -1,29 +1,40 @@
-"""Where trials run: one small interface, several executors.
+"""Execute trials: one interface, several executors.
 
-An executor turns trials into events. It decides where and how many at once; the runner decides
-which trials, in what order, and what becomes of the records.
+An executor turns trials into events. It decides where trials run and how many at once; the runner
+decides which trials run, in which order, and stores the records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ope_bench.records import Trial, TrialRecord
+if TYPE_CHECKING:
+    from ope_bench.trials.record import Trial, TrialRecord
 
-__all__ = ["Event", "Executor", "Finished", "Limits", "Started", "Stopping", "Told"]
+__all__ = [
+    "Event",
+    "Executor",
+    "Finished",
+    "Limits",
+    "Message",
+    "Reused",
+    "RunEvent",
+    "Started",
+    "Stopping",
+]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one trial may use.
+    """Limits of one trial.
 
     Parameters
     ----------
     timeout : seconds of fit and estimate together, None for no limit.
     memory : bytes, None for no limit.
-    preparation : seconds of imports and sampling, before the clock of ``timeout`` starts.
+    preparation : seconds of imports and sampling, before ``timeout`` starts to count.
     """
 
     timeout: float | None = None
@@ -41,46 +52,57 @@ class Started:
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial ended, however it did."""
+    """A trial ended, with any status."""
 
     record: TrialRecord
     slot: int
 
 
 @dataclass(frozen=True)
+class Reused:
+    """A stored record stands for a planned trial."""
+
+    record: TrialRecord
+
+
+@dataclass(frozen=True)
 class Stopping:
-    """The executor was stopped and lets trials that run come to their end."""
+    """The executor was stopped and finishes running trials."""
 
     running: int
 
 
 @dataclass(frozen=True)
-class Told:
-    """Something that the user should know: one line."""
+class Message:
+    """A message to the user, of one line."""
 
     text: str
 
 
-Event = Started | Finished | Stopping | Told
+Event = Started | Finished | Stopping | Message
+"""What an executor says."""
+
+RunEvent = Started | Finished | Reused | Message
+"""What a run says."""
 
 
 class Executor(Protocol):
-    """Runs trials somewhere."""
+    """The interface of executors."""
 
     jobs: int
     limits: Limits
 
     def run(self, trials: Sequence[Trial], *, exclusive: bool = False) -> Iterator[Event]:
-        """Run the trials and yield what happens.
+        """Run the trials and yield events.
 
         Parameters
         ----------
-        trials : those on the same data should stand together.
-        exclusive : one at a time, in this order, with nothing else running.
+        trials : the trials; those on the same data should be adjacent.
+        exclusive : run one trial at a time, in this order, with nothing else running.
         """
 
     def stop(self, *, now: bool = False) -> None:
-        """Begin no new trial; those that run come to their end, or with ``now`` are given up.
+        """Start no new trial; running ones are finished or, with ``now``, abandoned.
 
         Safe in a signal handler.
         """

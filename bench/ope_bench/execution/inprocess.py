@@ -1,21 +1,25 @@
-"""Trials in this process, one after another: for notebooks and debuggers."""
+"""Run trials in this process, one after another, for notebooks and debuggers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from ope_bench.execution import Event, Finished, Limits, Started
-from ope_bench.execution.threads import pinned
-from ope_bench.records import Trial
-from ope_bench.trial import Workspace, run_trial
+from ope_bench.trials.isolation import random_states_restored
+from ope_bench.trials.process_settings import ProcessSettings
+from ope_bench.trials.record import Trial
+from ope_bench.trials.threads import pinned
+from ope_bench.trials.trial import run_trial
+from ope_bench.trials.workspace import Workspace
 
 __all__ = ["InProcessExecutor"]
 
 
 class InProcessExecutor:
-    """Runs trials here; nothing can be killed, so timeouts and memory limits do not hold.
+    """Executor in this process; trials cannot be killed, so limits do not apply.
 
-    The numbers are those of the other executors, bit by bit.
+    Numbers equal those of the other executors bit for bit. Global random states and settings of
+    the process are after a run as they were before it.
 
     Parameters
     ----------
@@ -32,21 +36,22 @@ class InProcessExecutor:
 
     def run(self, trials: Sequence[Trial], *, exclusive: bool = False) -> Iterator[Event]:
         """Run the trials in order."""
-        with pinned(self.threads):
+        with pinned(self.threads), random_states_restored():
+            self._workspace.settings = ProcessSettings()
             for trial in trials:
                 if self._stopping:
                     return
                 yield Started(trial, 0)
-                # Nothing else runs here, but whatever runs beside us we do not know.
-                record = run_trial(trial, self._workspace, exclusive=exclusive)
+                # Other processes may run at the same time, so times do not count as exclusive.
+                record = run_trial(trial, self._workspace, exclusive=exclusive, restore=False)
                 yield Finished(record, 0)
 
     def stop(self, *, now: bool = False) -> None:
-        """Begin no new trial; with ``now``, interrupt the one that runs."""
+        """Start no new trial; with ``now``, interrupt the running one."""
         self._stopping = True
         if now:
             raise KeyboardInterrupt
 
     def close(self) -> None:
-        """Forget the last problem."""
+        """Discard the last problem."""
         self._workspace.clear()

@@ -1,8 +1,9 @@
-"""Trials in killable worker processes on this machine, one persistent worker a slot.
+"""Run trials in worker processes on this machine, one persistent worker per slot.
 
-A hang, a crash or an appetite for memory costs its own trial: the coordinator kills the worker,
-writes the trial's record from what it knows, and starts another. The coordinator is a single
-thread that waits for messages and deaths, so there is no lock that a dead worker could hold.
+A trial that hangs, crashes or exceeds its memory limit fails alone: the coordinator kills the
+worker, writes the trial's record from the known facts, and starts a new worker. The coordinator is
+a single thread that waits for messages and ended processes, so no lock can be held by a dead
+worker.
 """
 
 from __future__ import annotations
@@ -19,27 +20,33 @@ from typing import Any, Self
 
 from ope_bench.errors import UsageError
 from ope_bench.execution import Event, Finished, Limits, Started, Stopping, watchdog
-from ope_bench.execution.affinity import Affinity
-from ope_bench.execution.remains import record_of_dead, words_for_exit
-from ope_bench.execution.slot import Slot
-from ope_bench.execution.worker import Task
-from ope_bench.records import Status, Trial
-from ope_bench.rows import record_from
+from ope_bench.execution.memory_watch import MemoryWatch
+from ope_bench.execution.messages import Batch, Cramped, Done, Fit, Ready
+from ope_bench.execution.trial_queue import TrialQueue
+from ope_bench.execution.worker_failure import failure_record, words_for_exit
+from ope_bench.execution.worker_main import Task
+from ope_bench.execution.worker_process import WorkerProcess
+from ope_bench.trials.record import Trial
+from ope_bench.trials.serialization import from_row
+from ope_bench.trials.status import Status
 
 __all__ = ["LocalExecutor"]
 
 TICK = 0.05
-SHORT = 0.05
-"""Seconds of a trial behind which the next one may already wait in the worker."""
+PREFETCH_SECONDS = 0.05
+"""Seconds of trials behind which the next one may already wait in the worker."""
+
+PREFETCH_TRIALS = 16
+"""Most trials that a worker has at a time. They fit the buffer of its socket: see `SMALL_TASK`."""
 
 MOST_FAILED_STARTS = 3
 
 
 class LocalExecutor:
-    """Runs trials in worker processes that can be killed without harm to the rest.
+    """Executor in worker processes, which can be killed without effect on other trials.
 
-    Workers start when they are first needed and stay between calls of ``run``. They die with the
-    thread that started them, so ``run`` belongs in the main thread.
+    Workers start when first needed and persist between calls of ``run``. They end with the thread
+    that started them, so call ``run`` in the main thread.
 
     Parameters
     ----------
@@ -61,9 +68,13 @@ class LocalExecutor:
     ) -> None:
         self.jobs = jobs
         self.threads = threads
-        self.limits = Limits(timeout, memory, preparation)
+        self.limits = Limits(timeout=timeout, memory=memory, preparation=preparation)
         self._mark = uuid.uuid4().hex
-        self._slots = [Slot(n, self._mark, threads, self.limits) for n in range(jobs)]
+        watch = None if memory is None else MemoryWatch()
+        self._slots = [
+            WorkerProcess(number, self._mark, threads, self.limits, watch)
+            for number in range(jobs)
+        ]
         self._selector = selectors.DefaultSelector()
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._stopping = self._giving_up = False
@@ -78,13 +89,13 @@ class LocalExecutor:
         self.close()
 
     def run(self, trials: Sequence[Trial], *, exclusive: bool = False) -> Iterator[Event]:
-        """Run the trials and yield what happens.
+        """Run the trials and yield events.
 
         Raises
         ------
-        UsageError : workers die before they have begun.
+        UsageError : workers die before they are ready.
         """
-        queue = Affinity(trials)
+        queue = TrialQueue(trials)
         slots = self._slots[: 1 if exclusive else len(trials)]
         told = False
         while True:
@@ -96,20 +107,25 @@ class LocalExecutor:
             if self._stopping and not told:
                 told = True
                 yield Stopping(running)
-            for slot in self._wait(slots):
+            slots_to_hear, due = self._wait(slots)
+            for slot in slots_to_hear:
                 yield from self._heard(slot)
+                if due:
+                    # After its messages, for its trial may have ended in time; whatever they are,
+                    # for a worker that sends without end has limits, too.
+                    slot.check()
                 if slot.returncode is not None:
-                    # What it said before it died comes first.
+                    # Process its last messages first.
                     yield from self._heard(slot)
                     yield from self._died(slot, queue)
 
     def stop(self, *, now: bool = False) -> None:
-        """Begin no new trial; those that run come to their end, or with ``now`` are given up."""
+        """Start no new trial; running ones are finished or, with ``now``, abandoned."""
         self._stopping = True
         self._giving_up |= now
 
     def resume(self) -> None:
-        """Begin new trials again, after a stop that gave nothing up."""
+        """Start new trials again, after a stop without ``now``."""
         self._stopping = self._giving_up
 
     def close(self) -> None:
@@ -123,28 +139,38 @@ class LocalExecutor:
             self._watchdog.communicate()
             self._watchdog = None
 
-    def _feed(self, slot: Slot, queue: Affinity, exclusive: bool) -> None:
+    def _feed(self, slot: WorkerProcess, queue: TrialQueue, exclusive: bool) -> None:
         """Keep a slot busy."""
-        while not self._stopping and len(slot.flight) < self._depth(slot, exclusive):
+        # Half of them at once, so that both processes wake up less often.
+        if self._stopping or len(slot.flight) > PREFETCH_TRIALS // 2:
+            return
+        ahead = sum(self._expected(task.trial) for task in slot.flight)
+        tasks: list[Task] = []
+        while self._room(len(slot.flight) + len(tasks), ahead, exclusive):
             trial = queue.take(slot.number)
             if trial is None:
-                return
-            if not slot.alive:
-                self._start(slot)
-            if not slot.send(Task(trial, exclusive)):
-                queue.put_back(slot.number, trial)
-                return
+                break
+            tasks.append(Task(trial, exclusive))
+            ahead += self._expected(trial)
+        if tasks and not slot.alive:
+            self._start(slot)
+        for task in reversed(slot.send(tasks)):
+            queue.put_back(slot.number, task.trial)
 
-    def _depth(self, slot: Slot, exclusive: bool) -> int:
-        """Two where the running trial is known to be short: the second hides the latency.
+    def _room(self, waiting: int, ahead: float, exclusive: bool) -> bool:
+        """Return whether a slot takes another trial.
 
-        Behind a long one it would be stranded while other slots have nothing to do.
+        Queued trials hide latency; behind long ones they would wait while other slots are idle.
         """
-        if exclusive or not slot.flight:
-            return 1
-        return 2 if self._seconds.get(_cell(slot.flight[0].trial), SHORT) < SHORT else 1
+        if exclusive or not waiting:
+            return not waiting
+        return waiting < PREFETCH_TRIALS and ahead < PREFETCH_SECONDS
 
-    def _start(self, slot: Slot) -> None:
+    def _expected(self, trial: Trial) -> float:
+        """Return the seconds of a trial, as those of its cell that ended last."""
+        return self._seconds.get(_cell(trial), PREFETCH_SECONDS)
+
+    def _start(self, slot: WorkerProcess) -> None:
         if self._watchdog is None and sys.platform == "linux":
             self._watchdog = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-I", "-S", watchdog.__file__, self._mark],
@@ -158,54 +184,63 @@ class LocalExecutor:
         if slot.pidfd is not None:
             self._selector.register(slot.pidfd, selectors.EVENT_READ, slot)
 
-    def _wait(self, slots: Sequence[Slot]) -> list[Slot]:
-        """Slots of which there may be news, after at most a tick."""
+    def _wait(self, slots: Sequence[WorkerProcess]) -> tuple[list[WorkerProcess], bool]:
+        """Return slots with possible messages, after waiting at most one tick.
+
+        Also returns whether limits are due to be checked; then these are all slots.
+        """
         now = time.monotonic()
         due = [slot.deadline for slot in slots if slot.flight and slot.deadline is not None]
         patience = max(0.0, min([self._checked + TICK, *due]) - now)
         heard = {key.data.number: key.data for key, _ in self._selector.select(patience)}
         now = time.monotonic()
         if now < min([self._checked + TICK, *due]):
-            return list(heard.values())
+            return list(heard.values()), False
         self._checked = now
         for slot in slots:
             slot.drain()
-            if slot not in heard.values():
-                slot.check()
-        return list(slots)
+        return list(slots), True
 
-    def _heard(self, slot: Slot) -> Iterator[Event]:
-        for kind, *content in slot.messages():
-            if kind == "ready":
-                slot.ready = True
-                slot.begun = time.monotonic()
-                self._failed_starts = 0
-            elif kind == "cramped":
-                slot.kill(Status.MEMORY, content[0])
-            elif kind == "batch":
-                slot.begin_batch(content[0])
-            elif kind == "fit":
-                slot.begin_fit(content[0])
-                yield Started(slot.flight[0].trial, slot.number)
-            elif kind == "done":
-                row, slot.retired = content
-                yield self._finished(slot, row)
+    def _heard(self, slot: WorkerProcess) -> Iterator[Event]:
+        for message in slot.messages():
+            match message:
+                case Ready():
+                    slot.ready = True
+                    slot.begun = time.monotonic()
+                    self._failed_starts = 0
+                case Cramped(reason):
+                    slot.kill(Status.MEMORY, reason)
+                case Batch(size):
+                    slot.begin_batch(size)
+                case Fit(facts):
+                    slot.begin_fit(facts)
+                    yield Started(slot.flight[0].trial, slot.number)
+                case Done(row, retire):
+                    slot.retired = retire
+                    yield self._finished(slot, row)
+                    if not slot.alive:
+                        # Stopped: further messages are about trials that were put back.
+                        return
 
-    def _finished(self, slot: Slot, row: list[Any]) -> Finished:
+    def _finished(self, slot: WorkerProcess, row: tuple[Any, ...]) -> Finished:
         seconds = time.monotonic() - slot.begun
         task, output = slot.done()
-        self._seconds[_cell(task.trial)] = seconds
-        record = record_from(task.trial, tuple(row))
+        # Of several messages that arrive together, the later ones seem to have taken no time.
+        cell = _cell(task.trial)
+        self._seconds[cell] = max(seconds, self._seconds.get(cell, 0.0) / 2)
+        record = from_row(task.trial, row)
         if output:
             record = replace(record, output_tail=(record.output_tail or "") + output)
         if self._stopping:
-            # What waits in the worker would otherwise begin.
+            # Otherwise the queued trial would start, and its messages would reach the next call of
+            # `run`; so wait for the worker, too.
             slot.flight.clear()
             slot.kill()
+            self._bury(slot)
         return Finished(record, slot.number)
 
-    def _died(self, slot: Slot, queue: Affinity) -> Iterator[Event]:
-        """Tell the running trial's end and give the rest back."""
+    def _died(self, slot: WorkerProcess, queue: TrialQueue) -> Iterator[Event]:
+        """Yield the running trial's failure and put the others back."""
         returncode = self._bury(slot)
         flight = list(slot.flight)
         slot.flight.clear()
@@ -213,18 +248,19 @@ class LocalExecutor:
             self._failed_starts += 1
             if self._failed_starts >= MOST_FAILED_STARTS:
                 raise _cannot_start(returncode, slot.tail(), self.limits.memory)
-        # Killed for a trial that just ended, retired or not started: the next one did nothing.
+        # The worker was stopped before the next trial began: put that trial back instead of
+        # failing it.
         blameless = slot.verdict is None and (slot.condemned or slot.retired or not slot.ready)
         task = flight.pop(0) if flight and not blameless else None
         for waiting in reversed(flight):
             queue.put_back(slot.number, waiting.trial)
         if task is None:
             return
-        # Who was to be trained together has failed together.
+        # All replicates trained in this batch fail with it.
         fallen = queue.take_block(slot.number, task.trial) if slot.batch else []
         output = slot.tail()
         for trial in (task.trial, *fallen):
-            record = record_of_dead(
+            record = failure_record(
                 trial,
                 slot.facts,
                 batch=slot.batch,
@@ -235,7 +271,7 @@ class LocalExecutor:
             )
             yield Finished(record, slot.number)
 
-    def _bury(self, slot: Slot) -> int | None:
+    def _bury(self, slot: WorkerProcess) -> int | None:
         if not slot.alive:
             return None
         with contextlib.suppress(KeyError, ValueError):
@@ -247,7 +283,7 @@ class LocalExecutor:
 
 
 def _cell(trial: Trial) -> tuple[int, int]:
-    # A plan's trials share their specs; comparing these by content would cost more than it saves.
+    # Compared by identity, which suffices within a plan; comparing contents would be slow.
     return id(trial.environment), id(trial.estimator)
 
 

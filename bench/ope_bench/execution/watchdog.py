@@ -1,9 +1,9 @@
-"""Ends what a dead coordinator left behind.
+"""Kill processes that a dead coordinator left behind.
 
-Workers die with their coordinator by the kernel's hand, but not what plugins spawned in them.
-All of them carry a mark in their environment; this program waits until the coordinator's end of
-a pipe closes and then kills whatever carries the mark. It is started by its path and imports
-next to nothing, so that it costs little.
+Keepers end with the coordinator, and kill their workers and all that these started; but a keeper
+may be killed itself. All processes have a mark in their environment unless they removed it. This
+program waits until the coordinator's end of a pipe closes, and then kills all processes with the
+mark. It is started by its path and imports almost nothing, to be cheap.
 """
 
 import os
@@ -15,12 +15,15 @@ __all__ = ["MARK", "kill_marked"]
 
 MARK = "OPE_BENCH_WORKER"
 
+GRACE_ROUNDS = 30
+"""Tenths of a second that keepers have to end their workers and all that these started."""
+
 
 def kill_marked(mark: str) -> int:
-    """Kill every process whose ``OPE_BENCH_WORKER`` begins with ``mark``; how many there were."""
+    """Kill every process whose ``OPE_BENCH_WORKER`` begins with ``mark``; return their number."""
     wanted = f"{MARK}={mark}".encode()
     killed: set[int] = set()
-    # Until a round finds nothing new: a process may spawn another while we look.
+    # Repeat until a round finds no new process, since processes may start others meanwhile.
     for _ in range(20):
         found = {pid for pid in _processes() if pid not in killed and _carries(pid, wanted)}
         if not found:
@@ -37,7 +40,7 @@ def kill_marked(mark: str) -> int:
 def _processes() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:  # no such file system on this platform
+    except OSError:  # no /proc on this platform
         return []
 
 
@@ -53,7 +56,13 @@ if __name__ == "__main__":
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     sys.stdin.buffer.read()
-    # The kernel needs a moment to end the workers, and they may be spawning meanwhile.
+    # Keepers, too, are told that the coordinator died; killed before they have cleared up, they
+    # would leave the processes that have no mark.
+    for _ in range(GRACE_ROUNDS):
+        if not any(_carries(pid, f"{MARK}={sys.argv[1]}".encode()) for pid in _processes()):
+            break
+        time.sleep(0.1)
+    # The kernel needs time to end the workers, which may start processes meanwhile.
     for _ in range(5):
         kill_marked(sys.argv[1])
         time.sleep(0.1)

@@ -1,12 +1,14 @@
-"""The gate: a baseline's trials run again, paired, and judged row by row.
+"""Whether estimators became worse: a baseline's trials run again, paired and judged by row.
 
-=========  ===================================================================
-pairing    a baseline's records and the trials that ask the same of today's code
-verdict    the words: verdicts, rules, and the judgement on a row
-examining  what can be said of a row without a test
-judging    what became of each row; pure functions of paired records
-timing     seconds then and now against a noise floor measured now
-session    the order of events: run, retry, judge, extend, time
-bench      where the trials run: through the runner into a store
-=========  ===================================================================
+===============  ==================================================================
+baseline         what was accepted, and its history
+baseline_format  one trial per line, so that a change can be reviewed
+pairing          a baseline's records with the trials that ask the same of today's code
+screening        rows that need no statistical test
+decision         verdicts from paired records, with control of false alarms
+timing           seconds then and now against a noise floor measured now
+session          the order of events: run, retry, judge, extend, time
+trial_source     the runner and the store behind a session
+verdict          the words: verdicts, rules, and the judgement on a row
+===============  ==================================================================
 """

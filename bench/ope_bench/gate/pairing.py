@@ -1,30 +1,33 @@
-"""A baseline's records, and the trials that ask the same of today's code."""
+"""Pair a baseline's records with the trials that repeat them on today's code."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
-from ope_bench.baseline import Baseline
+from ope_bench.canonical import canonical_json
 from ope_bench.errors import UsageError
-from ope_bench.records import PluginSpec, Trial, TrialRecord
-from ope_bench.resolve import resolve
-from ope_bench.seeding import canonical_json
+from ope_bench.gate.baseline import Baseline
+from ope_bench.gate.baseline_format import Given, identity_of
+from ope_bench.plugins.resolution import resolve
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.devices import Device
+from ope_bench.trials.record import Trial, TrialRecord
 
-__all__ = ["Pair", "PairedRow", "completed", "matched", "paired_rows"]
+__all__ = ["Pair", "PairedRow", "given_now", "pair_records", "paired_rows", "with_outcomes"]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One replicate then and now.
+    """One replicate of the baseline and its repetition.
 
     Parameters
     ----------
     before : the baseline's record.
-    trial : that asks the same now; None where it cannot be asked any more.
-    after : its outcome; None where there is none.
+    trial : the repetition on today's code; None where it cannot be planned any more.
+    after : the outcome of the repetition; None where there is none.
     """
 
     before: TrialRecord
@@ -34,23 +37,24 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairedRow:
-    """One estimator on one setting, then and now.
+    """One estimator on one setting: the baseline's records and their repetitions.
 
     Parameters
     ----------
-    environment, estimator : as the baseline has them.
-    device : where it runs.
-    pairs : that a gate runs, ordered by replicate.
-    reserve : further replicates of the baseline, for a row that stays undecided.
+    environment, estimator : specs as the baseline stores them.
+    device : device of the trials.
+    pairs : replicates that the gate compares, in order.
+    reserve : further replicates of the baseline, used where a row stays undecided.
     incomparable : why nothing can be compared; empty where it can.
     gone : why the trials cannot be planned any more; empty where they can.
-    notes : what else changed in what is asked.
+    notes : other changes of parameters, in words.
     """
 
     environment: PluginSpec
     estimator: PluginSpec
-    device: str
+    device: Device
     pairs: tuple[Pair, ...]
+    _: KW_ONLY
     reserve: tuple[Pair, ...] = ()
     incomparable: str = ""
     gone: str = ""
@@ -58,18 +62,19 @@ class PairedRow:
 
 
 def paired_rows(baseline: Baseline, *, seed: int | None = None) -> list[PairedRow]:
-    """The rows that a gate runs, with today's specs in their trials.
+    """Pair a baseline's rows with trials that use today's specs.
 
-    Specs are resolved anew, so that a parameter that has come with a default since is no reason
-    to lose a row.
+    Specs are resolved again: a parameter that was added with a default since does not lose the
+    row, and an estimator whose default has changed runs with the new default, as for users. An
+    environment keeps its parameters, since errors on other data cannot be compared.
 
     Parameters
     ----------
-    baseline : what was.
-    seed : run on this seed's data instead of the baseline's; what stands in a pair has then
-        nothing but the replicate's number in common.
+    baseline : the committed baseline.
+    seed : run on this seed's data instead of the baseline's; the records of a pair then share
+        only the replicate's number.
     """
-    now = _Resolver()
+    now = _Resolver(baseline.given)
     groups: dict[str, list[TrialRecord]] = {}
     for record in baseline.records:
         trial = record.trial
@@ -89,15 +94,18 @@ def _row(
     environment, lost_environment = now.spec(first.environment)
     estimator, lost_estimator = now.spec(first.estimator)
     gone = lost_environment or lost_estimator
+    notes = [*_changed(first.environment, environment), *_changed(first.estimator, estimator)]
+    notes += now.notes(first.environment)
     incomparable = ""
-    notes = [*_added(first.environment, environment), *_added(first.estimator, estimator)]
     if environment is not None and environment.version != first.environment.version:
         incomparable = (
             f"{environment.id} is now version {environment.version}, the baseline has "
             f"{first.environment.version}"
         )
     elif seed not in (None, first.seed) and first.environment.worlds == "fixed":
-        incomparable = f"its one world is drawn anew for seed {seed}: errors there compare nothing"
+        incomparable = (
+            f"its one world is drawn anew for seed {seed}: errors there cannot be compared"
+        )
     pairs = [
         Pair(record, _again(record.trial, environment, estimator, seed)) for record in records
     ]
@@ -106,10 +114,10 @@ def _row(
         first.estimator,
         first.device,
         tuple(pair for pair in pairs if pair.before.trial.replicate < replicates),
-        tuple(pair for pair in pairs if pair.before.trial.replicate >= replicates),
-        incomparable,
-        gone,
-        tuple(notes),
+        reserve=tuple(pair for pair in pairs if pair.before.trial.replicate >= replicates),
+        incomparable=incomparable,
+        gone=gone,
+        notes=tuple(notes),
     )
 
 
@@ -126,46 +134,107 @@ def _again(
     )
 
 
-def _added(before: PluginSpec, now: PluginSpec | None) -> list[str]:
+def _changed(before: PluginSpec, now: PluginSpec | None) -> list[str]:
+    """Describe the parameters that were added, removed or have a new default."""
     if now is None:
         return []
-    return [
+    added = [
         f"{now.id} has a new parameter {name}={value!r}"
         for name, value in now.params.items()
         if name not in before.params
     ]
+    removed = [
+        f"{now.id} has no parameter {name} any more (was {value!r})"
+        for name, value in before.params.items()
+        if name not in now.params
+    ]
+    return [*added, *removed, *_changed_defaults(before, now)]
+
+
+def _changed_defaults(before: PluginSpec, now: PluginSpec) -> list[str]:
+    return [
+        f"{now.id}: default {name} {before.params[name]!r} -> {value!r}"
+        for name, value in now.params.items()
+        if name in before.params and before.params[name] != value
+    ]
+
+
+KEPT = "the row keeps the baseline's, since errors on other data compare nothing"
 
 
 class _Resolver:
-    """Resolves each spec once."""
+    """Resolves each spec once.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    given : the parameters that the baseline's suite sets.
+    """
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
         self._known: dict[str, tuple[PluginSpec | None, str]] = {}
+        self._notes: dict[str, list[str]] = {}
 
     def spec(self, before: PluginSpec) -> tuple[PluginSpec | None, str]:
         """Today's spec, or None and why there is none."""
         name = before.kind + before.reference + canonical_json(before.identity)
         if name not in self._known:
-            params: dict[str, Any] = dict(before.params)
-            if before.kind == "environment":
-                params["worlds"] = before.worlds
+            params = dict(before.params)
+            if before.kind == "estimator":
+                params = self._set_by_suite(before)
             try:
-                found = resolve(before.kind, before.reference, params, label=before.label)
-                self._known[name] = found, ""
+                self._known[name] = _resolved(before, params), ""
             except UsageError as exc:
                 self._known[name] = None, str(exc)
         return self._known[name]
 
+    def notes(self, environment: PluginSpec) -> list[str]:
+        """Defaults of an environment that have changed, though the row keeps the old values."""
+        name = canonical_json(environment.identity)
+        if name not in self._notes:
+            try:
+                now = _resolved(environment, self._set_by_suite(environment))
+                changed = _changed_defaults(environment, now)
+            except UsageError:
+                changed = []
+            self._notes[name] = [f"{one}; {KEPT}" for one in changed]
+        return self._notes[name]
 
-def matched(
+    def _set_by_suite(self, before: PluginSpec) -> dict[str, Any]:
+        """The parameters set by the suite; all parameters where the baseline does not say."""
+        given = self._given.get(identity_of(before), tuple(before.params))
+        return {name: value for name, value in before.params.items() if name in given}
+
+
+def _resolved(before: PluginSpec, params: dict[str, Any]) -> PluginSpec:
+    if before.kind == "environment":
+        params = {**params, "worlds": before.worlds}
+    return resolve(before.kind, before.reference, params, label=before.label)
+
+
+def given_now(baseline: Baseline, rows: Iterable[PairedRow]) -> Given:
+    """Map today's identities of settings to the parameters that the baseline's suite sets."""
+    given = {}
+    for row in rows:
+        trial = next((pair.trial for pair in row.pairs if pair.trial is not None), None)
+        if trial is not None:
+            pairs = ((row.environment, trial.environment), (row.estimator, trial.estimator))
+            for before, now in pairs:
+                noted = baseline.given.get(identity_of(before))
+                if noted is not None:
+                    given[identity_of(now)] = tuple(name for name in noted if name in now.params)
+    return given
+
+
+def pair_records(
     before: Iterable[TrialRecord], after: Mapping[str, TrialRecord]
 ) -> tuple[list[PairedRow], int]:
-    """Rows of two sets of records that answer the same keys, and how many had no partner.
+    """Pair two sets of records by key; also count the records without a partner.
 
     Parameters
     ----------
-    before : one set.
-    after : the other, by key.
+    before : the first set of records.
+    after : the second set, by key.
     """
     groups: dict[str, list[Pair]] = {}
     alone = 0
@@ -185,8 +254,8 @@ def matched(
     return rows, alone
 
 
-def completed(row: PairedRow, outcomes: Mapping[str, TrialRecord]) -> PairedRow:
-    """The row with the outcomes that are known, by key."""
+def with_outcomes(row: PairedRow, outcomes: Mapping[str, TrialRecord]) -> PairedRow:
+    """Fill in the outcomes of the row's trials, looked up by key."""
 
     def filled(pair: Pair) -> Pair:
         return replace(pair, after=outcomes.get(pair.trial.key) if pair.trial else None)

@@ -1,43 +1,44 @@
-"""Seconds then and now, against a noise floor measured now.
+"""Compare seconds with the baseline's, against a noise floor measured now.
 
-Times of another machine compare nothing, and times of the same machine jitter. So each row is
-timed twice in alternation (A/A): how far the two differ tells what a difference means here. A row
-that is slower by more than that is timed once more, in alternation with the other suspects.
+Times of another machine cannot be compared, and times of the same machine vary. So each row is
+timed twice in alternation (A/A); the difference of the two is the noise floor. A row slower by
+more than that is timed once more, in alternation with the other slow rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 from ope_bench.gate.pairing import PairedRow
-from ope_bench.records import Status, Trial, TrialRecord
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
 
 __all__ = ["TimeJudgement", "TimeReport", "comparable_machines", "compare_times"]
 
 REPLICATES = 5
-"""Replicates timed a row."""
+"""Number of replicates timed per row."""
 
 SMALLEST_FLOOR = 0.10
-"""Differences below 10 % are never called slower, however quiet the machine is."""
+"""Differences below 10 % are never called slower."""
 
 Measure = Callable[[Sequence[Trial]], Iterable[TrialRecord]]
-"""Runs trials alone, one after the other, whatever is stored."""
+"""Runs trials alone, one after the other, ignoring stored outcomes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TimeJudgement:
-    """One row's seconds.
+    """Comparison of one row's seconds.
 
     Parameters
     ----------
     before, after : median seconds of fit and estimate.
     ratio : after over before.
-    floor : ratio up to which a difference is noise, from the A/A passes.
-    slower : beyond the floor, and again so in the re-run.
+    floor : largest ratio that counts as noise, from the A/A passes.
+    slower : whether the ratio exceeds the floor, and again in the repetition.
     """
 
     row: PairedRow
@@ -50,25 +51,25 @@ class TimeJudgement:
 
 @dataclass(frozen=True)
 class TimeReport:
-    """All rows that could be timed, or why none could."""
+    """The rows that could be timed, or why none could."""
 
     rows: tuple[TimeJudgement, ...] = ()
     notice: str = ""
 
     @property
     def slower(self) -> bool:
-        """Whether any row is."""
+        """Whether any row is slower."""
         return any(row.slower for row in self.rows)
 
 
 NEUTRAL = ("git", "plugins", "memory_bytes")
-"""Machine facts that may differ: the code is what the gate is about, and a machine's memory in
-bytes changes from boot to boot.
+"""Machine facts that may differ: the gate compares code, and the size of memory in bytes changes
+from boot to boot.
 """
 
 
 def comparable_machines(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Why times cannot be compared, in words; empty where they can."""
+    """Say why times cannot be compared; empty if they can."""
     names = sorted((set(before) | set(now)) - set(NEUTRAL))
     differing = [name for name in names if before.get(name) != now.get(name)]
     if not before:
@@ -83,7 +84,7 @@ def compare_times(rows: Iterable[PairedRow], measure: Measure) -> TimeReport:
 
     Parameters
     ----------
-    rows : paired; those without exclusive baseline times are left out.
+    rows : paired rows; those without exclusive times in the baseline are skipped.
     measure : runs trials alone.
     """
     timed: dict[int, tuple[PairedRow, list[Trial], float]] = {}
@@ -106,24 +107,19 @@ def compare_times(rows: Iterable[PairedRow], measure: Measure) -> TimeReport:
     if not noise:
         return TimeReport(notice="no trial could be timed")
     typical = median(noise.values())
-    found = {}
+    judgements = {}
     for index, own in noise.items():
         row, _, before = timed[index]
         after = math.sqrt(first[index] * second[index])
         floor = math.exp(max(math.log1p(SMALLEST_FLOOR), 3 * typical, own))
-        found[index] = TimeJudgement(row, before, after, after / before, floor, False)
-    suspects = {i: timed[i] for i, one in found.items() if one.ratio > one.floor}
+        judgements[index] = TimeJudgement(
+            row=row, before=before, after=after, ratio=after / before, floor=floor, slower=False
+        )
+    suspects = {i: timed[i] for i, one in judgements.items() if one.ratio > one.floor}
     again = _pass(suspects, measure) if suspects else {}
     judged = [
-        TimeJudgement(
-            one.row,
-            one.before,
-            one.after,
-            one.ratio,
-            one.floor,
-            index in again and again[index] / one.before > one.floor,
-        )
-        for index, one in found.items()
+        replace(one, slower=index in again and again[index] / one.before > one.floor)
+        for index, one in judgements.items()
     ]
     return TimeReport(tuple(judged))
 
@@ -131,7 +127,7 @@ def compare_times(rows: Iterable[PairedRow], measure: Measure) -> TimeReport:
 def _pass(
     timed: Mapping[int, tuple[PairedRow, list[Trial], float]], measure: Measure
 ) -> dict[int, float]:
-    """Median seconds by row, rows taking turns so that a slow spell hits all alike."""
+    """Median seconds by row; rows take turns, so that a slow period affects all rows."""
     owner: dict[str, int] = {}
     turns: list[Trial] = []
     for turn in range(REPLICATES):

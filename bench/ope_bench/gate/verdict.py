@@ -1,24 +1,24 @@
-"""The words of the gate: verdicts, the rules they are given by, and a row's judgement."""
+"""Verdicts of the gate, the rules they follow, and the judgement of a row."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from ope_bench.gate.pairing import PairedRow
 
-__all__ = ["Judgement", "Rules", "Verdict"]
+__all__ = ["Judgement", "Rules", "Verdict", "Way"]
 
 
 class Verdict(enum.StrEnum):
-    """What became of a row.
+    """How a row compares with its baseline.
 
-    On the baseline's own data a row that changed without harm has *drifted*; on fresh data
-    every number differs, and a row that chance explains is *alike*.
+    On the baseline's own data, a row that changed without getting worse has *drifted*. On fresh
+    data every number differs, and a row whose difference chance explains is *alike*.
     """
 
     SAME = "same"
-    ALIKE = "alike"
+    INDISTINGUISHABLE = "alike"
     DRIFTED = "drifted"
     BETTER = "better"
     WORSE = "worse"
@@ -29,18 +29,18 @@ class Verdict(enum.StrEnum):
 
     @property
     def mark(self) -> str:
-        """One letter for tables."""
+        """The character shown in tables."""
         return _MARKS[self]
 
     @property
     def fails(self) -> bool:
-        """Whether the gate closes on it."""
+        """Whether this verdict fails the gate."""
         return self in (Verdict.WORSE, Verdict.FAILED, Verdict.MISSING)
 
 
 _MARKS = {
     Verdict.SAME: "=",
-    Verdict.ALIKE: "=",
+    Verdict.INDISTINGUISHABLE: "=",
     Verdict.DRIFTED: "~",
     Verdict.BETTER: "+",
     Verdict.WORSE: "-",
@@ -51,17 +51,26 @@ _MARKS = {
 }
 
 
-@dataclass(frozen=True)
+class Way(enum.StrEnum):
+    """Ways to compare a row's errors; a row is worse if it is worse in any of them."""
+
+    MEAN_SQUARE = "mean square"
+    TYPICAL = "typical error"
+    FAILURES = "failures"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rules:
-    """By what rows are judged.
+    """The rules by which rows are judged.
 
     Parameters
     ----------
-    margin : growth of the mean squared error that is let pass.
-    level : family-wise error of "worse" over all changed rows, and of "better".
-    looks : how often rows may be looked at; each look spends its part of the level.
+    margin : growth of the mean squared error that is tolerated, and of the square of the typical
+        error.
+    level : family-wise error of "worse" over all tests of all changed rows, and of "better".
+    looks : how often rows are tested; each look uses an equal part of the level.
     fresh : before and after are on different data, so nothing is paired.
-    symmetric : a comparison rather than a gate: a smaller error needs proof as a larger one does.
+    symmetric : a comparison, not a gate: a smaller error needs significance as a larger one does.
     """
 
     margin: float = 0.02
@@ -77,16 +86,20 @@ class Judgement:
 
     Parameters
     ----------
-    n : replicates compared, of the side that has fewer.
+    n : number of replicates compared; the smaller one if the sides differ.
     changed : replicates whose outcome is not bit-identical; 0 on fresh data.
     rmse_before, rmse_after : with failures at the logging average's error.
     ratio, ratio_low, ratio_high : of mean squared errors, after over before; 95 % interval,
         none for heavy-tailed rows.
-    standard_error : of the log ratio.
-    p : one-sided, of "worse than the margin", adjusted for all changed rows.
+    typical_ratio : of median absolute errors, after over before.
+    standard_error : of the log ratio of mean squared errors.
+    p : one-sided, of "worse than the margin", adjusted for all tests of all changed rows; the
+        smallest of the row's ways.
+    p_mean_square, p_typical : the same of the one way.
     p_better : the same of "better".
+    found_by : the ways that show what the verdict says; empty where it rests on no test.
     detectable : smallest growth of the mean squared error that would have been called worse
-        four times in five.
+        four times in five, by the mean square alone.
     improved : share of the replicates with a smaller error now, equal ones counting half;
         none on fresh data.
     """
@@ -94,6 +107,7 @@ class Judgement:
     row: PairedRow
     verdict: Verdict
     reason: str = ""
+    _: KW_ONLY
     n: int = 0
     changed: int = 0
     rmse_before: float | None = None
@@ -101,9 +115,13 @@ class Judgement:
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None
+    typical_ratio: float | None = None
     standard_error: float | None = None
     p: float | None = None
+    p_mean_square: float | None = None
+    p_typical: float | None = None
     p_better: float | None = None
     detectable: float | None = None
     improved: float | None = None
     heavy_tailed: bool = False
+    found_by: tuple[Way, ...] = ()

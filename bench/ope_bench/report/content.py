@@ -1,4 +1,4 @@
-"""What a report shows of a store: its runs, its boards, and the trials behind every row."""
+"""The data of a report: a store's runs, boards, and the trials of every row."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from ope_bench.across import Across, across
-from ope_bench.leaderboard import Board, Row, TruthKind, boards, setting_label
-from ope_bench.records import PluginSpec, Status
+from ope_bench.boards.board import Board, Row
+from ope_bench.boards.leaderboard import boards
+from ope_bench.boards.summary import Summary, across
+from ope_bench.contracts.data import TruthKind
+from ope_bench.plugins.labels import distinct_label
+from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Result, Run, Store
+from ope_bench.trials.status import Status
 
-__all__ = ["Content", "Method", "Setting", "uncollected"]
+__all__ = ["ReportData", "EstimatorInfo", "Setting", "gc_disabled"]
 
 OURS = "ope-bench "
-"""How the origin of a plugin of this distribution begins."""
+"""Prefix of the origins of built-in plugins."""
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Without garbage collection, which would walk all records again and again to find nothing.
+def gc_disabled() -> Iterator[None]:
+    """Disable the garbage collector, which would scan all live records repeatedly.
 
-    It halves the time that a store of 100,000 trials takes. The first thing after the outermost
-    of these blocks is one such walk, so whoever makes a whole report puts it into one block.
+    This halves the time for a store of 100,000 trials. One collection follows the outermost block,
+    so a whole report should be made in one block.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -38,15 +42,15 @@ def uncollected() -> Iterator[None]:
 
 
 def _one_thread() -> AbstractContextManager[object]:
-    """Boards multiply small tables, where threads that wait for each other cost more than help."""
+    """Use one thread: products of small tables are slower with threads."""
     from threadpoolctl import threadpool_limits
 
     return cast("AbstractContextManager[object]", threadpool_limits(1))
 
 
-@dataclass(frozen=True)
-class Method:
-    """An estimator with its parameters on one device, the same in every setting.
+@dataclass(frozen=True, kw_only=True)
+class EstimatorInfo:
+    """An estimator with its parameters and device, common to all settings.
 
     Parameters
     ----------
@@ -62,20 +66,20 @@ class Method:
 
     @property
     def third_party(self) -> bool:
-        """Whether somebody else's plugin gave its numbers."""
+        """Return whether it is a plugin of another distribution."""
         return not self.origin.startswith(OURS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One board by RMSE, and what lies behind each of its rows.
+    """One board by RMSE, and the trials of its rows.
 
     Parameters
     ----------
     label : unique in the report.
-    methods : of each row, its place in ``Content.methods``.
+    methods : of each row, its index in ``methods`` of the report.
     results : of each row, its trials by seed and replicate.
-    dirty : of each row, whether a run from a changed working tree made any of them.
+    dirty : of each row, whether a run with uncommitted changes made any of them.
     """
 
     label: str
@@ -91,19 +95,19 @@ class Setting:
 
     @property
     def surrogate(self) -> bool:
-        """Whether the data only stand for the real ones."""
+        """Return whether the data are a surrogate."""
         return "surrogate" in self.board.environment_origin.lower()
 
 
-@dataclass(frozen=True)
-class Content:
-    """All that a report shows.
+@dataclass(frozen=True, kw_only=True)
+class ReportData:
+    """The data of a report.
 
     Parameters
     ----------
-    store : its path, as given.
-    suite, run : what it was restricted to.
-    runs : those whose trials are shown, oldest first; all of them where nothing restricts.
+    store : path of the store, as given.
+    suite, run : the selected suite and run, if any.
+    runs : runs of the shown trials, oldest first.
     """
 
     store: Path
@@ -111,17 +115,17 @@ class Content:
     run: str | None
     runs: tuple[Run, ...]
     settings: tuple[Setting, ...]
-    methods: tuple[Method, ...]
+    methods: tuple[EstimatorInfo, ...]
 
     @classmethod
-    def read(cls, store: Path, *, suite: str | None = None, run: str | None = None) -> Content:
-        """The content of a store, or of a part of it.
+    def read(cls, store: Path, *, suite: str | None = None, run: str | None = None) -> ReportData:
+        """Read the data of a store, or of a part of it.
 
         Raises
         ------
         StoreError : the store cannot be read, or there is no such run.
         """
-        with uncollected(), _one_thread():
+        with gc_disabled(), _one_thread():
             with Store.open(store) as opened:
                 results = list(opened.results(suite=suite, run=run))
                 runs = opened.runs()
@@ -144,12 +148,11 @@ class Content:
         *,
         suite: str | None = None,
         run: str | None = None,
-    ) -> Content:
-        """The content of these results."""
+    ) -> ReportData:
+        """Collect the data of results."""
         by_truth: dict[TruthKind, list[Result]] = {}
         for result in results:
-            truth: TruthKind = "expected" if result.run.truth == "expected" else "empirical"
-            by_truth.setdefault(truth, []).append(result)
+            by_truth.setdefault(result.run.truth, []).append(result)
         found = [
             (board, rows)
             for truth, group in by_truth.items()
@@ -160,19 +163,26 @@ class Content:
         dirty = {one.id for one in runs if (one.machine.get("git") or {}).get("dirty")}
         settings = tuple(
             Setting(
-                label,
-                board,
-                tuple(place[_identity(row)] for row, _ in rows),
-                tuple(tuple(group) for _, group in rows),
-                tuple(any(one.made_by in dirty for one in group) for _, group in rows),
+                label=label,
+                board=board,
+                methods=tuple(place[_identity(row)] for row, _ in rows),
+                results=tuple(tuple(group) for _, group in rows),
+                dirty=tuple(any(one.made_by in dirty for one in group) for _, group in rows),
             )
             for label, (board, rows) in zip(_labels([b for b, _ in found]), found, strict=True)
         )
-        return cls(store, suite, run, tuple(runs), settings, tuple(methods.values()))
+        return cls(
+            store=store,
+            suite=suite,
+            run=run,
+            runs=tuple(runs),
+            settings=settings,
+            methods=tuple(methods.values()),
+        )
 
     @cached_property
     def ends(self) -> Mapping[str, Status]:
-        """How each trial ended, by key; a trial under two truths is one trial."""
+        """Return the outcome of each trial by key; a trial under two truths counts once."""
         return {
             result.record.trial.key: result.record.status
             for setting in self.settings
@@ -181,26 +191,26 @@ class Content:
         }
 
     @cached_property
-    def across(self) -> tuple[tuple[str, Across], ...]:
-        """Summaries over the settings of each environment, and over all, where two are complete.
+    def across(self) -> tuple[tuple[str, Summary], ...]:
+        """Summarize each environment's settings, and all settings, if at least two are complete.
 
-        Settings measured against different truths are never mixed.
+        Settings with different truths are never mixed.
         """
         groups: dict[str, list[Board]] = {}
         for setting in self.settings:
             board = setting.board
             groups.setdefault(f"all settings, {board.truth} truth", []).append(board)
             groups.setdefault(f"{board.environment}, {board.truth} truth", []).append(board)
-        found: dict[tuple[int, ...], tuple[str, Across]] = {}
+        found: dict[tuple[int, ...], tuple[str, Summary]] = {}
         for name, group in groups.items():
             summary = across(group)
             if summary is not None and summary.complete >= 2:
-                # Where there is but one environment, its name says more than "all".
+                # With one environment, its name is used instead of "all".
                 found[tuple(map(id, group))] = (name, summary)
         return tuple(found.values())
 
-    def labels_of(self, summary: Across) -> list[str]:
-        """The labels of a summary's rows."""
+    def labels_of(self, summary: Summary) -> list[str]:
+        """Return the labels of a summary's rows."""
         known = {
             _spec_identity(one.estimator, one.params, one.device): one.label
             for one in self.methods
@@ -220,8 +230,8 @@ def _identity(row: Row) -> tuple[str, str, int]:
 def _with_results(
     group: Sequence[Result], truth: TruthKind
 ) -> list[tuple[Board, list[tuple[Row, list[Result]]]]]:
-    """Each board, and each of its rows with the results that it sums up."""
-    # Thousands of trials share a spec, whose identity is long to hash.
+    """Match each board's rows with their results."""
+    # Cached: thousands of trials share a spec, whose identity is slow to hash.
     same: dict[tuple[int, int, str, int], list[Result]] = {}
     for result in group:
         trial = result.record.trial
@@ -254,8 +264,8 @@ def _moment(result: Result) -> tuple[int, int]:
 
 def _methods(
     rows: Sequence[tuple[Row, Sequence[Result]]],
-) -> dict[tuple[str, str, int], Method]:
-    """Methods in the order of their first rank, each with a label of its own."""
+) -> dict[tuple[str, str, int], EstimatorInfo]:
+    """Return estimators in the order of their first rank, with unique labels."""
     first: dict[tuple[str, str, int], tuple[Row, PluginSpec]] = {}
     for row, group in rows:
         given = next((one for r in group if (one := r.record.trial.estimator).label), None)
@@ -267,7 +277,7 @@ def _methods(
     devices = {row.device for row, _ in first.values()} | {"cpu"}
     labels = []
     for row, spec in first.values():
-        label = setting_label(spec, specs)
+        label = distinct_label(spec, specs)
         if len(devices) > 1 and row.device != "cpu":
             label += f" ({row.device})"
         if row.threads != 1:
@@ -275,7 +285,14 @@ def _methods(
         labels.append(label)
     unique = _unique(labels)
     return {
-        name: Method(label, row.estimator, row.params, row.device, row.access, row.origin)
+        name: EstimatorInfo(
+            label=label,
+            estimator=row.estimator,
+            params=row.params,
+            device=row.device,
+            access=row.access,
+            origin=row.origin,
+        )
         for label, (name, (row, _)) in zip(unique, first.items(), strict=True)
     }
 

@@ -1,12 +1,15 @@
-"""Which settings differ in one number only, so that a figure can be drawn against it."""
+"""Sweeps: settings that differ in one numeric parameter only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from ope_bench.boards.board import Board
+from ope_bench.canonical import canonical_json
+from ope_bench.plugins.resolution import complete_params
 from ope_bench.report.content import Setting
-from ope_bench.seeding import canonical_json
 
 __all__ = ["Sweep", "sweeps"]
 
@@ -17,9 +20,9 @@ class Sweep:
 
     Parameters
     ----------
-    title : environment, parameter and what is fixed, as far as other sweeps differ in it.
-    parameter : its name.
-    at : (value, place of the setting), by value.
+    title : environment, parameter, and fixed parameters that distinguish the sweep.
+    parameter : name of the parameter.
+    at : (value, index of the setting), by value.
     """
 
     title: str
@@ -28,10 +31,10 @@ class Sweep:
 
 
 def sweeps(settings: Sequence[Setting]) -> list[Sweep]:
-    """All sweeps of at least two values, the longest first."""
+    """Return all sweeps of at least two values, the longest first."""
     lines: dict[tuple[str, str], list[tuple[float, int]]] = {}
     for index, setting in enumerate(settings):
-        params = setting.board.environment_params
+        params = _params(setting.board)
         for name, value in params.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 continue
@@ -56,14 +59,20 @@ def _frame(setting: Setting, rest: dict[str, object]) -> str:
 
 
 def _fixed(first: Setting, name: str, among: Sequence[Setting]) -> str:
-    """The other parameters in which settings of this environment differ, with their values."""
+    """Return the other varying parameters of this environment's settings, with their values."""
     board = first.board
     namesakes = [one.board for one in among if one.board.environment == board.environment]
+    others = [_params(other) for other in namesakes]
     shown = [
         f"{key}={value}"
-        for key, value in board.environment_params.items()
-        if key != name and any(other.environment_params.get(key) != value for other in namesakes)
+        for key, value in _params(board).items()
+        if key != name and any(other.get(key) != value for other in others)
     ]
     if any(other.truth != board.truth for other in namesakes):
         shown.append(f"{board.truth} truth")
     return f" ({', '.join(shown)})" if shown else ""
+
+
+def _params(board: Board) -> Mapping[str, Any]:
+    """Return the environment's parameters, with added ones that keys omit."""
+    return complete_params("environment", board.environment, board.environment_params)

@@ -1,4 +1,4 @@
-"""The names of a new plugin, all made from its id and checked before anything is written."""
+"""The names of a new plugin, derived from its id and validated before any file is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from ope_bench.errors import UsageError
-from ope_bench.registry import Kind, registry
+from ope_bench.plugins.registry import Kind, registry
 
 __all__ = ["Names", "names_for"]
 
@@ -18,14 +18,14 @@ _ACRONYMS = frozenset(("dm", "dr", "edm", "epw", "ips", "ipw", "ipws", "mips", "
 
 @dataclass(frozen=True)
 class Names:
-    """What one plugin is called in the places where it has a name.
+    """The names of one plugin: id, package and class.
 
     Parameters
     ----------
     kind : environment or estimator.
-    id : in suites and on boards, and of the distribution: ``my-ipw``.
-    package : what Python imports: ``my_ipw``.
-    cls : the class: ``MyIPW``.
+    id : name in suites, on boards and of the distribution: ``my-ipw``.
+    package : import package: ``my_ipw``.
+    cls : name of the class: ``MyIPW``.
     """
 
     kind: Kind
@@ -34,19 +34,25 @@ class Names:
     cls: str
 
 
-def names_for(kind: Kind, plugin_id: str) -> Names:
-    """The names that follow from an id.
+def names_for(kind: Kind, plugin_id: str, cls: str = "") -> Names:
+    """Derive the names from an id.
+
+    Parameters
+    ----------
+    kind : environment or estimator.
+    plugin_id : the id.
+    cls : name of the class; by default derived from the id.
 
     Raises
     ------
-    UsageError : it is no name, or the name is taken.
+    UsageError : the id is not valid, or the name is taken.
 
     >>> names_for("estimator", "my-ipw").cls
     'MyIPW'
     """
     if not _ID.fullmatch(plugin_id):
         msg = (
-            f"'{plugin_id}' is no name for an {kind}; use small letters, digits and single "
+            f"'{plugin_id}' is not a valid {kind} name; use small letters, digits and single "
             "hyphens, beginning with a letter, as in my-ipw"
         )
         raise UsageError(msg)
@@ -61,8 +67,8 @@ def names_for(kind: Kind, plugin_id: str) -> Names:
         msg = f"'{plugin_id}' is the name of a plugin of {taken[0]}; choose another"
         raise UsageError(msg)
     if keyword.iskeyword(package) or importlib.util.find_spec(package) is not None:
-        msg = f"Python already knows something called '{package}'; choose another name"
+        msg = f"'{package}' is a keyword or an installed module of Python; choose another"
         raise UsageError(msg)
     words = plugin_id.split("-")
-    cls = "".join(word.upper() if word in _ACRONYMS else word.capitalize() for word in words)
-    return Names(kind, plugin_id, package, cls)
+    derived = "".join(word.upper() if word in _ACRONYMS else word.capitalize() for word in words)
+    return Names(kind, plugin_id, package, cls or derived)

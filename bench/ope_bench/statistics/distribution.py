@@ -1,4 +1,4 @@
-"""What errors look like: their centre, their spread, and the distribution of their squares."""
+"""Distribution of errors: center, spread, and the distribution of their squares."""
 
 from __future__ import annotations
 
@@ -7,21 +7,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
+from ope_bench.contracts.arrays import FloatArray
 
-__all__ = ["Summary", "area_under_cdf", "cvar", "squared_error_cdf", "summarize"]
+__all__ = [
+    "Summary",
+    "area_under_cdf",
+    "cvar",
+    "mean",
+    "root_mean_square",
+    "squares",
+    "squared_error_cdf",
+    "summarize",
+]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One row's errors in a few numbers; None where there is no finite error.
+    """Summary statistics of one row's errors; None without finite errors.
 
     Parameters
     ----------
-    n : errors.
+    n : number of errors.
     bias : mean error.
-    sd : standard deviation of the errors, n - 1 in the denominator; None below two.
-    median_absolute_error, rmse : sizes.
+    sd : standard deviation of the errors, with n - 1 in the denominator; None for n < 2.
+    median_absolute_error, rmse : typical and root mean square size.
     quantiles : of the absolute error, at .05, .25, .5, .75, .95.
     worst : largest absolute error.
     cvar : mean of the worst tenth of the squared errors.
@@ -37,18 +46,60 @@ class Summary:
     cvar: float | None = None
 
 
+def mean(values: FloatArray) -> float:
+    """Mean of at least one finite number, also where their sum overflows.
+
+    >>> mean(np.array([1.5e308, 1.5e308]))
+    1.5e+308
+    """
+    with np.errstate(over="ignore"):
+        direct = float(values.mean())
+    return direct if math.isfinite(direct) else float((values / len(values)).sum())
+
+
+def root_mean_square(values: FloatArray) -> float:
+    """Root of the mean square of at least one finite number, also where squares overflow.
+
+    >>> root_mean_square(np.array([1e200, -1e200]))
+    1e+200
+    """
+    with np.errstate(over="ignore"):
+        direct = float(np.sqrt(np.square(values).mean()))
+    if math.isfinite(direct):
+        return direct
+    unit = float(np.abs(values).max())
+    return unit * float(np.sqrt(np.square(values / unit).mean()))
+
+
+LARGEST_ROOT = 1e150
+"""Errors up to this size have squares that can be summed."""
+
+
+def squares(*errors: FloatArray) -> tuple[FloatArray, ...]:
+    """Squares of several estimators' errors in a common unit, for comparisons by ratios.
+
+    The unit is 1 unless a square would overflow.
+
+    >>> [a.tolist() for a in squares(np.array([2.0]), np.array([-3.0]))]
+    [[4.0], [9.0]]
+    """
+    largest = max(float(np.abs(one).max(initial=0.0)) for one in errors)
+    unit = largest if largest > LARGEST_ROOT else 1.0
+    return tuple(np.square(one / unit) for one in errors)
+
+
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def summarize(errors: FloatArray) -> Summary:
-    """The summary of finite errors.
+    """Summarize finite errors.
 
     Parameters
     ----------
     errors : (n,), estimate minus truth.
 
-    >>> found = summarize(np.array([1.0, -1.0, 2.0]))
-    >>> found.median_absolute_error, found.worst
+    >>> summary = summarize(np.array([1.0, -1.0, 2.0]))
+    >>> summary.median_absolute_error, summary.worst
     (1.0, 2.0)
     """
     n = len(errors)
@@ -56,12 +107,12 @@ def summarize(errors: FloatArray) -> Summary:
         return Summary(0)
     size = np.abs(errors)
     largest = float(size.max())
-    # In units of the largest error, so that squares neither overflow nor vanish.
+    # In units of the largest error, so that squares neither overflow nor underflow.
     unit = largest or 1.0
     worst_tenth = unit * cvar(np.square(size / unit)) * unit
     return Summary(
         n,
-        bias=float(errors.mean()),
+        bias=mean(errors),
         sd=unit * float((errors / unit).std(ddof=1)) if n > 1 else None,
         median_absolute_error=float(np.median(size)),
         rmse=unit * float(np.sqrt(np.square(size / unit).mean())),
@@ -72,7 +123,7 @@ def summarize(errors: FloatArray) -> Summary:
 
 
 def squared_error_cdf(squared: FloatArray, at: FloatArray) -> FloatArray:
-    """Share of squared errors at most each of ``at``.
+    """Return the empirical distribution function of squared errors at ``at``.
 
     Parameters
     ----------
@@ -88,7 +139,7 @@ def squared_error_cdf(squared: FloatArray, at: FloatArray) -> FloatArray:
 
 
 def area_under_cdf(squared: FloatArray, limit: float) -> float:
-    """Area under the distribution function of squared error on [0, limit], over ``limit``.
+    """Return the area under the distribution function of squared error on [0, limit], over limit.
 
     Formula: the integral of F is the mean of (limit - e^2)_+; 1 is perfect.
 
@@ -104,10 +155,10 @@ def area_under_cdf(squared: FloatArray, limit: float) -> float:
 
 
 def cvar(squared: FloatArray, level: float = 0.9) -> float:
-    """Mean of the worst ``1 - level`` share of the squared errors.
+    """Return the mean of the largest ``1 - level`` share of the squared errors.
 
     Formula: the integral of the quantile function over (level, 1), divided by 1 - level; the
-    order statistic on the boundary counts by its part.
+    order statistic on the boundary has fractional weight.
 
     References
     ----------
@@ -118,6 +169,6 @@ def cvar(squared: FloatArray, level: float = 0.9) -> float:
     """
     ordered = np.sort(squared)[::-1]
     n = len(ordered)
-    # The k-th worst fills the quantiles from (k - 1) / n to k / n.
+    # The k-th largest covers the quantiles from (k - 1) / n to k / n.
     filled = np.clip((1 - level) * n - np.arange(n), 0.0, 1.0)
     return float((filled * ordered).sum() / filled.sum())

@@ -1,4 +1,8 @@
-"""Rankings: within one environment with ties, and over many environments."""
+"""Rankings: within one environment with ties, and over many environments.
+
+Own code for ranks and the critical difference, since scikit-posthocs and Orange depend on pandas
+and plotting.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,19 @@ import math
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.seeding import stream
+from ope_bench.contracts.arrays import FloatArray
 
 __all__ = [
     "critical_difference",
     "interquartile_mean",
-    "interquartile_mean_interval",
     "mean_ranks",
     "performance_profile",
-    "probability_of_improvement",
     "shared_ranks",
 ]
 
 
 def shared_ranks(scores: FloatArray) -> list[int | None]:
-    """Competition ranks, small scores first: equal scores share the best rank of theirs.
+    """Return competition ranks, small scores first: equal scores share the smallest rank.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def shared_ranks(scores: FloatArray) -> list[int | None]:
 
 
 def mean_ranks(scores: FloatArray) -> FloatArray:
-    """Mean rank of each row over settings, ties sharing the mean of their ranks.
+    """Return the mean rank of each row over settings; ties share the mean of their ranks.
 
     Parameters
     ----------
@@ -60,9 +61,9 @@ def mean_ranks(scores: FloatArray) -> FloatArray:
 
 
 def critical_difference(rows: int, settings: int, level: float = 0.05) -> float | None:
-    """Nemenyi's critical difference between two mean ranks.
+    """Return Nemenyi's critical difference between two mean ranks.
 
-    Formula: q sqrt(k (k + 1) / (6 N)) with q the upper quantile of the studentised range of k
+    Formula: q sqrt(k (k + 1) / (6 N)) with q the upper quantile of the studentized range of k
     groups with infinitely many degrees of freedom, divided by sqrt(2).
 
     Parameters
@@ -86,7 +87,7 @@ def critical_difference(rows: int, settings: int, level: float = 0.05) -> float 
 
 
 def performance_profile(scores: FloatArray, factors: FloatArray) -> FloatArray:
-    """Share of settings in which a row is within a factor of the setting's best.
+    """Return the share of settings in which a row is within a factor of the setting's best.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def performance_profile(scores: FloatArray, factors: FloatArray) -> FloatArray:
     """
     filled = np.where(np.isnan(scores), np.inf, scores)
     best = filled.min(axis=0)
-    # Where nobody has a score, nobody is within a factor of it.
+    # In a setting without scores, no row is within a factor of the best.
     limit = np.where(np.isfinite(best), best, -1.0)
     return np.asarray(
         (filled[:, :, None] <= limit[None, :, None] * factors).mean(axis=1), dtype=np.float64
@@ -114,7 +115,7 @@ def performance_profile(scores: FloatArray, factors: FloatArray) -> FloatArray:
 
 
 def interquartile_mean(values: FloatArray) -> float | None:
-    """Mean of the middle half, the boundary values counted by their part.
+    """Return the mean of the middle half; boundary values have fractional weight.
 
     References
     ----------
@@ -134,57 +135,3 @@ def _middle_half(n: int) -> FloatArray:
     index = np.arange(n)
     inside = np.clip(np.minimum(index + 1, 0.75 * n) - np.maximum(index, 0.25 * n), 0.0, 1.0)
     return np.asarray(inside / (n / 2), dtype=np.float64)
-
-
-def interquartile_mean_interval(
-    values: FloatArray, *, level: float = 0.95, resamples: int = 10_000
-) -> tuple[float, float] | None:
-    """Percentile bootstrap interval of the interquartile mean, resampled within settings.
-
-    Parameters
-    ----------
-    values : (settings, replicates), finite.
-    """
-    settings, replicates = values.shape
-    if settings == 0 or replicates < 2:
-        return None
-    rng = stream("interquartile mean", settings, replicates)
-    weight = _middle_half(settings * replicates)
-    drawn = np.empty(resamples)
-    step = max(1, (1 << 20) // values.size)
-    for start in range(0, resamples, step):
-        size = min(step, resamples - start)
-        index = rng.integers(replicates, size=(size, settings, replicates))
-        sample = np.take_along_axis(values[None], index, axis=2).reshape(size, -1)
-        drawn[start : start + size] = np.sort(sample, axis=1) @ weight
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def probability_of_improvement(ours: FloatArray, theirs: FloatArray) -> float | None:
-    """Probability that our error on a random replicate is below theirs, averaged over settings.
-
-    Formula: the mean over settings of U / (n m), with U the Mann-Whitney statistic; equal errors
-    count half.
-
-    Parameters
-    ----------
-    ours, theirs : (settings, replicates), absolute or squared errors.
-
-    References
-    ----------
-    "Deep reinforcement learning at the edge of the statistical precipice" (Agarwal and others,
-    2021), equation A.2.
-
-    >>> probability_of_improvement(np.array([[1.0, 2.0]]), np.array([[1.0, 3.0]]))
-    0.625
-    """
-    if ours.size == 0 or theirs.size == 0:
-        return None
-    shares = []
-    for mine, other in zip(ours, theirs, strict=True):
-        ordered = np.sort(other)
-        above = len(ordered) - np.searchsorted(ordered, mine, side="right")
-        equal = np.searchsorted(ordered, mine, side="right") - np.searchsorted(ordered, mine)
-        shares.append(float((above + 0.5 * equal).mean()) / len(ordered))
-    return float(np.mean(shares))

@@ -1,4 +1,8 @@
-"""p-values from rearranged data, to as many draws as the level asks for."""
+"""p-values from rearranged data, with as many draws as the level requires.
+
+`scipy.stats.permutation_test` uses the full number of draws for every row; here only rows with
+p-values near the level need it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
+from ope_bench.contracts.arrays import FloatArray
 
 __all__ = ["BoolArray", "RatioTest", "Sample", "p_values"]
 
@@ -16,23 +20,26 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 FIRST_DRAWS = 9_999
 PROMISING = 20
-"""Rows whose statistic is reached by at most so many of the first draws get the full number."""
+"""Rows whose statistic is reached by at most this many of the first draws get the full number."""
 
 BLOCK_ENTRIES = 1 << 18
-"""Entries of a block of arrangements, (draws, width); it depends on the width alone, so that a
-row's p-value does not depend on how many rows are judged with it.
+"""Entries of a block of arrangements, (draws, width).
+
+The block size depends on the width alone, so that a row's p-value does not depend on the number of
+rows.
+
 """
 
 
 @dataclass(frozen=True)
 class RatioTest:
-    """Log ratios of mean squared errors, one entry a row.
+    """Log ratios of mean squared errors, one entry per row.
 
     Parameters
     ----------
     log_ratio : (rows,), log of mean squared error after over before.
     standard_error : (rows,), of ``log_ratio``, by the delta method.
-    statistic : (rows,), studentised distance from the null ratio.
+    statistic : (rows,), studentized distance from the null ratio.
     p_greater, p_less : (rows,), one-sided.
     """
 
@@ -44,61 +51,61 @@ class RatioTest:
 
 
 class Sample(Protocol):
-    """Rows of data that could as well have come in other arrangements."""
+    """Rows of data whose arrangements are equally likely under the null."""
 
     @property
     def enumerated(self) -> int:
-        """How many arrangements there are, if all are tried; 0 if they are drawn."""
+        """Return the number of arrangements if all are enumerated; 0 if they are drawn."""
 
     def among(self, chosen: BoolArray) -> Self:
-        """These rows only."""
+        """Select rows."""
 
     def arrangements(self, start: int, size: int, stage: str) -> FloatArray:
-        """(size, width), always the same for the same arguments."""
+        """Return arrangements (size, width), a function of the arguments alone."""
 
     def statistic(self, arranged: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(size, rows) each: statistic, log ratio and standard error of every arrangement."""
+        """Return statistic, log ratio and standard error of arrangements: (size, rows) each."""
 
 
-def p_values(sample: Sample, seen: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """One-sided p-values of the observed statistics, from above and from below.
+def p_values(sample: Sample, observed: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return one-sided p-values of the observed statistics, from above and from below.
 
     Parameters
     ----------
-    sample : what is rearranged.
-    seen : (rows,), as observed.
-    level : family-wise level that the p-values will be held against; it only sets how many
-        arrangements are drawn.
+    sample : the data to rearrange.
+    observed : (rows,), the observed statistics.
+    level : family-wise level with which the p-values will be compared; it only sets the number of
+        arrangements that are drawn.
     """
-    rows = len(seen)
+    rows = len(observed)
     if sample.enumerated:
         total = sample.enumerated
-        greater, less = _reached(sample, seen, total, "first")
+        greater, less = _reached(sample, observed, total, "first")
         return greater / total, less / total
-    greater, less = _reached(sample, seen, FIRST_DRAWS, "first")
+    greater, less = _reached(sample, observed, FIRST_DRAWS, "first")
     wanted = math.ceil(10 * rows / level)
     promising = np.minimum(greater, less) <= PROMISING
-    # A row whose data are all alike cannot be told apart by more draws.
-    promising &= (seen != 0) & (wanted > FIRST_DRAWS)
+    # More draws do not help a row whose values are all equal.
+    promising &= (observed != 0) & (wanted > FIRST_DRAWS)
     if promising.any():
-        more = _reached(sample.among(promising), seen[promising], wanted, "full")
+        more = _reached(sample.among(promising), observed[promising], wanted, "full")
         greater[promising], less[promising] = more
     drawn = np.where(promising, wanted, FIRST_DRAWS)
     return (greater + 1) / (drawn + 1), (less + 1) / (drawn + 1)
 
 
 def _reached(
-    sample: Sample, seen: FloatArray, draws: int, stage: str
+    sample: Sample, observed: FloatArray, draws: int, stage: str
 ) -> tuple[FloatArray, FloatArray]:
-    """How many arrangements reach the observed statistic, from above and from below."""
+    """Count the arrangements that reach the observed statistic, from above and from below."""
     width = sample.arrangements(0, 1, stage).shape[1]
     step = max(16, min(1024, BLOCK_ENTRIES // width))
-    # Rounding must not decide whether the data as observed reach themselves.
-    slack = 1e-9 * np.where(np.isfinite(seen), np.abs(seen), 0.0)
-    greater, less = np.zeros(len(seen)), np.zeros(len(seen))
+    # A tolerance, so that in spite of rounding the observed arrangement counts as reached.
+    slack = 1e-9 * np.where(np.isfinite(observed), np.abs(observed), 0.0)
+    greater, less = np.zeros(len(observed)), np.zeros(len(observed))
     for start in range(0, draws, step):
         size = min(step, draws - start)
         t, _, _ = sample.statistic(sample.arrangements(start, size, stage))
-        greater += (t >= seen - slack).sum(axis=0)
-        less += (t <= seen + slack).sum(axis=0)
+        greater += (t >= observed - slack).sum(axis=0)
+        less += (t <= observed + slack).sum(axis=0)
     return greater, less

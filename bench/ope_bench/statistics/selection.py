@@ -1,4 +1,4 @@
-"""How good a choice among target policies would be, made by the estimates of their values."""
+"""Quality of policy selection: choosing among target policies by their estimated values."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
+from ope_bench.contracts.arrays import FloatArray
 
 __all__ = ["Selection", "selection"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Figures of one ranking of candidate policies; None where a figure does not exist.
+    """Measures of one ranking of candidate policies; None where undefined.
 
     Parameters
     ----------
@@ -35,10 +35,10 @@ class Selection:
 def selection(
     estimate: FloatArray, value: FloatArray, *, reference: float | None = None
 ) -> Selection:
-    """Judge the selection of policies by their estimated values.
+    """Measure the selection of policies by their estimated values.
 
-    A policy is adopted if its estimate exceeds ``reference``. Estimates that tie for the best are
-    resolved by the mean of their values, as a fair draw would on average.
+    A policy is adopted if its estimate exceeds ``reference``. Among estimates that tie for the
+    best, the mean of the policies' values counts, the expectation of a uniform draw.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def selection(
     "Towards assessing and benchmarking risk-return tradeoff of off-policy evaluation" (Kiyohara,
     Kishimoto, Kawakami, Kobayashi, Nakata and Saito, 2024), section 2.2.
 
-    >>> found = selection(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]), reference=1.5)
-    >>> found.spearman, found.regret, found.type_one, found.type_two
+    >>> chosen = selection(np.array([1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0]), reference=1.5)
+    >>> chosen.spearman, chosen.regret, chosen.type_one, chosen.type_two
     (0.5, 1.0, 0.0, 0.0)
     """
     known = np.isfinite(estimate)
@@ -68,13 +68,20 @@ def selection(
         one = float(adopted[~better].mean()) if (~better).any() else None
         two = float((~adopted)[better].mean()) if better.any() else None
     spearman, kendall = _correlations(estimate[known], value[known])
-    return Selection(spearman, kendall, regret, relative, one, two)
+    return Selection(
+        spearman=spearman,
+        kendall=kendall,
+        regret=regret,
+        relative_regret=relative,
+        type_one=one,
+        type_two=two,
+    )
 
 
 def _correlations(estimate: FloatArray, value: FloatArray) -> tuple[float | None, float | None]:
     from scipy.stats import kendalltau, spearmanr
 
-    # Constant rows have no order to correlate.
+    # Rank correlations of constant rows are undefined.
     if len(estimate) < 2 or np.ptp(estimate) == 0 or np.ptp(value) == 0:
         return None, None
     spearman = float(spearmanr(estimate, value).statistic)

@@ -1,8 +1,8 @@
-"""Comparison of mean squared errors on different data: a studentised permutation test.
+"""Comparison of mean squared errors on different data: a studentized permutation test.
 
-Nothing ties a replicate before to one after, so under the null any of the errors could be on
-either side. Far less is seen than on the same data, where what a replicate makes hard for one it
-makes hard for the other.
+Replicates before and after are unrelated, so under the null the errors of both sides are
+exchangeable. The power is far below that on the same data, where the errors of the two sides are
+correlated.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.seeding import stream
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.seeding import stream
 from ope_bench.statistics.rearrangement import BoolArray, RatioTest, p_values
 
 __all__ = ["permutation_test"]
@@ -27,7 +27,7 @@ def permutation_test(
 
     Formula: T = (log M1 - log M0 - log null_ratio) / se with
     se^2 = s1^2 / (n1 M1^2) + s0^2 / (n0 M0^2), referred to the distribution of T when all errors,
-    those after over null_ratio, are dealt out anew.
+    those after over null_ratio, are permuted between the two sides.
 
     Assumptions: all errors are independent. Exact where, under the null, both sides have the same
     distribution up to null_ratio; asymptotic where only their means agree.
@@ -38,8 +38,8 @@ def permutation_test(
     after : (rows, n1), squared errors, at least 0.
     before : (rows, n0), of other replicates.
     null_ratio : ratio of mean squared errors under the null.
-    level : family-wise level that the p-values will be held against; it only sets how often the
-        errors are dealt out.
+    level : family-wise level with which the p-values will be compared; it only sets the number of
+        permutations that are drawn.
 
     References
     ----------
@@ -53,7 +53,7 @@ def permutation_test(
     """
     pool = np.concatenate([after / null_ratio, before], axis=1)
     scale = pool.mean(axis=1, keepdims=True)
-    # All errors zero: nothing differs.
+    # All errors are zero: no difference.
     scale[scale == 0] = 1.0
     sample = _Pool(pool / scale, after.shape[1])
     as_given = (np.arange(pool.shape[1]) < after.shape[1]).astype(np.float64)
@@ -66,7 +66,7 @@ def permutation_test(
 
 @dataclass(frozen=True)
 class _Pool:
-    """Errors of both sides, (rows, n1 + n0) of mean 1, of which ``n_after`` are dealt to one."""
+    """Errors of both sides, (rows, n1 + n0) of mean 1; ``n_after`` belong to one side."""
 
     errors: FloatArray
     n_after: int
@@ -79,10 +79,10 @@ class _Pool:
         return _Pool(self.errors[chosen], self.n_after)
 
     def arrangements(self, start: int, size: int, stage: str) -> FloatArray:
-        return _deals(self.errors.shape[1], self.n_after, start, size, stage)
+        return _assignments(self.errors.shape[1], self.n_after, start, size, stage)
 
     def statistic(self, arranged: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """T, log ratio and standard error of every row under every deal of ones and zeros."""
+        """Return T, log ratio and standard error of every row under each assignment."""
         squares = np.square(self.errors)
         n1, n0 = self.n_after, arranged.shape[1] - self.n_after
         s1, q1 = arranged @ self.errors.T, arranged @ squares.T
@@ -92,14 +92,14 @@ class _Pool:
             log_ratio = np.log(m1) - np.log(m0)
             standard_error = np.sqrt(v1 / (n1 * m1**2) + v0 / (n0 * m0**2))
             t = log_ratio / standard_error
-        # One side all zero, or no spread on either.
+        # One side is all zero, or neither side has any spread.
         extreme = (m1 == 0) | (m0 == 0) | (standard_error == 0)
         t = np.where(extreme, np.where(m1 == m0, 0.0, np.copysign(np.inf, m1 - m0)), t)
         return t, log_ratio, standard_error
 
 
 def _moments(total: FloatArray, squares: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of each side, from sums that may differ from zero by rounding only."""
+    """Return mean and variance of each side; sums within rounding of zero count as zero."""
     mean = np.where(total > 1e-12 * n, total / n, 0.0)
     spread = squares / n - mean**2
     spread[spread < 1e-13 * squares] = 0.0
@@ -107,8 +107,8 @@ def _moments(total: FloatArray, squares: FloatArray, n: int) -> tuple[FloatArray
 
 
 @lru_cache(maxsize=10)
-def _deals(n: int, n_after: int, start: int, size: int, stage: str) -> FloatArray:
-    """(size, n) with ``n_after`` ones in each row."""
+def _assignments(n: int, n_after: int, start: int, size: int, stage: str) -> FloatArray:
+    """Return assignments (size, n) with ``n_after`` ones in each row."""
     rng = stream("deals", stage, n, n_after, start)
     dealt = np.zeros((size, n))
     order = rng.random((size, n)).argpartition(n_after - 1, axis=1)[:, :n_after]

@@ -1,9 +1,9 @@
-"""The store: every outcome of every run, in one SQLite file."""
+"""The store: records of all runs in one SQLite file, and which of them are current."""
 
 from __future__ import annotations
 
-from ope_bench.store.freshness import Freshness, Retry
+from ope_bench.store.freshness import Freshness
 from ope_bench.store.results import Result, Run, Seconds
 from ope_bench.store.store import Store
 
-__all__ = ["Freshness", "Result", "Retry", "Run", "Seconds", "Store"]
+__all__ = ["Freshness", "Result", "Run", "Seconds", "Store"]

@@ -1,44 +1,43 @@
-"""When a stored record may stand for a planned trial."""
+"""The rule by which stored records replace planned trials."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass
 
-from ope_bench.records import Status, Trial, TrialRecord
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Retry
 
-__all__ = ["Freshness", "Retry"]
-
-Retry = Literal["failed", "all"]
+__all__ = ["Freshness"]
 
 
 @dataclass(frozen=True)
 class Freshness:
-    """When a stored record may stand for a planned trial.
+    """The rule by which stored records replace planned trials.
 
     Parameters
     ----------
-    code_digest : of the code that would answer now.
+    code_digest : digest of the current code of the trial.
     exclusive : whether the trial is to run alone.
-    timeout, memory : the limits now; a failure at a lower limit is run again.
-    retry : run failed ones, or all, again.
+    timeout, memory : the current limits; a failure at a lower limit runs again.
+    retry : run failed trials, or all, again.
     """
 
     code_digest: Callable[[Trial], str]
+    _: KW_ONLY
     exclusive: Callable[[Trial], bool] = lambda trial: False
     timeout: float | None = None
     memory: int | None = None
     retry: Retry | None = None
 
     def accepts(self, record: TrialRecord, timeout: float | None, memory: float | None) -> bool:
-        """Whether a record, made under these limits by the current code, may stand."""
+        """Return whether a record that was made under these limits may replace the trial."""
         status = record.status
+        limits = {"timeout": (timeout, self.timeout), "memory": (memory, self.memory)}
         return not (
-            status is Status.UNAVAILABLE
+            not status.tried
             or (self.retry == "failed" and status.broken)
-            or (status is Status.TIMEOUT and _grew(timeout, self.timeout))
-            or (status is Status.MEMORY and _grew(memory, self.memory))
+            or (status.limit is not None and _grew(*limits[status.limit]))
             or (self.exclusive(record.trial) and not record.exclusive)
         )
 

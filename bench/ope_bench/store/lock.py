@@ -1,4 +1,7 @@
-"""One writer at a time: a lock file beside the store, held as long as its process lives."""
+"""Allow one writer at a time, by a lock file next to the store that the writer's process holds.
+
+A lock of the package filelock does not say which process holds it; this one does.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,15 @@ __all__ = ["WriterLock"]
 
 try:
     import fcntl
-except ImportError:  # not on this platform: two runs at once are then not refused
+except ImportError:  # not on this platform, where two runs at once are not refused
     fcntl = None  # type: ignore[assignment]
 
 
 class WriterLock:
     """An exclusive lock on ``<store>-lock``.
 
-    A file of its own, because closing any descriptor of the store itself would drop SQLite's own
-    locks. The kernel releases it with the process, however that dies; workers do not inherit it.
+    A separate file, because closing any descriptor of the store would release SQLite's own locks.
+    The kernel releases the lock when the process ends; workers do not inherit it.
 
     Parameters
     ----------
@@ -51,7 +54,7 @@ class WriterLock:
                     os.close(file)
                     msg = f"store {store} is in use by another run{holder and f' ({holder})'}"
                     raise StoreError(msg) from exc
-            # Its last holder may have removed the name between our open and our lock.
+            # The last holder may have removed the file between open and lock.
             with contextlib.suppress(FileNotFoundError):
                 if os.fstat(file).st_ino == os.stat(self._path).st_ino:
                     break
@@ -62,7 +65,7 @@ class WriterLock:
         return file
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)

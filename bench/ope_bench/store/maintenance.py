@@ -1,19 +1,26 @@
-"""What keeps a store in order: counts, pruning, merging."""
+"""Maintenance of a store: counts, pruning, merging."""
 
 from __future__ import annotations
 
+import heapq
 import sqlite3
+from dataclasses import fields
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
-__all__ = ["conflicts", "info", "merge", "prune", "told_by_other_code"]
+from ope_bench.store.results import RUN_COLUMNS, Conflict, StoreInfo
+from ope_bench.trials.record import ANSWER_FIELDS
+from ope_bench.trials.serialization import SPEC_COLUMNS
+from ope_bench.trials.status import Status
 
-_ANSWERS = "('ok', 'positivity', 'nonfinite', 'error')"
-_ANSWER = ("status", "estimate", "standard_error", "fallback", "truth_expected", "truth_empirical")
+__all__ = ["conflicts", "info", "merge", "prune", "count_code_mismatches"]
+
+_ANSWERS = ", ".join(f"'{status}'" for status in Status if status.is_answer)
+_COMPARED = (*ANSWER_FIELDS, "truth_expected", "truth_empirical")
 
 
-def info(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """Counts and sizes, as plain values."""
+def info(db: sqlite3.Connection, path: Path) -> StoreInfo:
+    """Count the contents of a store."""
     count = {
         name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0]  # noqa: S608
         for name in ("run", "record", "machine")
@@ -22,26 +29,26 @@ def info(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
     suites = db.execute("SELECT suite, count(*) FROM run GROUP BY suite ORDER BY suite")
     (keys,) = db.execute("SELECT count(DISTINCT key) FROM record").fetchone()
     (schema,) = db.execute("PRAGMA user_version").fetchone()
-    return {
-        "path": str(path),
-        "bytes": path.stat().st_size,
-        "schema": schema,
-        "runs": count["run"],
-        "machines": count["machine"],
-        "records": count["record"],
-        "trials": keys,
-        "status": dict(status.fetchall()),
-        "suites": dict(suites.fetchall()),
-    }
+    return StoreInfo(
+        path=str(path),
+        bytes=path.stat().st_size,
+        schema=schema,
+        runs=count["run"],
+        machines=count["machine"],
+        records=count["record"],
+        trials=keys,
+        status=dict(status.fetchall()),
+        suites=dict(suites.fetchall()),
+    )
 
 
 def prune(db: sqlite3.Connection) -> int:
-    """Keep of each suite, truth and key what its newest run says; how many records went."""
+    """Keep the newest record of each suite, truth and key; return the number of deleted ones."""
     db.execute(
         """
         DELETE FROM run_record WHERE (run, key) NOT IN (
             SELECT run, key FROM (
-                SELECT run.id AS run, run_record.key AS key, max(run.started)
+                SELECT run.id AS run, run_record.key AS key, max(run.number)
                 FROM run_record JOIN run ON run.id = run_record.run
                 GROUP BY run.suite, run.truth, run_record.key
             )
@@ -61,7 +68,7 @@ def prune(db: sqlite3.Connection) -> int:
     return gone.rowcount
 
 
-def conflicts(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
+def conflicts(db: sqlite3.Connection) -> list[Conflict]:
     """Trials that the same code answered differently here and in the attached store ``other``.
 
     Of each key and code the newest record counts; what ended at a limit of its machine is no
@@ -70,11 +77,22 @@ def conflicts(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
     def newest(store: str) -> str:
         return (
-            f"SELECT *, max(finished) FROM {store}.record "  # noqa: S608
-            f"WHERE status IN {_ANSWERS} GROUP BY key, code_digest"
+            f"SELECT *, max(id) FROM {store}.record "  # noqa: S608
+            f"WHERE status IN ({_ANSWERS}) GROUP BY key, code_digest"
         )
 
-    differ = " OR ".join(f"mine.{name} IS NOT theirs.{name}" for name in _ANSWER)
+    # A store of an older schema lacks columns; its answers have nothing there.
+    known = {
+        name: {row[1] for row in db.execute(f"PRAGMA {store}.table_info(record)")}
+        for name, store in (("mine", "main"), ("theirs", "other"))
+    }
+
+    def column(side: str, name: str) -> str:
+        return f"{side}.{name}" if name in known[side] else "NULL"
+
+    differ = " OR ".join(
+        f"{column('mine', name)} IS NOT {column('theirs', name)}" for name in _COMPARED
+    )
     query = f"""
         SELECT mine.key, method.plugin, world.plugin, mine.replicate,
             mine.run, mine.status, mine.estimate, theirs.run, theirs.status, theirs.estimate
@@ -86,11 +104,12 @@ def conflicts(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
         WHERE {differ}
         ORDER BY mine.key
     """  # noqa: S608  column names of our own
-    return db.execute(query).fetchall()
+    names = [one.name for one in fields(Conflict)]
+    return [Conflict(**dict(zip(names, row, strict=True))) for row in db.execute(query)]
 
 
-def told_by_other_code(db: sqlite3.Connection) -> int:
-    """How many trials both stores hold, though not from the same code."""
+def count_code_mismatches(db: sqlite3.Connection) -> int:
+    """Count the trials in both stores whose code digests differ."""
     (count,) = db.execute(
         "SELECT count(DISTINCT key) FROM main.record AS mine WHERE EXISTS "
         "(SELECT 1 FROM other.record AS theirs WHERE theirs.key = mine.key) AND NOT EXISTS "
@@ -100,12 +119,43 @@ def told_by_other_code(db: sqlite3.Connection) -> int:
     return int(count)
 
 
+_OWN = ("id", "environment", "estimator")
+"""Columns of records that hold numbers of their own store."""
+
+
+def _columns(db: sqlite3.Connection, store: str, table: str = "record") -> list[str]:
+    return [row[1] for row in db.execute(f"PRAGMA {store}.table_info({table})")]
+
+
+def _merged_order(db: sqlite3.Connection) -> list[str]:
+    """Ids of both stores' runs, oldest first.
+
+    Each store's own order stays, for a clock may have been set back between two runs; the clocks
+    say only how the two orders are put together.
+    """
+    here = _ordered_runs(db, "main")
+    known = {run for run, _ in here}
+    there = [run for run in _ordered_runs(db, "other") if run[0] not in known]
+    return [run for run, _ in heapq.merge(here, there, key=lambda run: run[1])]
+
+
+def _ordered_runs(db: sqlite3.Connection, store: str) -> list[tuple[str, float]]:
+    """Ids of a store's runs in its own order, each with the latest start up to it."""
+    order = "number" if "number" in _columns(db, store, "run") else "started, id"
+    rows = db.execute(f"SELECT id, started FROM {store}.run ORDER BY {order}").fetchall()  # noqa: S608
+    latest = accumulate((started for _, started in rows), max)
+    return [(run, time) for (run, _), time in zip(rows, latest, strict=True)]
+
+
 def merge(db: sqlite3.Connection) -> int:
-    """Copy what the attached store ``other`` has and this one has not; how many records."""
-    specs = "digest, kind, reference, plugin, params, worlds, version, origin"
-    runs = "id, suite, truth, command, started, finished, planned, exit_code"
-    columns = [row[1] for row in db.execute("PRAGMA main.table_info(record)")]
-    own = [name for name in columns if name not in ("id", "environment", "estimator")]
+    """Copy new contents of the attached store ``other``; return the number of new records."""
+    specs = ", ".join(("digest", *SPEC_COLUMNS))
+    runs = ", ".join(name for name in RUN_COLUMNS if name != "number")
+    order = _merged_order(db)
+    columns = _columns(db, "main")
+    # A store of an older schema lacks some.
+    theirs = _columns(db, "other")
+    own = [name for name in columns if name in theirs and name not in _OWN]
     listed = ", ".join(own)
     db.execute(
         "INSERT OR IGNORE INTO main.machine (digest, facts) "
@@ -116,10 +166,11 @@ def merge(db: sqlite3.Connection) -> int:
     )
     db.execute(
         f"INSERT OR IGNORE INTO main.run ({runs}, machine) "  # noqa: S608
-        f"SELECT {', '.join(f'run.{name.strip()}' for name in runs.split(','))}, here.id "
+        f"SELECT {', '.join(f'run.{name}' for name in runs.split(', '))}, here.id "
         "FROM other.run AS run JOIN other.machine AS there ON there.id = run.machine "
         "JOIN main.machine AS here ON here.digest = there.digest"
     )
+    db.executemany("UPDATE main.run SET number = ? WHERE id = ?", enumerate(order, start=1))
     db.execute(
         """
         INSERT OR IGNORE INTO main.label

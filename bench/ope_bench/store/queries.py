@@ -1,21 +1,42 @@
-"""The store's longer statements."""
+"""The longer SQL statements of the store."""
 
 from __future__ import annotations
 
-from ope_bench.rows import RECORD_COLUMNS, SPEC_COLUMNS
+from ope_bench.trials.serialization import RECORD_COLUMNS, SPEC_COLUMNS, TRIAL_COLUMNS
 
-__all__ = ["ALL_SPECS", "BY_KEY", "BY_SETTING", "CURRENT", "INSERT", "INSERT_SPEC", "RESULTS"]
+__all__ = [
+    "ALL_SPECS",
+    "BY_KEY",
+    "BY_SETTING",
+    "CURRENT",
+    "END_RUN",
+    "INSERT",
+    "INSERT_MACHINE",
+    "INSERT_RUN",
+    "INSERT_SPEC",
+    "RESULTS",
+    "SPEC_ID",
+]
+
+INSERT_MACHINE = "INSERT OR IGNORE INTO machine (digest, facts) VALUES (?, ?)"
+INSERT_RUN = """
+    INSERT INTO run (id, suite, truth, command, started, planned, machine, number)
+    VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM machine WHERE digest = ?),
+        (SELECT coalesce(max(number), 0) + 1 FROM run))
+"""
+END_RUN = "UPDATE run SET finished = ?, exit_code = ? WHERE id = ?"
 
 RESULTS = f"""
     WITH chosen AS (
-        SELECT run_record.record AS record, run.id AS run, max(run.started)
+        SELECT run_record.record AS record, run.id AS run, max(run.number)
         FROM run_record JOIN run ON run.id = run_record.run
         WHERE (:suite IS NULL OR run.suite = :suite) AND (:run IS NULL OR run.id = :run)
         GROUP BY run.truth, run_record.key
     )
     SELECT {", ".join(f"record.{name}" for name in RECORD_COLUMNS)},
-        record.environment, record.estimator, record.replicate, record.seed, record.device,
-        record.threads, record.run, chosen.run, world.label, method.label
+        record.environment, record.estimator,
+        {", ".join(f"record.{name}" for name in TRIAL_COLUMNS)},
+        record.run, chosen.run, world.label, method.label
     FROM chosen
     JOIN record ON record.id = chosen.record
     JOIN spec AS setting ON setting.id = record.environment
@@ -24,21 +45,29 @@ RESULTS = f"""
     ORDER BY """  # noqa: S608  column names of our own
 
 BY_KEY = "record.key, chosen.run"
-# Two specs may be one setting, of two versions of a distribution.
+# Two specs, of two versions of a distribution, may be the same setting.
 BY_SETTING = f"setting.plugin, setting.params, setting.worlds, setting.version, {BY_KEY}"
 
+SPEC_ID = "SELECT id FROM spec WHERE digest = ?"
 ALL_SPECS = f"SELECT id, {', '.join(SPEC_COLUMNS)} FROM spec"  # noqa: S608
 
-_ADDED = "key, run, finished, timeout, memory, environment, estimator, replicate, seed, device"
+_ADDED = (
+    *("key", "run", "finished", "timeout", "memory", "environment", "estimator"),
+    *TRIAL_COLUMNS,
+    *RECORD_COLUMNS,
+    "checksum",
+)
 INSERT = (
-    f"INSERT INTO record ({_ADDED}, threads, {', '.join(RECORD_COLUMNS)}) "  # noqa: S608
-    f"VALUES ({', '.join('?' * (11 + len(RECORD_COLUMNS)))})"
+    f"INSERT INTO record ({', '.join(_ADDED)}) "  # noqa: S608
+    f"VALUES ({', '.join('?' * len(_ADDED))})"
 )
 INSERT_SPEC = (
     f"INSERT OR IGNORE INTO spec (digest, {', '.join(SPEC_COLUMNS)}) "  # noqa: S608
     f"VALUES ({', '.join('?' * (1 + len(SPEC_COLUMNS)))})"
 )
+# In the order in which they were written: clocks of machines differ, and are set back.
 CURRENT = (
-    f"SELECT key, timeout, memory, {', '.join(RECORD_COLUMNS)} FROM record "  # noqa: S608
-    "WHERE key IN (SELECT value FROM json_each(?)) ORDER BY finished, id"
+    f"SELECT key, timeout, memory, {', '.join(f'record.{name}' for name in RECORD_COLUMNS)} "  # noqa: S608
+    "FROM record JOIN run ON run.id = record.run "
+    "WHERE key IN (SELECT value FROM json_each(?)) ORDER BY run.number, record.id"
 )

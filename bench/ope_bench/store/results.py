@@ -1,48 +1,51 @@
-"""What a store hands out: its runs, and records as seen through them."""
+"""Results of a store: its runs, and records with their runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from ope_bench.records import TrialRecord
+from ope_bench.contracts.data import TruthKind
+from ope_bench.trials.record import TrialRecord
 
-__all__ = ["Conflict", "Result", "Run", "Seconds"]
+__all__ = ["RUN_COLUMNS", "Conflict", "Result", "Run", "Seconds", "StoreInfo"]
 
 
 class Seconds(NamedTuple):
-    """What trials of a cell took on average.
+    """Mean seconds of the trials of a cell.
 
     Parameters
     ----------
-    own : without the fits that they found ready-made.
-    whole : with them.
+    own : without reused shared fits.
+    whole : with reused shared fits.
     """
 
     own: float
     whole: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run.
+    """A stored run.
 
     Parameters
     ----------
-    id : sorts by time.
-    suite : its name, ``adhoc`` for none.
-    truth : ``empirical`` or ``expected``: what its boards measure errors against.
-    command : what was typed.
-    started, finished : seconds since 1970; finished is None for one that was killed.
+    id : identifier that sorts by time.
+    number : place among the runs of its store, in the order in which they began.
+    suite : name of the suite, ``adhoc`` without one.
+    truth : the value against which its boards measure errors.
+    command : the command line.
+    started, finished : seconds since 1970; finished is None for a killed run.
     planned : number of trials.
-    exit_code : None for one that was killed.
+    exit_code : None for a killed run.
     machine : facts of the machine.
     """
 
     id: str
+    number: int = 0
     suite: str
-    truth: str
+    truth: TruthKind
     command: str = ""
     started: float = 0.0
     finished: float | None = None
@@ -51,16 +54,20 @@ class Run:
     machine: Mapping[str, Any] = field(default_factory=dict)
 
 
+RUN_COLUMNS = tuple(one.name for one in fields(Run) if one.name != "machine")
+"""The columns of the table of runs, without the machine."""
+
+
 @dataclass(frozen=True)
 class Result:
-    """A stored record and the run through which it is looked at.
+    """A stored record and the run from which it is read.
 
-    The labels of the record's specs are those that this run gave.
+    The labels of the record's specs are those of this run.
 
     Parameters
     ----------
     record : the outcome.
-    run : the newest run, of those asked for, that holds the trial.
+    run : the newest of the selected runs that contains the trial.
     made_by : id of the run that executed the trial; others reuse it.
     """
 
@@ -69,16 +76,16 @@ class Result:
     made_by: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Conflict:
-    """A trial that the same code answered differently in two stores.
+    """A trial with different outcomes of the same code in two stores.
 
     Parameters
     ----------
-    key : of the trial.
-    estimator, environment, replicate : which it is.
-    run, status, estimate : the answer here.
-    other_run, other_status, other_estimate : the answer there.
+    key : key of the trial.
+    estimator, environment, replicate : parts of the trial.
+    run, status, estimate : outcome in this store.
+    other_run, other_status, other_estimate : outcome in the other store.
     """
 
     key: str
@@ -91,3 +98,27 @@ class Conflict:
     other_run: str
     other_status: str
     other_estimate: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreInfo:
+    """Contents of a store.
+
+    Parameters
+    ----------
+    path, bytes, schema : of the file.
+    runs, machines, records : numbers of them.
+    trials : number of distinct keys among the records.
+    status : numbers of records by status.
+    suites : numbers of runs by suite.
+    """
+
+    path: str
+    bytes: int
+    schema: int
+    runs: int
+    machines: int
+    records: int
+    trials: int
+    status: Mapping[str, int]
+    suites: Mapping[str, int]

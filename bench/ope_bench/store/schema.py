@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "migrate"]
+__all__ = ["ADDED", "APPLICATION_ID", "MIGRATIONS", "migrate", "view_older"]
 
 APPLICATION_ID = 0x4F504542
-"""``OPEB``, in the file's header: tells our stores from other SQLite files."""
+"""``OPEB`` in the file's header distinguishes stores from other SQLite files."""
 
 MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
     (
@@ -114,14 +114,67 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
             f"PRAGMA application_id = {APPLICATION_ID}",
         ),
     ),
+    (
+        "notes of records, order of runs",
+        (
+            "ALTER TABLE record ADD COLUMN note TEXT",
+            "ALTER TABLE run ADD COLUMN number INTEGER",
+            """
+            UPDATE run SET number = (
+                SELECT count(*) FROM run AS other
+                WHERE (other.started, other.id) <= (run.started, run.id)
+            )
+            """,
+        ),
+    ),
+    (
+        "intervals",
+        (
+            "ALTER TABLE record ADD COLUMN interval_low REAL",
+            "ALTER TABLE record ADD COLUMN interval_high REAL",
+            "ALTER TABLE record ADD COLUMN interval_level REAL",
+            "ALTER TABLE record ADD COLUMN interval_kind TEXT",
+        ),
+    ),
+    ("checksums of records", ("ALTER TABLE record ADD COLUMN checksum INTEGER",)),
 )
+
+ADDED: Mapping[int, Mapping[str, Mapping[str, str]]] = {
+    2: {
+        "record": {"note": "NULL"},
+        "run": {"number": "row_number() OVER (ORDER BY started, id)"},
+    },
+    3: {
+        "record": {
+            "interval_low": "NULL",
+            "interval_high": "NULL",
+            "interval_level": "NULL",
+            "interval_kind": "NULL",
+        },
+    },
+    4: {"record": {"checksum": "NULL"}},
+}
+"""Columns by the migration that adds them, by table, and what stands for them before it."""
+
+
+def view_older(connection: sqlite3.Connection, version: int) -> None:
+    """Let a store of an older schema be read as one of today's, without a change of its file."""
+    missing: dict[str, dict[str, str]] = {}
+    for number, tables in ADDED.items():
+        for table, columns in tables.items() if number > version else ():
+            missing.setdefault(table, {}).update(columns)
+    for table, columns in missing.items():
+        shown = ", ".join(["*", *(f"{value} AS {name}" for name, value in columns.items())])
+        # Temporary views hide the tables of the file that have the same name.
+        view = f"CREATE TEMP VIEW {table} AS SELECT {shown} FROM main.{table}"  # noqa: S608
+        connection.execute(view)
 
 
 def migrate(
     connection: sqlite3.Connection,
     migrations: Sequence[tuple[str, Sequence[str]]] = MIGRATIONS,
 ) -> None:
-    """Apply the migrations that the file has not seen, in order."""
+    """Apply the missing migrations, in order."""
     (have,) = connection.execute("PRAGMA user_version").fetchone()
     for number, (name, statements) in enumerate(migrations, start=1):
         if number <= have:

@@ -1,4 +1,4 @@
-"""Open, add, look up."""
+"""The SQLite store of runs and trial records."""
 
 from __future__ import annotations
 
@@ -13,34 +13,41 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Self
 
+from ope_bench.canonical import canonical_json, digest
+from ope_bench.contracts.data import TruthKind
 from ope_bench.errors import StoreError
-from ope_bench.records import PluginSpec, Trial, TrialRecord
-from ope_bench.rows import (
-    RECORD_COLUMNS,
-    SPEC_COLUMNS,
-    record_from,
-    record_row,
-    spec_from,
-    spec_row,
-)
-from ope_bench.seeding import canonical_json, digest
+from ope_bench.files import file_identity
+from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import maintenance, queries
 from ope_bench.store.freshness import Freshness
+from ope_bench.store.integrity import Check, check, checksum
 from ope_bench.store.lock import WriterLock
-from ope_bench.store.opening import connected, explained
-from ope_bench.store.results import Conflict, Result, Run, Seconds
+from ope_bench.store.lookup import only_name
+from ope_bench.store.opening import connect, reading, require_utf8, store_error
+from ope_bench.store.results import RUN_COLUMNS, Conflict, Result, Run, Seconds, StoreInfo
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.serialization import (
+    RECORD_COLUMNS,
+    SPEC_COLUMNS,
+    from_row,
+    spec_from,
+    spec_row,
+    to_row,
+    trial_from,
+    trial_row,
+)
 
 __all__ = ["Store"]
 
 KEYS_AT_ONCE = 20_000
-"""Trials looked up by one query."""
+"""Number of trials per query."""
 
 
 class Store:
     """One SQLite file; open it with ``with Store.open(path, write=True) as store``.
 
-    It survives the death of its process at any moment, though not a power cut: a transaction
-    is durable against the former without waiting for the disk.
+    It is consistent after the death of its process at any moment, but not after a power failure:
+    transactions do not wait for the disk.
     """
 
     def __init__(
@@ -49,26 +56,29 @@ class Store:
         self.path = path
         self._db = connection
         self._lock = lock
+        self._file = file_identity(path)
         self._spec_ids: dict[str, int] = {}
         self._labelled: set[tuple[str, str]] = set()
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False) -> Self:
-        """Open a store; with ``write`` it is created where missing, and nobody else may write.
+        """Open a store; with ``write`` it is created if missing, and locked for other writers.
 
         Raises
         ------
-        StoreError : it is missing, foreign, newer, in use by another run or not writable.
+        StoreError : it is missing, no store, newer, in use by another run or not writable.
         """
         path = Path(path)
+        require_utf8(path)
         lock = None
         if write:
             if not path.parent.is_dir():
-                msg = f"store {path} cannot be made: there is no folder {path.parent}"
+                msg = f"store {path} cannot be created: the folder {path.parent} does not exist"
                 raise StoreError(msg)
-            lock = WriterLock(path)
+            # Behind a link, too, one file has one lock.
+            lock = WriterLock(path.resolve())
         try:
-            return cls(path, connected(path, write=write), lock)
+            return cls(path, connect(path, write=write), lock)
         except BaseException:
             if lock:
                 lock.release()
@@ -81,7 +91,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file and let others write."""
+        """Close the file and release the lock."""
         self._db.close()
         if self._lock:
             self._lock.release()
@@ -94,59 +104,59 @@ class Store:
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
-                # SQLite has already rolled back after some errors, a full disk among them.
+                # After some errors, such as a full disk, SQLite has rolled back already.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as exc:
-            raise explained(self.path, exc) from exc
+            raise store_error(self.path, exc) from exc
 
     def _fetched(self, query: str, parameters: Any = ()) -> list[Any]:
-        try:
+        with reading(self.path):
             return self._db.execute(query, parameters).fetchall()
-        except sqlite3.Error as exc:
-            raise explained(self.path, exc) from exc
 
     def _streamed(self, query: str, parameters: Any = ()) -> Iterator[Any]:
-        """Rows one by one: all of a large store's would stand beside what is made of them."""
+        """Yield rows one by one, so that not all rows of a large store are in memory at once."""
         try:
             yield from self._db.execute(query, parameters)
         except sqlite3.Error as exc:
-            raise explained(self.path, exc) from exc
+            raise store_error(self.path, exc) from exc
 
     def begin_run(
         self,
         *,
         suite: str,
-        truth: str,
+        truth: TruthKind,
         command: str = "",
         planned: int = 0,
         machine: Mapping[str, Any] | None = None,
     ) -> str:
-        """A new run's id."""
+        """Add a run; return its id."""
         facts = canonical_json(machine or {})
         now = time.time()
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
         run_id = f"{stamp}-{uuid.uuid4().hex[:6]}"
         with self._transaction() as db:
-            db.execute(
-                "INSERT OR IGNORE INTO machine (digest, facts) VALUES (?, ?)",
-                (digest(facts), facts),
-            )
-            db.execute(
-                "INSERT INTO run (id, suite, truth, command, started, planned, machine) "
-                "VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM machine WHERE digest = ?))",
-                (run_id, suite, truth, command, now, planned, digest(facts)),
-            )
+            db.execute(queries.INSERT_MACHINE, (digest(facts), facts))
+            row = (run_id, suite, truth, command, now, planned, digest(facts))
+            db.execute(queries.INSERT_RUN, row)
         return run_id
 
     def end_run(self, run_id: str, exit_code: int) -> None:
-        """Note how a run ended."""
-        with self._transaction() as db:
-            db.execute(
-                "UPDATE run SET finished = ?, exit_code = ? WHERE id = ?",
-                (time.time(), exit_code, run_id),
+        """Record the end of a run.
+
+        Raises
+        ------
+        StoreError : the file is no longer where it was: what was written is lost.
+        """
+        if file_identity(self.path) != self._file:
+            msg = (
+                f"store {self.path} was deleted or replaced during the run; what it stored is "
+                "lost, run it again"
             )
+            raise StoreError(msg)
+        with self._transaction() as db:
+            db.execute(queries.END_RUN, (time.time(), exit_code, run_id))
 
     def add(
         self,
@@ -156,13 +166,15 @@ class Store:
         timeout: float | None = None,
         memory: int | None = None,
     ) -> None:
-        """Store one outcome, and the limits under which it came about, in one transaction."""
+        """Store one record and its limits, in one transaction."""
         trial = record.trial
         with self._transaction() as db:
             specs = self._specs_of(trial, run_id)
-            asked = (trial.replicate, trial.seed, trial.device, trial.threads)
-            made = (trial.key, run_id, time.time(), timeout, memory)
-            row = (*made, *specs, *asked, *record_row(record))
+            limit = None if timeout is None else float(timeout)
+            made = (trial.key, run_id, time.time(), limit, memory)
+            facts = (*trial_row(trial), *to_row(record))
+            names = (spec_row(trial.environment)[0], spec_row(trial.estimator)[0])
+            row = (*made, *specs, *facts, checksum((*made, *facts, *names)))
             done = db.execute(queries.INSERT, row)
             db.execute(
                 "INSERT OR REPLACE INTO run_record VALUES (?, ?, ?)",
@@ -170,16 +182,13 @@ class Store:
             )
 
     def _specs_of(self, trial: Trial, run_id: str) -> tuple[int, int]:
-        first, second = (self._spec(spec, run_id) for spec in (trial.environment, trial.estimator))
-        return first, second
+        return self._spec(trial.environment, run_id), self._spec(trial.estimator, run_id)
 
     def _spec(self, spec: PluginSpec, run_id: str) -> int:
         name, row = spec_row(spec)
         if name not in self._spec_ids:
             self._db.execute(queries.INSERT_SPEC, (name, *row))
-            self._spec_ids[name] = self._db.execute(
-                "SELECT id FROM spec WHERE digest = ?", (name,)
-            ).fetchone()[0]
+            self._spec_ids[name] = self._db.execute(queries.SPEC_ID, (name,)).fetchone()[0]
         if spec.label and (run_id, name) not in self._labelled:
             self._db.execute(
                 "INSERT OR REPLACE INTO label VALUES (?, ?, ?)",
@@ -189,34 +198,36 @@ class Store:
         return self._spec_ids[name]
 
     def reuse(self, records: Iterable[TrialRecord], run_id: str) -> None:
-        """Make stored outcomes part of a run."""
+        """Add stored records to a run."""
         with self._transaction() as db:
             for record in records:
                 self._specs_of(record.trial, run_id)
                 db.execute(
                     "INSERT OR REPLACE INTO run_record SELECT ?, key, id FROM record "
-                    "WHERE key = ? AND code_digest = ? ORDER BY finished DESC, id DESC LIMIT 1",
+                    "WHERE key = ? AND code_digest = ? ORDER BY "
+                    "(SELECT number FROM run WHERE run.id = record.run) DESC, id DESC LIMIT 1",
                     (run_id, record.key, record.code_digest),
                 )
 
     def current(self, trials: Iterable[Trial], freshness: Freshness) -> dict[str, TrialRecord]:
-        """Stored outcomes, by key, that may stand for these trials.
+        """Return the stored records that may replace these trials, by key.
 
-        Of each key the newest that today's code made counts.
+        Of each key, the newest record of the current code counts.
         """
         if freshness.retry == "all":
             return {}
         found: dict[str, TrialRecord] = {}
         waiting = iter(trials)
-        # So many at once, because all keys of a large plan would be one text of gigabytes.
+        # In chunks, because all keys of a large plan would be one text of gigabytes.
         while some := {trial.key: trial for trial in islice(waiting, KEYS_AT_ONCE)}:
-            # Newest last, so that it is the one which stays; a refused one removes older ones too.
+            # Newest last, so that it replaces older ones; a refused one removes them too.
             for row in self._fetched(queries.CURRENT, (json.dumps(list(some)),)):
                 key, timeout, memory, *facts = row
                 trial = some[key]
                 if facts[0] != freshness.code_digest(trial):
                     continue
-                record = record_from(trial, tuple(facts))
+                with reading(self.path):
+                    record = from_row(trial, tuple(facts))
                 if freshness.accepts(record, timeout, memory):
                     found[key] = record
                 else:
@@ -224,9 +235,9 @@ class Store:
         return found
 
     def results(self, *, suite: str | None = None, run: str | None = None) -> Iterator[Result]:
-        """What the newest run of those asked for says of each key, once for each truth.
+        """Yield the newest selected run's record of each key, once for each truth.
 
-        The order depends on the records' content only, not on when they were made.
+        The order depends on the content of the records only, not on their time.
 
         Parameters
         ----------
@@ -235,14 +246,14 @@ class Store:
 
         Raises
         ------
-        StoreError : no run, or more than one, begins so.
+        StoreError : no run id, or more than one, begins like this.
         """
         return self._results(suite, run, queries.BY_KEY)
 
     def settings(
         self, *, suite: str | None = None, run: str | None = None
     ) -> Iterator[list[Result]]:
-        """The `results` of one environment setting after another: all that is in memory."""
+        """Yield the `results` of one environment setting after another, to bound memory."""
         found = self._results(suite, run, queries.BY_SETTING)
         for _, group in groupby(found, lambda one: one.record.trial.environment.identity_json):
             yield list(group)
@@ -250,7 +261,7 @@ class Store:
     def _results(self, suite: str | None, run: str | None, order: str) -> Iterator[Result]:
         runs = {one.id: one for one in self.runs()}
         if run is not None:
-            run = _one("run", run, list(runs), self.path)
+            run = only_name("run", run, list(runs), self.path)
         specs = {row[0]: row[1:] for row in self._fetched(queries.ALL_SPECS)}
         built: dict[tuple[int, str | None], PluginSpec] = {}
 
@@ -263,37 +274,37 @@ class Store:
         n = len(RECORD_COLUMNS)
         for row in self._streamed(queries.RESULTS + order, {"suite": suite, "run": run}):
             world, method, *asked, made_by, through, world_label, method_label = row[n:]
-            trial = Trial(spec(world, world_label), spec(method, method_label), *asked)
-            yield Result(record_from(trial, row[:n]), runs[through], sys.intern(made_by))
+            with reading(self.path):
+                trial = trial_from(spec(world, world_label), spec(method, method_label), asked)
+                result = Result(from_row(trial, row[:n]), runs[through], sys.intern(made_by))
+            yield result
 
     def records(
         self, *, suite: str | None = None, run: str | None = None
     ) -> Iterator[TrialRecord]:
-        """The records of `results`, each key once: that of the newest run."""
+        """Return the records of `results`, once per key, from the newest run."""
         newest: dict[str, Result] = {}
         for result in self.results(suite=suite, run=run):
             known = newest.get(result.record.key)
-            if known is None or known.run.started < result.run.started:
+            if known is None or known.run.number < result.run.number:
                 newest[result.record.key] = result
         for result in newest.values():
             yield result.record
 
     def find(self, prefix: str) -> TrialRecord:
-        """The newest run's record of the one key that begins so.
+        """Find the newest run's record of the key with this prefix.
 
         Raises
         ------
-        StoreError : no key, or more than one, begins so.
+        StoreError : no key, or more than one, has this prefix.
         """
         pattern = prefix.lower().replace("*", "?").replace("[", "?") + "*"
-        found = self._fetched(
-            "SELECT DISTINCT key FROM record WHERE key GLOB ? LIMIT 3", (pattern,)
-        )
-        key = _one("key", prefix, [key for (key,) in found], self.path)
+        found = self._fetched("SELECT DISTINCT key FROM record WHERE key GLOB ?", (pattern,))
+        key = only_name("key", prefix, [key for (key,) in found], self.path)
         return next(record for record in self.records() if record.key == key)
 
     def seconds(self, trials: Iterable[Trial]) -> dict[str, Seconds]:
-        """Mean seconds of fit and estimate in each trial's cell, by key, where any is stored."""
+        """Return mean seconds of fit and estimate of each trial's cell, by key, if stored."""
         rows = self._fetched(
             "SELECT world.digest, method.digest, device, "
             "avg(fit_seconds + estimate_seconds - coalesce(shared_seconds, 0)), "
@@ -311,8 +322,8 @@ class Store:
                 found[trial.key] = mean
         return found
 
-    def makers(self, run: str) -> list[tuple[Mapping[str, Any], int]]:
-        """The machines that executed what other runs did for this one, and how many trials."""
+    def machines_of_reused(self, run: str) -> list[tuple[Mapping[str, Any], int]]:
+        """Return the machines of the records that this run reused, with counts."""
         rows = self._fetched(
             "SELECT machine.facts, count(*) FROM run_record "
             "JOIN record ON record.id = run_record.record "
@@ -322,71 +333,66 @@ class Store:
         )
         return [(json.loads(facts), count) for facts, count in rows]
 
-    def without_runs_of(self, suite: str | None) -> str | None:
-        """What to tell a user who asks for a suite of which no run is here."""
+    def missing_suite_message(self, suite: str | None) -> str | None:
+        """Return the message that a suite has no stored runs."""
         held = sorted({run.suite for run in self.runs()})
         if suite is None or suite in held or not held:
             return None
         return f"no run of suite '{suite}' in {self.path}; it holds {', '.join(held)}"
 
     def runs(self) -> list[Run]:
-        """All runs, oldest first."""
-        machines = {
-            number: json.loads(facts)
-            for number, facts in self._fetched("SELECT id, facts FROM machine")
-        }
-        names = ("id", "suite", "truth", "command", "started", "finished", "planned", "exit_code")
-        rows = self._fetched(
-            f"SELECT machine, {', '.join(names)} FROM run ORDER BY started, id"  # noqa: S608
-        )
-        return [
-            Run(machine=machines[machine], **dict(zip(names, row, strict=True)))
-            for machine, *row in rows
-        ]
+        """Return all runs, oldest first."""
+        with reading(self.path):
+            facts = self._db.execute("SELECT id, facts FROM machine").fetchall()
+            machines = {number: json.loads(text) for number, text in facts}
+            rows = self._db.execute(
+                f"SELECT machine, {', '.join(RUN_COLUMNS)} FROM run ORDER BY number"  # noqa: S608
+            ).fetchall()
+            return [
+                Run(machine=machines[machine], **dict(zip(RUN_COLUMNS, row, strict=True)))
+                for machine, *row in rows
+            ]
 
-    def info(self) -> dict[str, Any]:
-        """Counts and sizes, as plain values."""
-        return maintenance.info(self._db, self.path)
+    def info(self) -> StoreInfo:
+        """Count the contents."""
+        with reading(self.path):
+            return maintenance.info(self._db, self.path)
+
+    def check(self) -> Check:
+        """Compare the file, its records and its specs with their checksums."""
+        with reading(self.path):
+            return check(self._db)
 
     def prune(self) -> int:
-        """Drop records that newer runs replaced; how many."""
+        """Delete records that newer runs replaced; return their number."""
         with self._transaction() as db:
             dropped = maintenance.prune(db)
         self._db.execute("VACUUM")
         return dropped
 
     def merge(self, other: Store) -> int:
-        """Take over another store's runs and records; how many records were new."""
-        with self._beside(other), self._transaction() as db:
+        """Copy another store's runs and records; return the number of new records."""
+        with self._attached(other), self._transaction() as db:
             return maintenance.merge(db)
 
     def conflicts(self, other: Store) -> list[Conflict]:
-        """What the same code answered differently here and there; equal seeds should not."""
-        with self._beside(other) as db:
-            return [Conflict(*row) for row in maintenance.conflicts(db)]
+        """Return trials with different outcomes of the same code in both stores."""
+        with self._attached(other) as db:
+            return maintenance.conflicts(db)
 
-    def told_by_other_code(self, other: Store) -> int:
-        """How many trials both stores hold, though not from the same code."""
-        with self._beside(other) as db:
-            return maintenance.told_by_other_code(db)
+    def count_code_mismatches(self, other: Store) -> int:
+        """Count the trials in both stores whose code digests differ."""
+        with self._attached(other) as db:
+            return maintenance.count_code_mismatches(db)
 
     @contextmanager
-    def _beside(self, other: Store) -> Iterator[sqlite3.Connection]:
+    def _attached(self, other: Store) -> Iterator[sqlite3.Connection]:
         """With another store attached as ``other``."""
         uri = f"{other.path.absolute().as_uri()}?mode=ro"
         self._fetched("ATTACH ? AS other", (uri,))
         try:
             yield self._db
         except sqlite3.Error as exc:
-            raise explained(self.path, exc) from exc
+            raise store_error(self.path, exc) from exc
         finally:
             self._db.execute("DETACH other")
-
-
-def _one(what: str, prefix: str, known: list[str], path: Path) -> str:
-    found = [name for name in known if name.startswith(prefix.lower())]
-    if len(found) != 1 or not prefix:
-        many = f"{len(found)} {what}s begin" if found else f"no {what} begins"
-        msg = f"{many} with '{prefix}' in store {path}"
-        raise StoreError(msg)
-    return found[0]

@@ -1,1 +1,4 @@
-"""The suites that come with ope-bench, one YAML file each."""
+"""What to run: suite files, selectors, and the manifest that crosses them into trials.
+
+The suites that come with ope-bench are the YAML files in this package.
+"""

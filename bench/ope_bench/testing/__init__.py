@@ -1,15 +1,17 @@
-"""Conformance checks: what every estimator and environment must satisfy.
+"""Conformance checks of estimators and environments.
 
-from ope_bench.testing import estimator_checks
+The tests of a plugin call them:
 
-@estimator_checks(MyIPW(), MyIPW(clip=10.0))
-def test_my_ipw_conforms(check):
-    check()
+    from ope_bench.testing import estimator_checks
+
+    @estimator_checks(MyIPW(), MyIPW(clip=10.0))
+    def test_my_ipw_conforms(check):
+        check()
 """
 
 from __future__ import annotations
 
-from ope_bench.testing.checks import CheckFailed, Checks, NotApplicable, Outcome
+from ope_bench.testing.checks import CheckFailed, CheckResult, Checks, NotApplicable
 from ope_bench.testing.environment_checks import environment_checks
 from ope_bench.testing.estimator_checks import estimator_checks
 
@@ -17,7 +19,7 @@ __all__ = [
     "CheckFailed",
     "Checks",
     "NotApplicable",
-    "Outcome",
+    "CheckResult",
     "environment_checks",
     "estimator_checks",
 ]

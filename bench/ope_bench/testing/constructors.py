@@ -1,22 +1,24 @@
-"""Checks of parameters and copies, the same for estimators and environments."""
+"""Checks of parameters and copies, for estimators and environments."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import sys
-import typing
 from typing import Any, Protocol
 
-from ope_bench.environment import Environment
+from ope_bench.canonical import canonical_json
+from ope_bench.contracts.environment import Environment
+from ope_bench.contracts.estimator import Estimator
+from ope_bench.contracts.parameters import hints_of, signature
+from ope_bench.contracts.validation import validated
 from ope_bench.errors import ParameterError
-from ope_bench.estimator import Estimator
-from ope_bench.parameters import signature, validated
-from ope_bench.seeding import canonical_json
 from ope_bench.testing.checks import CheckFailed, NotApplicable, require
 
 __all__ = [
     "Subject",
+    "check_added_parameters_are_parameters",
     "check_class_can_be_pickled",
     "check_clone_and_set_params_copy_parameters",
     "check_constructor_only_stores_annotated_parameters",
@@ -27,25 +29,36 @@ __all__ = [
 
 
 class Subject(Protocol):
-    """A plugin under examination."""
+    """A plugin under test."""
 
     cls: type[Any]
     params: dict[str, Any]
 
     def make(self) -> Estimator | Environment:
-        """A fresh copy."""
+        """Return a fresh copy."""
 
 
 def check_constructor_only_stores_annotated_parameters(subject: Subject) -> None:
-    """`__init__` stores each annotated argument under its own name and does nothing else."""
+    """`__init__` must store each annotated argument under its own name and do nothing else."""
     cls = subject.cls
+    require(
+        not hasattr(cls, "__post_init__"),
+        "the class has `__post_init__`; constructors only store parameters, so leave all work to "
+        "fit or sample",
+    )
     try:
         parameters = signature(cls)
-        hints = typing.get_type_hints(cls.__init__, include_extras=True) if parameters else {}
+        hints = hints_of(cls) if parameters else {}
         validated(cls, subject.params)
     except ParameterError as exc:
         msg = f"{exc}; defaults and check_params must satisfy the annotations"
         raise CheckFailed(msg) from exc
+    forgotten = [] if parameters else _annotated_values(cls)
+    require(
+        not forgotten,
+        f"{', '.join(forgotten)}: annotated in a class without parameters; write @params above "
+        "the class, or make it a ClassVar",
+    )
     bare = [name for name in parameters if name not in hints]
     require(
         not bare,
@@ -75,23 +88,46 @@ def check_constructor_only_stores_annotated_parameters(subject: Subject) -> None
     )
 
 
+def _annotated_values(cls: type) -> list[str]:
+    """Return annotated class attributes that have a value and are no ClassVar."""
+    return [
+        name
+        for base in cls.__mro__
+        for name, annotation in inspect.get_annotations(base).items()
+        if name in vars(base) and "ClassVar" not in str(annotation)
+    ]
+
+
+def check_added_parameters_are_parameters(subject: Subject) -> None:
+    """`added_parameters` must name parameters, with values that they accept."""
+    cls, added = subject.cls, dict(subject.cls.added_parameters)
+    if not added:
+        msg = "the class lists no added_parameters"
+        raise NotApplicable(msg)
+    try:
+        validated(cls, subject.params | added)
+    except ParameterError as exc:
+        msg = f"added_parameters: {exc}"
+        raise CheckFailed(msg) from exc
+
+
 def check_parameters_survive_json(subject: Subject) -> None:
-    """Parameters come back from the store as what they were."""
+    """Parameters must be unchanged after storing them as JSON."""
     before = validated(subject.cls, subject.params)
     try:
         stored = canonical_json(before)
     except (TypeError, ValueError) as exc:
-        msg = f"parameters cannot be stored as JSON: {exc}; use numbers, words, lists, mappings"
+        msg = f"parameters cannot be stored as JSON: {exc}; use numbers, strings, lists, mappings"
         raise CheckFailed(msg) from exc
     after = canonical_json(validated(subject.cls, json.loads(stored)))
     require(
         after == stored,
-        f"parameters change on their way through the store: {stored} became {after}",
+        f"parameters change in the store: {stored} became {after}",
     )
 
 
 def check_clone_and_set_params_copy_parameters(subject: Subject) -> None:
-    """Copies made by `clone` and by `set_params` have the same parameters."""
+    """Copies made by `clone` and by `set_params` must have the same parameters."""
     from sklearn.base import clone
 
     made = subject.make()
@@ -115,7 +151,7 @@ def check_clone_and_set_params_copy_parameters(subject: Subject) -> None:
 
 
 def check_nested_parameters_can_be_set(subject: Subject) -> None:
-    """`outer__inner` reaches the parameters of objects given as parameters."""
+    """`set_params(outer__inner=...)` must set parameters of objects that are parameters."""
     made = subject.make()
     nested = {name: value for name, value in made.get_params().items() if "__" in name}
     if not nested:
@@ -124,17 +160,17 @@ def check_nested_parameters_can_be_set(subject: Subject) -> None:
     made.set_params(**nested)
     have = made.get_params()
     wrong = [name for name, value in nested.items() if have[name] is not value]
-    require(not wrong, f"set_params does not reach {', '.join(wrong)}")
+    require(not wrong, f"set_params does not set {', '.join(wrong)}")
 
 
 def check_class_can_be_pickled(subject: Subject) -> None:
-    """A pickled copy has the same parameters; workers receive plugins this way."""
+    """A pickled copy must have the same parameters; workers receive plugins by pickle."""
     made = subject.make()
     importable(subject.cls)
     try:
         copy = pickle.loads(pickle.dumps(made))  # noqa: S301  our own bytes
     except Exception as exc:
-        msg = f"pickle raised {type(exc).__name__}: {exc}; keep lambdas and open files out of it"
+        msg = f"pickle raised {type(exc).__name__}: {exc}; store no lambdas or open files in it"
         raise CheckFailed(msg) from exc
     require(
         canonical_json(copy.get_params(deep=False)) == canonical_json(subject.params),
@@ -143,7 +179,7 @@ def check_class_can_be_pickled(subject: Subject) -> None:
 
 
 def importable(cls: type) -> None:
-    """Raise NotApplicable for a class that only this process knows."""
+    """Raise NotApplicable for a class that other processes cannot import."""
     where = cls.__module__
     here = getattr(sys.modules.get(where), cls.__name__, None) is cls
     if where == "__main__" or "<locals>" in cls.__qualname__ or not here:

@@ -1,11 +1,11 @@
-"""Checks of what a class says of itself."""
+"""Checks of docstrings."""
 
 from __future__ import annotations
 
 import inspect
 import re
 
-from ope_bench.parameters import signature
+from ope_bench.contracts.parameters import signature
 from ope_bench.testing.checks import require
 from ope_bench.testing.constructors import Subject
 
@@ -22,7 +22,7 @@ REFERENCE = re.compile(r"[^()]*\([^()]*\b(?:19|20)\d\d[a-z]?\)")
 
 
 def formula_of(cls: type) -> str:
-    """The first indented line of the docstring with an equals sign, or the empty string.
+    """Return the docstring's first indented line with an equals sign, or the empty string.
 
     >>> class Mean:
     ...     '''The mean.
@@ -41,7 +41,7 @@ def formula_of(cls: type) -> str:
 
 
 def reference_of(cls: type) -> str:
-    """The first work that the docstring names as "Title (Authors, year)", or nothing.
+    """Return the first reference of the form "Title (Authors, year)", or the empty string.
 
     >>> class Mean:
     ...     '''The mean.
@@ -60,14 +60,14 @@ def reference_of(cls: type) -> str:
         return ""
     words = " ".join(found.group().split())
     if '"' in words:
-        # A title in quotation marks, whatever leads up to it.
+        # A title in quotation marks, anywhere in the line.
         return words[words.index('"') :].replace('"', "")
-    # Without a heading, the sentence before the title is not part of it.
+    # Without a heading, the sentence before the title must be removed.
     return words if heading else re.split(r"(?<=[.;:])\s", words)[-1]
 
 
 def check_docstring_starts_with_one_line(subject: Subject) -> None:
-    """The first line is a sentence that stands alone; `list` and `show` print it."""
+    """The first line must be a complete sentence; `list` and `show` print it."""
     lines = inspect.cleandoc(subject.cls.__doc__ or "").splitlines()
     require(lines and lines[0].strip(), "the class has no docstring; say in one line what it is")
     require(
@@ -77,7 +77,7 @@ def check_docstring_starts_with_one_line(subject: Subject) -> None:
 
 
 def check_docstring_has_formula_assumptions_and_reference(subject: Subject) -> None:
-    """A reader learns what is computed, when it holds, when it fails, and whence it comes."""
+    """The docstring must have a formula, assumptions, failure modes and the source paper."""
     text = inspect.cleandoc(subject.cls.__doc__ or "")
     missing = [
         what
@@ -93,7 +93,7 @@ def check_docstring_has_formula_assumptions_and_reference(subject: Subject) -> N
 
 
 def check_docstring_describes_every_parameter(subject: Subject) -> None:
-    """Each parameter is described, here or in a base class."""
+    """Each parameter must be described, in the class or a base class."""
     texts = [cls.__doc__ or "" for cls in subject.cls.__mro__]
     missing = [
         name

@@ -1,4 +1,4 @@
-"""Does a plugin give the same numbers in a process that has just started?"""
+"""Compute a plugin's numbers in a new process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pickle, sys
 sys.path[:] = pickle.load(sys.stdin.buffer)
 files = pickle.load(sys.stdin.buffer)
 if files:
-    from ope_bench.registry import registry
+    from ope_bench.plugins.registry import registry
     for kind, reference in files:
         registry().find(kind, reference).cls
 module = pickle.load(sys.stdin.buffer)
@@ -38,7 +38,7 @@ else:
 
 
 def in_fresh_process(cls: type, function: Callable[..., str], *arguments: Any) -> str:
-    """``function(*arguments)`` in a new interpreter with the same path.
+    """Return ``function(*arguments)``, computed in a new interpreter with the same path.
 
     Parameters
     ----------
@@ -47,41 +47,41 @@ def in_fresh_process(cls: type, function: Callable[..., str], *arguments: Any) -
 
     Raises
     ------
-    NotApplicable : only this process knows the class.
-    CheckFailed : the process fails.
+    NotApplicable : the new process cannot import the class.
+    CheckFailed : the new process fails.
     """
     importable(cls)
-    told = (sys.path, _files(cls), cls.__module__, (function, arguments))
+    output = (sys.path, _files(cls), cls.__module__, (function, arguments))
     try:
-        done = subprocess.run(  # noqa: S603  our own interpreter and code
+        completed = subprocess.run(  # noqa: S603  our own interpreter and code
             [sys.executable, "-c", _CHILD],
-            input=b"".join(pickle.dumps(part) for part in told),
+            input=b"".join(pickle.dumps(part) for part in output),
             capture_output=True,
             timeout=SECONDS,
             check=False,
             env=dict(os.environ),
         )
     except subprocess.TimeoutExpired as exc:
-        msg = f"in a fresh process it did not finish within {SECONDS} s"
+        msg = f"in a new process it did not finish within {SECONDS} s"
         raise CheckFailed(msg) from exc
-    out = done.stdout.decode(errors="replace")
+    out = completed.stdout.decode(errors="replace")
     _, found, line = out.rpartition("answer ")
-    if done.returncode or not found:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        msg = f"in a fresh process it fails (exit {done.returncode}): {''.join(last)}"
+    if completed.returncode or not found:
+        last = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        msg = f"in a new process it fails (exit {completed.returncode}): {''.join(last)}"
         raise CheckFailed(msg)
-    word, _, told_back = line.partition(" ")
+    word, _, module = line.partition(" ")
     if word == "unknown":
-        msg = f"{cls.__qualname__} is defined in {told_back}, which a new process cannot import"
+        msg = f"{cls.__qualname__} is defined in {module}, which a new process cannot import"
         raise NotApplicable(msg)
-    return told_back
+    return module
 
 
 def _files(cls: type) -> list[tuple[str, str]]:
-    """How the new process finds a class that lives in a file: kind and reference."""
+    """Return kind and reference of classes that the new process must load from a file."""
     if not cls.__module__.startswith("ope_bench_file_"):
         return []
-    from ope_bench.environment import Environment
+    from ope_bench.contracts.environment import Environment
 
     kind = "environment" if issubclass(cls, Environment) else "estimator"
     path = Path(str(sys.modules[cls.__module__].__file__)).resolve()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.policies import PairFunction, Policy
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.policies import PairFunction, Policy
 
 __all__ = ["GaussianEmbedding", "GaussianPolicy"]
 
@@ -29,19 +29,19 @@ class GaussianPolicy:
     scale: float
 
     def mean(self, context: FloatArray) -> FloatArray:
-        """Mean action: (n,)."""
+        """Return the mean action: (n,)."""
         return self.shift + self.slope * context[:, 0]
 
     def probability(self, context: FloatArray, action: FloatArray) -> FloatArray:
-        """Density of each row's action: (n,)."""
+        """Return the density of each row's action: (n,)."""
         return _density(action - self.mean(context), self.scale)
 
     def sample(self, context: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """One action a row: (n,)."""
+        """Draw one action per row: (n,)."""
         return self.mean(context) + self.scale * rng.standard_normal(len(context))
 
     def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
-        """E f(x, a) by Gauss-Hermite quadrature, exact for polynomials: (n,)."""
+        """Compute E f(x, a) by Gauss-Hermite quadrature, exact for polynomials: (n,)."""
         mean, out = self.mean(context), np.zeros(len(context))
         for node, weight in zip(_NODES, _WEIGHTS / _WEIGHTS.sum(), strict=True):
             out += weight * f(context, mean + self.scale * node)  # type: ignore[arg-type]
@@ -55,18 +55,18 @@ class GaussianEmbedding:
     scale: float
 
     def probability(self, embedding: FloatArray, action: FloatArray) -> FloatArray:
-        """Density of each row's pair: (n,)."""
+        """Return the density of each row's pair: (n,)."""
         return _density(embedding[:, 0] - action, self.scale)
 
     def sample(self, action: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """One embedding a row: (n, 1)."""
+        """Draw one embedding per row: (n, 1)."""
         return (action + self.scale * rng.standard_normal(len(action)))[:, None]
 
     def support(self) -> None:
-        """No finite list."""
+        """Return None: there are infinitely many embeddings."""
 
     def marginal(self, policy: Policy, context: FloatArray, embedding: FloatArray) -> FloatArray:
-        """Closed form for Gaussian policies: (n,)."""
+        """Return the density in closed form, for Gaussian policies only: (n,)."""
         if not isinstance(policy, GaussianPolicy):
             msg = f"no closed form for {type(policy).__name__}"
             raise TypeError(msg)

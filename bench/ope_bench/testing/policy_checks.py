@@ -1,4 +1,4 @@
-"""Whether an environment's policies and embeddings are what its samples follow."""
+"""Checks that samples of an environment follow its policies and embedding distribution."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import cast
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.embeddings import EmbeddingDistribution
-from ope_bench.policies import Actions, DiscretePolicy, PairFunction, Policy
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.embeddings import EmbeddingDistribution
+from ope_bench.contracts.policies import Actions, DiscretePolicy, PairFunction, Policy
 from ope_bench.testing.checks import NotApplicable, require
-from ope_bench.testing.sampling import ExaminedEnvironment, chi_square_p, z_of_means
+from ope_bench.testing.sampling import EnvironmentUnderTest, chi_square_p, z_of_means
 
 __all__ = [
     "check_actions_follow_the_policies",
@@ -24,19 +24,19 @@ __all__ = [
 ]
 
 UNLIKELY = 1e-6
-"""A p-value below this fails; seeds are fixed, so a pass stays a pass."""
+"""p-values below this fail; seeds are fixed, so that results are reproducible."""
 FAR = 5.0
 """Standard errors."""
 DRAWS = 8
-"""Draws of one world that are pooled."""
+"""Number of draws with the same world_rng that are pooled."""
 ROWS = 64
-"""Rows on which sums over actions are compared one by one."""
+"""Number of rows on which sums over actions are compared."""
 MOST_ACTIONS = 5_000
-"""Actions beyond which a brute-force sum would take too long."""
+"""Most actions for a brute-force sum."""
 
 
-def check_policies_sum_to_one(subject: ExaminedEnvironment) -> None:
-    """Probabilities are non-negative, sum to one, and agree with `probability`."""
+def check_policies_sum_to_one(subject: EnvironmentUnderTest) -> None:
+    """Probabilities must be non-negative, sum to one, and agree with `probability`."""
     for name, policy in _policies(subject):
         context = subject.draw().problem.context[:ROWS]
         ones = policy.expect(context, lambda x, a: np.ones(len(x)))
@@ -55,8 +55,8 @@ def check_policies_sum_to_one(subject: ExaminedEnvironment) -> None:
             require(gap < 1e-9, f"{name}.probability and its table differ by up to {gap:.2g}")
 
 
-def check_expect_is_the_sum_over_actions(subject: ExaminedEnvironment) -> None:
-    """`expect` equals the sum over the table, and `project` with it."""
+def check_expect_is_the_sum_over_actions(subject: EnvironmentUnderTest) -> None:
+    """`expect` and `project` must equal the sums over the table."""
     for name, policy in _policies(subject):
         if not isinstance(policy, DiscretePolicy):
             msg = "actions are continuous"
@@ -73,8 +73,8 @@ def check_expect_is_the_sum_over_actions(subject: ExaminedEnvironment) -> None:
         require(gap < 1e-9, f"{name}.project differs from the sum over its table by {gap:.2g}")
 
 
-def check_propensity_is_the_logging_policys(subject: ExaminedEnvironment) -> None:
-    """Two ways to the same number."""
+def check_propensity_is_the_logging_policys(subject: EnvironmentUnderTest) -> None:
+    """`propensity` must equal `logging_policy.probability` of the logged actions."""
     problem = subject.need("propensity", "logging_policy")
     have = cast(FloatArray, problem.propensity)
     want = cast(Policy, problem.logging_policy).probability(problem.context, problem.action)
@@ -86,8 +86,8 @@ def check_propensity_is_the_logging_policys(subject: ExaminedEnvironment) -> Non
     )
 
 
-def check_actions_follow_the_policies(subject: ExaminedEnvironment) -> None:
-    """Logged, target and newly sampled actions are those that the policies say (chi-square)."""
+def check_actions_follow_the_policies(subject: EnvironmentUnderTest) -> None:
+    """Logged, target and newly sampled actions must follow the policies (chi-square test)."""
     rng = np.random.default_rng(5)
     for name, policy in _policies(subject):
         logs = name == "logging_policy"
@@ -111,7 +111,7 @@ def _counts_follow(
     for rows, block in policy.blocks(context):
         expected += block.sum(axis=0)
         taken = np.take_along_axis(block, action[rows, None], axis=1)[:, 0]
-        # Mean zero if each action follows its own row; totals alone can hide that.
+        # Has mean zero if each action follows its own row, which totals alone do not show.
         likely[rows] = taken - np.square(block).sum(axis=1)
     impossible = int(((expected == 0) & (counts > 0)).sum())
     require(impossible == 0, f"{what}: {impossible} actions have probability 0 under {name}")
@@ -145,8 +145,8 @@ def _moments_follow(
         )
 
 
-def check_embedding_probabilities_sum_to_one(subject: ExaminedEnvironment) -> None:
-    """p(g|a) sums to one over the support, for every action."""
+def check_embedding_probabilities_sum_to_one(subject: EnvironmentUnderTest) -> None:
+    """p(g|a) must sum to one over the support, for every action."""
     problem = subject.need("embedding_distribution")
     known = cast(EmbeddingDistribution, problem.embedding_distribution)
     atoms = _atoms(known)
@@ -159,8 +159,8 @@ def check_embedding_probabilities_sum_to_one(subject: ExaminedEnvironment) -> No
     require(off[worst] < 1e-9, f"p(g|a={action[worst]}) sums to {total[worst]:.6g}")
 
 
-def check_embeddings_follow_their_distribution(subject: ExaminedEnvironment) -> None:
-    """Logged embeddings are those that p(g|a), or `action_embedding`, says (chi-square)."""
+def check_embeddings_follow_their_distribution(subject: EnvironmentUnderTest) -> None:
+    """Logged embeddings must follow p(g|a) or `action_embedding` (chi-square test)."""
     problem = subject.draw().problem
     fixed, known = problem.action_embedding, problem.embedding_distribution
     if fixed is not None:
@@ -180,7 +180,7 @@ def check_embeddings_follow_their_distribution(subject: ExaminedEnvironment) -> 
     action = np.concatenate([one.action for one in problems])
     logged = np.concatenate([one.embedding for one in problems])
     fresh = known.sample(action, np.random.default_rng(6))
-    # One bin an action and embedding; totals over actions can hide a wrong p(g|a).
+    # One bin per action and embedding; totals over actions can hide a wrong p(g|a).
     bins = int(action.max()) + 1 if problem.n_actions is not None else 1
     group = action if problem.n_actions is not None else np.zeros(len(action), dtype=np.int64)
     for what, embedding in (("the logged embeddings", logged), ("sample", fresh)):
@@ -199,8 +199,8 @@ def check_embeddings_follow_their_distribution(subject: ExaminedEnvironment) -> 
         )
 
 
-def check_marginals_are_the_sums_over_actions(subject: ExaminedEnvironment) -> None:
-    """`marginal` equals sum_a pi(a|x) p(g|a), joint over the embedding's dimensions."""
+def check_marginals_are_the_sums_over_actions(subject: EnvironmentUnderTest) -> None:
+    """`marginal` must equal sum_a pi(a|x) p(g|a), jointly over the embedding's dimensions."""
     problem = subject.need("embedding_distribution")
     known = cast(EmbeddingDistribution, problem.embedding_distribution)
     context, embedding = problem.context[:8], problem.embedding[:8]
@@ -228,8 +228,8 @@ def check_marginals_are_the_sums_over_actions(subject: ExaminedEnvironment) -> N
             )
 
 
-def check_schema_describes_the_columns(subject: ExaminedEnvironment) -> None:
-    """Categorical columns hold declared categories only; atoms repeat."""
+def check_schema_describes_the_columns(subject: EnvironmentUnderTest) -> None:
+    """Categorical columns must contain declared categories only, and atoms must repeat."""
     problem = subject.draw().problem
     schema = problem.schema
     if schema is None:
@@ -249,7 +249,7 @@ def check_schema_describes_the_columns(subject: ExaminedEnvironment) -> None:
                 )
 
 
-def _policies(subject: ExaminedEnvironment) -> list[tuple[str, Policy]]:
+def _policies(subject: EnvironmentUnderTest) -> list[tuple[str, Policy]]:
     problem = subject.draw().problem
     found = [
         (name, cast(Policy, getattr(problem, name)))
@@ -257,7 +257,7 @@ def _policies(subject: ExaminedEnvironment) -> list[tuple[str, Policy]]:
         if getattr(problem, name) is not None
     ]
     if not found:
-        msg = "the environment knows neither policy"
+        msg = "the environment has neither policy"
         raise NotApplicable(msg)
     return found
 
@@ -268,12 +268,12 @@ def _atoms(known: EmbeddingDistribution) -> FloatArray:
         msg = "the embeddings have no finite support"
         raise NotApplicable(msg)
     if len(atoms) > MOST_ACTIONS:
-        msg = f"{len(atoms)} possible embeddings are too many to go through"
+        msg = f"{len(atoms)} possible embeddings are too many to enumerate"
         raise NotApplicable(msg)
     return atoms
 
 
 def _few_actions(n_actions: int) -> None:
     if n_actions > MOST_ACTIONS:
-        msg = f"{n_actions} actions are too many to go through one by one"
+        msg = f"{n_actions} actions are too many to enumerate"
         raise NotApplicable(msg)

@@ -1,6 +1,7 @@
-"""Small problems with everything known, on which estimators are checked.
+"""Small problems with known policies, on which estimators are checked.
 
-Rewards have mean about 2 and standard deviation about 1, so that an estimate near 0 stands out.
+Rewards have mean about 2 and standard deviation about 1, so that an estimate near 0 is
+conspicuous.
 """
 
 from __future__ import annotations
@@ -11,23 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column, Problem, Schema, Truth
-from ope_bench.embeddings import DeterministicEmbedding, FiniteEmbedding
-from ope_bench.environment import Environment
-from ope_bench.policies import DiscretePolicy, Softmax, Tabular
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.data import Problem, Truth
+from ope_bench.contracts.embeddings import DeterministicEmbedding, FiniteEmbedding
+from ope_bench.contracts.environment import Environment
+from ope_bench.contracts.policies import DiscretePolicy, Softmax, Tabular
+from ope_bench.contracts.schema import Column, Schema
 from ope_bench.testing.gaussian_actions import GaussianEmbedding, GaussianPolicy
 
 __all__ = ["Given", "IDENTICAL", "SUPPORTED", "UNSUPPORTED", "permuted", "problem"]
 
 SUPPORTED = ("discrete actions", "random embeddings", "continuous actions")
-"""Worlds in which the logs cover the target policy; the first shares contexts."""
+"""Names of problems in which the logs cover the target policy; the first shares contexts."""
 
-IDENTICAL = tuple(f"{world}, identical policies" for world in SUPPORTED)
-"""The same worlds with the logging policy as target."""
+IDENTICAL = tuple(f"{name}, identical policies" for name in SUPPORTED)
+"""The same problems with the logging policy as target."""
 
 UNSUPPORTED = ("an action never logged", "no action in common")
-"""Worlds in which the target policy takes actions that the logging policy never takes."""
+"""Names of problems in which the target policy takes actions that are never logged."""
 
 ACTION_EMBEDDING = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 EMBEDDING_TABLE = np.array(
@@ -49,41 +51,44 @@ class Scores:
     coefficients: FloatArray
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """Scores of a chunk: (k, n_actions)."""
+        """Return the scores of a chunk: (k, n_actions)."""
         return context[:, :2] @ self.coefficients
 
 
 @dataclass(frozen=True)
 class OneRow:
-    """Every context has code 0."""
+    """Code of contexts that is 0 for all."""
 
     def __call__(self, context: FloatArray) -> IntArray:
-        """Zeros: (k,)."""
+        """Return zeros: (k,)."""
         return np.zeros(len(context), dtype=np.int64)
 
 
-def problem(world: str, *, seed: int = 0, n: int = 160) -> Problem:
-    """The problem of one of the worlds above; equal arguments give equal bits."""
-    rng = np.random.default_rng([seed, *world.encode()])
-    kind, _, twist = world.partition(", ")
+def problem(name: str, *, seed: int = 0, n: int = 160) -> Problem:
+    """Build a named problem; equal arguments give bit-identical problems."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    kind, _, twist = name.partition(", ")
     return _MAKERS[kind](rng, n, twist == "identical policies")
 
 
 def permuted(given: Problem, rng: np.random.Generator) -> Problem:
-    """The same problem with the rows of both samples in another order."""
+    """Shuffle the rows of both samples of a problem."""
     logged = rng.permutation(len(given.reward))
-    target = logged if given.shared_contexts else rng.permutation(len(given.target_action))
+    target = logged if given.shared_contexts else rng.permutation(len(given.target_sample[0]))
     changed: dict[str, Any] = {
         name: getattr(given, name)[logged]
         for name in ("context", "action", "embedding", "reward", "propensity")
     }
     for name in ("target_context", "target_action", "target_embedding"):
         changed[name] = getattr(given, name)[target]
+    for name, rows in (("unit", logged), ("target_unit", target)):
+        units = getattr(given, name)
+        changed[name] = None if units is None else units[rows]
     return replace(given, **changed)
 
 
 class Given(Environment):
-    """An environment that samples one of these worlds, for trials from end to end."""
+    """An environment that samples one of these problems, for end-to-end trials."""
 
     def __init__(self, world: str = SUPPORTED[0], n_samples: int = 160) -> None:
         self.world = world
@@ -96,7 +101,7 @@ class Given(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """The world's problem; its truth is the logs' mean, which no check looks at."""
+        """Sample the problem; its truth is the logs' mean, which no check uses."""
         made = problem(self.world, seed=int(logged_rng.integers(2**31)), n=self.n_samples)
         mean = float(made.reward.mean())
         return made, Truth(mean, 0.0, mean)
@@ -149,7 +154,7 @@ def _with_action_embedding(
 
 
 def _random_embeddings(rng: np.random.Generator, n: int, identical: bool) -> Problem:
-    """Samples of different sizes; the third context column is categorical."""
+    """Build samples of different sizes; the third context column is categorical."""
     scores, distribution = Scores(COEFFICIENTS), FiniteEmbedding(ATOMS, EMBEDDING_TABLE)
     logging = Softmax(scores, 4, beta=0.3)
     target = logging if identical else Softmax(scores, 4, beta=1.0)

@@ -1,4 +1,4 @@
-"""Whether a block of code touched a global random state."""
+"""Detect changes of global random states and process settings by a block of code."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any, cast
 import numpy as np
 
 from ope_bench.testing.checks import CheckFailed
+from ope_bench.trials.process_settings import ProcessSettings
 
-__all__ = ["untouched_global_random_state"]
+__all__ = ["untouched_global_random_state", "unchanged_process_settings"]
 
 _OURS = 1_234_567_891
 
 
 def _states() -> dict[str, object]:
-    # The states that plugins must leave alone.
+    # The states that plugins must not change.
     states: dict[str, object] = {
         "random": random.getstate(),
         "numpy.random": np.random.get_state(legacy=False),  # noqa: NPY002
@@ -31,7 +32,7 @@ def _states() -> dict[str, object]:
 
 
 def _seed(states: dict[str, object]) -> None:
-    """A state that no plugin seeds by chance, so that seeding shows as well as drawing."""
+    """Set states that no plugin seeds by chance, so that seeding is detected like drawing."""
     random.seed(_OURS)
     np.random.seed(_OURS)  # noqa: NPY002
     if "torch" in states:
@@ -52,13 +53,13 @@ def _same(before: object, after: object) -> bool:
 
 @contextlib.contextmanager
 def untouched_global_random_state(instead: str) -> Iterator[None]:
-    """Raise CheckFailed if the block drew from, or seeded, a global random state.
+    """Raise CheckFailed if the block draws from or seeds a global random state.
 
-    The states are restored.
+    The states are restored afterwards.
 
     Parameters
     ----------
-    instead : what to draw from.
+    instead : the generator to use instead, for the message.
     """
     kept = _states()
     _seed(kept)
@@ -73,5 +74,25 @@ def untouched_global_random_state(instead: str) -> Iterator[None]:
         msg = (
             f"the global random state of {', '.join(changed)} was changed; draw from {instead} "
             "only (torch: a Generator or `torch.random.fork_rng()`, seeded from it)"
+        )
+        raise CheckFailed(msg)
+
+
+@contextlib.contextmanager
+def unchanged_process_settings() -> Iterator[None]:
+    """Raise CheckFailed if the block left a setting of the whole process changed.
+
+    The settings are restored.
+    """
+    settings = ProcessSettings()
+    try:
+        with settings.watched():
+            yield
+    finally:
+        left = settings.restore()
+    if left:
+        msg = (
+            f"{', '.join(left.names)} changed and did not change back; use a context manager, or "
+            "`try` and `finally`"
         )
         raise CheckFailed(msg)

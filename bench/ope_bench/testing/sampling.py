@@ -1,75 +1,78 @@
-"""An environment under examination, and the statistics that its checks need."""
+"""An environment under test, and the statistics of its checks."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.data import Problem, Truth
-from ope_bench.environment import Environment
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.data import Problem, Truth
+from ope_bench.contracts.environment import Environment
+from ope_bench.contracts.seeding import DataSeed
 from ope_bench.errors import DataError, UnavailableError
-from ope_bench.requirements import import_all
-from ope_bench.seeding import DataSeed
+from ope_bench.plugins.exception_text import class_name, message_of, traceback_of
+from ope_bench.plugins.mistakes import explain
+from ope_bench.plugins.requirements import import_all
 from ope_bench.testing.checks import CheckFailed, NotApplicable
-from ope_bench.testing.small import small
+from ope_bench.testing.small import check_parameters
 
-__all__ = ["ExaminedEnvironment", "Sample", "array_digests", "chi_square_p", "z_of_means"]
+__all__ = ["EnvironmentUnderTest", "Sample", "array_digests", "chi_square_p", "z_of_means"]
 
 
 class Sample(NamedTuple):
-    """One draw."""
+    """One sampled problem with its truth."""
 
     problem: Problem
     truth: Truth
 
 
-class ExaminedEnvironment:
-    """An environment and draws from it; draws of one world are made once.
+class EnvironmentUnderTest:
+    """An environment and samples of it, each drawn once.
 
     Parameters
     ----------
-    environment : copied, with small parameters.
+    environment : the environment, which is copied with small parameters.
     """
 
     def __init__(self, environment: Environment) -> None:
         self.cls = type(environment)
-        self.params: dict[str, Any] = small(environment)
+        self.params: dict[str, Any] = check_parameters(environment)
         self._drawn: dict[tuple[int, int, int], Sample] = {}
 
     def make(self) -> Environment:
-        """A fresh copy."""
+        """Return a fresh copy."""
         return self.cls(**self.params)
 
-    def fresh(self, world: int = 0, logged: int = 0, target: int = 0) -> Sample:
-        """A new draw; the numbers choose the three streams.
+    def fresh(self, definition: int = 0, logged: int = 0, target: int = 0) -> Sample:
+        """Draw a new sample; the numbers select the three random streams.
 
         Raises
         ------
         NotApplicable : the environment is unavailable here.
-        CheckFailed : it raised anything else, or returned something else.
+        CheckFailed : it raised another exception or returned a wrong type.
         """
         made = self.make()
         try:
             import_all(made.requires)
             drawn = made.sample(
-                world_rng=DataSeed("conformance", world, 0).world(),
+                world_rng=DataSeed("conformance", definition, 0).world(),
                 logged_rng=DataSeed("conformance", logged, 0).logged(),
                 target_rng=DataSeed("conformance", target, 0).target(),
             )
         except UnavailableError as exc:
             raise NotApplicable(str(exc)) from exc
         except DataError as exc:
-            msg = f"sample built an invalid problem: {exc}"
+            msg = f"sample built an invalid problem: {self._explained(exc)}"
             raise CheckFailed(msg) from exc
         except Warning:
             raise
         except Exception as exc:
-            msg = f"sample raised {type(exc).__name__}: {exc}"
+            msg = f"sample raised {class_name(exc)}: {self._explained(exc)}"
             raise CheckFailed(msg) from exc
         if not (
             isinstance(drawn, tuple)
@@ -81,15 +84,19 @@ class ExaminedEnvironment:
             raise CheckFailed(msg)
         return Sample(*drawn)
 
-    def draw(self, world: int = 0, logged: int = 0, target: int = 0) -> Sample:
-        """The draw, made now or kept."""
-        key = world, logged, target
+    def _explained(self, exc: Exception) -> str:
+        file = getattr(sys.modules.get(self.cls.__module__), "__file__", None)
+        return explain(message_of(exc), traceback_of(exc), file)
+
+    def draw(self, definition: int = 0, logged: int = 0, target: int = 0) -> Sample:
+        """Return the sample of three streams, drawn once."""
+        key = definition, logged, target
         if key not in self._drawn:
             self._drawn[key] = self.fresh(*key)
         return self._drawn[key]
 
     def need(self, *names: str) -> Problem:
-        """The first draw's problem. Raises NotApplicable where it lacks one of ``names``."""
+        """Return the first problem; NotApplicable if it lacks one of ``names``."""
         problem = self.draw().problem
         missing = [name for name in names if getattr(problem, name) is None]
         if missing:
@@ -99,7 +106,7 @@ class ExaminedEnvironment:
 
 
 def array_digests(problem: Problem, prefix: str = "") -> dict[str, str]:
-    """A hash of each array field whose name starts with ``prefix``."""
+    """Hash each array field whose name starts with ``prefix``."""
     return {
         field.name: hashlib.sha256(value.tobytes()).hexdigest()
         for field in fields(problem)
@@ -109,10 +116,10 @@ def array_digests(problem: Problem, prefix: str = "") -> dict[str, str]:
 
 
 def chi_square_p(counts: FloatArray, expected: FloatArray) -> tuple[float, float, int]:
-    """p-value, statistic and degrees of freedom, bins with fewer than 5 expected pooled.
+    """Return p-value, statistic and degrees of freedom; bins with less than 5 expected are pooled.
 
-    Counts whose probabilities vary from row to row scatter less than multinomial ones, so that
-    the p-value errs towards large.
+    Counts whose probabilities vary from row to row have a smaller variance than multinomial ones,
+    so that the p-value is conservative.
 
     >>> round(chi_square_p(np.array([48.0, 52.0]), np.array([50.0, 50.0]))[0], 3)
     0.689
@@ -136,7 +143,7 @@ def chi_square_p(counts: FloatArray, expected: FloatArray) -> tuple[float, float
 
 
 def z_of_means(difference: FloatArray, floor: float = 1e-12) -> tuple[float, float]:
-    """Mean of the differences and how many of its standard errors it is from zero."""
+    """Return the mean difference and its distance from zero in standard errors."""
     mean = float(difference.mean())
     error = float(difference.std(ddof=1)) / math.sqrt(len(difference))
     return mean, mean / max(error, floor * max(1.0, abs(mean)))

@@ -1,22 +1,22 @@
-"""Parameters that keep the checks of a plugin quick."""
+"""Small parameters, with which checks of a plugin are quick."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ope_bench.environment import Environment
-from ope_bench.estimator import Estimator
-from ope_bench.parameters import signature
+from ope_bench.contracts.environment import Environment
+from ope_bench.contracts.estimator import Estimator
+from ope_bench.contracts.parameters import signature
 
-__all__ = ["small"]
+__all__ = ["check_parameters"]
 
 N_SAMPLES = 400
 
 
-def small(plugin: Estimator | Environment) -> dict[str, Any]:
-    """The plugin's parameters, those at their defaults replaced by its ``check_params``.
+def check_parameters(plugin: Estimator | Environment) -> dict[str, Any]:
+    """Return the plugin's parameters, with defaults replaced by its ``check_params``.
 
-    Environments sample at most 400 rows where nothing else is said.
+    Environments sample at most 400 rows unless ``check_params`` says otherwise.
     """
     cls = type(plugin)
     params = plugin.get_params(deep=False)

@@ -1,1 +1,1 @@
-"""The Behance appreciates as a semi-synthetic world: files, preparation, surrogate, world."""
+"""Behance appreciates as a semi-synthetic environment: files, preparation, surrogate."""

@@ -1,4 +1,4 @@
-"""``ope-bench data behance``: check the raw files, prepare them, say what was found."""
+"""``ope-bench data behance``: check the raw files, prepare them and report findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ope_bench.cli.output import Format, FormatOption, document, write
+from ope_bench.console.output import Format, FormatOption, document, write
 
 if TYPE_CHECKING:
     from ope_environments.behance.preparation import Progress, RawData
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["behance"]
 
 From = Annotated[
-    Path, typer.Option("--from", metavar="FOLDER", help="Where the three published files are.")
+    Path, typer.Option("--from", metavar="FOLDER", help="Folder of the three published files.")
 ]
 To = Annotated[
     Path | None,
     typer.Option("--to", metavar="FILE", help="The prepared file; FOLDER/behance.npz by default."),
 ]
 Components = Annotated[int, typer.Option(min=1, max=1024, help="Principal components to keep.")]
-Skip = Annotated[bool, typer.Option("--skip-damaged", help="Leave damaged rows out.")]
+Skip = Annotated[bool, typer.Option("--skip-damaged", help="Skip damaged rows.")]
 Check = Annotated[bool, typer.Option("--check", help="Only check; write nothing.")]
 
 
@@ -39,16 +39,16 @@ def behance(
     output: FormatOption = Format.TEXT,
 ) -> int:
     """Check the Behance files and write the prepared file that the environment reads."""
+    from ope_bench import DataFileError
     from ope_environments.behance.preparation import prepare, read_raw
     from ope_environments.behance.prepared import save
     from ope_environments.behance.raw import require_files
-    from ope_environments.data_files import DataFileError
 
     path = to if to is not None else from_ / "behance.npz"
     with document(output) as emit:
         require_files(from_)
         if not check and not path.parent.is_dir():
-            raise DataFileError(path, f"there is no folder {path.parent} to write to")
+            raise DataFileError(path, f"the folder {path.parent} does not exist")
         with _progress() as progress:
             raw = read_raw(from_, progress)
         damage = raw.findings.damaged(from_)
@@ -68,7 +68,7 @@ def behance(
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """A bar a stage on stderr, where that is a terminal."""
+    """Show a progress bar for each stage on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield lambda stage, done, total: None
         return
@@ -128,7 +128,7 @@ def _print(raw: RawData, prepared: Prepared | None, path: Path) -> None:
     for one in findings:
         write(f"{'DAMAGED' if one.damage else 'note':<8}{one}")
     if not findings:
-        write("nothing is wrong with the files")
+        write("no damage and no peculiarities found")
     if prepared is not None:
         explained = prepared.explained.sum()
         write(

@@ -6,22 +6,24 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
+from ope_bench import FloatArray
 
 __all__ = ["Run", "exact_components", "streamed_components"]
 
 Run = Callable[[], Iterator[np.ndarray]]
-"""Starts a pass over the rows: chunks of features (k, width), those to be used."""
+"""Starts a pass over the rows in use, in chunks of features (k, width)."""
 
 SPARE = 16
-"""Components kept beyond those asked for while streaming, which are dropped at the end: the
-directions that an incremental decomposition forgets are then far from the wanted ones."""
+"""Additional components while streaming, which are dropped at the end.
+
+An incremental decomposition then loses only directions far from the requested ones.
+"""
 
 
 def streamed_components(run: Run, n_components: int) -> tuple[FloatArray, FloatArray]:
-    """Scores (n, n_components) and explained variance shares, in two passes over the rows.
+    """Compute scores (n, n_components) and explained variance shares in two passes over the rows.
 
-    scikit-learn's IncrementalPCA, whose memory is a few chunks, whatever the number of rows.
+    By scikit-learn's IncrementalPCA, whose memory is a few chunks for any number of rows.
 
     Raises
     ------
@@ -29,8 +31,8 @@ def streamed_components(run: Run, n_components: int) -> tuple[FloatArray, FloatA
     """
     from threadpoolctl import threadpool_limits
 
-    # Decompositions of this size gain little from threads, and lose much where cores are busy;
-    # one thread also gives the same bits on every machine with the same BLAS.
+    # Decompositions of this size gain little from threads, and are slow with threads on busy
+    # cores; one thread also gives the same bits on every machine with the same BLAS.
     with threadpool_limits(1):
         return _streamed(run, n_components)
 
@@ -66,22 +68,22 @@ def _streamed(run: Run, n_components: int) -> tuple[FloatArray, FloatArray]:
 
 
 def exact_components(features: np.ndarray, n_components: int) -> tuple[FloatArray, FloatArray]:
-    """The same for features in memory, by the eigenvectors of their covariance."""
+    """Compute components of features in memory, by the eigenvectors of their covariance."""
     mean = features.mean(axis=0, dtype=np.float64)
-    centred = features - mean
-    values, vectors = np.linalg.eigh(centred.T @ centred)
+    centered = features - mean
+    values, vectors = np.linalg.eigh(centered.T @ centered)
     axes = _upright(vectors[:, ::-1][:, :n_components].T)
-    return centred @ axes.T, values[::-1][:n_components] / values.sum()
+    return centered @ axes.T, values[::-1][:n_components] / values.sum()
 
 
 def _scores(chunk: np.ndarray, mean: FloatArray, axes: FloatArray) -> FloatArray:
-    # Centred after the product, so that no second array of the chunk's size is made.
+    # Centered after the product, so that no second array of the chunk's size is allocated.
     scores: FloatArray = chunk @ axes.T.astype(chunk.dtype) - mean @ axes.T
     return scores
 
 
 def _upright(axes: FloatArray) -> FloatArray:
-    """Signs such that each axis's largest entry is positive, whatever found it."""
+    """Flip signs such that each axis's largest entry is positive."""
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     upright: FloatArray = axes * np.sign(largest)
     return upright

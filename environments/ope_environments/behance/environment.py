@@ -8,21 +8,27 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column, Schema
-from ope_bench.embeddings import DeterministicEmbedding
-from ope_bench.errors import ParameterError
+from ope_bench import (
+    Column,
+    DeterministicEmbedding,
+    FloatArray,
+    IntArray,
+    ParameterError,
+    Schema,
+    Tabular,
+    params,
+)
 from ope_environments.behance.policies import creator_code, epsilon_top, popularity
 from ope_environments.behance.prepared import Prepared, load
 from ope_environments.behance.surrogate import ACTIVE_FEATURES, prepared_surrogate
-from ope_environments.few_contexts import FewContexts
-from ope_environments.population import FromPopulation, Population, bernoulli
+from ope_environments.populations.population import FromPopulation, Population, bernoulli
 
 __all__ = ["Behance", "appreciate_probability"]
 
 
+@params
 class Behance(FromPopulation):
-    """Which of 178,787 images to show to users who create images themselves or do not.
+    """Recommend one of 178,787 images to users who are creators of images or not.
 
     The context C is whether the user is a creator, the action A an image, the embedding G the
     first principal components of its 4,096 neural network features, the reward Y an appreciate:
@@ -39,11 +45,10 @@ class Behance(FromPopulation):
     items, users and appreciates, the published shares of users with one and two appreciates,
     popularity by a power law with the published maximum, one appreciated item without features,
     creators behind .3 % of the appreciates, and features of low rank that are correlated with
-    popularity. Numbers from it are called a surrogate's wherever they show, and are not the
-    paper's. With the three published files in a folder (they are behind
-    https://cseweb.ucsd.edu/~jmcauley/datasets.html#behance), run
-    ``ope-bench data behance --from FOLDER`` once, and name the file that it writes as
-    ``prepared``.
+    popularity. Its numbers are marked as a surrogate's everywhere, and are not the paper's. With
+    the three published files in a folder (they are behind
+    https://cseweb.ucsd.edu/~jmcauley/datasets.html#behance), run ``ope-bench data behance --from
+    FOLDER`` once, and name the file that it writes as ``prepared``.
 
     Truth
     -----
@@ -52,35 +57,35 @@ class Behance(FromPopulation):
     defaults. ``empirical`` is the mean reward of the target sample, the paper's V_s.
 
     Access: everything. Embeddings are a function of the action, so their exact weights are ratios
-    of masses; where no two images share one, they are the action's own weights.
+    of masses; where no two images share one, they equal the weights of actions.
 
-    Decided where the paper leaves it open
-    --------------------------------------
-    - Of images with equal counts the one with the lowest id is the greedy one; images are numbered
-      in the order of their ids. With creators' few appreciates ties are common.
-    - An image without features (one of the published ones) is no action.
+    Choices where the paper does not specify
+    ----------------------------------------
+    - Of images with equal counts, the one with the lowest id is greedy; images are numbered in the
+      order of their ids. Ties are common among creators, who have few appreciates.
+    - The one published image without features is not an action.
     - Where no creator appreciated anything, every reward of context 1 is 0.
     - Both samples have the same contexts (``shared_contexts``).
-    - Components are shown as they are, neither scaled nor whitened.
+    - Components are neither scaled nor whitened.
 
     Traps: with uniform logging of 10,000 rows two or three rewards are not zero, and the greedy
-    image is in the logs of a context once in 36 replicates. Estimators then say about 0 and have
-    an RMSE of .09, which is V itself: an RMSE of .09 means "estimated nothing". Read errors
-    relative to V, or use a target that logs can tell something about: ``top-k`` with many images,
-    ``popularity``, both with a larger ``max_probability``, and logging by popularity (``beta``). A
-    larger epsilon lowers V, and is no easier.
+    image is in the logs of a context once in 36 replicates. Estimates are then about 0 and have an
+    RMSE of .09, which is V itself: an RMSE of .09 means that nothing was estimated. Compare errors
+    with V, or use a target that the logs support: ``top-k`` with many images, ``popularity``, both
+    with a larger ``max_probability``, and logging by popularity (``beta``). A larger epsilon
+    lowers V, but does not make estimation easier.
 
     Parameters
     ----------
-    n_samples : logged rows, and target rows.
+    n_samples : number of logged rows, and of target rows.
     prepared : path of a prepared file; the surrogate where None.
-    fingerprint : what the prepared file's fingerprint must start with, so that results are tied
-        to its content.
+    fingerprint : required start of the prepared file's fingerprint, so that results are tied to
+        its content.
     items, users, appreciates, surrogate_seed, components : of the surrogate.
     target : the target policy: epsilon-greedy; uniform over the ``top_k`` most appreciated of
         the context, with exploration epsilon; or in proportion to (1 + n)**target_beta.
     epsilon : exploration share of the target policy.
-    top_k : how many images the top-k target shows.
+    top_k : number of images of the top-k target.
     target_beta : sharpness of the popularity target.
     beta : sharpness of the logging policy, (1 + n)**beta; 0 is uniform.
     max_probability : probability of an appreciate for a context's most appreciated image.
@@ -102,50 +107,31 @@ class Behance(FromPopulation):
 
     check_params = {"items": 300, "users": 200, "appreciates": 3000}  # noqa: RUF012
 
-    def __init__(
-        self,
-        n_samples: Annotated[int, Ge(1)] = 10_000,
-        prepared: str | None = None,
-        fingerprint: str | None = None,
-        items: Annotated[int, Ge(10), Le(5_000_000)] = 178_788,
-        users: Annotated[int, Ge(10), Le(5_000_000)] = 63_497,
-        appreciates: Annotated[int, Ge(10), Le(50_000_000)] = 1_000_000,
-        surrogate_seed: Annotated[int, Ge(0)] = 0,
-        components: Annotated[int, Ge(1), Le(ACTIVE_FEATURES)] = 4,
-        target: Literal["epsilon-greedy", "top-k", "popularity"] = "epsilon-greedy",
-        epsilon: Annotated[float, Ge(0), Le(1)] = 0.1,
-        top_k: Annotated[int, Ge(1)] = 100,
-        target_beta: float = 1.0,
-        beta: float = 0.0,
-        max_probability: Annotated[float, Gt(0), Le(1)] = 0.1,
-        creator_probability: Annotated[float, Ge(0), Le(1)] = 0.5,
-        shared_contexts: bool = True,
-    ) -> None:
-        self.n_samples = n_samples
-        self.prepared = prepared
-        self.fingerprint = fingerprint
-        self.items = items
-        self.users = users
-        self.appreciates = appreciates
-        self.surrogate_seed = surrogate_seed
-        self.components = components
-        self.target = target
-        self.epsilon = epsilon
-        self.top_k = top_k
-        self.target_beta = target_beta
-        self.beta = beta
-        self.max_probability = max_probability
-        self.creator_probability = creator_probability
-        self.shared_contexts = shared_contexts
+    n_samples: Annotated[int, Ge(1)] = 10_000
+    prepared: str | None = None
+    fingerprint: str | None = None
+    items: Annotated[int, Ge(10), Le(5_000_000)] = 178_788
+    users: Annotated[int, Ge(10), Le(5_000_000)] = 63_497
+    appreciates: Annotated[int, Ge(10), Le(50_000_000)] = 1_000_000
+    surrogate_seed: Annotated[int, Ge(0)] = 0
+    components: Annotated[int, Ge(1), Le(ACTIVE_FEATURES)] = 4
+    target: Literal["epsilon-greedy", "top-k", "popularity"] = "epsilon-greedy"
+    epsilon: Annotated[float, Ge(0), Le(1)] = 0.1
+    top_k: Annotated[int, Ge(1)] = 100
+    target_beta: float = 1.0
+    beta: float = 0.0
+    max_probability: Annotated[float, Gt(0), Le(1)] = 0.1
+    creator_probability: Annotated[float, Ge(0), Le(1)] = 0.5
+    shared_contexts: bool = True
 
     @property
     def data_files(self) -> tuple[str, ...]:
-        """The prepared file."""
+        """The prepared file, if any."""
         return () if self.prepared is None else (self.prepared,)
 
     @property
     def origin_note(self) -> str:
-        """Which data: the surrogate and its size, or the prepared file and its fingerprint."""
+        """The data: the surrogate and its size, or the prepared file and its fingerprint."""
         if self.prepared is None:
             return (
                 f"surrogate (items={self.items:,}, users={self.users:,},"
@@ -154,8 +140,8 @@ class Behance(FromPopulation):
         data = load(self.prepared)
         return f"{data.label}; fingerprint {data.fingerprint[:12]}"
 
-    def population(self) -> Population:
-        """The data and the two policies."""
+    def population(self, world_rng: np.random.Generator) -> Population:
+        """Build the data and the two policies."""
         return _world(
             self._data(),
             (self.target, self.epsilon, self.top_k, self.target_beta, self.beta),
@@ -182,7 +168,7 @@ class Behance(FromPopulation):
 
 
 def appreciate_probability(counts: IntArray, max_probability: float) -> FloatArray:
-    """p(Y=1|a,c) = max_probability * n(a, c) / max n(., c), 0 without appreciates: (2, n_items).
+    """Return max_probability * n(a, c) / max n(., c), 0 without appreciates: (2, n_items).
 
     >>> appreciate_probability(np.array([[1, 2], [0, 0]]), 0.1)
     array([[0.05, 0.1 ],
@@ -218,8 +204,8 @@ def _world(
         schema=Schema(
             (Column("categorical", (0.0, 1.0)),), (Column("atoms"),) * embedding.shape[1]
         ),
-        logging=FewContexts(popularity(counts, beta), creator_code),
-        target=FewContexts(chosen, creator_code),
+        logging=Tabular(popularity(counts, beta), creator_code),
+        target=Tabular(chosen, creator_code),
         embedding=DeterministicEmbedding(embedding),
         reward_at=lambda row, action: probability[row, action],
         noise=bernoulli,

@@ -1,29 +1,29 @@
-"""What a check of the raw files found: damage and peculiarities, each with its place."""
+"""Findings of a check of the raw files: damage and peculiarities, with their places."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ope_environments.data_files import DataFileError
+from ope_bench import DataFileError
 
 __all__ = ["Finding", "Findings"]
 
 MOST_PLACES = 5
-"""Places listed of one kind of finding; the rest is counted."""
+"""Most places listed for one kind of finding; further ones are counted."""
 
 
 @dataclass
 class Finding:
-    """One kind of thing that was found in one file.
+    """One kind of finding in one file.
 
     Parameters
     ----------
     file : its name.
-    what : in words.
-    damage : whether the file is damaged, or only peculiar.
-    places : the first of them, as ``line 3`` or ``record 7 (byte 98,352)``.
-    times : how often.
+    what : description.
+    damage : whether the file is damaged or only peculiar.
+    places : the first places, such as ``line 3`` or ``record 7 (byte 98,352)``.
+    times : number of occurrences.
     """
 
     file: str
@@ -33,7 +33,7 @@ class Finding:
     times: int = 0
 
     def __str__(self) -> str:
-        """One line.
+        """Format the finding in one line.
 
         >>> finding = Finding("a.gz", "malformed", True, ["line 2", "line 9"], 7)
         >>> str(finding)
@@ -45,7 +45,7 @@ class Finding:
 
 
 class Findings:
-    """All findings, in the order in which they were made; equal ones are counted together."""
+    """All findings in order of occurrence; equal ones are counted together."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Finding] = {}
@@ -60,9 +60,9 @@ class Findings:
         ----------
         file : its name.
         what : the kind, equal for equal findings.
-        place : where.
+        place : place in the file.
         damage : whether preparation must stop.
-        detail : of this one, shown where it is the first damage of all.
+        detail : details of this occurrence, shown if it is the first damage.
         """
         key = file, what
         finding = self._found.setdefault(key, Finding(file, what, damage))
@@ -72,17 +72,17 @@ class Findings:
             finding.places.append(place)
 
     def all(self) -> list[Finding]:
-        """Damage first."""
+        """Return all findings, damage first."""
         return sorted(self._found.values(), key=lambda finding: not finding.damage)
 
     def damaged(self, folder: Path) -> DataFileError | None:
-        """The first damage as an error of one line, or None."""
+        """Return the first damage as an error of one line, or None."""
         for key, finding in self._found.items():
             if finding.damage:
-                times = f" ({finding.times:,} such places)" if finding.times > 1 else ""
+                times = f" (in {finding.times:,} places)" if finding.times > 1 else ""
                 detail = f": {self._details[key]}" if self._details[key] else ""
                 place = finding.places[0] if finding.places else ""
-                advice = "; get the file again, or leave damaged rows out with --skip-damaged"
+                advice = "; download the file again, or skip damaged rows with --skip-damaged"
                 what = f"{finding.what}{detail}{times}{advice}"
                 return DataFileError(folder / finding.file, what, where=place)
         return None

@@ -20,10 +20,10 @@ __all__ = [
 ]
 
 APPRECIATES = "Behance_appreciate_1M.gz"
-"""Text, one ``user_id item_id unix_time`` a line."""
+"""Text with lines ``user_id item_id unix_time``."""
 
 OWNERS = "Behance_Item_to_Owners.gz"
-"""Text, one ``item_id user_id`` a line; an item with several creators has several lines."""
+"""Text with lines ``item_id user_id``; an item with several creators has several lines."""
 
 FEATURES = "Behance_Image_Features.b"
 """Binary records: an item id of 8 ASCII digits, then 4,096 little-endian 32-bit floats."""
@@ -41,7 +41,7 @@ FIRST_SECOND, LAST_SECOND = 1_307_583_271, 1_321_228_800
 """June 9 to November 14, 2011."""
 
 SURROGATE_MARK = "SURROGATE.txt"
-"""Lies beside files that were generated, so that what is prepared from them says so."""
+"""Name of a file that marks generated files, so that data prepared from them are labeled."""
 
 WHERE_TO_GET = (
     "the data of 'Vista' (He, Fang, Wang and McAuley, 2016) are at"

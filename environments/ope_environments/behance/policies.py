@@ -1,23 +1,23 @@
-"""Tables of policies that prefer what was appreciated most."""
+"""Tables of policies that prefer the most appreciated items."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
+from ope_bench import FloatArray, IntArray
 
 __all__ = ["creator_code", "epsilon_top", "popularity"]
 
 
 def creator_code(context: FloatArray) -> IntArray:
-    """0 or 1, the only context there is: (n,)."""
+    """Return the code of the only context column, 0 or 1: (n,)."""
     return context[:, 0].astype(np.int64)
 
 
 def epsilon_top(counts: IntArray, k: int, epsilon: float) -> FloatArray:
-    """Uniform over the k largest counts of a row, and over all with probability epsilon.
+    """Return a policy uniform over the k largest counts of a row; over all with prob. epsilon.
 
-    Of tied counts, the earlier items win.
+    Of tied counts, the earlier items are chosen.
 
     >>> epsilon_top(np.array([[3, 5, 5, 0]]), 1, 0.4)
     array([[0.1, 0.7, 0.1, 0.1]])

@@ -1,4 +1,4 @@
-"""From the three raw files to the prepared data, with a report of what was found."""
+"""Prepare the data from the three raw files, with a report of findings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ope_bench import DataFileError
 from ope_environments.behance.components import streamed_components
 from ope_environments.behance.findings import Findings
 from ope_environments.behance.layout import (
@@ -29,27 +30,26 @@ from ope_environments.behance.raw import (
     read_owners,
     require_files,
 )
-from ope_environments.data_files import DataFileError
 
 __all__ = ["Progress", "RawData", "prepare", "read_raw"]
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with the stage, the bytes just done, and all its bytes where known."""
+"""Called with the stage, the bytes just read, and the total bytes if known."""
 
 
 @dataclass
 class RawData:
-    """The raw files, read and checked; features stay in their file.
+    """The raw files, read and checked; features remain in their file.
 
     Parameters
     ----------
-    folder : where they are.
+    folder : folder of the files.
     appreciates, owners : the rows of the text files.
     features : the feature file.
-    record : (n,), the records that can be used.
+    record : (n,), the usable records.
     item : (n,), their ids.
     findings : damage and peculiarities.
-    surrogate : what the mark of generated files says, empty for others.
+    surrogate : text of the mark of generated files, empty for others.
     """
 
     folder: Path
@@ -64,11 +64,11 @@ class RawData:
 
 
 def read_raw(folder: Path, progress: Progress = lambda stage, done, total: None) -> RawData:
-    """Read and check everything, features included.
+    """Read and check all files, features included.
 
     Raises
     ------
-    UnavailableError : a file is not there.
+    UnavailableError : a file is missing.
     DataFileError : a file is empty, or so damaged that nothing can be read.
     """
     require_files(folder)
@@ -90,7 +90,7 @@ def read_raw(folder: Path, progress: Progress = lambda stage, done, total: None)
 def _records(
     features: FeatureFile, findings: Findings, progress: Progress
 ) -> tuple[np.ndarray, Ids]:
-    """The usable records, of several with one id the first."""
+    """Select the usable records; of several with the same id, the first."""
     records, ids = [], []
     total = features.n_records * RECORD_BYTES
     for start, chunk_ids, chunk in features.chunks():
@@ -109,7 +109,7 @@ def _records(
 
 
 def _compare(raw: RawData) -> None:
-    """What the files say together, against one another and against what is published."""
+    """Compare the files with each other and with the published counts."""
     findings, appreciates, owners = raw.findings, raw.appreciates, raw.owners
     appreciated = np.unique(appreciates.item)
     facts = raw.facts
@@ -128,7 +128,7 @@ def _compare(raw: RawData) -> None:
     creator = np.isin(appreciates.user, owners.user)
     facts["appreciates_by_creators"] = int(creator.sum())
     for one in featureless.tolist():
-        what = "an appreciated item has no features; it is left out of the actions"
+        what = "an appreciated item has no features; it is not among the actions"
         findings.add(FEATURES, what, place=f"item {one.decode()}")
     if not creator.any():
         findings.add(OWNERS, "no creator appreciated anything: rewards of context 1 are all 0")
@@ -145,13 +145,13 @@ def _compare(raw: RawData) -> None:
 def prepare(
     raw: RawData, n_components: int = 4, progress: Progress = lambda stage, done, total: None
 ) -> Prepared:
-    """Count, compress, and put the items into the order of their ids.
+    """Count appreciates, compress features, and sort items by id.
 
     Parameters
     ----------
     raw : the files.
     n_components : principal components of the features.
-    progress : called as work is done.
+    progress : called with the progress of the work.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The prepared data: counts and compressed features of every item, in one small file."""
+"""The prepared data: counts and compressed features of every item, in one file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.errors import UnavailableError
+from ope_bench import DataFileError, FloatArray, IntArray, UnavailableError
 from ope_environments.behance.layout import WHERE_TO_GET
 from ope_environments.behance.raw import Ids, Pairs
-from ope_environments.data_files import DataFileError
 
 __all__ = ["Prepared", "count_appreciates", "load", "save"]
 
@@ -28,7 +26,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What the world is made of; items are in the order of their ids.
+    """The prepared data; items are in the order of their ids.
 
     Parameters
     ----------
@@ -37,7 +35,7 @@ class Prepared:
     embedding : (n_items, n_components), principal components of the features
     explained : (n_components,), share of the features' variance
     creator_share : share of the appreciates that come from creators
-    label : where the data come from, shown with every number
+    label : source of the data, shown with every number
     """
 
     item: Ids
@@ -49,7 +47,7 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over everything, in hexadecimal."""
+        """SHA-256 over all data, in hexadecimal."""
         state = hashlib.sha256(f"{FORMAT} {self.label} {self.creator_share!r}".encode())
         for array in (self.item, self.counts, self.embedding, self.explained):
             state.update(f"{array.dtype.str} {array.shape}".encode())
@@ -58,19 +56,19 @@ class Prepared:
 
     @property
     def tied(self) -> tuple[int, int]:
-        """How many items share the largest count, by context."""
+        """Number of items with the largest count, by context."""
         best = (self.counts == self.counts.max(axis=1, keepdims=True)).sum(axis=1)
         return int(best[0]), int(best[1])
 
 
 def count_appreciates(item: Ids, appreciates: Pairs, owners: Pairs) -> tuple[IntArray, float]:
-    """Appreciates of every item by context, and the creators' share of all appreciates.
+    """Count the appreciates of every item by context, and the creators' share of all.
 
     Parameters
     ----------
     item : (n_items,), sorted ids; appreciates of other items are left out.
-    appreciates : who appreciated what.
-    owners : who created what; a user with any creation is a creator.
+    appreciates : pairs of user and item.
+    owners : pairs of creator and item; a user with any creation is a creator.
     """
     creator = np.isin(appreciates.user, np.unique(owners.user))
     at = np.minimum(np.searchsorted(item, appreciates.item), len(item) - 1)
@@ -82,11 +80,11 @@ def count_appreciates(item: Ids, appreciates: Pairs, owners: Pairs) -> tuple[Int
 
 
 def save(prepared: Prepared, path: Path) -> None:
-    """Write the file whole or not at all.
+    """Write the file atomically.
 
     Raises
     ------
-    DataFileError : it cannot be written.
+    DataFileError : the file cannot be written.
     """
     about = {
         "format": FORMAT,
@@ -108,7 +106,7 @@ def save(prepared: Prepared, path: Path) -> None:
             )
             stream.flush()
             os.fsync(stream.fileno())
-        # mkstemp makes files that only the owner can read.
+        # Files of mkstemp are readable by their owner only.
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -122,12 +120,12 @@ def save(prepared: Prepared, path: Path) -> None:
 
 
 def load(path: str) -> Prepared:
-    """Read a prepared file; one read serves the process while the file stays as it is.
+    """Read a prepared file, once per process as long as the file does not change.
 
     Raises
     ------
     UnavailableError : there is no such file.
-    DataFileError : it is something else, or damaged.
+    DataFileError : it is not a prepared file, or damaged.
     """
     try:
         facts = os.stat(path)
@@ -140,12 +138,12 @@ def load(path: str) -> Prepared:
 @lru_cache(maxsize=2)
 def _load(path: str, _mtime: int, _size: int) -> Prepared:
     try:
-        # numpy leaves a file open that it opened itself and cannot read.
+        # numpy does not close a file that it opened and cannot read.
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             about = json.loads(str(archive["about"]))
             if about["format"] != FORMAT:
                 what = (
-                    f"has format {about['format']}; this version reads {FORMAT}; prepare it anew"
+                    f"has format {about['format']}; this version reads {FORMAT}; prepare it again"
                 )
                 raise DataFileError(path, what)
             prepared = Prepared(
@@ -169,10 +167,10 @@ def _load(path: str, _mtime: int, _size: int) -> Prepared:
         zlib.error,
     ) as exc:
         what = (
-            f"is no prepared Behance file, or damaged ({type(exc).__name__}: {exc});"
+            f"is not a prepared Behance file, or damaged ({type(exc).__name__}: {exc});"
             " make it with `ope-bench data behance --from FOLDER`"
         )
         raise DataFileError(path, what) from exc
     if prepared.fingerprint != fingerprint:
-        raise DataFileError(path, "its content does not have its fingerprint; prepare it anew")
+        raise DataFileError(path, "its content does not match its fingerprint; prepare it again")
     return prepared

@@ -1,20 +1,20 @@
-"""Counts that fall with rank like a shifted power law, with an exact total."""
+"""Counts that decrease with rank like a shifted power law, with an exact total."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ope_bench.arrays import IntArray
+from ope_bench import IntArray
 
 __all__ = ["rank_sizes"]
 
 
 def rank_sizes(n: int, total: int, smallest: int, *, exponent: float, shift: float) -> IntArray:
-    """``max(smallest, floor(A (rank + shift) ** -exponent))``, A such that the sum is ``total``.
+    """Return ``max(smallest, floor(A (rank + shift) ** -exponent))`` with sum ``total``.
 
     Parameters
     ----------
-    n : how many counts.
+    n : number of counts.
     total : their sum, at least ``n * smallest``.
     smallest : least count.
     exponent, shift : of the law.
@@ -33,6 +33,6 @@ def rank_sizes(n: int, total: int, smallest: int, *, exponent: float, shift: flo
         middle = 0.5 * (low + high)
         low, high = (middle, high) if counts(middle).sum() <= total else (low, middle)
     sizes = counts(low)
-    # Flooring leaves a remainder smaller than n, which goes to the largest.
+    # Flooring leaves a remainder smaller than n, which is added to the largest.
     sizes[: total - int(sizes.sum())] += 1
     return sizes

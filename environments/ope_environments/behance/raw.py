@@ -1,4 +1,4 @@
-"""Reading the three published files, byte by byte and in bounded memory."""
+"""Read the three published files in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from typing import IO, cast
 import numpy as np
 import numpy.typing as npt
 
-from ope_bench.arrays import IntArray
-from ope_bench.errors import UnavailableError
+from ope_bench import DataFileError, IntArray, UnavailableError
 from ope_environments.behance.findings import Findings
 from ope_environments.behance.layout import (
     APPRECIATES,
@@ -27,7 +26,6 @@ from ope_environments.behance.layout import (
     WHERE_TO_GET,
     WIDTH,
 )
-from ope_environments.data_files import DataFileError
 
 __all__ = [
     "FeatureFile",
@@ -40,7 +38,7 @@ __all__ = [
 ]
 
 Ids = npt.NDArray[np.bytes_]
-"""Item ids, (n,) of dtype S8: text, because leading zeros matter."""
+"""Item ids, (n,) of dtype S8: text, because of leading zeros."""
 
 Progress = Callable[[int], None]
 """Called with the number of bytes just read."""
@@ -70,7 +68,7 @@ class Pairs:
 
 
 def require_files(folder: Path) -> None:
-    """Raise UnavailableError where the folder or one of the three files is not there."""
+    """Raise UnavailableError if the folder or one of the three files is missing."""
     if not folder.is_dir():
         msg = f"{folder} is not a folder; {WHERE_TO_GET}"
         raise UnavailableError(msg)
@@ -81,14 +79,14 @@ def require_files(folder: Path) -> None:
 
 
 def read_appreciates(folder: Path, findings: Findings, progress: Progress) -> Pairs:
-    """User and item of every appreciate; malformed lines are reported and left out."""
+    """Read user and item of every appreciate; malformed lines are reported and skipped."""
     return _read(
         folder / APPRECIATES, _APPRECIATE, "user_id item_id unix_time", findings, progress
     )
 
 
 def read_owners(folder: Path, findings: Findings, progress: Progress) -> Pairs:
-    """Item and creator of every line."""
+    """Read item and creator of every line."""
     return _read(folder / OWNERS, _OWNER, "item_id user_id", findings, progress)
 
 
@@ -112,7 +110,7 @@ def _read(
     if number == 0:
         raise DataFileError(path, f"is empty; expected lines of `{form}`")
     if not sum(map(len, users)):
-        raise DataFileError(path, f"no line is `{form}`; is this another file?", where="line 1")
+        raise DataFileError(path, f"no line is `{form}`; is this the right file?", where="line 1")
     return Pairs(np.concatenate(users), np.concatenate(items), number)
 
 
@@ -125,19 +123,21 @@ def _malformed(name: str, line: bytes, form: str, number: int, findings: Finding
 
 @contextlib.contextmanager
 def _opened(path: Path, findings: Findings) -> Iterator[IO[bytes]]:
-    """The text, unpacked; browsers and servers may already have unpacked a .gz file."""
+    """Open the unpacked text; browsers and servers may have unpacked a .gz file already."""
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             if not packed:
-                findings.add(path.name, "is not compressed, though its name ends in .gz; read so")
+                findings.add(
+                    path.name, "is not compressed, though its name ends in .gz; read as plain text"
+                )
                 yield raw
                 return
             with gzip.open(raw) as stream:
                 yield cast(IO[bytes], stream)
     except OSError as exc:
-        # BadGzipFile included, which says what is wrong with the archive.
+        # Includes BadGzipFile, whose message describes the damage.
         raise DataFileError(path, f"cannot be read: {exc}") from exc
 
 
@@ -147,7 +147,7 @@ def _lines(path: Path, stream: IO[bytes], progress: Progress) -> Iterator[list[b
         try:
             block = stream.read(BLOCK)
         except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
-            what = f"the gzip archive is damaged or cut off ({exc}); get the file again"
+            what = f"the gzip archive is damaged or truncated ({exc}); download the file again"
             raise DataFileError(path, what, where=f"after line {number:,}") from exc
         progress(len(block))
         lines = (rest + block).split(b"\n")
@@ -184,23 +184,23 @@ class FeatureFile:
         self.n_records, self.left_over = divmod(size, RECORD_BYTES)
 
     def check_size(self, findings: Findings) -> None:
-        """Report a last record that is cut off."""
+        """Report a truncated last record."""
         if self.left_over:
             what = f"the last record has {self.left_over:,} of {RECORD_BYTES:,} bytes"
             place = self.place(self.n_records)
             findings.add(self.path.name, what, place=place, damage=True)
         if self.n_records == 0:
-            what = f"holds no whole record of {RECORD_BYTES:,} bytes; it has {self.left_over:,}"
+            what = f"has no complete record of {RECORD_BYTES:,} bytes; it has {self.left_over:,}"
             raise DataFileError(self.path, what)
 
     def place(self, record: int) -> str:
-        """A record's number, counted from one, and where it starts."""
+        """Return a record's number, counted from one, and its first byte."""
         return f"record {record + 1:,} (byte {record * RECORD_BYTES:,})"
 
     def chunks(self, at_once: int = RECORDS_AT_ONCE) -> Iterator[tuple[int, Ids, np.ndarray]]:
-        """First record, ids (k,), features (k, 4096) of consecutive runs of about equal length.
+        """Yield first record, ids (k,) and features (k, 4096) of consecutive runs of equal length.
 
-        Each run is mapped by itself: pages of one mapping of the whole file would all stay in
+        Each run has its own memory map: pages of one map of the whole file would all stay in
         resident memory.
         """
         runs = -(-self.n_records // at_once)
@@ -214,16 +214,14 @@ class FeatureFile:
             yield start, ids, features
 
     def usable(self, start: int, ids: Ids, features: np.ndarray, findings: Findings) -> np.ndarray:
-        """Which records of a run have an id and finite features: (k,), the others reported."""
+        """Return which records of a run have an id and finite features (k,); report the others."""
         digits = np.array([len(one) == 8 and one.isdigit() for one in ids.tolist()], dtype=bool)
-        # One sum a row finds NaN and infinities without a second array of the run's size.
+        # The sum of a row detects NaN and infinities without a second array of the run's size.
         with np.errstate(invalid="ignore"):
             finite = np.isfinite(features.sum(axis=1, dtype=np.float64))
         name = self.path.name
         for k in np.flatnonzero(~digits).tolist():
-            what = (
-                "an item id is not 8 digits (records are out of step, or not the published file)"
-            )
+            what = "an item id is not 8 digits (misaligned records, or not the published file)"
             place, detail = self.place(start + k), repr(bytes(ids[k]))[1:]
             findings.add(name, what, place=place, damage=True, detail=detail)
         for k in np.flatnonzero(digits & ~finite).tolist():
@@ -236,5 +234,5 @@ class FeatureFile:
 
 
 def feature_file(folder: Path) -> FeatureFile:
-    """The features among the files of a folder."""
+    """Open the feature file of a folder."""
     return FeatureFile(folder / FEATURES)

@@ -1,4 +1,4 @@
-"""Generated data with the published marginals, for when the raw files are not at hand."""
+"""Generated data with the published marginals, used without the raw files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.errors import ParameterError
-from ope_bench.seeding import stream
+from ope_bench import FloatArray, IntArray, ParameterError, stream
 from ope_environments.behance.components import exact_components
 from ope_environments.behance.layout import WIDTH
 from ope_environments.behance.prepared import Prepared, count_appreciates
@@ -36,12 +34,14 @@ ACTIVE_FEATURES = 64
 
 LATENT_DIMENSIONS = 8
 POPULARITY_CORRELATION = 0.3
-"""Between the first latent dimension of an item's image and the normal score of its popularity's
-rank: images say something about popularity, but the most popular ones look like others."""
+"""Correlation between the first latent dimension of an item's image and the normal score of its
+popularity's rank: images predict popularity, but only partly."""
 
 CREATOR_TASTE = 1.0
-"""Creators appreciate exp(taste * second latent dimension) times as often as others do, so that
-what is best depends on the context."""
+"""Creators appreciate exp(taste * second latent dimension) times as often as others.
+
+Hence the best item depends on the context.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +54,9 @@ class Surrogate:
     owners : in the order of items; some items have two.
     item : (n_items,), sorted ids.
     features : (n_items, 64), the active ones, non-negative.
-    column : (64,), where they stand among the 4,096.
-    featureless : the one item whose features are missing.
-    label : says that the data are a surrogate, and which.
+    column : (64,), their columns among the 4,096.
+    featureless : the one item without features.
+    label : description of the surrogate.
     """
 
     appreciates: Pairs
@@ -69,11 +69,10 @@ class Surrogate:
 
 
 def generate(items: int, users: int, appreciates: int, seed: int) -> Surrogate:
-    """Generate raw data at some scale.
+    """Generate raw data of a given size.
 
-    Users' and items' numbers of appreciates follow the published marginals exactly; who
-    appreciates what is a random matching of the two, but for creators' taste, so that a pair may
-    repeat.
+    Users' and items' numbers of appreciates follow the published marginals exactly; pairs are a
+    random matching of the two, except for creators' taste, so that a pair may repeat.
 
     Raises
     ------
@@ -101,7 +100,7 @@ def generate(items: int, users: int, appreciates: int, seed: int) -> Surrogate:
     creator = _creators(per_user, items, rng)
     latent = _latent(per_item, rng)
     chosen_user, chosen_item = _matched(per_user, per_item, creator, latent[:, 1], rng)
-    # In the order of time, which the matching knows nothing of.
+    # In random order of time, because the matching has no order.
     order = rng.permutation(appreciates)
     events = Pairs(user_id[chosen_user[order]], ids[chosen_item[order]], appreciates)
     features, column = _features(latent, rng)
@@ -120,7 +119,7 @@ def generate(items: int, users: int, appreciates: int, seed: int) -> Surrogate:
 
 
 def _creators(per_user: IntArray, items: int, rng: np.random.Generator) -> IntArray:
-    """Appreciating users who are creators: random ones until they have their share."""
+    """Choose creators among the users at random, until they have their share."""
     order = rng.permutation(len(per_user))
     reached = np.cumsum(per_user[order]) / per_user.sum()
     return order[: min(items, 1 + int((reached < CREATOR_SHARE).sum()))]
@@ -133,11 +132,11 @@ def _matched(
     taste: FloatArray,
     rng: np.random.Generator,
 ) -> tuple[IntArray, IntArray]:
-    """Users and items of all appreciates, everyone's number kept: (n,), (n,)."""
+    """Match users and items of all appreciates, preserving their numbers: (n,), (n,)."""
     user = np.repeat(np.arange(len(per_user)), per_user)
     item = rng.permutation(np.repeat(np.arange(len(per_item)), per_item))
     theirs = np.isin(user, creator)
-    # The largest of log weight + Gumbel noise are a weighted sample without replacement.
+    # The largest values of log weight + Gumbel noise are a weighted sample without replacement.
     key = CREATOR_TASTE * taste[item] + rng.gumbel(size=len(item))
     n_theirs = int(theirs.sum())
     liked = np.zeros(len(item), dtype=bool)
@@ -149,7 +148,7 @@ def _matched(
 
 
 def _owners(ids: Ids, user_id: IntArray, creator: IntArray, rng: np.random.Generator) -> Pairs:
-    """Who created what: the creators among the users, and many others outside."""
+    """Assign items to creators: the creators among the users, and others who are no users."""
     items = len(ids)
     outside = np.arange(1, 1 + items // 3) + int(user_id.max())
     owner = np.concatenate([user_id[creator], rng.choice(outside, items - len(creator))])
@@ -162,7 +161,7 @@ def _owners(ids: Ids, user_id: IntArray, creator: IntArray, rng: np.random.Gener
 
 
 def _latent(per_item: IntArray, rng: np.random.Generator) -> FloatArray:
-    """What an image looks like, in few dimensions: (n_items, 8)."""
+    """Draw latent features of images: (n_items, 8)."""
     from scipy.special import ndtri
 
     items = len(per_item)
@@ -175,8 +174,8 @@ def _latent(per_item: IntArray, rng: np.random.Generator) -> FloatArray:
 
 
 def _features(latent: FloatArray, rng: np.random.Generator) -> tuple[np.ndarray, IntArray]:
-    """Rectified and of low rank, like the last layers of an image network."""
-    # Falling strengths, so that a few components say much but not all.
+    """Compute rectified features of low rank, like the last layers of an image network."""
+    # Decreasing strengths, so that a few components explain much of the variance, but not all.
     strength = 0.8 ** np.arange(LATENT_DIMENSIONS)
     loading = rng.standard_normal((LATENT_DIMENSIONS, ACTIVE_FEATURES)) * strength[:, None]
     features = np.maximum(latent @ loading, 0.0).astype(np.float32)
@@ -187,7 +186,7 @@ def _features(latent: FloatArray, rng: np.random.Generator) -> tuple[np.ndarray,
 def prepared_surrogate(
     items: int, users: int, appreciates: int, seed: int, n_components: int
 ) -> Prepared:
-    """What preparing the surrogate's raw files would give, without the files."""
+    """Return the data that preparing the surrogate's raw files would give."""
     raw = generate(items, users, appreciates, seed)
     kept = np.delete(np.arange(items), raw.featureless)
     counts, share = count_appreciates(raw.item[kept], raw.appreciates, raw.owners)

@@ -1,1 +1,1 @@
-"""Worlds with continuous actions where ratios and values have closed forms."""
+"""Environments with continuous actions, where ratios and values have closed forms."""

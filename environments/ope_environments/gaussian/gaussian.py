@@ -8,16 +8,15 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt
 
-from ope_bench.arrays import FloatArray
-from ope_bench.data import Problem, Truth
-from ope_bench.environment import Environment
+from ope_bench import Environment, FloatArray, Problem, Truth, params
 from ope_environments.gaussian.gaussian_policy import GaussianEmbedding, GaussianPolicy
 
 __all__ = ["Gaussian", "weight_second_moment"]
 
 
+@params
 class Gaussian(Environment):
-    """One continuous action; everything that OPE needs is known in closed form.
+    """One continuous action, with ratio, value and weights in closed form.
 
     ``x ~ N(0, I)``; with ``m(x) = context_slope * sum(x) / sqrt(d_context)`` the logging policy is
     ``N(m(x), logging_std**2)``, the target policy ``N(m(x) + shift, target_std**2)``; the
@@ -52,14 +51,14 @@ class Gaussian(Environment):
 
     Parameters
     ----------
-    n_samples : logged rows, and target rows.
+    n_samples : number of logged rows, and of target rows.
     d_context : length of the context.
-    shift : mean of the target action beyond the logged one's.
+    shift : mean of the target action minus that of the logged one.
     logging_std, target_std : standard deviations of the action.
     context_slope : standard deviation of the policies' common mean over contexts.
     curvature : quadratic part of the reward.
     reward_std : standard deviation of the reward's noise.
-    embedding_std : noise between action and embedding; 0 shows the action itself.
+    embedding_std : noise between action and embedding; with 0 the embedding is the action.
     n_distractors : further embedding columns of pure noise.
     shared_contexts : whether row i of both samples has the same context.
 
@@ -75,31 +74,17 @@ class Gaussian(Environment):
     (1.0, 0.0)
     """
 
-    def __init__(
-        self,
-        n_samples: Annotated[int, Ge(1)] = 1000,
-        d_context: Annotated[int, Ge(1)] = 2,
-        shift: float = 0.5,
-        logging_std: Annotated[float, Gt(0)] = 1.0,
-        target_std: Annotated[float, Gt(0)] = 0.5,
-        context_slope: float = 0.0,
-        curvature: float = 0.0,
-        reward_std: Annotated[float, Ge(0)] = 0.5,
-        embedding_std: Annotated[float, Ge(0)] = 0.0,
-        n_distractors: Annotated[int, Ge(0)] = 0,
-        shared_contexts: bool = False,
-    ) -> None:
-        self.n_samples = n_samples
-        self.d_context = d_context
-        self.shift = shift
-        self.logging_std = logging_std
-        self.target_std = target_std
-        self.context_slope = context_slope
-        self.curvature = curvature
-        self.reward_std = reward_std
-        self.embedding_std = embedding_std
-        self.n_distractors = n_distractors
-        self.shared_contexts = shared_contexts
+    n_samples: Annotated[int, Ge(1)] = 1000
+    d_context: Annotated[int, Ge(1)] = 2
+    shift: float = 0.5
+    logging_std: Annotated[float, Gt(0)] = 1.0
+    target_std: Annotated[float, Gt(0)] = 0.5
+    context_slope: float = 0.0
+    curvature: float = 0.0
+    reward_std: Annotated[float, Ge(0)] = 0.5
+    embedding_std: Annotated[float, Ge(0)] = 0.0
+    n_distractors: Annotated[int, Ge(0)] = 0
+    shared_contexts: bool = False
 
     def sample(
         self,
@@ -108,7 +93,7 @@ class Gaussian(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its true value."""
         main = world_rng.uniform(-1.0, 1.0, self.d_context)
         interaction = world_rng.uniform(-1.0, 1.0, self.d_context)
         slope = np.full(self.d_context, self.context_slope / math.sqrt(self.d_context))
@@ -153,7 +138,7 @@ class Gaussian(Environment):
 
 
 def weight_second_moment(shift: float, logging_std: float, target_std: float) -> float:
-    """E0[w**2] of w = N(shift, target_std**2) / N(0, logging_std**2): infinite for heavy tails.
+    """Return E0[w**2] of w = N(shift, target_std**2) / N(0, logging_std**2), maybe infinite.
 
     ``s0**2 / (s1 * sqrt(2 s0**2 - s1**2)) * exp(shift**2 / (2 s0**2 - s1**2))``, finite where
     ``s1**2 < 2 s0**2``.
@@ -165,7 +150,7 @@ def weight_second_moment(shift: float, logging_std: float, target_std: float) ->
     if gap <= 0:
         return math.inf
     exponent = shift**2 / gap
-    # Beyond that a double overflows, though the moment is finite.
+    # Larger exponents overflow, though the moment is finite.
     if exponent > 700:
         return math.inf
     return logging_std**2 / (target_std * math.sqrt(gap)) * math.exp(exponent)

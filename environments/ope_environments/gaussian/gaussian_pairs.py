@@ -8,29 +8,36 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Problem, Truth
-from ope_bench.environment import Environment
-from ope_bench.errors import ParameterError
-from ope_bench.policies import Policy, Tabular
+from ope_bench import (
+    Environment,
+    FloatArray,
+    IntArray,
+    ParameterError,
+    Policy,
+    Problem,
+    Tabular,
+    Truth,
+    params,
+)
 
 __all__ = ["GaussianPairs", "PairsEmbedding"]
 
 
+@params
 class GaussianPairs(Environment):
-    """Two actions, each with a Gaussian embedding: the standard test of density ratios.
+    """Two actions with Gaussian embeddings: the standard test of density ratios.
 
-    Action 0 shows ``g ~ N(logging_mean, logging_std**2 I)``. Action 1 shows dimensions 2k and
-    2k + 1 as a pair of correlation ``rho``, with mean ``target_mean`` and deviation
-    ``target_std``. The logging policy always takes action 0, the target policy action 1: no
-    action in common, while the embeddings overlap. With means 0 and deviations 1 the divergence
-    of the two is the mutual information of the pairs' halves. The context is a constant. Reward:
-    the mean over pairs of the product of both halves; in one dimension, g itself.
+    Action 0 has ``g ~ N(logging_mean, logging_std**2 I)``. In action 1, dimensions 2k and 2k + 1
+    are a pair of correlation ``rho``, with mean ``target_mean`` and deviation ``target_std``. The
+    logging policy always takes action 0, the target policy action 1: no action in common, while
+    the embeddings overlap. With means 0 and deviations 1 the divergence of the two is the mutual
+    information of the pairs' halves. The context is a constant. Reward: the mean over pairs of the
+    product of both halves; in one dimension, g itself.
 
     Truth
     -----
     Exact: ``V = rho * target_std**2 + target_mean**2``; in one dimension, ``target_mean``. The
-    embedding distribution knows ``divergence``, KL(target || logging):
+    embedding distribution has ``divergence``, KL(target || logging):
 
     =========  ====  ===========================  ===========================  ========
     dimension  rho   target mean, std             logging mean, std            KL
@@ -42,16 +49,16 @@ class GaussianPairs(Environment):
     1                0, 1e-6                      0, 1                         13.3155
     =========  ====  ===========================  ===========================  ========
 
-    Access: everything. Of action 1 nothing was ever logged: estimators that weigh actions find
-    no support, those that weigh embeddings do.
+    Access: everything. Action 1 is never logged: estimators that weight actions have no support,
+    those that weight embeddings do.
 
     Traps: the variance of the log-ratio is about ``dimension * rho**2 / 2``, so that weights are
-    useless as such in many dimensions, and the value of all weighting estimators poor; what can
-    be compared is the error of the log-ratio and of the divergence.
+    useless in many dimensions, and the values of all weighting estimators poor; compare the errors
+    of the log-ratio and of the divergence instead.
 
     Parameters
     ----------
-    n_samples : logged rows, and target rows.
+    n_samples : number of logged rows, and of target rows.
     dimension : of the embedding; 1, or even.
     rho : correlation of the pairs.
     target_mean, target_std : of every dimension under the target policy.
@@ -73,23 +80,13 @@ class GaussianPairs(Environment):
     16.60731
     """
 
-    def __init__(
-        self,
-        n_samples: Annotated[int, Ge(1)] = 2_000,
-        dimension: Annotated[int, Ge(1)] = 40,
-        rho: Annotated[float, Gt(-1), Lt(1)] = 0.9,
-        target_mean: float = 0.0,
-        target_std: Annotated[float, Gt(0)] = 1.0,
-        logging_mean: float = 0.0,
-        logging_std: Annotated[float, Gt(0)] = 1.0,
-    ) -> None:
-        self.n_samples = n_samples
-        self.dimension = dimension
-        self.rho = rho
-        self.target_mean = target_mean
-        self.target_std = target_std
-        self.logging_mean = logging_mean
-        self.logging_std = logging_std
+    n_samples: Annotated[int, Ge(1)] = 2_000
+    dimension: Annotated[int, Ge(1)] = 40
+    rho: Annotated[float, Gt(-1), Lt(1)] = 0.9
+    target_mean: float = 0.0
+    target_std: Annotated[float, Gt(0)] = 1.0
+    logging_mean: float = 0.0
+    logging_std: Annotated[float, Gt(0)] = 1.0
 
     def sample(
         self,
@@ -98,9 +95,9 @@ class GaussianPairs(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its true value."""
         if self.dimension > 1 and self.dimension % 2:
-            msg = f"dimension = {self.dimension}: expected 1, or an even number to be paired"
+            msg = f"dimension = {self.dimension}: expected 1 or an even number"
             raise ParameterError(msg)
         embed = PairsEmbedding(
             self.dimension,
@@ -139,7 +136,7 @@ class PairsEmbedding:
     Parameters
     ----------
     dimension : 1, or even.
-    rho : correlation of each pair under action 1; without meaning in one dimension.
+    rho : correlation of each pair under action 1; ignored in one dimension.
     mean, std : of every dimension, one for each action.
     """
 
@@ -157,11 +154,11 @@ class PairsEmbedding:
         self.std = std
 
     def probability(self, embedding: FloatArray, action: IntArray) -> FloatArray:
-        """p(g|a) of each row's pair: (n,). In many dimensions it is tiny; its log is not."""
+        """Return p(g|a) of each row's pair: (n,). It may underflow in many dimensions."""
         return np.exp(np.where(action == 1, self._log(embedding, 1), self._log(embedding, 0)))
 
     def sample(self, action: IntArray, rng: np.random.Generator) -> FloatArray:
-        """One embedding a row: (n, dimension)."""
+        """Draw one embedding per row: (n, dimension)."""
         g = rng.standard_normal((len(action), self.dimension))
         if self.dimension > 1:
             second = self.rho * g[:, ::2] + math.sqrt(1.0 - self.rho**2) * g[:, 1::2]
@@ -169,10 +166,10 @@ class PairsEmbedding:
         return np.asarray(self.mean)[action][:, None] + np.asarray(self.std)[action][:, None] * g
 
     def support(self) -> None:
-        """No finite list."""
+        """Return None: there are infinitely many embeddings."""
 
     def marginal(self, policy: Policy, context: FloatArray, embedding: FloatArray) -> FloatArray:
-        """sum_a pi(a|x) p(g|a): (n,)."""
+        """Return sum_a pi(a|x) p(g|a): (n,)."""
         n = len(embedding)
         total = np.zeros(n)
         for action in (0, 1):
@@ -181,7 +178,7 @@ class PairsEmbedding:
         return total
 
     def divergence(self) -> float:
-        """KL(action 1 || action 0), in nats."""
+        """Return KL(action 1 || action 0), in nats."""
         (m0, m1), (s0, s1) = self.mean, self.std
         moment = (s1**2 + (m1 - m0) ** 2) / s0**2
         apart = self.dimension * (math.log(s0 / s1) + 0.5 * (moment - 1.0))
@@ -202,10 +199,10 @@ class PairsEmbedding:
 
 
 def _reward(g: FloatArray) -> FloatArray:
-    """Mean product of the pairs' halves; in one dimension g itself: (n,)."""
+    """Return the mean product of the pairs' halves; in one dimension g itself: (n,)."""
     return g[:, 0].copy() if g.shape[1] == 1 else (g[:, ::2] * g[:, 1::2]).mean(axis=1)
 
 
 def _only(context: FloatArray) -> IntArray:
-    """There is one context: (n,) zeros."""
+    """Return the code of the only context: (n,) zeros."""
     return np.zeros(len(context), dtype=np.int64)

@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.errors import DataError
-from ope_bench.policies import PairFunction, Policy
+from ope_bench import DataError, FloatArray, PairFunction, Policy, require_one_per_row
 
 __all__ = ["GaussianEmbedding", "GaussianPolicy", "normal_density"]
 
-NODES = 32
-"""Gauss-Hermite nodes of `GaussianPolicy.expect`: exact for polynomials up to degree 63."""
+STEP = 0.25
+"""Standard deviations between the nodes of `GaussianPolicy.expect`."""
+
+REACH = 8.5
+"""Standard deviations from the mean to the outermost nodes; beyond lies a mass of 2e-17."""
 
 
 class GaussianPolicy:
@@ -36,36 +37,47 @@ class GaussianPolicy:
         self.std = std
 
     def mean(self, context: FloatArray) -> FloatArray:
-        """The mean action: (n,)."""
+        """Return the mean action: (n,)."""
         return self.intercept + context @ self.coefficients
 
     def probability(self, context: FloatArray, action: FloatArray) -> FloatArray:
-        """Density of each row's action: (n,)."""
+        """Return the density of each row's action: (n,)."""
+        require_one_per_row("action", action, len(context))
         return normal_density(action, self.mean(context), self.std)
 
     def sample(self, context: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """One action a row: (n,)."""
+        """Draw one action per row: (n,)."""
         return self.mean(context) + self.std * rng.standard_normal(len(context))
 
     def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
-        """E f(x, a) over actions by Gauss-Hermite quadrature: (n,)."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        mean, out = self.mean(context), np.zeros(len(context))
-        for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+        """E f(x, a) over actions by the trapezoidal rule: (n,).
+
+        Nodes are equally spaced, with a shift of each context's own. For a smooth f the error is
+        of the order of rounding, whatever the shift. For a step, as in trees, it is the density
+        at the step times the distance from node to step: with independent shifts these errors
+        have mean zero and average out over rows, which those of common nodes do not.
+        """
+        mean, shift = self.mean(context), _shift(context)
+        out, total = np.zeros(len(context)), np.zeros(len(context))
+        for k in range(-round(REACH / STEP), round(REACH / STEP) + 1):
+            node = STEP * (k + shift)
+            weight = np.exp(-0.5 * node * node)
             out += weight * f(context, mean + self.std * node)  # type: ignore[arg-type]
-        return out
+            total += weight
+        return out / total
 
 
 class GaussianEmbedding:
     """g | a ~ N(a, std**2) in the first column, N(0, 1) in every other.
 
     With ``std=0`` the first column is the action itself: ``probability`` is then 1 where they are
-    equal, a mass, while ``marginal`` stays a density; ratios of marginals are right either way.
+    equal, a mass, while ``marginal`` stays a density; ratios of marginals are correct in both
+    cases.
 
     Parameters
     ----------
     std : noise of the first column.
-    n_distractors : further columns that say nothing about the action.
+    n_distractors : further columns that are independent of the action.
     """
 
     def __init__(self, std: float, n_distractors: int = 0) -> None:
@@ -73,7 +85,7 @@ class GaussianEmbedding:
         self.n_distractors = n_distractors
 
     def probability(self, embedding: FloatArray, action: FloatArray) -> FloatArray:
-        """p(g|a) of each row's pair: (n,)."""
+        """Return p(g|a) of each row's pair: (n,)."""
         if self.std == 0:
             first = (embedding[:, 0] == action).astype(np.float64)
         else:
@@ -82,16 +94,16 @@ class GaussianEmbedding:
         return density
 
     def sample(self, action: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """One embedding a row: (n, 1 + n_distractors)."""
+        """Draw one embedding per row: (n, 1 + n_distractors)."""
         columns = rng.standard_normal((len(action), 1 + self.n_distractors))
         columns[:, 0] = action + self.std * columns[:, 0]
         return columns
 
     def support(self) -> None:
-        """There is no finite list of embeddings."""
+        """Return None: there are infinitely many embeddings."""
 
     def marginal(self, policy: Policy, context: FloatArray, embedding: FloatArray) -> FloatArray:
-        """The policy's density over embeddings, N(mean(x), policy.std**2 + std**2): (n,).
+        """Return the policy's density over embeddings, N(mean(x), policy.std**2 + std**2): (n,).
 
         Raises
         ------
@@ -113,8 +125,24 @@ class GaussianEmbedding:
         return density
 
 
+def _shift(context: FloatArray) -> FloatArray:
+    """A number in [-1/2, 1/2) from the bits of each context, equal for equal contexts: (n,).
+
+    The mixing function is that of SplitMix64, one column after the other.
+    """
+    # -0.0 + 0.0 is 0.0, so that equal numbers have equal bits.
+    bits = np.ascontiguousarray(context + 0.0, dtype=np.float64).view(np.uint64)
+    state = np.zeros(len(context), dtype=np.uint64)
+    for column in bits.T:
+        state = (state ^ column) + np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53 - 0.5
+
+
 def normal_density(value: FloatArray, mean: FloatArray, std: float) -> FloatArray:
-    """Density of N(mean, std**2)."""
+    """Return the density of N(mean, std**2)."""
     z = (value - mean) / std
     density: FloatArray = np.exp(-0.5 * z * z) / (std * math.sqrt(2.0 * math.pi))
     return density

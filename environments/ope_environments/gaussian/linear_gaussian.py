@@ -1,4 +1,4 @@
-"""`linear-gaussian`: linear policies and a quadratic reward, where every bias is known."""
+"""`linear-gaussian`: linear policies and a quadratic reward, with known biases."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt
 
-from ope_bench.arrays import FloatArray
-from ope_bench.data import Problem, Truth
-from ope_bench.environment import Environment
+from ope_bench import Environment, FloatArray, Problem, Truth, params
 from ope_environments.gaussian.gaussian_policy import GaussianEmbedding, GaussianPolicy
 from ope_environments.gaussian.truncated_policy import PointPolicy, TruncatedPolicy
 
 __all__ = ["LinearGaussian"]
 
 
+@params
 class LinearGaussian(Environment):
     """One continuous action, linear policies, quadratic loss: bias and variance by formula.
 
@@ -29,20 +28,20 @@ class LinearGaussian(Environment):
     Exact: ``V = -((target_slope - optimal_slope)**2 context_std**2 + target_std**2)``.
     ``empirical`` is the mean reward of the target sample. Also in closed form:
 
-    - `weight_second_moment`, E0[w**2], infinite for wide or far targets;
+    - `weight_second_moment`, E0[w**2], infinite for targets that are too wide or too far;
     - `unsupported_mass` and `ipw_bias` where ``cut`` ends the logging policy's support;
     - with ``target_std=0`` and a Gaussian kernel of bandwidth h over actions, the kernel
       estimator's expectation is ``V - h**2``.
 
-    Access: everything; ``n_actions`` is None. The world has no random parameters.
+    Access: everything; ``n_actions`` is None. The environment has no random parameters.
 
     Traps: with ``target_std=0`` the target policy's ``probability`` is a mass, 1 or 0, so that
-    importance weights are all zero, a positivity failure, and only kernels or learnt ratios say
-    anything.
+    importance weights are all zero, a positivity failure, and only kernels or learned ratios give
+    estimates.
 
     Parameters
     ----------
-    n_samples : logged rows, and target rows.
+    n_samples : number of logged rows, and of target rows.
     logging_slope, target_slope, optimal_slope : of mean actions and of the best one.
     logging_std, target_std : standard deviations of the action; the target may be deterministic.
     context_std : standard deviation of the context.
@@ -61,29 +60,16 @@ class LinearGaussian(Environment):
     0.5
     """
 
-    def __init__(
-        self,
-        n_samples: Annotated[int, Ge(1)] = 1000,
-        logging_slope: float = 0.5,
-        target_slope: float = 1.0,
-        optimal_slope: float = 1.5,
-        logging_std: Annotated[float, Gt(0)] = 1.0,
-        target_std: Annotated[float, Ge(0)] = 0.5,
-        context_std: Annotated[float, Gt(0)] = 1.0,
-        reward_std: Annotated[float, Ge(0)] = 0.5,
-        cut: float | None = None,
-        shared_contexts: bool = False,
-    ) -> None:
-        self.n_samples = n_samples
-        self.logging_slope = logging_slope
-        self.target_slope = target_slope
-        self.optimal_slope = optimal_slope
-        self.logging_std = logging_std
-        self.target_std = target_std
-        self.context_std = context_std
-        self.reward_std = reward_std
-        self.cut = cut
-        self.shared_contexts = shared_contexts
+    n_samples: Annotated[int, Ge(1)] = 1000
+    logging_slope: float = 0.5
+    target_slope: float = 1.0
+    optimal_slope: float = 1.5
+    logging_std: Annotated[float, Gt(0)] = 1.0
+    target_std: Annotated[float, Ge(0)] = 0.5
+    context_std: Annotated[float, Gt(0)] = 1.0
+    reward_std: Annotated[float, Ge(0)] = 0.5
+    cut: float | None = None
+    shared_contexts: bool = False
 
     def sample(
         self,
@@ -92,7 +78,7 @@ class LinearGaussian(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its true value."""
         slope = np.array([self.logging_slope])
         logging = (
             GaussianPolicy(0.0, slope, self.logging_std)
@@ -130,12 +116,12 @@ class LinearGaussian(Environment):
         return problem, Truth(self.value(), 0.0, float(target_reward.mean()))
 
     def value(self) -> float:
-        """The target policy's expected reward per round."""
+        """Return the target policy's expected reward per round."""
         gap = self.target_slope - self.optimal_slope
         return -((gap * self.context_std) ** 2 + self.target_std**2)
 
     def weight_second_moment(self) -> float:
-        """E0[w**2] with full support: infinite where the target is too wide or too far."""
+        """Return E0[w**2] with full support; infinite where the target is too wide or too far."""
         gap = 2.0 * self.logging_std**2 - self.target_std**2
         far = 2.0 * ((self.target_slope - self.logging_slope) * self.context_std) ** 2
         if self.target_std == 0 or gap <= far:
@@ -144,14 +130,14 @@ class LinearGaussian(Environment):
         return self.logging_std**2 / (self.target_std * math.sqrt(gap - far))
 
     def unsupported_mass(self) -> float:
-        """Share of the target policy's mass where the logging policy has no density."""
+        """Return the share of the target policy's mass where the logging policy has no density."""
         if self.target_std == 0:
-            # A single action is a point of the line: no density of the logs reaches it.
+            # A single action is a point of the line, which has mass 0 under any density.
             return 1.0
         return 0.0 if self.cut is None else self._beyond(self.cut)[0]
 
     def ipw_bias(self) -> float:
-        """Expectation of importance weighting minus the value: -E[q(x, a); a unsupported]."""
+        """Return the bias of importance weighting: -E[q(x, a); a unsupported]."""
         if self.target_std == 0:
             return -self.value()
         if self.cut is None:
@@ -167,7 +153,7 @@ class LinearGaussian(Environment):
         return slope**2 * second_moment + (variance - (slope * spread) ** 2) * mass
 
     def _beyond(self, cut: float) -> tuple[float, float, float]:
-        """P(u > c), E[u**2; u > c] and sd of u = a - logging_slope x under the target."""
+        """Return P(u > c), E[u**2; u > c] and sd of u = a - logging_slope x under the target."""
         spread = math.hypot(
             self.context_std * (self.target_slope - self.logging_slope), self.target_std
         )

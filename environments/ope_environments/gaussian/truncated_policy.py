@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.policies import PairFunction
+from ope_bench import FloatArray, PairFunction, require_one_per_row
 from ope_environments.gaussian.gaussian_policy import GaussianPolicy
 
 __all__ = ["PointPolicy", "TruncatedPolicy"]
@@ -23,7 +22,7 @@ class TruncatedPolicy(GaussianPolicy):
     Parameters
     ----------
     intercept, coefficients, std : of the normal before truncation.
-    cut : where the support ends, in standard deviations from the mean.
+    cut : end of the support, in standard deviations from the mean.
 
     >>> policy = TruncatedPolicy(0.0, np.array([0.0]), 1.0, cut=0.0)
     >>> policy.probability(np.zeros((2, 1)), np.array([-1.0, 1.0])).round(4)
@@ -37,14 +36,14 @@ class TruncatedPolicy(GaussianPolicy):
         self.cut = cut
 
     def probability(self, context: FloatArray, action: FloatArray) -> FloatArray:
-        """Density of each row's action, 0 above the cut: (n,)."""
+        """Return the density of each row's action, 0 above the cut: (n,)."""
         from scipy.special import ndtr
 
         inside = action <= self.mean(context) + self.cut * self.std
         return np.where(inside, super().probability(context, action) / ndtr(self.cut), 0.0)
 
     def sample(self, context: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """One action a row, by inverse CDF: (n,)."""
+        """Draw one action per row by the inverse CDF: (n,)."""
         from scipy.special import ndtr, ndtri
 
         # 1 - random() lies in (0, 1], where the quantile is finite.
@@ -53,7 +52,7 @@ class TruncatedPolicy(GaussianPolicy):
         return self.mean(context) + self.std * standard
 
     def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
-        """E f(x, a) over actions by Gauss-Legendre quadrature: (n,)."""
+        """Compute E f(x, a) over actions by Gauss-Legendre quadrature: (n,)."""
         nodes, weights = np.polynomial.legendre.leggauss(NODES)
         low = min(0.0, self.cut) - REACH
         standard = low + (nodes + 1.0) / 2.0 * (self.cut - low)
@@ -68,7 +67,7 @@ class PointPolicy:
     """One action in each context, ``intercept + coefficients . x``.
 
     ``probability`` is the mass of the action, 1 or 0, not a density: logs of a policy with a
-    density almost never hold that action, and only smoothing over actions helps.
+    density almost never contain that action, and only smoothing over actions helps.
 
     Parameters
     ----------
@@ -83,18 +82,19 @@ class PointPolicy:
         self.coefficients = coefficients
 
     def mean(self, context: FloatArray) -> FloatArray:
-        """The action: (n,)."""
+        """Return the action: (n,)."""
         return self.intercept + context @ self.coefficients
 
     def probability(self, context: FloatArray, action: FloatArray) -> FloatArray:
-        """1 where the action is the policy's own: (n,)."""
+        """Return 1 where the action is the policy's, else 0: (n,)."""
+        require_one_per_row("action", action, len(context))
         hit = action == self.mean(context)
         return np.where(hit, 1.0, 0.0)
 
     def sample(self, context: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """The action, without randomness: (n,)."""
+        """Return the action, without randomness: (n,)."""
         return self.mean(context)
 
     def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
-        """f at the action: (n,)."""
+        """Evaluate f at the action: (n,)."""
         return f(context, self.mean(context))  # type: ignore[arg-type]

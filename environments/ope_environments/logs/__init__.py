@@ -1,1 +1,1 @@
-"""Logged decisions from a user's own table as a semi-synthetic world."""
+"""Logged decisions from a user's own table as a semi-synthetic environment."""

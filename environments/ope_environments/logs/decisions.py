@@ -1,4 +1,4 @@
-"""The table of logged decisions: its columns as arrays, its mistakes by row and column."""
+"""The table of logged decisions as arrays; errors name row and column."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column
-from ope_bench.errors import ParameterError
-from ope_environments.data_files import DataFileError
-from ope_environments.tables import Table, read_table
+from ope_bench import (
+    Column,
+    DataFileError,
+    FloatArray,
+    IntArray,
+    ParameterError,
+    Table,
+    read_table,
+)
 
 __all__ = ["Columns", "Decisions", "EXAMPLE", "read_decisions"]
 
@@ -21,14 +25,14 @@ EXAMPLE = Path(__file__).with_name("example.csv")
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of the table are.
+    """The roles of the table's columns.
 
     Parameters
     ----------
     context, action, reward : names.
     propensity : of the logged action; None where unknown.
     embedding : columns that describe the action.
-    categorical : those of the context and of the embedding that hold words or codes.
+    categorical : columns of context and embedding that contain words or codes.
     """
 
     context: tuple[str, ...]
@@ -66,7 +70,7 @@ class Decisions:
     actions : the actions' names
     reward : (n,)
     propensity : (n,) or None
-    embedding : (n_actions, d_embedding), one-hot where the table describes no actions
+    embedding : (n_actions, d_embedding), one-hot without embedding columns
     embedding_columns : their kinds
     """
 
@@ -81,7 +85,7 @@ class Decisions:
 
 
 def read_decisions(path: str | None, columns: Columns) -> Decisions:
-    """Read the table, the example where ``path`` is None.
+    """Read the table, or the example if ``path`` is None.
 
     Raises
     ------
@@ -96,8 +100,9 @@ def read_decisions(path: str | None, columns: Columns) -> Decisions:
 @lru_cache(maxsize=2)
 def _read(path: Path, columns: Columns, _state: object) -> Decisions:
     described = (*columns.context, *columns.embedding)
-    words = [name for name in described if name in columns.categorical]
-    numbers = [name for name in described if name not in columns.categorical]
+    categorical = set(columns.categorical)
+    words = [name for name in described if name in categorical]
+    numbers = [name for name in described if name not in categorical]
     given = [columns.propensity] if columns.propensity else []
     try:
         table = read_table(
@@ -107,16 +112,16 @@ def _read(path: Path, columns: Columns, _state: object) -> Decisions:
         name = next((name for name in numbers if exc.where.endswith(f"column '{name}'")), None)
         if name is None:
             raise
-        what = f"{exc.what}; if '{name}' holds words or codes, name it in 'categorical' too"
+        what = f"{exc.what}; if '{name}' contains words or codes, add it to 'categorical'"
         raise DataFileError(exc.path, what, where=exc.where) from exc
     action, names = table.words(columns.action)
     if len(names) < 2:
-        raise DataFileError(path, f"column '{columns.action}' holds one action only, {names[0]!r}")
+        raise DataFileError(path, f"column '{columns.action}' has one action only, {names[0]!r}")
     propensity = table.number(columns.propensity, high=1) if columns.propensity else None
     if propensity is not None and (propensity <= 0).any():
         row = int(np.argmax(propensity <= 0))
-        what = f"{propensity[row]:g} is not above 0, but the action was logged"
-        table.fail(row, str(columns.propensity), what)
+        what = f"{propensity[row]:g} is not positive, but the action was logged"
+        table.raise_error(row, str(columns.propensity), what)
     context, kinds = _encoded(table, columns.context, columns.categorical)
     embedding, embedding_kinds = (
         np.eye(len(names)),
@@ -138,8 +143,9 @@ def _encoded(
     table: Table, names: tuple[str, ...], categorical: tuple[str, ...]
 ) -> tuple[FloatArray, tuple[Column, ...]]:
     arrays, kinds = [], []
+    coded = set(categorical)
     for name in names:
-        if name in categorical:
+        if name in coded:
             code, words = table.words(name)
             arrays.append(code.astype(np.float64))
             kinds.append(Column("categorical", tuple(map(float, range(len(words))))))
@@ -152,11 +158,11 @@ def _encoded(
 def _by_action(
     table: Table, names: tuple[str, ...], action: IntArray, shown: FloatArray
 ) -> FloatArray:
-    """One row an action, which must be the same wherever the action was logged."""
+    """Return one row per action; rows of the same action must be equal."""
     first = np.unique(action, return_index=True)[1]
     differs = shown != shown[first[action]]
     if differs.any():
         row, column = map(int, np.argwhere(differs)[0])
         what = f"differs from {table.place(int(first[action[row]]))}, which has the same action"
-        table.fail(row, names[column], what)
+        table.raise_error(row, names[column], what)
     return shown[first]

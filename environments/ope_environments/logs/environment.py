@@ -1,22 +1,42 @@
-"""`logs`: your own logged decisions as a world whose truth is known."""
+"""`logs`: a user's own logged decisions as an environment with a known true value."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Schema
-from ope_bench.embeddings import DeterministicEmbedding
-from ope_bench.policies import EpsilonGreedy, Softmax
-from ope_environments.design import Design
+from ope_bench import (
+    DeterministicEmbedding,
+    EpsilonGreedy,
+    FloatArray,
+    IntArray,
+    Log,
+    ParameterError,
+    Problem,
+    Schema,
+    Softmax,
+    Truth,
+    params,
+    stream,
+)
 from ope_environments.logs.decisions import Columns, Decisions, read_decisions
 from ope_environments.logs.logging_model import fit_logging
-from ope_environments.logs.reward_model import RewardModel, fit_boosted, fit_linear
-from ope_environments.population import FromPopulation, Population, bernoulli, gaussian, value_of
+from ope_environments.logs.makers.making import Maker, MakerName, make, maker_of_file
+from ope_environments.logs.makers.source import Source
+from ope_environments.logs.reward_model import RewardModel
+from ope_environments.logs.reward_names import RewardName, reward_of
+from ope_environments.populations.design import Design
+from ope_environments.populations.population import (
+    FromPopulation,
+    Population,
+    bernoulli,
+    gaussian,
+    value_of,
+)
 
 __all__ = ["Logs"]
 
@@ -24,15 +44,18 @@ Names = str | tuple[str, ...]
 """Column names, separated by commas or as a list."""
 
 
+@params
 class Logs(FromPopulation):
-    """A table of logged decisions, so that you learn which estimator to trust on data like yours.
+    """A user's table of logged decisions as an environment.
 
     A row of the table is a decision: context columns, an action, a reward, and where known the
     propensity of the action and columns that describe it. Two models are fitted to the table,
     once: q(x, a) of the reward and pi0(a|x) of the logging policy. A replicate draws contexts
-    from the table's rows with replacement, actions from pi0, and rewards with mean q: 0 or 1 where
-    the table's rewards are, else with normal noise of the residuals' standard deviation. The
-    target policy is epsilon-greedy on q, or softmax(target_beta q / sd(q)).
+    from the table's rows, without replacement where ``n_samples`` is at most their number (the
+    target sample from rows that the logs left, where they left enough), actions from pi0, and
+    rewards with mean q: 0 or 1 where the table's rewards are, else with normal noise of the
+    residuals' standard deviation. The target policy is epsilon-greedy on q, or
+    softmax(target_beta q / sd(q)).
 
     Source
     ------
@@ -43,36 +66,60 @@ class Logs(FromPopulation):
           - logs: {path: decisions.csv, context: "age, visits, device", categorical: device,
                    action: offer, reward: bought, propensity: p, embedding: "price, kind"}
 
+    ``log`` names a log file instead (bench/docs/own-logs.md), with the policy to evaluate; of the
+    other parameters only ``n_samples``, ``maker``, ``policy``, ``kept``, ``reward_model``,
+    ``ridge`` and ``logging_model`` then count. Three makers keep different parts of the log:
+
+    - ``redrawn``: contexts; actions come from the logging policy, fitted and calibrated where the
+      log does not give it, and rewards from q;
+    - ``pseudo-reward``: contexts, actions and propensities; only rewards come from q;
+    - ``resample``: everything, rewards too; rows are accepted such that a mixture of both policies
+      logged them.
+
+    Around q are coin flips, or residuals of the logged rows. Estimators see what they see on the
+    log and no more.
+
     Truth
     -----
-    Exact: the mean over the table's rows of the sum over actions of pi1(a|x) q(x, a).
+    Exact: the mean over the table's rows of the sum over actions of pi1(a|x) q(x, a), or of q at
+    the policy's actions where its probabilities are unknown. Of ``resample`` it is the whole log's
+    self-normalized estimate, with its standard error.
 
-    Access: everything, of the fitted world. Embeddings are a function of the action; without
+    Access: everything, of the fitted models. Embeddings are a function of the action; without
     ``embedding`` columns they are one-hot.
 
-    Traps: estimators are ranked on the fitted world, not on yours: what the models miss
-    (confounders, drift, interactions beyond ``reward_model``) is missing. The reward model favours
-    reward models of its own family; run both. With ``propensity`` the fitted policy is made as
-    spread as the logged propensities, which are not used otherwise. A greedy target exploits what
-    q says, including its mistakes.
+    Traps: estimators are ranked on the fitted models, which lack confounders, drift and
+    interactions beyond ``reward_model``. The reward model favors estimators with reward models of
+    its family; run both. With ``propensity`` the spread of the fitted policy's propensities
+    matches that of the logged ones, which are not used otherwise. A greedy target exploits q,
+    including its errors. A truth by ``resample`` has errors of its own, which the sub-sample
+    shares.
 
     Parameters
     ----------
-    n_samples : logged rows, and target rows.
-    path : the table; the example where None.
+    n_samples : number of logged rows, and of target rows; with ``log`` None takes as many units
+        as the log has, and other numbers are approximate where units have several rows.
+    path : path of the table; the example if None.
     context : context columns, separated by commas.
     action : column of the action, words or numbers.
     reward : column of the reward.
     propensity : column of the logged action's probability.
     embedding : columns that describe the action.
-    categorical : those of context and embedding that hold words or codes.
-    reward_model : a ridge regression an action, shrunk to a common one; or boosted trees.
-    ridge : penalty of the linear reward model, and rows that pull an action's mean to that of all.
+    categorical : columns of context and embedding that contain words or codes.
+    reward_model : a ridge regression per action, shrunk to a common one; boosted trees; the mean
+        among the nearest contexts; a random smooth function; or the mean reward.
+    ridge : penalty of the linear reward model; pseudo-count of the overall mean in an action's
+        mean, and of that mean among neighbors.
     logging_model : depending on the context, or the actions' shares only.
     target : the target policy.
     epsilon : exploration share of the epsilon-greedy target.
     target_beta : inverse temperature of the softmax target.
     shared_contexts : whether row i of both samples has the same context.
+    log : path of a log file with the policy to evaluate.
+    maker : what a world keeps of it.
+    policy : name of the policy, where the log file has several.
+    kept : share of the rows that ``resample`` accepts; the fewer, the closer is its pseudo-logger
+        to that policy.
 
     References
     ----------
@@ -86,58 +133,92 @@ class Logs(FromPopulation):
     (12, (200, 2), 0.0)
     """
 
-    def __init__(
-        self,
-        n_samples: Annotated[int, Ge(1)] = 1000,
-        path: str | None = None,
-        context: Names = "age, visits, device",
-        action: str = "offer",
-        reward: str = "bought",
-        propensity: str | None = "propensity",
-        embedding: Names = "price, kind",
-        categorical: Names = "device, kind",
-        reward_model: Literal["linear", "boosting"] = "linear",
-        ridge: Annotated[float, Gt(0)] = 10.0,
-        logging_model: Literal["logistic", "shares"] = "logistic",
-        target: Literal["epsilon-greedy", "softmax"] = "epsilon-greedy",
-        epsilon: Annotated[float, Ge(0), Le(1)] = 0.1,
-        target_beta: float = 2.0,
-        shared_contexts: bool = False,
-    ) -> None:
-        self.n_samples = n_samples
-        self.path = path
-        self.context = context
-        self.action = action
-        self.reward = reward
-        self.propensity = propensity
-        self.embedding = embedding
-        self.categorical = categorical
-        self.reward_model = reward_model
-        self.ridge = ridge
-        self.logging_model = logging_model
-        self.target = target
-        self.epsilon = epsilon
-        self.target_beta = target_beta
-        self.shared_contexts = shared_contexts
+    version = 2
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "log": None,
+        "maker": "redrawn",
+        "policy": None,
+        "kept": 0.5,
+    }
+
+    n_samples: Annotated[int, Ge(1)] | None = 1000
+    path: str | None = None
+    context: Names = "age, visits, device"
+    action: str = "offer"
+    reward: str = "bought"
+    propensity: str | None = "propensity"
+    embedding: Names = "price, kind"
+    categorical: Names = "device, kind"
+    reward_model: RewardName = "linear"
+    ridge: Annotated[float, Gt(0)] = 10.0
+    logging_model: Literal["logistic", "shares"] = "logistic"
+    target: Literal["epsilon-greedy", "softmax"] = "epsilon-greedy"
+    epsilon: Annotated[float, Ge(0), Le(1)] = 0.1
+    target_beta: float = 2.0
+    shared_contexts: bool = False
+    log: str | None = None
+    maker: MakerName = "redrawn"
+    policy: str | None = None
+    kept: Annotated[float, Gt(0), Le(1)] = 0.5
+
+    _made_from = cast("Maker | None", None)
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """What fits the models, and reads parquet files."""
+        """Modules that fit the models and read parquet files."""
         parquet = self.path is not None and self.path.endswith(".parquet")
         return ("sklearn.linear_model", *(("pyarrow.parquet",) if parquet else ()))
 
     @property
     def data_files(self) -> tuple[str, ...]:
-        """The table."""
+        """The table, or the log file and its tables, if any."""
+        if self.log is not None:
+            return Log.files(self.log)
         return () if self.path is None else (self.path,)
 
     @property
     def origin_note(self) -> str:
-        """Says where the example is used."""
-        return "the invented example" if self.path is None else ""
+        """Mark the example."""
+        return "the invented example" if self.path is None and self.log is None else ""
 
-    def population(self) -> Population:
-        """The table's rows and the fitted models."""
+    def sample(
+        self,
+        *,
+        world_rng: np.random.Generator,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
+        """One problem and its truth."""
+        streams = {"world_rng": world_rng, "logged_rng": logged_rng, "target_rng": target_rng}
+        if self._made_from is not None:
+            return self._made_from.sample(self.n_samples, **streams)
+        if self.log is None:
+            if self.maker != "redrawn":
+                msg = f"logs: maker={self.maker} makes worlds from a log file; name it by `log`"
+                raise ParameterError(msg)
+            return super().sample(**streams)
+        maker = maker_of_file(self.log, self.policy, self.maker, **self._settings)
+        return maker.sample(self.n_samples, **streams)
+
+    def from_problem(self, problem: Problem) -> Logs:
+        """Return an environment whose worlds are made from a problem instead of a log file."""
+        made = Logs(**self.get_params(deep=False))
+        made._made_from = make(Source(problem), self.maker, **self._settings)
+        return made
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The parameters of the makers."""
+        return {
+            "reward_model": self.reward_model,
+            "ridge": self.ridge,
+            "by_context": self.logging_model == "logistic",
+            "kept": self.kept,
+        }
+
+    def population(self, world_rng: np.random.Generator) -> Population:
+        """Build the population of the table's rows, with the fitted models."""
         columns = Columns(
             _names(self.context),
             self.action,
@@ -148,7 +229,7 @@ class Logs(FromPopulation):
         )
         return _world(
             read_decisions(self.path, columns),
-            (self.reward_model == "boosting", self.ridge),
+            (self.reward_model, self.ridge),
             self.logging_model == "logistic",
             self.epsilon if self.target == "epsilon-greedy" else None,
             self.target_beta,
@@ -162,18 +243,17 @@ def _names(given: Names) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4)
 def _models(
-    data: Decisions, reward: tuple[bool, float], by_context: bool
+    data: Decisions, reward: tuple[RewardName, float], by_context: bool
 ) -> tuple[RewardModel, Softmax]:
     design = Design(data.columns, data.context)
-    boosted, ridge = reward
-    model = fit_boosted(data, ridge) if boosted else fit_linear(data, design, ridge)
+    model = reward_of(reward[0], data, design, reward[1], stream("logs", "smooth reward"))
     return model, fit_logging(data, design, by_context=by_context)
 
 
 @lru_cache(maxsize=4)
 def _world(
     data: Decisions,
-    reward: tuple[bool, float],
+    reward: tuple[RewardName, float],
     by_context: bool,
     epsilon: float | None,
     target_beta: float,

@@ -1,13 +1,12 @@
-"""The policy that chose: a model that is fitted to logged decisions."""
+"""Models of the logging policy, fitted to logged decisions."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, row_chunks
-from ope_bench.policies import Score, Softmax
-from ope_environments.design import Design
+from ope_bench import FloatArray, Score, Softmax, row_chunks
 from ope_environments.logs.decisions import Decisions
+from ope_environments.populations.design import Design
 
 __all__ = ["fit_logging"]
 
@@ -16,15 +15,20 @@ SHARPEST, BLUNTEST = 5.0, 0.2
 
 
 def fit_logging(data: Decisions, design: Design, *, by_context: bool) -> Softmax:
-    """softmax of a multinomial logistic regression, or the actions' shares in every context.
+    """Fit a multinomial logistic regression, or the actions' shares in every context.
 
     Where propensities are logged, an inverse temperature is fitted too, such that the model's
-    propensities are as spread as the logged ones (least squares in their logarithms).
+    propensities match the logged ones (least squares in logarithms). Actions that were never
+    logged have probability zero.
     """
     n_actions = len(data.actions)
+    # One action in all rows leaves nothing to be fitted.
+    by_context = by_context and bool((data.action != data.action[0]).any())
     logits = _logistic(data, design) if by_context else _shares(data)
     beta = 1.0 if data.propensity is None else _sharpness(data, logits, data.propensity)
-    return Softmax(logits, n_actions, beta)
+    policy = Softmax(logits, n_actions, beta)
+    policy.full_support = len(np.unique(data.action)) == n_actions
+    return policy
 
 
 def _logistic(data: Decisions, design: Design) -> Score:
@@ -32,21 +36,27 @@ def _logistic(data: Decisions, design: Design) -> Score:
 
     model = LogisticRegression(max_iter=5000).fit(design(data.context), data.action)
     weights, intercept = model.coef_, model.intercept_
-    if len(data.actions) == 2:
-        # scikit-learn keeps one row for two classes.
+    if len(model.classes_) == 2:
+        # scikit-learn has one row for two classes.
         weights = np.stack([np.zeros_like(weights[0]), weights[0]])
         intercept = np.array([0.0, intercept[0]])
+    seen, n_actions = model.classes_, len(data.actions)
 
     def logits(context: FloatArray) -> FloatArray:
         scores: FloatArray = design(context) @ weights.T + intercept
-        return scores
+        if len(seen) == n_actions:
+            return scores
+        whole = np.full((len(scores), n_actions), -np.inf)
+        whole[:, seen] = scores
+        return whole
 
     return logits
 
 
 def _shares(data: Decisions) -> Score:
     counts = np.bincount(data.action, minlength=len(data.actions))
-    log_share = np.log(counts / counts.sum())
+    with np.errstate(divide="ignore"):
+        log_share = np.log(counts / counts.sum())
 
     def logits(context: FloatArray) -> FloatArray:
         return np.tile(log_share, (len(context), 1))
@@ -55,7 +65,7 @@ def _shares(data: Decisions) -> Score:
 
 
 def _sharpness(data: Decisions, logits: Score, propensity: FloatArray) -> float:
-    """The inverse temperature that minimizes the squared error of log propensities."""
+    """Find the inverse temperature that minimizes the squared error of log propensities."""
     wanted = np.log(propensity)
 
     def loss(beta: float) -> float:

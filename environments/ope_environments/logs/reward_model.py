@@ -1,4 +1,4 @@
-"""What a reward would have been: models that are fitted to logged decisions."""
+"""Reward models, fitted to logged decisions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_environments.design import Design
+from ope_bench import FloatArray, IntArray
 from ope_environments.logs.decisions import Decisions
+from ope_environments.populations.design import Design
 
-__all__ = ["BoostedReward", "LinearReward", "RewardModel", "fit_boosted", "fit_linear"]
+__all__ = [
+    "BoostedReward",
+    "ConstantReward",
+    "LinearReward",
+    "RewardModel",
+    "fit_boosted",
+    "fit_constant",
+    "fit_linear",
+]
 
 
 class RewardModel(Protocol):
@@ -24,7 +32,7 @@ class RewardModel(Protocol):
 
 
 class LinearReward:
-    """q(x, a) = weights_a . design(x), kept within the range of the logged rewards.
+    """q(x, a) = weights_a . design(x), clipped to the range of the logged rewards.
 
     Parameters
     ----------
@@ -51,7 +59,7 @@ class LinearReward:
 
 
 def fit_linear(data: Decisions, design: Design, ridge: float) -> LinearReward:
-    """A ridge regression on all rows, and one an action on what it leaves, shrunk to 0."""
+    """Fit a ridge regression on all rows, and one per action on its residuals."""
     rows = design(data.context)
     penalty = ridge * np.eye(design.width)
     common = np.linalg.solve(rows.T @ rows + penalty, rows.T @ data.reward)
@@ -92,7 +100,7 @@ class BoostedReward:
         from threadpoolctl import threadpool_limits
 
         pairs = np.concatenate([context, self.action_features[action]], axis=1)
-        # Many small calls on more threads than there are free cores take a hundred times as long.
+        # Many small calls on more threads than free cores take a hundred times as long.
         with threadpool_limits(1):
             mean = self.model.predict(pairs)
         kept: FloatArray = np.clip(mean, self.low, self.high)
@@ -100,7 +108,7 @@ class BoostedReward:
 
 
 def fit_boosted(data: Decisions, ridge: float) -> BoostedReward:
-    """scikit-learn's histogram gradient boosting; an action's mean is shrunk to that of all."""
+    """Fit scikit-learn's histogram gradient boosting; an action's mean is shrunk to the mean."""
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
@@ -115,3 +123,29 @@ def fit_boosted(data: Decisions, ridge: float) -> BoostedReward:
     with threadpool_limits(1):
         model.fit(np.concatenate([data.context, features[data.action]], axis=1), data.reward)
     return BoostedReward(model, features, float(data.reward.min()), float(data.reward.max()))
+
+
+class ConstantReward:
+    """q(x, a) = the mean of the logged rewards: neither context nor action matter.
+
+    Parameters
+    ----------
+    mean : of the logged rewards.
+    n_actions : number of actions.
+    """
+
+    def __init__(self, mean: float, n_actions: int) -> None:
+        self.mean, self.n_actions = mean, n_actions
+
+    def __call__(self, context: FloatArray) -> FloatArray:
+        """Of every action: (k, n_actions)."""
+        return np.full((len(context), self.n_actions), self.mean)
+
+    def at(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Of each row's action: (k,)."""
+        return np.full(len(action), self.mean)
+
+
+def fit_constant(data: Decisions) -> ConstantReward:
+    """Take the mean of the logged rewards."""
+    return ConstantReward(float(data.reward.mean()), len(data.actions))

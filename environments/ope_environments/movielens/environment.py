@@ -1,29 +1,45 @@
-"""`movielens`: which of 1,682 films to recommend, with ratings completed by factorization."""
+"""`movielens`: recommend one of 1,682 films, with ratings completed by factorization."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Annotated, Literal
 
+import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column, Schema
-from ope_bench.embeddings import DeterministicEmbedding, RowIndex
-from ope_bench.errors import DataError
-from ope_bench.policies import EpsilonGreedy, Softmax
-from ope_environments.few_contexts import FewContexts
+from ope_bench import (
+    Column,
+    DataError,
+    DeterministicEmbedding,
+    EpsilonGreedy,
+    FloatArray,
+    IntArray,
+    RowIndex,
+    Schema,
+    Softmax,
+    Tabular,
+    params,
+)
 from ope_environments.movielens.factorization import factorize
 from ope_environments.movielens.ratings import Ratings, read_ratings
-from ope_environments.population import FromPopulation, Population, bernoulli, gaussian, value_of
+from ope_environments.populations.population import (
+    FromPopulation,
+    Population,
+    bernoulli,
+    gaussian,
+    value_of,
+)
 
 __all__ = ["Movielens"]
 
 
+@params
 class Movielens(FromPopulation):
-    """Recommend one of 1,682 films; ratings that nobody gave come from matrix factorization.
+    """Recommend one of 1,682 films; missing ratings come from matrix factorization.
 
-    A row's context is a user: the bias and the factors of
+    A row's context is a user, drawn without replacement where ``n_samples`` is at most the number
+    of users, else with; rows of one user are one unit. The context is the bias and the factors of
 
         q(u, a) = clip(mean + b_u + b_a + p_u . p_a, 1, 5),
 
@@ -37,14 +53,14 @@ class Movielens(FromPopulation):
     MovieLens-100K from ``folder`` (``u.data`` and ``u.item`` as published, or RecBole's
     ``ml-100k.inter`` and ``ml-100k.item``), or from an installed ``recbole`` (``pip install
     --no-deps recbole==1.2.1``), which is found without being imported. GroupLens allows research
-    use and no redistribution: nothing of it comes with ope-bench.
+    use but no redistribution, so ope-bench does not include the data.
 
     Truth
     -----
     Exact: the mean over users of the sum over films of pi1(a|u) q(u, a).
 
-    Access: everything. The embedding of a film is a function of it: its bias and factors, through
-    which alone the reward depends on the film; or its genres, which many films share.
+    Access: everything. The embedding of a film is a function of it: its bias and factors, which
+    determine the film's rewards; or its genres, which many films share.
 
     Traps: the reward is of the same family as a factorization model, so reward models that are
     bilinear in context and factors are exact here. Films with few ratings have factors near 0.
@@ -53,11 +69,11 @@ class Movielens(FromPopulation):
 
     Parameters
     ----------
-    n_samples : logged rows, and target rows.
-    folder : the published files; an installed package's copy where None.
-    rank : factors of the model.
+    n_samples : number of logged rows, and of target rows.
+    folder : folder of the published files; an installed package's copy if None.
+    rank : number of factors of the model.
     ridge : penalty of the model's coefficients.
-    factor_seed : of the factors to start from.
+    factor_seed : seed of the initial factors.
     reward : a noisy rating, or a like.
     embedding : of the films.
     beta : inverse temperature of the logging policy.
@@ -72,41 +88,28 @@ class Movielens(FromPopulation):
     Factorization Techniques for Recommender Systems" (Koren, Bell and Volinsky, 2009), equation 5.
     """
 
-    def __init__(
-        self,
-        n_samples: Annotated[int, Ge(1)] = 10_000,
-        folder: str | None = None,
-        rank: Annotated[int, Ge(1), Le(200)] = 8,
-        ridge: Annotated[float, Gt(0)] = 10.0,
-        factor_seed: Annotated[int, Ge(0)] = 0,
-        reward: Literal["rating", "like"] = "rating",
-        embedding: Literal["factors", "genres"] = "factors",
-        beta: float = 1.0,
-        target: Literal["epsilon-greedy", "softmax"] = "epsilon-greedy",
-        epsilon: Annotated[float, Ge(0), Le(1)] = 0.1,
-        target_beta: float = 4.0,
-        shared_contexts: bool = False,
-    ) -> None:
-        self.n_samples = n_samples
-        self.folder = folder
-        self.rank = rank
-        self.ridge = ridge
-        self.factor_seed = factor_seed
-        self.reward = reward
-        self.embedding = embedding
-        self.beta = beta
-        self.target = target
-        self.epsilon = epsilon
-        self.target_beta = target_beta
-        self.shared_contexts = shared_contexts
+    version = 2
+
+    n_samples: Annotated[int, Ge(1)] = 10_000
+    folder: str | None = None
+    rank: Annotated[int, Ge(1), Le(200)] = 8
+    ridge: Annotated[float, Gt(0)] = 10.0
+    factor_seed: Annotated[int, Ge(0)] = 0
+    reward: Literal["rating", "like"] = "rating"
+    embedding: Literal["factors", "genres"] = "factors"
+    beta: float = 1.0
+    target: Literal["epsilon-greedy", "softmax"] = "epsilon-greedy"
+    epsilon: Annotated[float, Ge(0), Le(1)] = 0.1
+    target_beta: float = 4.0
+    shared_contexts: bool = False
 
     @property
     def data_files(self) -> tuple[str, ...]:
-        """The folder of the ratings."""
+        """The folder of the ratings, if any."""
         return () if self.folder is None else (self.folder,)
 
-    def population(self) -> Population:
-        """The users and the two policies."""
+    def population(self, world_rng: np.random.Generator) -> Population:
+        """Build the population of users and the two policies."""
         return _world(
             read_ratings(self.folder),
             (self.rank, self.ridge, self.factor_seed),
@@ -138,7 +141,7 @@ def _world(
         try:
             return index(context)
         except DataError as exc:
-            msg = "a context is no user of the data, so the policies say nothing about it"
+            msg = "a context is not a user of the data, so it has no policy"
             raise DataError(msg) from exc
 
     target = (
@@ -147,7 +150,7 @@ def _world(
         else EpsilonGreedy(factors, n_items, epsilon)
     )
     logging = Softmax(factors, n_items, beta)
-    policies = [FewContexts(one.table(factors.user), user_of) for one in (logging, target)]
+    policies = [Tabular(one.table(factors.user), user_of) for one in (logging, target)]
     shown = ratings.genres if genres else factors.item
     column = Column("categorical", (0.0, 1.0)) if genres else Column("atoms")
 

@@ -7,8 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.seeding import stream
+from ope_bench import FloatArray, IntArray, stream
 from ope_environments.movielens.ratings import Ratings
 
 __all__ = ["Factors", "factorize"]
@@ -22,10 +21,10 @@ class Factors:
 
     Parameters
     ----------
-    mean : of the ratings.
+    mean : mean of the ratings.
     user : (n_users, 1 + rank), the bias first
     item : (n_items, 1 + rank), the bias first
-    residual_std : of the ratings around the model.
+    residual_std : standard deviation of the residuals.
     """
 
     mean: float
@@ -34,34 +33,34 @@ class Factors:
     residual_std: float
 
     def __call__(self, user: FloatArray) -> FloatArray:
-        """Ratings of all items by users of these factors, kept within 1 and 5: (k, n_items)."""
+        """Return users' ratings of all items, clipped to [1, 5]: (k, n_items)."""
         ratings = self.mean + user[:, :1] + self.item[:, 0] + user[:, 1:] @ self.item[:, 1:].T
         return np.clip(ratings, 1.0, 5.0)
 
 
 @lru_cache(maxsize=4)
 def factorize(ratings: Ratings, rank: int, ridge: float, seed: int) -> Factors:
-    """Fit biases and ``rank`` factors a side, with the squared error's ridge penalty.
+    """Fit biases and ``rank`` factors of users and items, by squared error with a ridge penalty.
 
     Parameters
     ----------
-    ratings : what is known.
-    rank : factors beside the biases.
+    ratings : the observed ratings.
+    rank : number of factors, without the biases.
     ridge : penalty on each squared coefficient, in units of one squared rating.
-    seed : of the factors to start from.
+    seed : seed of the initial factors.
     """
     rng = stream("movielens factors", seed)
     mean = float(ratings.rating.mean())
     user = np.zeros((ratings.n_users, 1 + rank))
     item = 0.1 * rng.standard_normal((ratings.n_items, 1 + rank))
     item[:, 0] = 0.0
-    centred = ratings.rating - mean
+    centered = ratings.rating - mean
     for _ in range(ROUNDS):
-        _solve(user, item, ratings.user, ratings.item, centred, ridge)
-        _solve(item, user, ratings.item, ratings.user, centred, ridge)
+        _solve(user, item, ratings.user, ratings.item, centered, ridge)
+        _solve(item, user, ratings.item, ratings.user, centered, ridge)
     fitted = user[ratings.user, 0] + item[ratings.item, 0]
     fitted += np.einsum("nk,nk->n", user[ratings.user, 1:], item[ratings.item, 1:])
-    return Factors(mean, user, item, float((centred - fitted).std()))
+    return Factors(mean, user, item, float((centered - fitted).std()))
 
 
 def _solve(
@@ -69,12 +68,12 @@ def _solve(
     other: FloatArray,
     at: IntArray,
     other_at: IntArray,
-    centred: FloatArray,
+    centered: FloatArray,
     ridge: float,
 ) -> None:
-    """One side given the other: a ridge regression a row, all rows at once, in place."""
+    """Update one side given the other, in place: a ridge regression per row, all rows at once."""
     design = other[other_at].copy()
-    outcome = centred - design[:, 0]
+    outcome = centered - design[:, 0]
     design[:, 0] = 1.0
     n, width = mine.shape
     gram = np.empty((n, width, width))

@@ -9,10 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.errors import UnavailableError
-from ope_environments.data_files import DataFileError, installed_folder
-from ope_environments.tables import Row, read_rows
+from ope_bench import (
+    DataFileError,
+    FloatArray,
+    IntArray,
+    TextRow,
+    UnavailableError,
+    finite_number,
+    read_rows,
+)
+from ope_environments.tables.installed_folder import installed_folder
 
 __all__ = ["Ratings", "read_ratings"]
 
@@ -26,7 +32,7 @@ FIRST_GENRE = 5
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Who rated which film how.
+    """Ratings of films by users.
 
     Parameters
     ----------
@@ -54,11 +60,11 @@ class Ratings:
 
 
 def read_ratings(folder: str | None) -> Ratings:
-    """The ratings in a folder or, where that is None, in an installed package.
+    """Read the ratings of a folder or, if None, of an installed package.
 
     Raises
     ------
-    UnavailableError : neither is there.
+    UnavailableError : there is neither.
     DataFileError : a file is damaged.
     """
     if folder is None:
@@ -116,7 +122,7 @@ def _rating_rows(path: Path, *, header: bool) -> Iterator[tuple[int, int, int, f
 
 
 def _published_films(path: Path) -> tuple[dict[int, list[float]], tuple[str, ...]]:
-    """u.item: number, title, dates, address, and 19 flags, in Latin 1."""
+    """Read u.item: number, title, dates, address, and 19 flags, in Latin 1."""
     films: dict[int, list[float]] = {}
     width = 0
     for line, fields in read_rows(path, encoding="latin-1", delimiter="|"):
@@ -133,9 +139,9 @@ def _published_films(path: Path) -> tuple[dict[int, list[float]], tuple[str, ...
 
 
 def _recbole_films(path: Path) -> tuple[dict[int, list[float]], tuple[str, ...]]:
-    """ml-100k.item: number, title, year, and the genres as words."""
+    """Read ml-100k.item: number, title, year, and the genres as words."""
     words: dict[int, list[str]] = {}
-    rows: Iterator[Row] = read_rows(path, delimiter="\t")
+    rows: Iterator[TextRow] = read_rows(path, delimiter="\t")
     next(rows)
     for line, fields in rows:
         if len(fields) != 4:
@@ -152,7 +158,7 @@ def _new(
 ) -> int:
     token = _id(path, line, field)
     if token in known:
-        raise DataFileError(path, f"item {token} stands there twice", where=f"line {line:,}")
+        raise DataFileError(path, f"item {token} appears twice", where=f"line {line:,}")
     return token
 
 
@@ -164,8 +170,8 @@ def _id(path: Path, line: int, field: str) -> int:
 
 
 def _value(path: Path, line: int, field: str) -> float:
-    try:
-        return float(field)
-    except ValueError:
+    value = finite_number(field)
+    if value is None:
         what = f"{field[:40]!r} is not a number"
-        raise DataFileError(path, what, where=f"line {line:,}") from None
+        raise DataFileError(path, what, where=f"line {line:,}")
+    return value

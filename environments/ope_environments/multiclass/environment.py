@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column, Schema
-from ope_bench.embeddings import DeterministicEmbedding
-from ope_bench.errors import ParameterError
-from ope_bench.seeding import stream
+from ope_bench import (
+    Column,
+    DeterministicEmbedding,
+    DiscretePolicy,
+    FloatArray,
+    IntArray,
+    ParameterError,
+    Schema,
+    Uniform,
+    params,
+)
 from ope_environments.multiclass.classifier_policy import ClassifierPolicy
-from ope_environments.multiclass.labelled import Labelled, labelled
-from ope_environments.population import FromPopulation, Population, bernoulli, value_of
+from ope_environments.multiclass.classifiers import UNIFORM, ClassifierName, fit_classifier
+from ope_environments.multiclass.labelled import Labelled, load_labelled
+from ope_environments.multiclass.split import Split, SplitKind
+from ope_environments.populations.population import FromPopulation, Population, bernoulli, value_of
 
 __all__ = ["Multiclass"]
 
-Classifier = Literal["logistic", "naive-bayes", "forest"]
 
-
+@params
 class Multiclass(FromPopulation):
-    """Guess the label: a classification data set turned into a bandit.
+    """A classification data set as a bandit: an action is the guess of a label.
 
     A row's features are the context, labels the actions, and the reward is 1 for the right label
-    (with ``reward_noise``: flipped with that probability). The data are split once: on one part
-    classifiers are trained, from the other contexts are drawn with replacement. Logging and target
-    policy are classifiers made random by a temperature and by mixing with uniform exploration; the
-    logging policy's classifier sees only ``logging_train_share`` of the training rows.
+    (with ``reward_noise``: flipped with that probability). The data are split: on one part
+    classifiers are trained, the other is the population of contexts, drawn without replacement
+    where it has enough rows. Logging and target policy are classifiers made random,
+
+        (1 - epsilon) p(a|x)**(1/temperature) / Z(x) + epsilon / n_actions,   or, with T given,
+        (1 - epsilon) exp(T p(a|x)) / Z(x) + epsilon / n_actions;
+
+    the logging policy's classifier is trained on ``logging_train_share`` of the training rows.
+    Split, classifiers and policies are the world: each replicate has its own, unless worlds are
+    fixed or ``split`` or ``split_column`` says which rows are for what.
 
     Source
     ------
     ``dataset`` is one of scikit-learn's bundled sets (digits: 1,797 rows, 64 features, 10 labels;
-    iris; wine; breast_cancer), or the path of a table (CSV, ARFF, KEEL's .dat, parquet) with
-    ``label`` naming its column of labels, which may be words. Columns that are not all numbers are
-    shown one-hot.
+    iris; wine; breast_cancer), or the path of a table (CSV, ARFF, parquet, KEEL's .dat or UCI's
+    .data without a header) with ``label`` naming its column of labels, which may be words. Columns
+    that are not all numbers are shown one-hot.
 
     Truth
     -----
@@ -47,30 +63,48 @@ class Multiclass(FromPopulation):
     Access: everything. The embedding of a label is a function of it: one-hot, or the mean of its
     training rows' features in the space of their principal components.
 
-    Traps: labels are right or wrong whatever the policy, so the reward is a function of features
-    that a good classifier already knows: reward models do unusually well here. The split and the
-    classifiers are the world and are fixed by ``split_seed``, so replicates differ by sampling
-    alone. A logging policy at temperature 0 without exploration does not support other labels.
+    Traps: labels do not depend on the policy, so the reward is a function of features that a good
+    classifier predicts: reward models do unusually well here. Beyond as many samples as evaluation
+    rows, rows are drawn again: copies of a row are one unit, which cross-fitting keeps together,
+    but a model that is fitted in-sample is evaluated on rows that it has memorized. Standard
+    errors are for new rows like these, while the truth is of these rows: where a large part of
+    them is drawn, intervals are wider than the errors. A logging policy at temperature 0 without
+    exploration does not support other labels.
 
     Parameters
     ----------
-    n_samples : logged rows, and target rows.
+    n_samples : number of logged rows, and of target rows; None for the number of evaluation rows.
     dataset : name of a bundled set, or path of a table.
-    label : the column of labels, for a table.
+    label : the column of labels, for a table; the last one of a table without a header where
+        None.
     train_share : share of the rows that classifiers are trained on.
-    logging_train_share : share of those that the logging policy's classifier sees.
+    logging_train_share : share of those on which the logging policy's classifier is trained.
     split_seed : of the split and of the classifiers.
-    logging_classifier, target_classifier : the models.
+    logging_classifier, target_classifier : ``logistic`` (standardized features), ``naive-bayes``,
+        ``forest``, ``uniform`` (no model: every label equally likely), or the import path of a
+        class of scikit-learn or of an installed plugin's package.
     logging_temperature, target_temperature : of their probabilities; 0 takes the best label.
     logging_epsilon, target_epsilon : share of uniform exploration.
     embedding : of the labels.
     d_embedding : principal components, at most the number of features.
     reward_noise : probability that a reward is flipped.
     shared_contexts : whether row i of both samples has the same context.
+    logging_softmax, target_softmax : T of the second form; None for the first.
+    logging_classifier_params, target_classifier_params : parameters of the classifiers, beyond
+        their defaults.
+    split : ``random``, drawn with the world; or scikit-learn's ``train_test_split`` with
+        ``random_state=split_seed``, whose first part trains (``train-evaluation``) or is evaluated
+        on (``evaluation-train``).
+    evaluation_share : share of the rows that contexts are drawn from; all but the training rows
+        where None.
+    split_column : a column of the table that says ``train`` or ``evaluation`` (or ``test``) of
+        each row, in place of ``split`` and the shares.
+    bootstrap : whether each classifier is trained on a bootstrap sample of its rows.
 
     References
     ----------
     "Doubly Robust Policy Evaluation and Learning" (Dudik, Langford and Li, 2011), section 4.1.
+    "Cross-Validated Off-Policy Evaluation" (Cief, Kveton and Kompan, 2025), for the second form.
 
     >>> problem, truth = Multiclass(n_samples=50, dataset="iris").sample(
     ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
@@ -79,87 +113,119 @@ class Multiclass(FromPopulation):
     (3, (50, 4), 0.0)
     """
 
+    version = 2
     check_params = {"dataset": "iris"}  # noqa: RUF012
 
-    def __init__(
-        self,
-        n_samples: Annotated[int, Ge(1)] = 1000,
-        dataset: str = "digits",
-        label: str | None = None,
-        train_share: Annotated[float, Gt(0), Lt(1)] = 0.5,
-        logging_train_share: Annotated[float, Gt(0), Le(1)] = 0.2,
-        split_seed: Annotated[int, Ge(0)] = 0,
-        logging_classifier: Classifier = "logistic",
-        target_classifier: Classifier = "logistic",
-        logging_temperature: Annotated[float, Ge(0)] = 3.0,
-        target_temperature: Annotated[float, Ge(0)] = 0.0,
-        logging_epsilon: Annotated[float, Ge(0), Le(1)] = 0.3,
-        target_epsilon: Annotated[float, Ge(0), Le(1)] = 0.1,
-        embedding: Literal["one-hot", "means"] = "means",
-        d_embedding: Annotated[int, Ge(1)] = 4,
-        reward_noise: Annotated[float, Ge(0), Lt(0.5)] = 0.0,
-        shared_contexts: bool = False,
-    ) -> None:
-        self.n_samples = n_samples
-        self.dataset = dataset
-        self.label = label
-        self.train_share = train_share
-        self.logging_train_share = logging_train_share
-        self.split_seed = split_seed
-        self.logging_classifier = logging_classifier
-        self.target_classifier = target_classifier
-        self.logging_temperature = logging_temperature
-        self.target_temperature = target_temperature
-        self.logging_epsilon = logging_epsilon
-        self.target_epsilon = target_epsilon
-        self.embedding = embedding
-        self.d_embedding = d_embedding
-        self.reward_noise = reward_noise
-        self.shared_contexts = shared_contexts
+    n_samples: Annotated[int, Ge(1)] | None = 1000
+    dataset: str = "digits"
+    label: str | None = None
+    train_share: Annotated[float, Gt(0), Lt(1)] = 0.5
+    logging_train_share: Annotated[float, Gt(0), Le(1)] = 0.2
+    split_seed: Annotated[int, Ge(0)] = 0
+    logging_classifier: ClassifierName = "logistic"
+    target_classifier: ClassifierName = "logistic"
+    logging_temperature: Annotated[float, Ge(0)] = 3.0
+    target_temperature: Annotated[float, Ge(0)] = 0.0
+    logging_epsilon: Annotated[float, Ge(0), Le(1)] = 0.3
+    target_epsilon: Annotated[float, Ge(0), Le(1)] = 0.1
+    embedding: Literal["one-hot", "means"] = "means"
+    d_embedding: Annotated[int, Ge(1)] = 4
+    reward_noise: Annotated[float, Ge(0), Lt(0.5)] = 0.0
+    shared_contexts: bool = False
+    logging_softmax: float | None = None
+    target_softmax: float | None = None
+    logging_classifier_params: Mapping[str, Any] | None = None
+    target_classifier_params: Mapping[str, Any] | None = None
+    split: SplitKind = "random"
+    evaluation_share: Annotated[float, Gt(0), Lt(1)] | None = None
+    split_column: str | None = None
+    bootstrap: bool = False
 
     @property
     def data_files(self) -> tuple[str, ...]:
-        """The table, if it is one."""
+        """The table, if any."""
         return (self.dataset,)
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """What trains the classifiers."""
-        return ("sklearn.linear_model",)
+        """Modules that train the classifiers."""
+        names = self.logging_classifier, self.target_classifier
+        paths = (name.rpartition(".")[0] for name in names)
+        return ("sklearn.linear_model", *filter(None, paths))
 
-    def population(self) -> Population:
-        """The evaluation rows and the two policies."""
+    def population(self, world_rng: np.random.Generator) -> Population:
+        """Build the population of evaluation rows and the two policies."""
+        world = int(world_rng.integers(2**63))
+        if not self.bootstrap and (self.split != "random" or self.split_column is not None):
+            # Only split_seed determines the split and the classifiers.
+            world = 0
+        split = Split(
+            self.split,
+            self.train_share,
+            self.evaluation_share,
+            self.logging_train_share,
+            self.split_seed,
+            world,
+        )
         return _world(
-            labelled(self.dataset, self.label),
-            (self.train_share, self.logging_train_share, self.split_seed),
-            (self.logging_classifier, self.logging_temperature, self.logging_epsilon),
-            (self.target_classifier, self.target_temperature, self.target_epsilon),
+            load_labelled(self.dataset, self.label, self.split_column),
+            split,
+            self.bootstrap,
+            (self._policy("logging"), self._policy("target")),
             None if self.embedding == "one-hot" else self.d_embedding,
             self.reward_noise,
         )
+
+    def _policy(self, which: str) -> _Policy:
+        names = "classifier", "temperature", "epsilon", "softmax", "classifier_params"
+        classifier, temperature, epsilon, softmax, params = (
+            getattr(self, f"{which}_{name}") for name in names
+        )
+        return _Policy(classifier, json.dumps(params or {}), temperature, epsilon, softmax)
+
+
+@dataclass(frozen=True)
+class _Policy:
+    """A policy's parameters, those of its classifier as JSON, so that it can be hashed."""
+
+    classifier: str
+    classifier_params: str
+    temperature: float
+    epsilon: float
+    softmax: float | None
+
+    def fitted(
+        self,
+        features: FloatArray,
+        label: IntArray,
+        n_actions: int,
+        rng: np.random.Generator,
+    ) -> DiscretePolicy:
+        """The policy, its classifier fitted to these rows."""
+        if self.classifier == UNIFORM:
+            return Uniform(n_actions)
+        params = json.loads(self.classifier_params)
+        model = fit_classifier(self.classifier, params, features, label, rng)
+        return ClassifierPolicy(model, n_actions, self.temperature, self.epsilon, self.softmax)
 
 
 @lru_cache(maxsize=4)
 def _world(
     data: Labelled,
-    shares: tuple[float, float, int],
-    logging: tuple[Classifier, float, float],
-    target: tuple[Classifier, float, float],
+    split: Split,
+    bootstrap: bool,
+    settings: tuple[_Policy, _Policy],
     d_embedding: int | None,
     noise: float,
 ) -> Population:
     n_actions = len(data.names)
-    train, few, evaluation, rng = _split(data.label, n_actions, *shares)
-    models = [
-        _fitted(kind, data.features[rows], data.label[rows], rng)
-        for (kind, _, _), rows in ((logging, few), (target, train))
-    ]
-    policies = [
-        ClassifierPolicy(model, n_actions, temperature, epsilon)
-        for model, (_, temperature, epsilon) in zip(models, (logging, target), strict=True)
-    ]
-    embedding = _label_embedding(data.features[train], data.label[train], n_actions, d_embedding)
-    context, label = data.features[evaluation], data.label[evaluation]
+    parts, rng = split(data.label, n_actions, data.evaluated)
+    policies = []
+    for setting, rows in zip(settings, (parts.logging, parts.train), strict=True):
+        chosen = rows[rng.integers(len(rows), size=len(rows))] if bootstrap else rows
+        policies.append(setting.fitted(data.features[chosen], data.label[chosen], n_actions, rng))
+    embedding = _label_embedding(data, parts.train, d_embedding)
+    context, label = data.features[parts.evaluation], data.label[parts.evaluation]
     right = np.eye(n_actions)
 
     def reward_at(row: IntArray, action: IntArray) -> FloatArray:
@@ -171,7 +237,7 @@ def _world(
     return Population(
         context=context,
         schema=Schema(
-            _kinds(context),
+            _kinds(data.features),
             (Column(kind, categories),) * embedding.shape[1],  # type: ignore[arg-type]
         ),
         logging=policies[0],
@@ -184,55 +250,23 @@ def _world(
     )
 
 
-def _split(
-    label: IntArray, n_actions: int, train_share: float, logging_share: float, seed: int
-) -> tuple[IntArray, IntArray, IntArray, np.random.Generator]:
-    """Training rows, those of them for the logging policy, evaluation rows.
-
-    One row of every label is among the first, so that every classifier knows all labels.
-    """
-    rng = stream("multiclass split", seed)
-    order = rng.permutation(len(label))
-    first = np.unique(label[order], return_index=True)[1]
-    order = np.concatenate([order[first], np.delete(order, first)])
-    n_train = max(n_actions, round(train_share * len(label)))
-    if n_train >= len(label):
-        msg = (
-            f"multiclass: train_share = {train_share} of {len(label)} rows with {n_actions} labels"
-            " leaves no rows to evaluate on"
-        )
-        raise ParameterError(msg)
-    train = order[:n_train]
-    return train, train[: max(n_actions, round(logging_share * n_train))], order[n_train:], rng
-
-
-def _fitted(kind: Classifier, features: FloatArray, label: IntArray, rng: Any) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.naive_bayes import GaussianNB
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    seed = int(rng.integers(2**31))
-    if kind == "logistic":
-        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000))
-    elif kind == "naive-bayes":
-        model = GaussianNB(var_smoothing=1e-3)
-    else:
-        model = RandomForestClassifier(100, min_samples_leaf=2, random_state=seed, n_jobs=1)
-    return model.fit(features, label)
-
-
-def _label_embedding(
-    features: FloatArray, label: IntArray, n_actions: int, d_embedding: int | None
-) -> FloatArray:
-    """One-hot, or each label's mean in the space of the principal components."""
+def _label_embedding(data: Labelled, train: IntArray, d_embedding: int | None) -> FloatArray:
+    """Return one-hot embeddings, or each label's mean principal components over training rows."""
+    n_actions = len(data.names)
     if d_embedding is None:
         return np.eye(n_actions)
+    features, label = data.features[train], data.label[train]
     if d_embedding > min(features.shape):
         msg = (
             f"multiclass: d_embedding = {d_embedding} is more than the"
             f" {min(features.shape)} principal components there are"
+        )
+        raise ParameterError(msg)
+    missing = np.flatnonzero(np.bincount(label, minlength=n_actions) == 0)
+    if len(missing):
+        msg = (
+            f"multiclass: no training row has the label {data.names[missing[0]]!r}, so that it has"
+            " no mean; use embedding = 'one-hot', or another split"
         )
         raise ParameterError(msg)
     std = features.std(axis=0)
@@ -245,6 +279,6 @@ def _label_embedding(
 
 
 def _kinds(context: FloatArray) -> tuple[Column, ...]:
-    """Columns of zeros and ones only are categorical."""
+    """Return the kinds of columns: those of zeros and ones only are categorical."""
     binary = ((context == 0) | (context == 1)).all(axis=0)
     return tuple(Column("categorical", (0.0, 1.0)) if one else Column() for one in binary)

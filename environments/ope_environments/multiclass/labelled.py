@@ -9,14 +9,27 @@ from pathlib import Path
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.errors import ParameterError, did_you_mean
-from ope_environments.data_files import DataFileError
-from ope_environments.tables import read_table
+from ope_bench import (
+    DataFileError,
+    FloatArray,
+    IntArray,
+    ParameterError,
+    Table,
+    column_index,
+    did_you_mean,
+    has_header,
+    read_table,
+)
 
-__all__ = ["BUNDLED", "Labelled", "labelled"]
+__all__ = ["BUNDLED", "Labelled", "load_labelled"]
 
 BUNDLED = ("breast_cancer", "digits", "iris", "wine")
+
+WITHOUT_HEADER = (".dat", ".data")
+"""Suffixes of files that often have no header: UCI's, and KEEL's in some packages."""
+
+PARTS = {"train": 0, "evaluation": 1, "test": 1}
+"""Words of a column that splits the rows, with whether they mean evaluation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,23 +41,34 @@ class Labelled:
     features : (n, d), categorical columns one-hot
     label : (n,), in [0, number of labels)
     names : of the labels, in their order
+    evaluated : (n,), 1 for evaluation rows and 0 for training rows; None if not specified
     """
 
     features: FloatArray
     label: IntArray
     names: tuple[str, ...]
+    evaluated: IntArray | None = None
 
 
-def labelled(dataset: str, label: str | None) -> Labelled:
-    """The data set of that name, or the table at that path.
+def load_labelled(dataset: str, label: str | None, split_column: str | None = None) -> Labelled:
+    """Load the data set of that name, or the table at that path.
+
+    Parameters
+    ----------
+    dataset : name or path.
+    label : the column of labels; the last one of a table without a header where None.
+    split_column : the column that says ``train`` or ``evaluation`` of each row.
 
     Raises
     ------
     UnavailableError : there is no such file.
-    DataFileError : the table is damaged, or its labels are one only.
+    DataFileError : the table is damaged, or has one label only.
     ParameterError : neither a name nor a path, or a path without the name of its label column.
     """
     if dataset in BUNDLED:
+        if split_column is not None:
+            msg = f"multiclass: '{dataset}' has no named columns; omit split_column"
+            raise ParameterError(msg)
         return _bundled(dataset)
     path = Path(dataset)
     if not path.suffix and len(path.parts) == 1 and not path.is_file():
@@ -53,11 +77,13 @@ def labelled(dataset: str, label: str | None) -> Labelled:
             f" {', '.join(BUNDLED)}, and any table by its path)"
         )
         raise ParameterError(msg)
-    if label is None:
-        msg = f"multiclass: name the column of {path.name} that holds the labels as 'label'"
-        raise ParameterError(msg)
     stat = path.stat() if path.is_file() else None
-    return _table(path, label, (stat.st_mtime_ns, stat.st_size) if stat else None)
+    header = stat is None or path.suffix not in WITHOUT_HEADER or has_header(path)
+    if label is None and header:
+        msg = f"multiclass: name the column of {path.name} that has the labels as 'label'"
+        raise ParameterError(msg)
+    state = (stat.st_mtime_ns, stat.st_size) if stat else None
+    return _table(path, label, split_column, header, state)
 
 
 @lru_cache(maxsize=4)
@@ -68,18 +94,19 @@ def _bundled(name: str) -> Labelled:
 
 
 @lru_cache(maxsize=4)
-def _table(path: Path, label: str, _state: object) -> Labelled:
-    table = read_table(path)
-    if label not in table.names:
-        from ope_environments.tables import column_index
-
-        column_index(path, table.names, label)
+def _table(
+    path: Path, label: str | None, split_column: str | None, header: bool, _state: object
+) -> Labelled:
+    table = read_table(path, header=header)
+    label = table.names[-1] if label is None else label
+    for name in filter(None, (label, split_column)):
+        column_index(path, table.names, name)
     code, names = table.words(label)
     if len(names) < 2:
-        raise DataFileError(path, f"column '{label}' holds one label only, {names[0]!r}")
+        raise DataFileError(path, f"column '{label}' has one label only, {names[0]!r}")
     columns = []
     for name in table.names:
-        if name == label:
+        if name in (label, split_column):
             continue
         numbers = table.as_numbers(name)
         if numbers is not None:
@@ -89,8 +116,21 @@ def _table(path: Path, label: str, _state: object) -> Labelled:
         if len(words) > max(20, table.n // 10):
             what = f"{len(words):,} different words in {table.n:,} rows are no feature"
             row = int(np.argmax(word == word.max()))
-            table.fail(row, name, what)
+            table.raise_error(row, name, what)
         columns.append(np.eye(len(words))[word])
     if not columns:
         raise DataFileError(path, f"has no column but '{label}'")
-    return Labelled(np.concatenate(columns, axis=1), code, tuple(names))
+    evaluated = None if split_column is None else _evaluated(table, split_column)
+    return Labelled(np.concatenate(columns, axis=1), code, tuple(names), evaluated)
+
+
+def _evaluated(table: Table, name: str) -> IntArray:
+    """Return 1 for rows marked ``evaluation`` or ``test``, 0 for ``train``: (n,)."""
+    code, words = table.words(name)
+    parts = np.array([PARTS.get(word.lower(), -1) for word in words], dtype=np.int64)
+    wrong = np.flatnonzero(parts[code] < 0)
+    if len(wrong):
+        row = int(wrong[0])
+        expected = ", ".join(PARTS)
+        table.raise_error(row, name, f"{words[code[row]]!r}; expected one of {expected}")
+    return parts[code]

@@ -1,11 +1,10 @@
-"""A model of clicks that is fitted to a log: additive in user, position and item."""
+"""A click model fitted to a log, additive in user, position and item."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray, row_chunks
-from ope_bench.data import Column
+from ope_bench import Column, FloatArray, IntArray, row_chunks
 from ope_environments.open_bandit.layout import Log
 
 __all__ = ["ClickModel", "fit_clicks"]
@@ -25,22 +24,22 @@ class ClickModel:
         self.item = item
 
     def table(self, rows: slice) -> FloatArray:
-        """Click probability of every item at some rows: (k, n_items)."""
+        """Return the click probability of every item at some rows: (k, n_items)."""
         return _sigmoid(self.user[rows, None] + self.item)
 
     def at(self, row: IntArray, item: IntArray) -> FloatArray:
-        """Click probability of a row and an item: (k,)."""
+        """Return the click probability of pairs of a row and an item: (k,)."""
         return _sigmoid(self.user[row] + self.item[item])
 
     def mean(self) -> float:
-        """Mean over rows and items, the uniform policy's value."""
+        """Return the mean over rows and items, the uniform policy's value."""
         total = sum(
             float(self.table(rows).sum()) for rows in row_chunks(len(self.user), len(self.item))
         )
         return total / (len(self.user) * len(self.item))
 
     def with_mean(self, mean: float) -> ClickModel:
-        """The same model with its intercept moved so that it has this mean."""
+        """Return the model with its intercept shifted so that it has this mean."""
         low, high = -40.0, 40.0
         for _ in range(60):
             middle = 0.5 * (low + high)
@@ -50,7 +49,7 @@ class ClickModel:
 
 
 def fit_clicks(log: Log, columns: tuple[Column, ...], n_items: int) -> ClickModel:
-    """Ridge logistic regression on one-hot user features, position and item.
+    """Fit a ridge logistic regression on one-hot user features, position and item.
 
     An item that was never shown has the average item's log odds.
     """

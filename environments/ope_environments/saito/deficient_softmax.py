@@ -1,23 +1,23 @@
-"""A softmax policy that never plays some actions, which ones depends on the context."""
+"""A softmax policy with actions of probability zero that depend on the context."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_environments.saito.linear_score import LinearScore, LinearSoftmax
+from ope_bench import FloatArray, IntArray
+from ope_environments.synthetic.linear_score import LinearScore, LinearSoftmax
 
 __all__ = ["DeficientSoftmax"]
 
 
 class DeficientSoftmax(LinearSoftmax):
-    """Softmax over all actions but an arc of ``n_deficient`` that turns with the context.
+    """Softmax over all actions except ``n_deficient`` that depend on the context.
 
-    Actions stand in a circle; the arc of those with probability zero starts where the angle of
-    the context's first two coordinates points. The angle of ``x ~ N(0, I)`` is uniform, so every
-    action is left out in the same share of contexts, ``n_deficient / n_actions``, whatever its
-    reward; unlike a subset drawn anew for each row, this is a function of the context.
+    Actions are arranged in a circle; the arc of those with probability zero starts at the angle of
+    the context's first two coordinates. The angle of ``x ~ N(0, I)`` is uniform, so every action
+    is excluded in the same share of contexts, ``n_deficient / n_actions``, whatever its reward;
+    unlike a subset drawn for each row, the arc is a function of the context.
 
     Parameters
     ----------
@@ -41,16 +41,16 @@ class DeficientSoftmax(LinearSoftmax):
         self.full_support = n_deficient == 0
 
     def first_deficient(self, context: FloatArray) -> IntArray:
-        """Where each context's arc begins: (n,)."""
+        """Return the start of each context's arc: (n,)."""
         turn = np.arctan2(context[:, 1], context[:, 0]) / (2.0 * np.pi) % 1.0
         return np.minimum((turn * self.n_actions).astype(np.int64), self.n_actions - 1)
 
     def supported(self, context: FloatArray, action: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether each row's action can be logged, without a table: (n,)."""
+        """Return whether each row's action can be logged, without a table: (n,)."""
         return (action - self.first_deficient(context)) % self.n_actions >= self.n_deficient
 
     def _logits(self, context: FloatArray) -> FloatArray:
-        """beta * score, -inf on the arc: (k, n_actions)."""
+        """Return beta * score, -inf on the arc: (k, n_actions)."""
         logits = super()._logits(context)
         if self.n_deficient == 0:
             return logits

@@ -1,26 +1,35 @@
-"""`saito-mips`: the synthetic world of the paper on marginalized inverse propensity scores."""
+"""`saito-mips`: the synthetic data of the paper on marginalized inverse propensity scores."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Column, Problem, Schema, Truth
-from ope_bench.embeddings import FactoredEmbedding
-from ope_bench.environment import Environment
-from ope_bench.errors import ParameterError
-from ope_environments.saito.context_integral import normal_expectation
+from ope_bench import (
+    Column,
+    Environment,
+    FactoredEmbedding,
+    FloatArray,
+    IntArray,
+    ParameterError,
+    Problem,
+    Schema,
+    Truth,
+    params,
+)
 from ope_environments.saito.deficient_softmax import DeficientSoftmax
-from ope_environments.saito.linear_score import LinearGreedy, LinearScore, greedy_value
+from ope_environments.synthetic.context_integral import normal_expectation
+from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore, greedy_value
 
 __all__ = ["SaitoMIPS"]
 
 
+@params
 class SaitoMIPS(Environment):
     """Thousands of actions with categorical embeddings, some of them unobserved.
 
@@ -31,41 +40,46 @@ class SaitoMIPS(Environment):
     ``N(q(x, e), reward_std**2)``. With ``q(x, a) = E[q(x, e) | a]`` the logging policy is
     softmax(beta q), the target policy epsilon-greedy on q.
 
+    Two parameters, absent from the publication, say how far the structure of actions holds.
+    ``own_std`` adds to q(x, e) and q(x, a) what no embedding tells, ``u_a . (1, x)`` with
+    independent normal u_a. With ``n_groups`` actions have the logits of their group, and their own
+    times ``within_std``: groups are clusters of actions that earn nearly alike, up to ``own_std``.
+
     Truth
     -----
     ``expected`` is exact over embeddings, rewards and actions; the integral over contexts is
     numerical: unbiased, with its standard error. ``empirical`` is the mean reward of the target
     sample.
 
-    Access: everything. Where dimensions are unobserved, view and embedding distribution show the
-    others only, and exact marginal weights are biased, as they must be. Marginals are joint over
-    dimensions.
+    Access: everything. Where dimensions are unobserved, view and embedding distribution have the
+    others only, and exact marginal weights are biased, as they are with ``own_std``. Marginals are
+    joint over dimensions.
 
-    What differs from the published generator
-    -----------------------------------------
-    - eta and all other parameters of the world are drawn once, by ``world_rng``, not anew for
-      each batch; actions, embeddings and noise are independent from sample to sample.
-    - Rewards are standardized by the exact moments over ``N(0, I)`` contexts, not by those of the
+    Differences from the published generator
+    ----------------------------------------
+    - eta and all other parameters are drawn once, by ``world_rng``, not for each batch; actions,
+    embeddings and noise are independent from sample to sample. - Rewards are standardized by the
+    exact moments over ``N(0, I)`` contexts, not by those of the
       batch, so that q is a function.
     - Weights of embeddings are ratios of joint marginals; the product of the dimensions' ratios,
       which the published "true" weights take, has not even mean one.
-    - Which actions the logging policy cannot play is a function of the context
-      (`DeficientSoftmax`), so that "deficient" is a fact of the policy, not of the row.
-    - The dimension that the published scripts add and always hide carries no reward: left out.
+    - The actions that the logging policy cannot choose are a function of the context
+      (`DeficientSoftmax`), so that deficient support is a property of the policy, not of the row.
+    - The dimension that the published scripts add and always hide has no reward; it is omitted.
 
-    Traps: ``reward_std=2.5`` is large beside the standardized q. The truth is that of the world,
-    so worlds must be ``fixed`` to separate bias from variance.
+    Traps: ``reward_std=2.5`` is large compared with the standardized q. The true value is that of
+    the drawn parameters, so set ``worlds: fixed`` to separate bias from variance.
 
     Parameters
     ----------
     n_actions : number of actions; the published sweep ends at 5,000.
-    n_samples : logged rows, and target rows.
+    n_samples : number of logged rows, and of target rows.
     d_context : length of the context.
     n_cat_dim : dimensions of an embedding.
     n_cat_per_dim : categories of each.
-    n_unobserved : leading dimensions that estimators do not see.
+    n_unobserved : number of leading dimensions that are hidden from estimators.
     latent_param_mat_dim : length of the latent vectors.
-    logit_std : standard deviation of the logits of p(e_d|a); small values make actions alike.
+    logit_std : standard deviation of the logits of p(e_d|a); small values make actions similar.
     eta : importance of the dimensions: Dirichlet with parameters U(0, 1), as published, or one,
         or all equal.
     beta : inverse temperature of the logging policy.
@@ -75,6 +89,11 @@ class SaitoMIPS(Environment):
     reward_std : standard deviation of the reward's noise.
     shared_contexts : whether row i of both samples has the same context.
     truth_contexts : contexts in the integral of the truth.
+    own_std : standard deviation, over actions and contexts, of the part of the expected reward
+        that embeddings do not tell.
+    n_groups : groups of actions with like embeddings; None for none. Action a is in group
+        ``a % n_groups``.
+    within_std : with groups, standard deviation of an action's own logits, in ``logit_std``.
 
     References
     ----------
@@ -88,41 +107,31 @@ class SaitoMIPS(Environment):
     ((50, 3), True)
     """
 
-    def __init__(
-        self,
-        n_actions: Annotated[int, Ge(2)] = 1000,
-        n_samples: Annotated[int, Ge(1)] = 10_000,
-        d_context: Annotated[int, Ge(2)] = 10,
-        n_cat_dim: Annotated[int, Ge(1)] = 3,
-        n_cat_per_dim: Annotated[int, Ge(2)] = 10,
-        n_unobserved: Annotated[int, Ge(0)] = 0,
-        latent_param_mat_dim: Annotated[int, Ge(1)] = 5,
-        logit_std: Annotated[float, Gt(0)] = 1.0,
-        eta: Literal["dirichlet-uniform", "dirichlet", "equal"] = "dirichlet-uniform",
-        beta: float = -1.0,
-        epsilon: Annotated[float, Ge(0), Le(1)] = 0.05,
-        optimal: bool = True,
-        deficient_share: Annotated[float, Ge(0), Lt(1)] = 0.0,
-        reward_std: Annotated[float, Ge(0)] = 2.5,
-        shared_contexts: bool = False,
-        truth_contexts: Annotated[int, Ge(32)] = 16_384,
-    ) -> None:
-        self.n_actions = n_actions
-        self.n_samples = n_samples
-        self.d_context = d_context
-        self.n_cat_dim = n_cat_dim
-        self.n_cat_per_dim = n_cat_per_dim
-        self.n_unobserved = n_unobserved
-        self.latent_param_mat_dim = latent_param_mat_dim
-        self.logit_std = logit_std
-        self.eta = eta
-        self.beta = beta
-        self.epsilon = epsilon
-        self.optimal = optimal
-        self.deficient_share = deficient_share
-        self.reward_std = reward_std
-        self.shared_contexts = shared_contexts
-        self.truth_contexts = truth_contexts
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "own_std": 0.0,
+        "n_groups": None,
+        "within_std": 0.25,
+    }
+
+    n_actions: Annotated[int, Ge(2)] = 1000
+    n_samples: Annotated[int, Ge(1)] = 10_000
+    d_context: Annotated[int, Ge(2)] = 10
+    n_cat_dim: Annotated[int, Ge(1)] = 3
+    n_cat_per_dim: Annotated[int, Ge(2)] = 10
+    n_unobserved: Annotated[int, Ge(0)] = 0
+    latent_param_mat_dim: Annotated[int, Ge(1)] = 5
+    logit_std: Annotated[float, Gt(0)] = 1.0
+    eta: Literal["dirichlet-uniform", "dirichlet", "equal"] = "dirichlet-uniform"
+    beta: float = -1.0
+    epsilon: Annotated[float, Ge(0), Le(1)] = 0.05
+    optimal: bool = True
+    deficient_share: Annotated[float, Ge(0), Lt(1)] = 0.0
+    reward_std: Annotated[float, Ge(0)] = 2.5
+    shared_contexts: bool = False
+    truth_contexts: Annotated[int, Ge(32)] = 16_384
+    own_std: Annotated[float, Ge(0)] = 0.0
+    n_groups: Annotated[int, Ge(1)] | None = None
+    within_std: Annotated[float, Ge(0)] = 0.25
 
     def sample(
         self,
@@ -131,7 +140,7 @@ class SaitoMIPS(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its true value."""
         if self.n_unobserved >= self.n_cat_dim:
             msg = (
                 f"saito-mips: n_unobserved = {self.n_unobserved} hides all n_cat_dim ="
@@ -155,12 +164,14 @@ class SaitoMIPS(Environment):
         context = logged_rng.standard_normal(shape)
         action, propensity = logging.draw(context, logged_rng)
         embedding = everything.sample(action, logged_rng)
-        reward = self._rewards(world, context, embedding, logged_rng)
+        reward = self._rewards(world, context, action, embedding, logged_rng)
 
         target_context = context if self.shared_contexts else target_rng.standard_normal(shape)
         target_action = target.sample(target_context, target_rng)
         target_embedding = everything.sample(target_action, target_rng)
-        target_reward = self._rewards(world, target_context, target_embedding, target_rng)
+        target_reward = self._rewards(
+            world, target_context, target_action, target_embedding, target_rng
+        )
         preferred, error = normal_expectation(
             partial(greedy_value, preference, target),
             self.d_context,
@@ -199,8 +210,17 @@ class SaitoMIPS(Environment):
             uniform = self.eta == "dirichlet-uniform"
             concentration = rng.random(self.n_cat_dim) if uniform else np.ones(self.n_cat_dim)
             eta = rng.dirichlet(concentration)
-        # Last and action by action, so that a larger world begins with the smaller one's actions.
+        # Drawn last and action by action, so that more actions do not change the first ones.
         logits = rng.standard_normal((self.n_actions, self.n_cat_dim, self.n_cat_per_dim))
+        # Streams of their own, for the same reason.
+        group_rng, own_rng = rng.spawn(2)
+        if self.n_groups is not None:
+            group = group_rng.standard_normal((self.n_groups, *logits.shape[1:]))
+            logits = self.within_std * logits + group[np.arange(self.n_actions) % self.n_groups]
+        own = np.zeros((self.n_actions, 1 + self.d_context))
+        if self.own_std:
+            scale = self.own_std / np.sqrt(1 + self.d_context)
+            own = scale * own_rng.standard_normal(own.shape)
         logits *= self.logit_std
         logits -= logits.max(axis=2, keepdims=True)
         tables = np.exp(logits, out=logits)
@@ -208,10 +228,11 @@ class SaitoMIPS(Environment):
         return _World(
             [weight * reward for weight, reward in zip(eta, rewards, strict=True)],
             [np.ascontiguousarray(tables[:, d]) for d in range(self.n_cat_dim)],
+            own.T,
         )
 
     def _dimension(self, rng: np.random.Generator) -> FloatArray:
-        """The standardized q_d as an affine function of x, one a category."""
+        """Draw the standardized q_d, an affine function of x for each category."""
         latent = rng.standard_normal((self.n_cat_per_dim, self.latent_param_mat_dim))
         design = np.column_stack([np.ones(self.n_cat_per_dim), latent])
         interaction = rng.uniform(-1.0, 1.0, (1 + self.d_context, design.shape[1]))
@@ -229,10 +250,11 @@ class SaitoMIPS(Environment):
         self,
         world: _World,
         context: FloatArray,
+        action: IntArray,
         embedding: FloatArray,
         rng: np.random.Generator,
     ) -> FloatArray:
-        mean = np.zeros(len(context))
+        mean = LinearScore(world.own).at(context, action)
         for dimension, affine in enumerate(world.rewards):
             code: IntArray = embedding[:, dimension].astype(np.int64)
             mean += LinearScore(affine).at(context, code)
@@ -241,19 +263,21 @@ class SaitoMIPS(Environment):
 
 @dataclass(frozen=True)
 class _World:
-    """What ``world_rng`` drew.
+    """The parameters drawn by ``world_rng``.
 
     Parameters
     ----------
     rewards : eta_d q_d, one (1 + d_context, n_cat_per_dim) a dimension.
     tables : p(e_d|a), one (n_actions, n_cat_per_dim) a dimension.
+    own : what the action adds itself, (1 + d_context, n_actions).
     """
 
     rewards: list[FloatArray]
     tables: list[FloatArray]
+    own: FloatArray
 
     def score(self) -> FloatArray:
-        """q(x, a), affine in the context: (1 + d_context, n_actions)."""
+        """Return q(x, a), affine in the context: (1 + d_context, n_actions)."""
         pairs = zip(self.rewards, self.tables, strict=True)
         total: FloatArray = np.sum([reward @ table.T for reward, table in pairs], axis=0)
-        return total
+        return total + self.own

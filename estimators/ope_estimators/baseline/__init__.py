@@ -1,1 +1,1 @@
-"""Estimators that know nothing of embeddings."""
+"""Estimators of contexts and actions, without embeddings."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from ope_bench.data import Estimate
-from ope_bench.estimator import Estimator
-from ope_bench.view import View
-from ope_estimators.baseline.weighting import standard_error
+from ope_bench import Estimate, Estimator, View
 
 __all__ = ["LoggingAverage"]
 
@@ -16,7 +13,8 @@ class LoggingAverage(Estimator):
         V̂ = (1/n) sum_i r_i
 
     Assumptions: the target policy is worth what the logging policy is.
-    Fails when: it is not; the bias is V(π0) - V(π1), and the standard error does not know.
+    Fails when: it is not; the bias is V(π0) - V(π1). No standard error: the spread of the logged
+    rewards says nothing of that bias.
 
     References
     ----------
@@ -32,5 +30,5 @@ class LoggingAverage(Estimator):
     """
 
     def estimate(self, view: View) -> Estimate:
-        """The mean logged reward and its standard error."""
-        return Estimate(float(view.reward.mean()), standard_error(view.reward))
+        """The mean logged reward."""
+        return Estimate(float(view.reward.mean()), terms=view.reward)

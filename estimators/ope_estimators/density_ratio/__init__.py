@@ -1,1 +1,1 @@
-"""Ratios of target to logging densities, learnt from samples alone."""
+"""Ratios of target to logging densities, learned from samples alone."""

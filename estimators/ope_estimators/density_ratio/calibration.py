@@ -1,4 +1,8 @@
-"""Calibration of log-odds on rows that the classifier has not seen."""
+"""Calibration of log-odds on held-out rows.
+
+scikit-learn's `CalibratedClassifierCV` calibrates classifiers, not scores: it would fit again the
+classifiers that are fitted for every fold already.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
+from ope_bench import FloatArray, IntArray
 
 __all__ = ["Calibration", "calibrated", "calibrator"]
 
@@ -16,7 +20,7 @@ Calibration = Literal["none", "platt", "isotonic", "temperature"]
 """``platt``: a s + b; ``temperature``: a s; ``isotonic``: any non-decreasing map."""
 
 SURE = 50.0
-"""Log-odds beyond this are no more certain; a vote of all trees gives infinite ones."""
+"""Bound on log-odds; unanimous votes of trees give infinite ones."""
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -24,13 +28,13 @@ Map = Callable[[FloatArray], FloatArray]
 def calibrator(
     kind: Calibration, score: FloatArray, label: IntArray, *, prior: float = 0.0
 ) -> Map:
-    """The map from log-ratios to log-ratios that fits held-out rows best.
+    """Fit a map from log-ratios to calibrated log-ratios on held-out rows.
 
     Parameters
     ----------
     score : (k,), log-ratios: log-odds less those of the classes.
     label : (k,), 0 or 1.
-    prior : log-odds of the classes, which labels have in them and log-ratios have not.
+    prior : log-odds of the classes, which the labels contain and log-ratios do not.
     """
     if kind == "none" or len(np.unique(label)) < 2:
         return lambda s: s
@@ -45,21 +49,21 @@ def calibrator(
 def calibrated(
     kind: Calibration, score: FloatArray, label: IntArray, fold: IntArray
 ) -> FloatArray:
-    """Out-of-fold scores, each fold calibrated on all the others: (k,).
+    """Calibrate out-of-fold scores, each fold on all others: (k,).
 
     Parameters
     ----------
-    score : (k,), log-odds of each row from a classifier that has not seen it.
+    score : (k,), log-odds of each row from a classifier that was fitted without it.
     label : (k,), 0 or 1.
     fold : (k,), the row's fold.
     """
     if kind == "none":
         return score
     out = np.empty_like(score)
-    for this in np.unique(fold):
-        held = fold == this
+    for in_fold in np.unique(fold):
+        held = fold == in_fold
         ones, others = int(label[~held].sum()), int((1 - label[~held]).sum())
-        # 0 where the samples have one size.
+        # 0 if the samples have equal size.
         prior = math.log(ones / others) if ones and others else 0.0
         out[held] = calibrator(kind, score[~held], label[~held], prior=prior)(score[held])
     return out
@@ -68,10 +72,10 @@ def calibrated(
 def _affine(
     score: FloatArray, label: IntArray, prior: float, *, with_intercept: bool
 ) -> tuple[float, float]:
-    """Logistic regression of the label on the score, offset ``prior``, by damped Newton steps."""
+    """Fit a logistic regression of label on score, offset ``prior``, by damped Newton steps."""
     from scipy.special import expit
 
-    # Separable scores have no finite slope; a faint pull towards the identity gives them one.
+    # Separable scores have no finite slope; a small penalty toward the identity gives them one.
     faint = 1e-6 * len(score)
     design = np.stack([score, np.ones_like(score)], axis=1)[:, : 1 + with_intercept]
     start = np.array([1.0, 0.0])[: 1 + with_intercept]
@@ -89,7 +93,7 @@ def _affine(
         step = np.linalg.solve(curvature, gradient)
         # Newton's full step can overshoot where the fitted probabilities are near 0 and 1.
         step *= min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
-        # Rounding alone is no overshoot.
+        # Differences within rounding are no overshoot.
         slack = 1e-12 * abs(now)
         while (after := loss(slope - step)) > now + slack and np.abs(step).max() >= 1e-8:
             step /= 2
@@ -106,7 +110,7 @@ def _isotonic(score: FloatArray, label: IntArray) -> Map:
     fitted = isotonic_regression(label[order].astype(np.float64))
     _, block, size = np.unique(fitted, return_inverse=True, return_counts=True)
     ones = np.bincount(block, weights=label[order])
-    # Half a row of each label a block: a block of one label only has no infinite odds.
+    # Half a row of each label per block, so that a block with one label has finite odds.
     odds = np.log(ones + 0.5) - np.log(size - ones + 0.5)
     at, value = score[order], np.maximum.accumulate(odds)[block]
     return lambda s: np.interp(s, at, value)

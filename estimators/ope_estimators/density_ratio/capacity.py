@@ -1,4 +1,4 @@
-"""Classifier sizes that suit ratios: held-out odds need less capacity than class labels do."""
+"""Default classifier sizes for ratios: held-out odds need less capacity than class labels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ __all__ = ["default_params"]
 
 
 def default_params(classifier: str, rows: int) -> dict[str, Any]:
-    """Parameters that a classifier of two samples gets unless told otherwise.
+    """Return default parameters of a classifier of two samples.
 
-    Boosting grows with the sample: libraries' own defaults overfit the odds of a thousand rows
-    (weights ten times too large are as good as right ones to a label), and any fixed size stops
-    improving with more rows. Other learners keep their library's defaults, the paper's gradient
-    boosting among them.
+    Boosting grows with the sample: libraries' defaults overfit the odds of a thousand rows (labels
+    are predicted as well by weights ten times too large), and any fixed size stops improving with
+    more rows. Other learners keep their library's defaults, also the paper's gradient boosting.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt
 
-from ope_bench.arrays import FloatArray
+from ope_bench import FloatArray
 
 __all__ = ["Bandwidth", "Kernel", "bandwidth_of", "median_distance", "profile", "silverman"]
 
@@ -16,13 +16,13 @@ Kernel = Literal["rbf", "epanechnikov"]
 """``rbf`` exp(-u²/2); ``epanechnikov`` 1 - u² up to u = 1, zero beyond."""
 
 Bandwidth = Literal["median", "silverman"] | Annotated[float, Gt(0)]
-"""A rule, or the width itself in the units of the embedding."""
+"""A rule, or a width in the units of the embedding."""
 
 SUBSAMPLE = 2_000
 
 
 def profile(kernel: Kernel, squared: FloatArray) -> FloatArray:
-    """K at squared scaled distances, one at zero: any shape.
+    """Evaluate K at squared scaled distances of any shape; K(0) = 1.
 
     >>> profile("epanechnikov", np.array([0.0, 0.25, 4.0])).tolist()
     [1.0, 0.75, 0.0]
@@ -33,7 +33,7 @@ def profile(kernel: Kernel, squared: FloatArray) -> FloatArray:
 
 
 def bandwidth_of(rule: Bandwidth, points: FloatArray) -> float:
-    """The kernel's width for ``points`` (k, d)."""
+    """Return the kernel's width for ``points`` (k, d)."""
     if rule == "median":
         return median_distance(points)
     if rule == "silverman":
@@ -42,10 +42,10 @@ def bandwidth_of(rule: Bandwidth, points: FloatArray) -> float:
 
 
 def median_distance(points: FloatArray) -> float:
-    """Median of the pairwise distances that are not zero; one if all points are the same.
+    """Return the median of the non-zero pairwise distances; one if all points are equal.
 
-    Embeddings of few items coincide so often that the median of all distances can be zero. Of
-    more than 2,000 points an evenly spread subsample stands for all.
+    Embeddings of few items coincide so often that the median of all distances can be zero. More
+    than 2,000 points are replaced by an evenly spaced subsample.
 
     >>> median_distance(np.array([[0.0], [0.0], [0.0], [3.0]]))
     3.0

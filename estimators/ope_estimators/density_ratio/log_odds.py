@@ -1,4 +1,4 @@
-"""Log-odds of a fitted classifier, whichever method it offers them by."""
+"""Log-odds of a fitted classifier, by the methods that it has."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
+from ope_bench import FloatArray
 
 __all__ = ["log_odds"]
 
 
 def log_odds(model: Any, features: FloatArray) -> FloatArray:
-    """log P(1|x) / P(0|x), from the model's own margin where it has one: (k,).
+    """Return log P(1|x) / P(0|x), from the model's margin if it has one: (k,).
 
-    A margin keeps what eta / (1 - eta) loses to rounding once eta is near one. Models with
-    probabilities only (forests vote 0 or 1 outright) give infinities, which a clip must bound.
+    eta / (1 - eta) loses digits to rounding where eta is near one; a margin does not. Models with
+    probabilities only (forests whose trees all agree) give infinities, which a clip must bound.
     """
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(features), dtype=np.float64)

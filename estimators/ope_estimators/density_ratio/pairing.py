@@ -1,25 +1,23 @@
-"""The printed kernel: each logged embedding against target embeddings of the same context."""
+"""The pair kernel of the paper: each logged embedding against target embeddings of its context."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.errors import UnavailableError
-from ope_bench.view import View
-from ope_estimators.density_ratio.composition import encode
+from ope_bench import FloatArray, IntArray, UnavailableError, View
 from ope_estimators.density_ratio.kernels import Kernel, profile
+from ope_estimators.features.composition import encode
 
-__all__ = ["partners", "pair_kernel"]
+__all__ = ["paired_rows", "pair_kernel"]
 
 
-def partners(view: View, draws: int, rng: np.random.Generator) -> IntArray:
-    """Rows of the target sample that stand for draws of G' given each logged context: (n, draws).
+def paired_rows(view: View, draws: int, rng: np.random.Generator) -> IntArray:
+    """Select target rows as draws of G' given each logged context: (n, draws).
 
-    One draw is the pairing as printed, row i with row i. More than one per context are not in the
-    samples: the target rows with the nearest contexts stand in (in standard deviations; ties in
+    One draw is the pairing as printed, row i with row i. The samples do not have several draws per
+    context, so the target rows with the nearest contexts are used (in standard deviations; ties in
     random order), row i itself among them where both samples share contexts. Permuted target rows
-    would not do: they are draws of another context's embedding.
+    would be wrong: they are draws given other contexts.
 
     Raises
     ------
@@ -40,7 +38,7 @@ def partners(view: View, draws: int, rng: np.random.Generator) -> IntArray:
     spread = np.concatenate([logged, target]).std(axis=0)
     spread[spread == 0] = 1.0
     jitter = 1e-6 * rng.standard_normal((max(view.n, view.m), 1))
-    # The jitter's own column breaks ties; shared contexts share it, so that i finds i first.
+    # The jitter column breaks ties; shared contexts share it, so that row i selects row i first.
     logged = np.hstack([logged / spread, jitter[: view.n]])
     target = np.hstack([target / spread, jitter[: view.m]])
     _, rows = cKDTree(target).query(logged, k=min(draws, view.m))
@@ -50,13 +48,13 @@ def partners(view: View, draws: int, rng: np.random.Generator) -> IntArray:
 def pair_kernel(
     kernel: Kernel, width: float, logged: FloatArray, target: FloatArray, rows: IntArray
 ) -> FloatArray:
-    """mean over j of K((G'_{rows[i, j]} - G_i) / h): (n,).
+    """Return the mean over j of K((G'_{rows[i, j]} - G_i) / h): (n,).
 
     Parameters
     ----------
     logged : (n, d_embedding)
     target : (m, d_embedding)
-    rows : (n, draws), as `partners` gives them
+    rows : (n, draws), as `paired_rows` gives them
     """
     total = np.zeros(len(logged))
     for column in rows.T:

@@ -7,18 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.data import Diagnostic
-from ope_bench.errors import ParameterError
-from ope_bench.view import View
+from ope_bench import Diagnostic, FloatArray, ParameterError, View
 from ope_estimators.density_ratio.calibration import Calibration, calibrated
-from ope_estimators.density_ratio.judgement import judged
+from ope_estimators.density_ratio.judgement import ratio_diagnostics
 from ope_estimators.density_ratio.scores import ScoreModel
 
 __all__ = ["LARGEST_LOG_RATIO", "Ratio", "RatioModel"]
 
 LARGEST_LOG_RATIO = 300.0
-"""Without a clip: beyond it, squares of weights would leave the range of floating point."""
+"""Bound on log-weights without a clip, so that their squares do not overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,37 +25,37 @@ class Ratio:
     Parameters
     ----------
     logged : (n,), log of the weight of each logged row
-    target : (m,), the same function at the target rows
-    diagnostics : how well the classifier does, on rows it has not seen if cross-fitted.
+    target : (m,), the same function at the target rows; None where it exists at logged rows alone
+    diagnostics : accuracy of the classifier, on held-out rows if cross-fitted.
     """
 
     logged: FloatArray
-    target: FloatArray
+    target: FloatArray | None
     diagnostics: dict[str, Diagnostic] = field(default_factory=dict)
 
     @property
     def weights(self) -> FloatArray:
-        """(n,), one on average where the ratio is right."""
+        """Return the weights of logged rows, (n,); their mean is one if the ratio is correct."""
         return np.exp(self.logged)
 
     @property
-    def target_weights(self) -> FloatArray:
+    def target_weights(self) -> FloatArray | None:
         """(m,)."""
-        return np.exp(self.target)
+        return None if self.target is None else np.exp(self.target)
 
 
 @dataclass(frozen=True)
 class RatioModel:
     """w(g, c) = (n_0 / n_1) eta / (1 - eta), eta the probability that a row is a target row.
 
-    The classifier's scores, calibrated and held within bounds; ratios that differ in calibration
-    and clip alone share the classifier.
+    The classifier's scores are calibrated and clipped; ratios that differ in calibration and clip
+    alone share the classifier.
 
     Parameters
     ----------
     scores : the classifier's log-ratios.
-    calibration : of the log-ratios, each fold's on the others; needs folds.
-    clip : the ratio is held within [1 / clip, clip]; None for none.
+    calibration : of the log-ratios, each fold on the others; needs folds.
+    clip : the ratio is clipped to [1 / clip, clip]; None for no clip.
 
     Raises
     ------
@@ -74,7 +71,7 @@ class RatioModel:
     clip: float | None
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Ratio:
-        """The ratio at both samples' rows."""
+        """Fit the ratio at both samples' rows."""
         if self.calibration != "none" and self.scores.cross_fit < 2:
             msg = f"calibration = '{self.calibration}' needs cross_fit of at least 2 (or 'none')"
             raise ParameterError(msg)
@@ -84,5 +81,5 @@ class RatioModel:
         bound = LARGEST_LOG_RATIO if self.clip is None else math.log(self.clip)
         clipped = np.clip(score, -bound, bound)
         share = float((np.abs(score[: view.n]) > bound).mean())
-        facts = {**raw.diagnostics, "clipped_share": share, **judged(clipped, label)}
+        facts = {**raw.diagnostics, "clipped_share": share, **ratio_diagnostics(clipped, label)}
         return Ratio(clipped[: view.n], clipped[view.n :], facts)

@@ -1,4 +1,4 @@
-"""Raw log-ratios: the log-odds of a classifier that tells target from logged rows."""
+"""Raw log-ratios: the log-odds of a classifier between target and logged rows."""
 
 from __future__ import annotations
 
@@ -10,30 +10,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Diagnostic
-from ope_bench.errors import OpeBenchError
-from ope_bench.view import View
+from ope_bench import Diagnostic, FloatArray, IntArray, OpeBenchError, View
 from ope_estimators.density_ratio.capacity import default_params
-from ope_estimators.density_ratio.composition import Composition, compose
 from ope_estimators.density_ratio.log_odds import log_odds
+from ope_estimators.features.composition import Composition, compose
 from ope_estimators.flows.flow import FlowModel
-from ope_estimators.nuisance.folds import folds
-from ope_estimators.nuisance.learners import classifier
-from ope_estimators.nuisance.together import descend_together
+from ope_estimators.learning.batched_descent import train_batched
+from ope_estimators.learning.folds import folds
+from ope_estimators.learning.learners import classifier, fitted
 
 __all__ = ["ScoreModel", "Scores"]
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Log-ratios as the classifier gives them.
+    """Uncalibrated log-ratios of a classifier.
 
     Parameters
     ----------
     log_ratio : (n + m,), logged rows first
     fold : (n + m,), the fold of each row; all zero in-sample
-    diagnostics : of the flow, where there is one.
+    diagnostics : those of the flow, if there is one.
     """
 
     log_ratio: FloatArray
@@ -45,17 +42,18 @@ class Scores:
 class ScoreModel:
     """log eta(x) - log(1 - eta(x)) - log(n_1 / n_0) at every row of both samples.
 
-    The classifier's prior odds n_1 / n_0 are taken out, so that samples of different sizes give
-    the same ratio. Log-odds come from the classifier's margin, not from a rounded probability.
+    The classifier's prior odds n_1 / n_0 are divided out, so that the ratio does not depend on the
+    sizes of the samples. Log-odds come from the classifier's margin, not from a rounded
+    probability.
 
     Parameters
     ----------
     composition : how embedding and context become features.
     classifier : name of a classifier, or an import path.
     classifier_params : its parameters beyond `default_params`, as sorted pairs.
-    cross_fit : folds, by row; every row is then scored by a classifier that has not seen it. Up
-        to 1, one classifier scores the rows it was fitted on.
-    flow : a normalizing flow to be applied to the features first.
+    cross_fit : number of folds by unit; every row is scored by a classifier that was fitted
+        without it. Up to 1, one classifier scores the rows that it was fitted on.
+    flow : a normalizing flow that transforms the features first.
     """
 
     composition: Composition
@@ -65,16 +63,16 @@ class ScoreModel:
     flow: FlowModel | None = None
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Scores:
-        """The scores at both samples' rows."""
-        begun = self.begin(view, rng=rng, device=device)
-        for part in begun.parts(self.cross_fit):
-            model = self._classifier(begun, device)
-            model.fit(begun.features[part.train], begun.label[part.train])
-            begun.score(part, model)
-        return begun.scores
+        """Fit the scores at both samples' rows."""
+        prepared = self.begin(view, rng=rng, device=device)
+        for part in prepared.parts(self.cross_fit):
+            model = self._classifier(prepared, device)
+            fitted(model, *prepared.training(part))
+            prepared.score(part, model)
+        return prepared.scores
 
-    def begin(self, view: View, *, rng: np.random.Generator, device: str) -> BegunScores:
-        """Features, folds and seed."""
+    def begin(self, view: View, *, rng: np.random.Generator, device: str) -> PreparedScores:
+        """Prepare features, folds and seed."""
         facts: dict[str, Diagnostic] = {}
         if self.flow is None:
             features = compose(view, self.composition).pooled
@@ -87,67 +85,73 @@ class ScoreModel:
         if self.cross_fit >= 2:
             fold = np.concatenate(folds(view, self.cross_fit, rng))
         seed = int(rng.integers(2**31))
-        # Without a classifier, the two samples count as alike.
-        return BegunScores(features, label, seed, Scores(np.zeros(len(label)), fold, facts))
+        unit = np.concatenate([view.unit, view.target_unit]) if view.has_units else None
+        # Without a classifier, the log-ratio is zero.
+        scores = Scores(np.zeros(len(label)), fold, facts)
+        return PreparedScores(features, label, unit, seed, scores)
 
     def complete(
-        self, begun: Sequence[BegunScores], *, device: str
+        self, prepared: Sequence[PreparedScores], *, device: str
     ) -> list[Scores | OpeBenchError]:
-        """The scores of many replicates, all their networks trained side by side."""
-        from ope_estimators.nuisance.mlp import row_log_loss
+        """Fit the scores of many replicates, with all their networks trained together."""
+        from ope_estimators.learning.mlp import row_log_loss
 
         work = [
             (number, part, self._classifier(one, device))
-            for number, one in enumerate(begun)
+            for number, one in enumerate(prepared)
             for part in one.parts(self.cross_fit)
         ]
-        trainings = [
-            model.begin(begun[number].features[part.train], begun[number].label[part.train])
-            for number, part, model in work
-        ]
-        outcome: list[Scores | OpeBenchError] = [one.scores for one in begun]
-        descents = descend_together(trainings, row_log_loss)
+        trainings = [model.begin(*prepared[number].training(part)) for number, part, model in work]
+        outcome: list[Scores | OpeBenchError] = [one.scores for one in prepared]
+        descents = train_batched(trainings, row_log_loss)
         for (number, part, model), descent in zip(work, descents, strict=True):
             if isinstance(descent, OpeBenchError):
                 outcome[number] = descent
             else:
-                begun[number].score(part, model)
+                prepared[number].score(part, model)
         return outcome
 
-    def _classifier(self, begun: BegunScores, device: str) -> Any:
-        # Sizes are for all rows, so that every fold has the same.
-        defaults = default_params(self.classifier, len(begun.label))
+    def _classifier(self, prepared: PreparedScores, device: str) -> Any:
+        # Sizes depend on the number of all rows, so that all folds have the same.
+        defaults = default_params(self.classifier, len(prepared.label))
         params = {**defaults, **dict(self.classifier_params)}
-        return classifier(self.classifier, seed=begun.seed, device=device, params=params)
+        return classifier(self.classifier, seed=prepared.seed, device=device, params=params)
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows that one classifier scores, and those that it is fitted on."""
+    """The rows that one classifier scores, and the rows that it is fitted on."""
 
     held: npt.NDArray[np.bool_]
     train: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class BegunScores:
-    """What classifiers are fitted on, and the scores as they come.
+class PreparedScores:
+    """Data of the classifiers, and the scores of finished ones.
 
     Parameters
     ----------
     features : (n + m, d)
     label : (n + m,), 0 for logged rows and 1 for target rows
-    seed : of the classifiers.
-    scores : zero where no classifier has told otherwise.
+    unit : (n + m,), None where every row is its own unit
+    seed : seed of the classifiers.
+    scores : zero where no classifier is fitted.
     """
 
     features: FloatArray
     label: IntArray
+    unit: IntArray | None
     seed: int
     scores: Scores
 
+    def training(self, part: Part) -> tuple[FloatArray, IntArray, IntArray | None]:
+        """Return the features, labels and units that a classifier is fitted on."""
+        unit = None if self.unit is None else self.unit[part.train]
+        return self.features[part.train], self.label[part.train], unit
+
     def parts(self, cross_fit: int) -> Iterator[Part]:
-        """One for each fold, but for those with too few rows to tell anything."""
+        """Return a part for each fold with enough rows for a classifier."""
         for this in np.unique(self.scores.fold):
             held = self.scores.fold == this
             train = ~held if cross_fit >= 2 else held
@@ -155,7 +159,7 @@ class BegunScores:
                 yield Part(held, train)
 
     def score(self, part: Part, model: Any) -> None:
-        """Fill in what a fitted classifier says of its rows."""
+        """Store the scores of a fitted classifier for its rows."""
         n1 = int(self.label[part.train].sum())
         prior = math.log(n1 / (int(part.train.sum()) - n1))
         self.scores.log_ratio[part.held] = log_odds(model, self.features[part.held]) - prior

@@ -1,4 +1,4 @@
-"""From the parameters of an estimator to the ratio that it asks for."""
+"""Build the ratio model from the parameters of an estimator."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt
 
 from ope_estimators.density_ratio.calibration import Calibration
-from ope_estimators.density_ratio.composition import Composition
 from ope_estimators.density_ratio.ratio import RatioModel
 from ope_estimators.density_ratio.scores import ScoreModel
+from ope_estimators.features.composition import Composition
 from ope_estimators.flows.flow import FlowModel
-from ope_estimators.nuisance.learners import frozen
+from ope_estimators.learning.learners import frozen
 
 __all__ = ["Clip", "Folds", "ratio_model"]
 
 Folds = Annotated[int, Ge(0)]
-"""Folds by row; up to 1, in-sample."""
+"""Number of folds by unit; up to 1, in-sample."""
 
 Clip = Annotated[float, Gt(1)] | None
-"""The ratio is held within [1 / clip, clip]."""
+"""The ratio is clipped to [1 / clip, clip]."""
 
 
 def ratio_model(
@@ -33,7 +33,7 @@ def ratio_model(
     clip: float | None,
     flow: FlowModel | None = None,
 ) -> RatioModel:
-    """The shared fit; estimators with the same settings get the same one.
+    """Return the shared fit; estimators with equal settings share it.
 
     >>> a, b = (
     ...     ratio_model(composition="concat", classifier="logistic", classifier_params=None,

@@ -1,13 +1,11 @@
-"""The corrected kernel: a ratio of two smoothed densities."""
+"""The smoothed ratio: a ratio of two kernel-smoothed densities."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, row_chunks
-from ope_bench.view import View
-from ope_estimators.density_ratio.composition import encode
-from ope_estimators.density_ratio.judgement import judged
+from ope_bench import FloatArray, View, row_chunks
+from ope_estimators.density_ratio.judgement import ratio_diagnostics
 from ope_estimators.density_ratio.kernels import (
     Bandwidth,
     Kernel,
@@ -16,22 +14,23 @@ from ope_estimators.density_ratio.kernels import (
     silverman,
 )
 from ope_estimators.density_ratio.ratio import LARGEST_LOG_RATIO, Ratio
+from ope_estimators.features.composition import encode
 
 __all__ = ["smoothed_ratio"]
 
 
 def smoothed_ratio(view: View, kernel: Kernel, bandwidth: Bandwidth) -> Ratio:
-    """log of (K_h * π̂1)(g|c) / (K_h * π̂0)(g|c), the contexts smoothed as well.
+    """Estimate log (K_h * π̂1)(g|c) / (K_h * π̂0)(g|c), contexts smoothed as well.
 
         w(g, c) = (1/m) sum_j K_h(G'_j - g) K_b(C'_j - c) / (1/n) sum_j K_h(G_j - g) K_b(C_j - c)
 
-    Both policies pass through the same kernel and no other weight is applied, so nothing is moved
-    twice: the bias is of order h² + b² and goes with the widths, unlike that of the printed pair
-    kernel. Contexts are taken in standard deviations with Silverman's width; categories must
-    match. A row's own term keeps the denominator positive, and bounds the weights.
+    Both policies are smoothed by the same kernel and no other weight is applied: the bias is of
+    order h² + b² and vanishes with the widths, unlike that of the paper's pair kernel. Contexts
+    are scaled by standard deviations, with Silverman's width; categories must match. A row's own
+    term keeps the denominator positive and bounds the weights.
 
-    Assumptions: logged neighbours within h of every target row.
-    Fails when: the dimension is more than a few.
+    Assumptions: every target row has logged neighbors within h.
+    Fails when: the dimension is larger than a few.
 
     Reference: Off-policy evaluation for large action spaces via policy convolution (Sachdeva et
     al., 2024) smooths both policies in this way, with known probabilities.
@@ -44,14 +43,14 @@ def smoothed_ratio(view: View, kernel: Kernel, bandwidth: Bandwidth) -> Ratio:
     density0 = _density(kernel, points, logged)
     with np.errstate(divide="ignore"):
         log_ratio = np.log(density1) - np.log(density0)
-    # Beyond any neighbour one density is zero, never both: a row is its own neighbour.
+    # At most one of the densities is zero, because a row is a neighbor of itself.
     bounded = np.clip(log_ratio, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO)
     label = np.repeat([0, 1], [view.n, view.m])
-    return Ratio(bounded[: view.n], bounded[view.n :], judged(bounded, label))
+    return Ratio(bounded[: view.n], bounded[view.n :], ratio_diagnostics(bounded, label))
 
 
 def _contexts(view: View) -> FloatArray:
-    """Contexts of both samples in units of their kernel's width: (n + m, width)."""
+    """Return the contexts of both samples in units of their kernel's width: (n + m, width)."""
     pooled = np.concatenate([view.context, view.target_context])
     coded = encode(pooled, view.schema.context)
     if not coded.shape[1]:
@@ -65,14 +64,14 @@ def _contexts(view: View) -> FloatArray:
         width = 1
         if column.kind == "categorical":
             width = max(1, len(column.categories) - 1)
-            # Far apart in any width: only equal categories are neighbours.
+            # Different categories are far apart for any width, so only equal ones are neighbors.
             scaled[:, at : at + width] = 1e3 * coded[:, at : at + width]
         at += width
     return scaled
 
 
 def _density(kernel: Kernel, at: FloatArray, sample: FloatArray) -> FloatArray:
-    """Mean kernel of each point over a sample: (len(at),)."""
+    """Return the mean kernel of each point over a sample: (len(at),)."""
     out = np.empty(len(at))
     norms = np.square(sample).sum(axis=1)
     for rows in row_chunks(len(at), len(sample)):

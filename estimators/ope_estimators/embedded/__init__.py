@@ -1,1 +1,1 @@
-"""Estimators that weigh or model embeddings instead of actions."""
+"""Estimators that weight or model embeddings instead of actions."""

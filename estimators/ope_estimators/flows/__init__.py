@@ -1,1 +1,1 @@
-"""Normalizing flows that bring the logged and the target sample together."""
+"""Normalizing flows that map both samples to overlapping features."""

@@ -1,11 +1,11 @@
-"""Normalizing flows by name, all of them zuko's."""
+"""Normalizing flows of zuko, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ope_bench.errors import UnavailableError
+from ope_bench import UnavailableError
 
 __all__ = ["FlowName", "flow_module"]
 
@@ -30,7 +30,7 @@ _NEAR_IDENTITY = ("maf", "nsf")
 def flow_module(
     name: FlowName, features: int, context: int, transforms: int, hidden: Sequence[int]
 ) -> Any:
-    """An untrained flow of ``features`` columns given ``context`` columns, a torch module.
+    """Build an untrained flow of ``features`` columns given ``context`` columns.
 
     Raises
     ------
@@ -39,22 +39,22 @@ def flow_module(
     import zuko
 
     if name in _COUPLING and features < 2:
-        msg = f"{name} couples columns and there is only one; use maf or nsf"
+        msg = f"{name} couples columns, but there is only one; use maf or nsf"
         raise UnavailableError(msg)
     options: dict[str, Any] = {"transforms": transforms}
     if name != "gf" or context:
         options["hidden_features"] = tuple(hidden)
     module = getattr(zuko.flows, _CLASSES[name])(features, context, **options)
     if name in _NEAR_IDENTITY:
-        _calm(module)
+        _init_near_identity(module)
     return module
 
 
-def _calm(module: Any) -> None:
-    """Start maps of a single column near the identity, as networks start maps of several.
+def _init_near_identity(module: Any) -> None:
+    """Initialize maps of a single column near the identity, like maps of several columns.
 
-    They have no network but bare parameters, drawn from N(0, 1): too far from anything standard
-    for a few hundred steps.
+    They have no network but parameters drawn from N(0, 1), so initial maps are far from the
+    identity and do not converge in a few hundred steps.
     """
     import torch
     import zuko

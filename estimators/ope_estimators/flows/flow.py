@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt, Len, Lt
-from typing_extensions import TypedDict  # typing's own is refused by pydantic before Python 3.12
+from typing_extensions import TypedDict  # pydantic refuses the one of typing before Python 3.12
 
-from ope_bench.arrays import FloatArray, IntArray
-from ope_bench.data import Diagnostic
-from ope_bench.errors import OpeBenchError, ParameterError, UnavailableError
-from ope_bench.view import View
-from ope_estimators.density_ratio.composition import Composition, Features, compose, separate
+from ope_bench import (
+    Diagnostic,
+    FloatArray,
+    IntArray,
+    OpeBenchError,
+    ParameterError,
+    UnavailableError,
+    View,
+)
+from ope_estimators.features.composition import Composition, Features, compose, separate
 from ope_estimators.flows.families import FlowName, flow_module
-from ope_estimators.flows.overlap import overlap
-from ope_estimators.nuisance.folds import folds
-from ope_estimators.nuisance.together import Training, attempt, descend_together
-from ope_estimators.nuisance.training import Descent, Schedule, descend, initialised
+from ope_estimators.flows.overlap import nearest_neighbor_overlap
+from ope_estimators.learning.batched_descent import Training, finish_or_error, train_batched
+from ope_estimators.learning.descent import Descent, Schedule, initialize_modules, train
+from ope_estimators.learning.folds import folds
 
 if TYPE_CHECKING:
     import torch
@@ -50,24 +55,23 @@ class FlowOptions(TypedDict, total=False):
 class FlowModel:
     """An invertible map n that makes the pooled features standard normal.
 
-        maximise mean log t(n(x)) + log |det dn/dx|,   t the standard normal density
+        maximize mean log t(n(x)) + log |det dn/dx|,   t the standard normal density
 
-    over logged and target rows together, whose labels it never sees. The ratio of densities is
-    the same before and after; what changes is how far apart the samples lie for a classifier.
-    Features that repeat a value have no density and no finite maximum: while training, such
-    columns get noise anew at every step. The fitted map itself adds none, and keeps equal rows
-    equal.
+    over logged and target rows together, without their labels. The ratio of densities is the same
+    before and after; the overlap of the samples for a classifier changes. Features with repeated
+    values have no density, so that the likelihood has no finite maximum: in training, such columns
+    get new noise at every step. The fitted map adds no noise and maps equal rows to equal rows.
 
     Parameters
     ----------
     name : family.
     composition : of embedding and context, the flow's input.
-    transforms : how many maps are composed.
+    transforms : number of composed maps.
     hidden : width of the hidden layers of each map's network.
     epochs, batch_size, learning_rate, weight_decay, patience, max_steps : as `Schedule`.
     held_out : share of the rows (groups of rows, where contexts are shared) for early stopping.
     dequantise : noise on columns with few values, in their standard deviations.
-    conditional : map the embedding given the context, and leave the context as it is.
+    conditional : map the embedding given the context, and do not change the context.
 
     Assumptions: enough rows for the network; features without exact collinearity.
     Fails when: the held-out likelihood is never finite (OpeBenchError).
@@ -91,14 +95,14 @@ class FlowModel:
     conditional: bool = False
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedFlow:
-        """The map, and both samples' rows under it."""
-        begun = self.begin(view, rng=rng, device=device)
-        return begun.finished(self._train(begun))
+        """Fit the map, and map both samples' rows."""
+        prepared = self.begin(view, rng=rng, device=device)
+        return prepared.finished(self._train(prepared))
 
     def complete(
-        self, begun: Sequence[BegunFlow], *, device: str
+        self, prepared: Sequence[PreparedFlow], *, device: str
     ) -> list[FittedFlow | OpeBenchError]:
-        """The maps of many replicates, trained side by side."""
+        """Train the maps of many replicates together."""
         trainings = [
             Training(
                 one.flow.module,
@@ -109,20 +113,21 @@ class FlowModel:
                 one.rng,
                 one.noise,
             )
-            for one in begun
+            for one in prepared
         ]
-        outcomes = descend_together(trainings, _row_nll)
+        outcomes = train_batched(trainings, _row_nll)
         return [
-            attempt(one.finished, descent) for one, descent in zip(begun, outcomes, strict=True)
+            finish_or_error(one.finished, descent)
+            for one, descent in zip(prepared, outcomes, strict=True)
         ]
 
-    def begin(self, view: View, *, rng: np.random.Generator, device: str) -> BegunFlow:
-        """The map before training, and what is to be done with it."""
+    def begin(self, view: View, *, rng: np.random.Generator, device: str) -> PreparedFlow:
+        """Prepare the untrained map and its data."""
         features, context = self._inputs(view)
-        rows = _standardised(features.pooled)
-        given = _standardised(context) if context is not None else None
+        rows = _standardize(features.pooled)
+        given = _standardize(context) if context is not None else None
         width = 0 if given is None else given.table.shape[1]
-        with initialised(int(rng.integers(2**31))):
+        with initialize_modules(int(rng.integers(2**31))):
             module = flow_module(
                 self.name, rows.table.shape[1], width, self.transforms, self.hidden
             )
@@ -130,10 +135,10 @@ class FlowModel:
         held = np.concatenate(folds(view, max(2, round(1 / self.held_out)), rng)) == 0
         noise = np.where(features.discrete, self.dequantise, 0.0)
         label = np.repeat([0, 1], [view.n, view.m])
-        return BegunFlow(fitted, label, held, noise, rng)
+        return PreparedFlow(fitted, label, held, noise, rng)
 
     def schedule(self) -> Schedule:
-        """How long and how fast it is trained."""
+        """Return the schedule of the training."""
         return Schedule(
             self.epochs,
             self.batch_size,
@@ -147,7 +152,7 @@ class FlowModel:
         if not self.conditional:
             return compose(view, self.composition), None
         if self.composition != "concat":
-            msg = f"a conditional flow leaves the context as it is: not '{self.composition}'"
+            msg = f"a conditional flow keeps the context, so not '{self.composition}'"
             raise ParameterError(msg)
         embedding, context = separate(view)
         if not embedding.discrete.size:
@@ -155,10 +160,10 @@ class FlowModel:
             raise UnavailableError(msg)
         return embedding, context.pooled if context.discrete.size else None
 
-    def _train(self, begun: BegunFlow) -> Descent:
+    def _train(self, prepared: PreparedFlow) -> Descent:
         import torch
 
-        flow, noise, rng = begun.flow, begun.noise, begun.rng
+        flow, noise, rng = prepared.flow, prepared.noise, prepared.rng
         x, c = flow.tensors()
         scale = torch.as_tensor(noise, dtype=torch.float32, device=flow.device)
 
@@ -169,14 +174,14 @@ class FlowModel:
             draw = rng.standard_normal((count, len(noise)), dtype=np.float32)
             return scale * torch.from_numpy(draw).to(flow.device)
 
-        aside_rows = torch.from_numpy(begun.aside).to(flow.device)
+        aside_rows = torch.from_numpy(prepared.aside).to(flow.device)
         # The same noise at every epoch, so that held-out losses differ by the parameters alone.
-        aside_noise = drawn(len(begun.aside))
-        return descend(
+        aside_noise = drawn(len(prepared.aside))
+        return train(
             flow.module,
             lambda rows: nll(rows, drawn(len(rows))),
             lambda: nll(aside_rows, aside_noise),
-            rows=begun.train,
+            rows=prepared.train,
             schedule=self.schedule(),
             rng=rng,
             device=flow.device,
@@ -184,16 +189,16 @@ class FlowModel:
 
 
 @dataclass(frozen=True, eq=False)
-class BegunFlow:
-    """A flow that is about to be trained.
+class PreparedFlow:
+    """An untrained flow and its data.
 
     Parameters
     ----------
-    flow : untrained.
+    flow : the untrained flow.
     label : (n + m,), 0 for logged rows and 1 for target rows
-    held : (n + m,), the rows kept aside
+    held : (n + m,), the held-out rows
     noise : (d,), deviations of the noise on each column
-    rng : the stream of the fit.
+    rng : generator of the fit.
     """
 
     flow: FittedFlow
@@ -204,39 +209,39 @@ class BegunFlow:
 
     @property
     def train(self) -> IntArray:
-        """Rows to train on."""
+        """Return the rows for training."""
         return np.flatnonzero(~self.held) if (~self.held).sum() > 1 else np.arange(len(self.held))
 
     @property
     def aside(self) -> IntArray:
-        """Rows to judge by."""
+        """Return the held-out rows."""
         return np.flatnonzero(self.held) if self.held.any() else self.train
 
     def finished(self, descent: Descent) -> FittedFlow:
-        """The flow, once it is trained."""
+        """Return the trained flow."""
         self.flow.finish(descent, self.label, self.held, self.noise, self.rng)
         return self.flow
 
 
 def _row_nll(module: Any, x: Any, c: Any = None) -> Any:
-    """-log density of each row."""
+    """Return minus the log-density of each row."""
     return -module(c).log_prob(x)
 
 
 @dataclass(frozen=True, eq=False)
-class _Standardised:
-    """Columns in standard deviations; a constant column stays as it is, at zero."""
+class _Standardized:
+    """Columns in standard deviations; a constant column becomes zero."""
 
     table: FloatArray
     center: FloatArray
     scale: FloatArray
 
 
-def _standardised(table: FloatArray) -> _Standardised:
+def _standardize(table: FloatArray) -> _Standardized:
     center, scale = table.mean(axis=0), table.std(axis=0)
-    # A constant column's deviation is rounding error, not zero.
+    # The deviation of a constant column may be a rounding error instead of zero.
     scale = np.where(scale > 1e-12 * (1.0 + np.abs(center)), scale, 1.0)
-    return _Standardised((table - center) / scale, center, scale)
+    return _Standardized((table - center) / scale, center, scale)
 
 
 CHUNK_ROWS = 1 << 14
@@ -248,9 +253,9 @@ class FittedFlow:
     Parameters
     ----------
     module : the flow.
-    rows : its input, standardised, logged rows first.
-    given : the context of a conditional flow, standardised.
-    device : where module and tensors are.
+    rows : its input, standardized, logged rows first.
+    given : the context of a conditional flow, standardized.
+    device : device of module and tensors.
 
     Attributes
     ----------
@@ -262,7 +267,7 @@ class FittedFlow:
     diagnostics: dict[str, Diagnostic]
 
     def __init__(
-        self, module: Any, rows: _Standardised, given: _Standardised | None, device: str
+        self, module: Any, rows: _Standardized, given: _Standardized | None, device: str
     ) -> None:
         self.module = module
         self.device = device
@@ -270,17 +275,17 @@ class FittedFlow:
         self._given = given
 
     def tensors(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The standardised rows and contexts, on the device."""
+        """Return the standardized rows and contexts, on the device."""
         given = None if self._given is None else self._tensor(self._given.table)
         return self._tensor(self._rows.table), given
 
     def log_density(self, x: torch.Tensor, c: torch.Tensor | None) -> torch.Tensor:
-        """Log-density of standardised rows: (k,)."""
+        """Return the log-density of standardized rows: (k,)."""
         density: torch.Tensor = self.module(c).log_prob(x)
         return density
 
     def transform(self, table: FloatArray, context: FloatArray | None = None) -> FloatArray:
-        """n(x) of rows in their own units: (k, d)."""
+        """Map rows in their original units: (k, d)."""
         import torch
 
         x = self._tensor((table - self._rows.center) / self._rows.scale)
@@ -302,7 +307,7 @@ class FittedFlow:
         noise: FloatArray,
         rng: np.random.Generator,
     ) -> None:
-        """Map the rows, and say how well the flow fits them."""
+        """Map the rows, and compute diagnostics of the fit."""
         before = self._rows.table * self._rows.scale + self._rows.center
         given = self._given
         context = None if given is None else given.table * given.scale + given.center
@@ -310,14 +315,14 @@ class FittedFlow:
         if not np.isfinite(after).all():
             msg = "the flow maps some rows to values that are not finite; lower the learning rate"
             raise OpeBenchError(msg)
-        # A density of rows in their own units, so that it can be compared with closed forms.
+        # The density in the original units, which can be compared with closed forms.
         units = float(np.log(self._rows.scale).sum())
         self.diagnostics = {
             "flow_train_nll": self._mean_nll(~held if (~held).any() else held, noise, rng) + units,
             "flow_held_out_nll": descent.held_out + units,
             "flow_epochs": descent.epochs,
-            "overlap_before": overlap(before, label, rng),
-            "overlap_after": overlap(after, label, rng),
+            "overlap_before": nearest_neighbor_overlap(before, label, rng),
+            "overlap_after": nearest_neighbor_overlap(after, label, rng),
         }
         self.pooled = after if context is None else np.hstack([after, context])
 
@@ -345,11 +350,11 @@ class FittedFlow:
 def flow_model(
     name: FlowName, composition: Composition, options: Mapping[str, Any] | None
 ) -> FlowModel:
-    """The flow that an estimator's parameters ask for.
+    """Build the flow model from an estimator's parameters.
 
     Raises
     ------
-    ParameterError : an option that a flow does not have.
+    ParameterError : a flow does not have such an option.
     """
     given = dict(options or {})
     known = [field.name for field in fields(FlowModel)]

@@ -1,4 +1,4 @@
-"""How far two samples lie among each other."""
+"""Overlap of two samples."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ import math
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray
+from ope_bench import FloatArray, IntArray
 
-__all__ = ["overlap"]
+__all__ = ["nearest_neighbor_overlap"]
 
 SUBSAMPLE = 2_000
 
 
-def overlap(points: FloatArray, label: IntArray, rng: np.random.Generator) -> float:
-    """Share of points whose nearest neighbour is of the other sample, relative to chance.
+def nearest_neighbor_overlap(
+    points: FloatArray, label: IntArray, rng: np.random.Generator
+) -> float:
+    """Return the share of points whose nearest neighbor is of the other sample, over chance.
 
-    About 1 for two samples of one distribution, 0 for samples apart. Columns are put in standard
-    deviations. Distances in the space at hand are what is judged: with ever more points the
-    share depends on the ratio of densities alone, which an invertible map leaves as it is.
+    About 1 for two samples of one distribution, 0 for separate samples. Columns are scaled by
+    standard deviations. The share measures distances in the given space: with ever more points it
+    depends on the ratio of densities alone, which an invertible map does not change.
 
     Parameters
     ----------
-    points : (k, d); of more than 2,000 a subsample
+    points : (k, d); a subsample of more than 2,000
     label : (k,), 0 or 1
-    rng : the subsample, and the order of ties
+    rng : draws the subsample and the order of ties
 
     Reference: Multivariate two-sample tests based on nearest neighbors (Schilling, 1986).
     """
@@ -38,7 +40,7 @@ def overlap(points: FloatArray, label: IntArray, rng: np.random.Generator) -> fl
     chance = 2.0 * n1 * (len(label) - n1) / (len(label) * max(1, len(label) - 1))
     if chance == 0:
         return math.nan
-    # The last column alone tells equal points apart.
+    # The last column separates equal points.
     apart = 1e-9 * rng.standard_normal((len(scaled), 1))
     scaled = np.hstack([scaled, apart])
     _, nearest = cKDTree(scaled).query(scaled, k=2)

@@ -1,1 +1,1 @@
-"""Nuisance models: what estimators fit on the way to a value."""
+"""Models of rewards and policies that estimators fit, shared by trials on the same data."""

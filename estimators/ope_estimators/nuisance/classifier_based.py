@@ -1,21 +1,22 @@
-"""What the estimators that fit a classifier of actions share."""
+"""The common parts of estimators that fit a classifier of actions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ope_bench.estimator import Estimator
-from ope_estimators.nuisance import learners
+from ope_bench import Estimator, params
+from ope_estimators.learning import learners
 
 __all__ = ["ClassifierBased"]
 
 
+@params
 class ClassifierBased(Estimator):
     """Base of estimators with the parameters ``classifier`` and ``classifier_params``."""
 
-    classifier: str
-    classifier_params: Mapping[str, Any] | None
+    classifier: learners.ActionClassifierName = "logistic"
+    classifier_params: Mapping[str, Any] | None = None
 
     @property
     def requires(self) -> tuple[str, ...]:

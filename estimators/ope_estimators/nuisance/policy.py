@@ -1,4 +1,4 @@
-"""Policy models: how likely each action is, learnt from samples of actions."""
+"""Policy models: probabilities of actions, learned from samples of actions."""
 
 from __future__ import annotations
 
@@ -8,37 +8,35 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray, row_chunks
-from ope_bench.errors import UnavailableError
-from ope_bench.view import View
-from ope_estimators.nuisance.features import design, encoded
-from ope_estimators.nuisance.learners import classifier
+from ope_bench import Diagnostic, FloatArray, IntArray, UnavailableError, View, row_chunks
+from ope_estimators.features.actions import design, encoded
+from ope_estimators.learning.learners import classifier, fitted
 
-__all__ = ["MAX_TABLE", "FittedPolicy", "PolicyModel", "too_many_actions"]
+__all__ = ["MAX_TABLE", "FittedPolicy", "PartialPolicyModel", "PolicyModel", "too_many_actions"]
 
 MAX_TABLE = 1 << 26
-"""Entries of the (rows, actions) table of probabilities, 0.5 GB, beyond which no classifier of
-actions is fitted: learners hold several such tables at once."""
+"""Most entries of the (rows, actions) table of probabilities (0.5 GB) for a classifier of actions:
+learners hold several such tables at once."""
 
 
 def too_many_actions(view: View) -> bool:
-    """Whether the table of either sample would be larger than `MAX_TABLE`."""
+    """Return whether the table of either sample would be larger than `MAX_TABLE`."""
     samples = view.action, view.target_action
     return max(len(action) * len(np.unique(action)) for action in samples) > MAX_TABLE
 
 
 @dataclass(frozen=True)
 class PolicyModel:
-    """What to fit: a classification of the action, by its context or context and embedding.
+    """A shared fit: classification of the action by context, or by context and embedding.
 
-    Fitted on all rows and used on them: a fold often lacks the rare actions altogether.
+    Fitted on all rows and evaluated on them: folds often lack the rare actions.
 
     Parameters
     ----------
-    sample : whose actions, those of the logs or of the target sample.
+    sample : the sample of the actions, logs or target.
     learner : a classifier's name.
-    params : its parameters, as `learners.frozen` gives them.
-    given : what the action is classified by.
+    params : its parameters, in the form of `learners.frozen`.
+    given : the features of the classification.
 
     Raises
     ------
@@ -51,16 +49,8 @@ class PolicyModel:
     given: Literal["context", "context and embedding"] = "context"
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedPolicy:
-        """The fitted model."""
-        if view.n_actions is None:
-            msg = "a policy model classifies actions; this environment's are continuous"
-            raise UnavailableError(msg)
-        if too_many_actions(view):
-            msg = (
-                "a policy model is a classifier of actions; these samples show too many of them "
-                f"(rows times actions above {MAX_TABLE:,})"
-            )
-            raise UnavailableError(msg)
+        """Return the fitted model."""
+        _require_few_actions(view)
         logged = self.sample == "logged"
         context = view.context if logged else view.target_context
         action = view.action if logged else view.target_action
@@ -68,25 +58,82 @@ class PolicyModel:
         if self.given == "context and embedding":
             context = np.hstack([context, view.embedding if logged else view.target_embedding])
             columns += view.schema.embedding
-        seen, label = np.unique(action, return_inverse=True)
-        model = None
-        if len(seen) > 1:
-            seed = int(rng.integers(2**31))
-            model = classifier(self.learner, seed=seed, device=device, params=self.params)
-            model.fit(design(encoded(columns, context)), label)
-        return FittedPolicy(model, columns, seen, view.n_actions, len(action))
+        unit = view.unit if logged else view.target_unit
+        return _classified(view, self, (columns, context), action, unit, rng, device)
 
 
-class FittedPolicy:
-    """π̂, the probability of each action that the sample showed.
+@dataclass(frozen=True)
+class PartialPolicyModel:
+    """A shared fit: classification of the logged action by context and part of the embedding.
 
     Parameters
     ----------
-    model : the classifier, None where the sample showed one action only.
-    columns : kinds of the columns that it is given.
-    seen : (n_seen,), the actions that the sample showed, sorted.
-    n_actions : number of actions, shown or not.
-    n : rows of the sample.
+    learner : a classifier's name.
+    params : its parameters, in the form of `learners.frozen`.
+    dimensions : columns of the embedding.
+
+    Raises
+    ------
+    UnavailableError : actions are continuous, or too many for the rows.
+    """
+
+    learner: str
+    params: tuple[tuple[str, Any], ...]
+    dimensions: tuple[int, ...]
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedPolicy:
+        """Return the fitted model."""
+        _require_few_actions(view)
+        given = np.hstack([view.context, view.embedding[:, self.dimensions]])
+        columns = view.schema.context
+        columns += tuple(view.schema.embedding[index] for index in self.dimensions)
+        return _classified(view, self, (columns, given), view.action, view.unit, rng, device)
+
+
+def _require_few_actions(view: View) -> None:
+    if view.n_actions is None:
+        msg = "a policy model classifies actions; this environment's are continuous"
+        raise UnavailableError(msg)
+    if too_many_actions(view):
+        msg = (
+            "a policy model is a classifier of actions; these samples have too many "
+            f"actions (rows times actions above {MAX_TABLE:,})"
+        )
+        raise UnavailableError(msg)
+
+
+def _classified(
+    view: View,
+    spec: PolicyModel | PartialPolicyModel,
+    features: tuple[tuple[Any, ...], FloatArray],
+    action: IntArray,
+    unit: IntArray,
+    rng: np.random.Generator,
+    device: str,
+) -> FittedPolicy:
+    """Fit the classifier of actions on columns and their values."""
+    columns, given = features
+    seen, label = np.unique(action, return_inverse=True)
+    model = None
+    if len(seen) > 1:
+        seed = int(rng.integers(2**31))
+        model = classifier(spec.learner, seed=seed, device=device, params=spec.params)
+        table = design(encoded(columns, given))
+        fitted(model, table, label, unit if view.has_units else None)
+    assert view.n_actions is not None  # noqa: S101  continuous actions are refused
+    return FittedPolicy(model, columns, seen, view.n_actions, len(action))
+
+
+class FittedPolicy:
+    """π̂, the probability of each action in the sample.
+
+    Parameters
+    ----------
+    model : the classifier, None if the sample has one action only.
+    columns : kinds of the classifier's columns.
+    seen : (n_seen,), the actions in the sample, sorted.
+    n_actions : number of all actions.
+    n : number of rows of the sample.
     """
 
     def __init__(
@@ -104,7 +151,7 @@ class FittedPolicy:
         self._n = n
 
     def blocks(self, given: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-        """Chunks of the (k, n_seen) table of probabilities, each with its rows."""
+        """Yield chunks of the (k, n_seen) table of probabilities, each with its rows."""
         for rows in row_chunks(len(given), len(self.seen)):
             part = given[rows]
             if self._model is None:
@@ -113,19 +160,42 @@ class FittedPolicy:
                 table = self._model.predict_proba(design(encoded(self._columns, part)))
                 yield rows, np.asarray(table, dtype=np.float64)
 
-    def probability(
-        self, given: FloatArray, action: IntArray, *, laplace: float = 0.0
-    ) -> FloatArray:
-        """π̂(a|x) of each row's pair, 0 for an action that the sample did not show: (k,).
+    def column(self, action: IntArray) -> IntArray:
+        """Return the column of each action in the table, some column if it was not seen: (k,)."""
+        column: IntArray = np.minimum(np.searchsorted(self.seen, action), len(self.seen) - 1)
+        return column
+
+    def quality(self, probability: FloatArray) -> dict[str, Diagnostic]:
+        """Return how well the classifier describes its sample, and after how many iterations.
+
+        ``log_likelihood`` is left out where the classifier excludes what happened,
+        ``iterations`` where it makes none.
 
         Parameters
         ----------
-        given : what the action is classified by, (k, d).
-        action : (k,)
-        laplace : pseudo-count of every action, shown or not: the sample's n rows count as n
-            draws from π̂, which makes (n π̂(a|x) + laplace) / (n + laplace * n_actions).
+        probability : (n,), of the sample's actions.
         """
-        column = np.minimum(np.searchsorted(self.seen, action), len(self.seen) - 1)
+        last = self._model.steps[-1][1] if hasattr(self._model, "steps") else self._model
+        facts: dict[str, Diagnostic] = {}
+        if probability.all():
+            facts["log_likelihood"] = float(np.log(probability).mean())
+        if hasattr(last, "n_iter_"):
+            facts["iterations"] = int(np.max(last.n_iter_))
+        return facts
+
+    def probability(
+        self, given: FloatArray, action: IntArray, *, laplace: float = 0.0
+    ) -> FloatArray:
+        """Return π̂(a|x) of each row's pair, 0 for an action that is not in the sample: (k,).
+
+        Parameters
+        ----------
+        given : features of the classification, (k, d).
+        action : (k,)
+        laplace : pseudo-count of every action, in the sample or not: the sample's n rows count as
+            n draws from π̂, which gives (n π̂(a|x) + laplace) / (n + laplace * n_actions).
+        """
+        column = self.column(action)
         known = self.seen[column] == action
         out = np.empty(len(action))
         for rows, table in self.blocks(given):

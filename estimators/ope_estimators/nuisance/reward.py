@@ -9,30 +9,39 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray, IntArray, row_chunks
-from ope_bench.policies import Policy
-from ope_bench.view import View
-from ope_estimators.nuisance.features import ActionFeatures, ActionFeaturesName, design, encoded
-from ope_estimators.nuisance.folds import fold_of
-from ope_estimators.nuisance.learners import regressor
+from ope_bench import FloatArray, IntArray, Policy, View, row_chunks
+from ope_estimators.features.actions import ActionFeatures, ActionFeaturesName, design, encoded
+from ope_estimators.learning.folds import logged_folds, target_folds
+from ope_estimators.learning.learners import fit_weighted, fitted, regressor
+from ope_estimators.learning.trees import split_columns
 
-__all__ = ["FittedReward", "PairFeatures", "RewardModel", "expectation"]
+__all__ = [
+    "FittedReward",
+    "PairFeatures",
+    "RewardFunction",
+    "RewardModel",
+    "expectation",
+    "fit_by_folds",
+]
 
 Points = FloatArray | IntArray
 """Actions (k,) or embeddings (k, d_embedding)."""
 
+RewardFunction = Callable[[FloatArray, Any], FloatArray]
+"""f(context (k, d_context), points) -> (k,)."""
+
 
 @dataclass(frozen=True)
 class RewardModel:
-    """What to fit: a regression of the reward on (context, action) or (context, embedding).
+    """A shared fit: regression of the reward on (context, action) or (context, embedding).
 
     Parameters
     ----------
     learner : a regressor's name.
-    params : its parameters, as `learners.frozen` gives them.
-    on : what the reward is regressed on beside the context.
-    action_features : how actions become features; without meaning on embeddings.
-    cross_fit : number of folds; 1 fits one model on all rows.
+    params : its parameters, in the form of `learners.frozen`.
+    on : the regressor's input in addition to the context.
+    action_features : how actions become features; ignored for embeddings.
+    cross_fit : number of folds, by unit; 1 fits one model on all rows.
     """
 
     learner: str = "gbm"
@@ -42,27 +51,23 @@ class RewardModel:
     cross_fit: int = 1
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedReward:
-        """The fitted model; each fold's model never sees that fold."""
+        """Return the fitted model; each fold's model is fitted without that fold."""
         features = PairFeatures(view, self.on, self.action_features)
-        table = features(view.context, view.action if self.on == "action" else view.embedding)
-        n_folds = min(self.cross_fit, view.n)
-        fold = fold_of(view.n, n_folds, rng)
-        models = []
-        for k in range(n_folds):
-            rows = slice(None) if n_folds == 1 else fold != k
-            seed = int(rng.integers(2**31))
-            model = regressor(self.learner, seed=seed, device=device, params=self.params)
-            models.append(model.fit(table[rows], view.reward[rows]))
-        return FittedReward(tuple(models), fold, features, table.shape[1])
+        points = view.action if self.on == "action" else view.embedding
+
+        def make(seed: int) -> Any:
+            return regressor(self.learner, seed=seed, device=device, params=self.params)
+
+        return fit_by_folds(view, features, points, make, cross_fit=self.cross_fit, rng=rng)
 
 
 class PairFeatures:
-    """Features of a context beside an action or an embedding.
+    """Features of pairs of a context and an action or embedding.
 
     Parameters
     ----------
-    view : whose columns and actions are described.
-    on : what stands beside the context.
+    view : source of the columns and actions.
+    on : the second part of the pair.
     action_features : how actions become features.
     """
 
@@ -71,14 +76,62 @@ class PairFeatures:
     ) -> None:
         self._columns = view.schema.context
         self._points: Callable[[Any], FloatArray]
+        self._actions: ActionFeatures | None = None
         if on == "embedding":
             self._points = partial(encoded, view.schema.embedding)
         else:
-            self._points = ActionFeatures(view, action_features)
+            self._points = self._actions = ActionFeatures(view, action_features)
+        self._n_context = encoded(self._columns, view.context[:1]).shape[1]
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
-        """The features of each pair: (k, n_features)."""
+        """Return the features of each pair: (k, n_features)."""
         return design(encoded(self._columns, context), self._points(points))
+
+    def alike(self, columns: IntArray) -> IntArray | None:
+        """Return a number for each action, equal where some columns of the features are.
+
+        (n_actions,); None where actions cannot be alike, or points are embeddings.
+        """
+        if self._actions is None:
+            return None
+        return self._actions.alike(columns[columns >= self._n_context] - self._n_context)
+
+
+def fit_by_folds(
+    view: View,
+    features: PairFeatures,
+    points: Points,
+    make: Callable[[int], Any],
+    *,
+    cross_fit: int,
+    rng: np.random.Generator,
+    weight: FloatArray | None = None,
+) -> FittedReward:
+    """Fit a regression of the reward for each fold, on the rows of all other folds.
+
+    Parameters
+    ----------
+    view : the samples.
+    features : of context and point.
+    points : (n,) or (n, d_embedding), logged actions or embeddings.
+    make : builds the unfitted regressor from a seed.
+    cross_fit : number of folds, by unit; 1 fits one model on all rows.
+    rng : generator of the folds and the seeds.
+    weight : (n,), weights of the logged rows in the regression; None for equal ones.
+    """
+    table = features(view.context, points)
+    n_folds = min(cross_fit, len(np.unique(view.unit)))
+    fold = logged_folds(view.unit, n_folds, rng)
+    models = []
+    for k in range(n_folds):
+        rows = slice(None) if n_folds == 1 else fold != k
+        model = make(int(rng.integers(2**31)))
+        unit = view.unit[rows] if view.has_units else None
+        if weight is None:
+            models.append(fitted(model, table[rows], view.reward[rows], unit))
+        else:
+            models.append(fit_weighted(model, table[rows], view.reward[rows], weight[rows]))
+    return FittedReward(tuple(models), (fold, target_folds(view, fold)), features, table.shape[1])
 
 
 class FittedReward:
@@ -86,8 +139,9 @@ class FittedReward:
 
     Parameters
     ----------
-    models : one a fold.
-    fold : (n,), fold of each logged row.
+    models : one per fold.
+    folds : (n,), (m,), fold of each logged row, and of each target row whose unit was logged; -1
+        for other target rows.
     features : of context and point.
     width : number of features, for the size of chunks.
     """
@@ -95,50 +149,103 @@ class FittedReward:
     def __init__(
         self,
         models: tuple[Any, ...],
-        fold: IntArray,
+        folds: tuple[IntArray, IntArray],
         features: PairFeatures,
         width: int,
     ) -> None:
         self._models = models
-        self._fold = fold
+        self._fold, self._target_fold = folds
         self._features = features
         self._width = width
+        self._groups: dict[tuple[int, ...], IntArray | None] = {}
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
-        """q̂ anywhere, the average over the folds' models: (k,)."""
+        """Evaluate q̂ anywhere by the average over the folds' models: (k,)."""
         return self._predicted(self._models, context, points)
 
     def logged(self, context: FloatArray, points: Points) -> FloatArray:
-        """q̂ at one point for each logged row, by the model that has not seen the row: (n,)."""
+        """Evaluate q̂ at one point per logged row, by the model fitted without the row: (n,)."""
         out = np.empty(len(self._fold))
-        for models, rows in self._parts():
-            out[rows] = self._predicted(models, context[rows], points[rows])
+        for model, rows in self.parts():
+            out[rows] = model(context[rows], points[rows])
+        return out
+
+    def pairs(self, context: FloatArray, row: IntArray, points: Points) -> FloatArray:
+        """Evaluate q̂ at pairs of a logged row and a point, by models fitted without the row: (k,).
+
+        Parameters
+        ----------
+        context : (n, d_context), of the logged rows.
+        row : (k,), indices of logged rows.
+        points : (k,) or (k, d_embedding)
+        """
+        if len(self._models) == 1:
+            return self._predicted(self._models, context[row], points)
+        out = np.empty(len(row))
+        for k, model in enumerate(self._models):
+            some = self._fold[row] == k
+            out[some] = self._predicted((model,), context[row[some]], points[some])
         return out
 
     def expected(self, policy: Policy, context: FloatArray) -> FloatArray:
-        """sum_a pi(a|x) q̂(x, a) anywhere, by the average over the folds' models: (k,)."""
+        """Compute sum_a pi(a|x) q̂(x, a) anywhere by the average over the folds' models: (k,)."""
         return expectation(policy, context, self)
 
+    def at_target(self, context: FloatArray, points: Points) -> FloatArray:
+        """Evaluate q̂ at one point per target row, by models fitted without its unit: (m,).
+
+        Rows whose unit was never logged have the average over all models.
+        """
+        if len(self._models) == 1 or (self._target_fold < 0).all():
+            return self(context, points)
+        out = np.empty(len(self._target_fold))
+        for fold in np.unique(self._target_fold):
+            rows = self._target_fold == fold
+            models = self._models if fold < 0 else (self._models[fold],)
+            out[rows] = self._predicted(models, context[rows], points[rows])
+        return out
+
     def logged_expected(self, policy: Policy, context: FloatArray) -> FloatArray:
-        """sum_a pi(a|x) q̂(x, a) for each logged row, by the model that has not seen it: (n,)."""
+        """Compute sum_a pi(a|x) q̂(x, a) per logged row, by the model fitted without it: (n,)."""
         if len(self._models) == 1:
             return self.expected(policy, context)
         out = np.empty(len(self._fold))
-        for models, rows in self._parts():
-
-            def one(x: FloatArray, a: IntArray, models: tuple[Any, ...] = models) -> FloatArray:
-                return self._predicted(models, x, a)
-
-            out[rows] = expectation(policy, context[rows], one)
+        for model, rows in self.parts():
+            out[rows] = expectation(policy, context[rows], model)
         return out
 
-    def _parts(self) -> list[tuple[tuple[Any, ...], Any]]:
-        """Each model alone, with the rows that it has not seen."""
+    def parts(self) -> list[tuple[RewardFunction, Any]]:
+        """Yield each model with the logged rows that it was fitted without."""
         if len(self._models) == 1:
-            return [(self._models, slice(None))]
-        return [((model,), self._fold == k) for k, model in enumerate(self._models)]
+            return [(self, slice(None))]
+        return [
+            (partial(self._predicted, (model,)), self._fold == k)
+            for k, model in enumerate(self._models)
+        ]
 
     def _predicted(
+        self, models: tuple[Any, ...], context: FloatArray, points: Points
+    ) -> FloatArray:
+        alike = self._alike(models)
+        if alike is None:
+            return self._evaluated(models, context, points)
+        first, inverse = distinct_pairs(context, alike[points])
+        if 2 * len(first) > len(points):
+            return self._evaluated(models, context, points)
+        return self._evaluated(models, context[first], points[first])[inverse]
+
+    def _alike(self, models: tuple[Any, ...]) -> IntArray | None:
+        """Numbers of the actions, equal where none of the models tells them apart."""
+        key = tuple(map(id, models))
+        if key not in self._groups:
+            split = [split_columns(model) for model in models]
+            known = [columns for columns in split if columns is not None]
+            whole = len(known) == len(split)
+            columns = np.unique(np.concatenate(known)) if whole else None
+            self._groups[key] = None if columns is None else self._features.alike(columns)
+        return self._groups[key]
+
+    def _evaluated(
         self, models: tuple[Any, ...], context: FloatArray, points: Points
     ) -> FloatArray:
         out = np.zeros(len(context))
@@ -149,12 +256,34 @@ class FittedReward:
         return out / len(models)
 
 
+def distinct_pairs(context: FloatArray, group: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the first rows of distinct pairs of a context and a group, and each row's pair.
+
+    Contexts count as equal where they follow one another, as in sums over actions.
+
+    Parameters
+    ----------
+    context : (k, d_context)
+    group : (k,)
+
+    >>> context = np.array([[0.5], [0.5], [0.5], [0.7]])
+    >>> first, pair = distinct_pairs(context, np.array([0, 1, 0, 0]))
+    >>> first.tolist(), pair.tolist()
+    ([0, 1, 3], [0, 1, 0, 2])
+    """
+    run = np.zeros(len(context), dtype=np.int64)
+    run[1:] = np.cumsum((context[1:] != context[:-1]).any(axis=1))
+    code = run * (int(group.max(initial=0)) + 1) + group
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return first.astype(np.int64), inverse.reshape(-1).astype(np.int64)
+
+
 def expectation(
     policy: Policy, context: FloatArray, f: Callable[[FloatArray, IntArray], FloatArray]
 ) -> FloatArray:
-    """E over actions of f(x, a), computed once for each different context: (n,)."""
+    """Compute E[f(x, a)] over actions once per distinct context: (n,)."""
     different, inverse = np.unique(context, axis=0, return_inverse=True)
     if 2 * len(different) > len(context):
-        # Hardly any repeats: the array itself, which policies may know already.
+        # Few repeats: pass the array itself, for which policies may have cached results.
         return policy.expect(context, f)
     return policy.expect(different, f)[inverse.reshape(-1)]

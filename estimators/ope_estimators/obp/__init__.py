@@ -1,4 +1,4 @@
 """Estimators of an installed Open Bandit Pipeline, on the same data as all others.
 
-Nothing of it comes with ope-bench: `pip install "ope-bench[obp]"`.
+The Pipeline is not part of ope-bench: `pip install "ope-bench[obp]"`.
 """

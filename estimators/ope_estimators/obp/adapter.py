@@ -1,4 +1,4 @@
-"""What the adapters share: a view in the shapes that the Open Bandit Pipeline takes."""
+"""The base of adapters: a view's data in the shapes of the Open Bandit Pipeline."""
 
 from __future__ import annotations
 
@@ -7,41 +7,44 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.arrays import FloatArray
-from ope_bench.data import Estimate
-from ope_bench.errors import UnavailableError
-from ope_bench.estimator import Estimator
-from ope_bench.policies import DiscretePolicy, Policy
-from ope_bench.view import View
+from ope_bench import (
+    DiscretePolicy,
+    Estimate,
+    Estimator,
+    FloatArray,
+    Policy,
+    UnavailableError,
+    View,
+)
 
 __all__ = ["Adapter", "table"]
 
 MOST_ENTRIES = 50_000_000
-"""Entries of the largest (n, n_actions) table that is written out: 400 MB of floats."""
+"""Most entries of an (n, n_actions) table: 400 MB of floats."""
 
 
 class Adapter(Estimator):
-    """An estimator of the Open Bandit Pipeline; a subclass says which, and with which arrays."""
+    """Base of estimators of the Open Bandit Pipeline; a subclass calls one of them."""
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """The peer, so that its import is not part of any fit."""
+        """The Pipeline, so that its import is not part of any fit."""
         return ("obp.ope",)
 
     def estimate(self, view: View) -> Estimate:
-        """The peer's number."""
-        from ope_estimators.obp.peer import incompatibility_told, versions
+        """Return the Pipeline's estimate."""
+        from ope_estimators.obp.peer import translate_incompatibility, versions
 
-        with incompatibility_told():
+        with translate_incompatibility():
             value = float(self._value(view))
         return Estimate(value, diagnostics={"peer": versions()})
 
     @abstractmethod
     def _value(self, view: View) -> float:
-        """What the peer says."""
+        """Return the Pipeline's estimate."""
 
     def _arrays(self, view: View) -> dict[str, Any]:
-        """Arguments that most of its estimators take; there is one position."""
+        """Return the arguments that most of its estimators need; there is one position."""
         return {
             "reward": view.reward,
             "action": view.action,
@@ -52,7 +55,7 @@ class Adapter(Estimator):
 
 
 def table(policy: Policy, view: View) -> FloatArray:
-    """All probabilities at the logged contexts, as the peer wants them: (n, n_actions, 1).
+    """Return all probabilities at the logged contexts, in the Pipeline's shape: (n, n_actions, 1).
 
     Raises
     ------

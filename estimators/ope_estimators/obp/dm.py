@@ -7,25 +7,27 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench.view import Access, View
+from ope_bench import Access, View, params
 from ope_estimators.obp.adapter import Adapter, table
 from ope_estimators.obp.reward_model import fitted_rewards
 
 __all__ = ["DM"]
 
 
+@params
 class DM(Adapter):
     """Open Bandit Pipeline's direct method, with its cross-fitted reward model.
 
         V̂ = (1/n) sum_i sum_a π1(a|x_i) q̂(x_i, a)
 
-    Assumptions: the reward model holds the truth; finitely many actions.
-    Fails when: it does not; where the logs lack support it extrapolates and nothing tells.
+    Assumptions: the reward model is correctly specified; finitely many actions.
+    Fails when: the reward model is misspecified; without support it extrapolates, and the bias is
+    not detected.
 
     Parameters
     ----------
-    trees : of the random forest, as in the experiments of marginalised weighting.
-    folds : for cross-fitting.
+    trees : number of trees of the random forest, as in the experiments of marginalized weighting.
+    folds : number of folds for cross-fitting, by unit.
 
     References
     ----------
@@ -34,17 +36,14 @@ class DM(Adapter):
 
     access = Access.TARGET_POLICY
 
-    def __init__(
-        self, trees: Annotated[int, Ge(1)] = 10, folds: Annotated[int, Ge(1)] = 2
-    ) -> None:
-        self.trees = trees
-        self.folds = folds
+    trees: Annotated[int, Ge(1)] = 10
+    folds: Annotated[int, Ge(1)] = 2
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
-        """Fit the peer's reward model."""
-        from ope_estimators.obp.peer import incompatibility_told
+        """Fit the Pipeline's reward model."""
+        from ope_estimators.obp.peer import translate_incompatibility
 
-        with incompatibility_told():
+        with translate_incompatibility():
             self.rewards_ = fitted_rewards(view, trees=self.trees, folds=self.folds, rng=rng)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ope_bench.view import Access, View
+from ope_bench import Access, View
 from ope_estimators.obp.dm import DM
 
 __all__ = ["DR"]
@@ -13,13 +13,13 @@ class DR(DM):
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + w_i (r_i - q̂(x_i, a_i)) ]
 
-    Assumptions: known propensities, or a reward model that holds the truth; finitely many actions.
+    Assumptions: known propensities, or a correctly specified reward model; finitely many actions.
     Fails when: the policies overlap little; without support the bias is that of the reward model.
 
     Parameters
     ----------
-    trees : of the random forest, as in the experiments of marginalised weighting.
-    folds : for cross-fitting.
+    trees : number of trees of the random forest, as in the experiments of marginalized weighting.
+    folds : number of folds for cross-fitting, by unit.
 
     References
     ----------

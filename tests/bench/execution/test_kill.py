@@ -13,13 +13,14 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ope_bench.store import Store
+from support.paths import ACME, SUPPORT
 
-HERE = Path(__file__).parent
-ACME = HERE.parents[1] / "plugins" / "acme-ope"
 N_SHORT = 90
+N_MANY = 2_000
 MARK = {"OPE_BENCH_TEST": uuid.uuid4().hex}
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 def coordinator(
     store: Path, what: str, *, jobs: int = 2, note: str = ""
 ) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, str(HERE / "coordinator.py"), str(ACME), str(store), str(jobs)]
+    command = [sys.executable, str(SUPPORT / "coordinator.py"), str(ACME), str(store), str(jobs)]
     process = subprocess.Popen(
         [*command, what, *([note] if note else [])],
         stdout=subprocess.PIPE,
@@ -69,7 +70,7 @@ def marked() -> set[int]:
 
 
 def none_left() -> bool:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end and marked():
         time.sleep(0.02)
     return not marked()
@@ -112,7 +113,7 @@ def test_killed_at_any_moment_and_run_again_it_ends_as_if_nothing_had_happened(
         assert process.wait() == 0
     assert contents(killed) == contents(whole)
     with Store.open(killed) as store:
-        assert store.info()["records"] == N_SHORT, "a trial was stored twice"
+        assert store.info().records == N_SHORT, "a trial was stored twice"
     assert none_left()
     assert sorted(file.name for file in tmp_path.iterdir()) == [killed.name, whole.name]
 
@@ -120,11 +121,25 @@ def test_killed_at_any_moment_and_run_again_it_ends_as_if_nothing_had_happened(
 def test_what_plugins_spawned_dies_with_a_killed_coordinator(tmp_path: Path) -> None:
     note = tmp_path / "note"
     with coordinator(tmp_path / "s.sqlite", "families", jobs=1, note=str(note)) as process:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not note.exists() and time.monotonic() < end:
             time.sleep(0.02)
         assert len(marked()) >= 5, "a coordinator, a worker and three of its descendants"
         process.send_signal(signal.SIGKILL)
+    assert none_left()
+
+
+def test_daemons_without_an_environment_die_with_a_killed_coordinator(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    with coordinator(tmp_path / "s.sqlite", "daemons", jobs=1, note=str(note)) as process:
+        end = time.monotonic() + 60
+        while not note.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        daemons = [psutil.Process(int(pid)) for pid in note.read_text().split()]
+        assert len(daemons) == 3
+        process.send_signal(signal.SIGKILL)
+    _, alive = psutil.wait_procs(daemons, timeout=60)
+    assert not alive
     assert none_left()
 
 
@@ -138,10 +153,28 @@ def test_one_ctrl_c_lets_running_trials_finish(tmp_path: Path) -> None:
         assert process.wait() == 130
     assert said[-1].startswith("over")
     executed = int(said[-1].split()[1])
-    assert 2 <= executed <= 5
+    # A busy machine may run more before the signal arrives; not all 40.
+    assert 2 <= executed < 40
     assert len(contents(store)) == executed
     with Store.open(store) as opened:
         assert [run.exit_code for run in opened.runs()] == [130]
+
+
+def test_ctrl_c_among_short_trials_ends_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    moments = random.Random(1)
+    for number in range(6):
+        store = tmp_path / f"{number}.sqlite"
+        with coordinator(store, "many") as process:
+            wait_for(process, "finished")
+            time.sleep(moments.uniform(0, 0.1))
+            process.send_signal(signal.SIGINT)
+            said = lines(process)
+            assert process.wait(timeout=120) == 130
+        assert said[-1].startswith("over")
+        assert len(contents(store)) == int(said[-1].split()[1]) < N_MANY
+        with Store.open(store) as opened:
+            assert [run.exit_code for run in opened.runs()] == [130]
+    assert none_left()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -152,7 +185,7 @@ def test_a_second_ctrl_c_ends_what_runs(jobs: int, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         wait_for(process, f"stopping: waiting for {jobs} running trial")
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 130
+        assert process.wait(timeout=60) == 130
         assert lines(process) == ["over 0 0"]
     assert none_left()
 
@@ -162,4 +195,4 @@ def test_ctrl_c_twice_interrupts_a_trial_in_this_process(tmp_path: Path) -> None
         wait_for(process, "finished")
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 130
+        assert process.wait(timeout=60) == 130

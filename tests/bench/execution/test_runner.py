@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ope_bench import machine, runner
 from ope_bench.errors import StoreError
-from ope_bench.execution import Event, Finished, Limits, Started
+from ope_bench.execution import Event, Finished, Limits, Message, Reused, RunEvent, Started, runner
 from ope_bench.execution.inprocess import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.records import Status, Trial, TrialRecord
-from ope_bench.runner import Notice, Outcome, Reused, RunEvent, digest_of, run
+from ope_bench.execution.runner import Outcome, digest_of, run
 from ope_bench.store import Store
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
 
 Ask = Callable[..., Trial]
 
@@ -197,19 +197,10 @@ def test_other_versions_of_packages_are_told(acme: Ask, path: Path) -> None:
     conducted(path, [acme("mean")], Scripted(), machine=before)
     now = {"packages": {"numpy": "2.0"}, "python": "3.11.1"}
     _, events = conducted(path, [acme("mean")], Scripted(), machine=now)
-    (notice,) = [event for event in events if isinstance(event, Notice)]
+    (notice,) = [event for event in events if isinstance(event, Message)]
     assert "1 reused trial ran with other versions (numpy 1.0 -> 2.0)" in notice.text
     _, events = conducted(path, [acme("mean")], Scripted(), machine=before)
-    assert not [event for event in events if isinstance(event, Notice)]
-
-
-def test_machine_facts_name_what_numbers_depend_on() -> None:
-    facts = machine.machine_facts()
-    assert facts["packages"]["numpy"]
-    assert facts["plugins"]["ope-bench"]
-    assert facts["cores"] >= 1
-    assert facts["cpu"]
-    assert facts["git"] is None or len(facts["git"]["revision"]) == 40
+    assert not [event for event in events if isinstance(event, Message)]
 
 
 def test_executors_and_resumed_runs_leave_the_same_records(acme: Ask, path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The coordinator's line to Dask: send work, hear of it, see who is there.
+"""The coordinator's connection to Dask: send tasks, receive results, list workers.
 
-Whatever happens elsewhere ends up as a message in one queue, so that the coordinator stays a
-single thread that may be interrupted anywhere.
+All events arrive as messages in one queue, so that the coordinator is a single thread that can be
+interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ope_bench.errors import UsageError
-from ope_bench.requirements import pip_line
+from ope_bench.plugins.requirements import pip_line
 
-__all__ = ["Begun", "Connection", "Done", "Sent", "connected"]
+__all__ = ["Begun", "Connection", "Done", "Sent", "connect"]
 
 CONNECT_SECONDS = 20
 FETCH_SECONDS = 20
+NO_CERTIFICATES = (
+    "it asks for certificates, and DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ..TLS__CLIENT__CERT and "
+    "..TLS__CLIENT__KEY are not set"
+)
 LOST_SECONDS = 30.0
 """Seconds without a word of the scheduler after which it counts as gone."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A worker has begun a trial of a chunk."""
+    """A worker has started a trial of a chunk."""
 
     chunk: int
     index: int
@@ -36,7 +40,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Done:
-    """A task ended: with a result, or with words for why it has none."""
+    """A task ended, with a result or an error message."""
 
     tag: Any
     result: Any = None
@@ -47,18 +51,18 @@ class Done:
 
 @dataclass(frozen=True)
 class Sent:
-    """A task on its way."""
+    """A submitted task."""
 
     future: Any
 
     def cancel(self) -> None:
-        """Take it back; a worker that runs it gives it up."""
+        """Cancel the task; a worker that runs it abandons it."""
         with contextlib.suppress(Exception):
             self.future.cancel()
 
 
 class _Call:
-    """Unpickles as the result of a call: a scheduler that only passes it on needs no ope-bench."""
+    """Unpickles as a call's result, so that a scheduler needs no ope-bench to forward it."""
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._said = function, arguments
@@ -68,12 +72,12 @@ class _Call:
 
 
 class Connection:
-    """A client of a scheduler, and the cluster itself where it is ours.
+    """A client of a scheduler, and the local cluster if there is one.
 
     Parameters
     ----------
     client : of ``distributed``.
-    cluster : to close at the end, None for somebody else's.
+    cluster : local cluster to close at the end, None for an external one.
     """
 
     def __init__(self, client: Any, cluster: Any = None) -> None:
@@ -89,15 +93,16 @@ class Connection:
         return str(self._client.scheduler.address) if self._client.scheduler else "the scheduler"
 
     def workers(self) -> set[str]:
-        """Addresses of those that are there now.
+        """Return the addresses of the present workers.
 
         Raises
         ------
-        UsageError : the scheduler has gone.
+        UsageError : the scheduler is unreachable.
         """
         try:
             found = self._client.sync(self._client.scheduler.ncores, callback_timeout=5)
-        # A scheduler in trouble shows in many ways: closed streams, timeouts, no scheduler at all.
+        # A failing scheduler raises many exceptions: closed streams, timeouts, no scheduler at
+        # all.
         except Exception as exc:
             lasting = time.monotonic() - self._heard > LOST_SECONDS
             if self._client.status not in ("closed", "closing") and not lasting:
@@ -111,7 +116,7 @@ class Connection:
         return set(found)
 
     def listen(self, topic: str) -> None:
-        """Hear of the trials that workers begin."""
+        """Subscribe to the trials that workers start."""
 
         def told(event: tuple[float, list[int]]) -> None:
             self.messages.put(Begun(*event[1]))
@@ -127,7 +132,7 @@ class Connection:
         *arguments: Any,
         gpu: bool = False,
     ) -> Sent:
-        """Have a worker call a function; ``Done(tag)`` comes when it has ended."""
+        """Call a function on a worker; ``Done(tag)`` arrives when it has ended."""
         future = self._client.submit(
             pickle.loads,
             pickle.dumps(_Call(function, arguments), protocol=pickle.HIGHEST_PROTOCOL),
@@ -141,13 +146,13 @@ class Connection:
         return Sent(future)
 
     def tell(self, worker: str, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have a worker's own thread call a quick function, whatever its slots run."""
+        """Call a quick function in a worker's own thread, independent of its slots."""
         call = pickle.dumps(_Call(function, arguments), protocol=pickle.HIGHEST_PROTOCOL)
         with contextlib.suppress(Exception):
             self._client.run(pickle.loads, call, workers=[worker], on_error="ignore")
 
     def close(self) -> None:
-        """Leave the scheduler; a cluster of our own ends."""
+        """Disconnect from the scheduler; close a local cluster."""
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         for one in (self._client, self._cluster):
             if one is not None:
@@ -164,17 +169,17 @@ def _done(tag: Any, future: Any) -> Done:
         return Done(tag, problem=str(exc), refused=True)
     except ImportError as exc:
         return Done(tag, problem=f"it cannot load ope-bench: {exc}", refused=True)
-    # Workers that die, results that die with them, and whatever else Dask has to say.
+    # Workers that die, results that are lost with them, and other errors of Dask.
     except BaseException as exc:
         return Done(tag, problem=f"{type(exc).__name__}: {exc}")
 
 
-def connected(address: str | None, jobs: int) -> Connection:
-    """A line to the scheduler at an address, or to a new cluster of so many workers here.
+def connect(address: str | None, jobs: int) -> Connection:
+    """Connect to the scheduler at an address, or to a new local cluster.
 
     Raises
     ------
-    UsageError : distributed is not installed, or nobody answers there.
+    UsageError : distributed is not installed, or no scheduler answers.
     """
     try:
         import distributed
@@ -188,20 +193,24 @@ def connected(address: str | None, jobs: int) -> Connection:
         cluster = dask.LocalCluster(
             n_workers=jobs,
             threads_per_worker=1,
-            # Trials have a limit of their own, and run in other processes.
+            # Trials have their own memory limit and run in other processes.
             memory_limit=None,
             dashboard_address=None,
             silence_logs=logging.CRITICAL,
-            # Whether there is a device the trial finds out, as locally.
+            # The trial checks for its device, as in a local run.
             resources={"GPU": 1},
         )
         return Connection(dask.Client(cluster, set_as_default=False), cluster)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
-        # A client that was told nonsense cannot even be closed.
-        get_backend(parse_address(address)[0])
+        # Validate the address first: a Client with a malformed address cannot be closed.
+        scheme = parse_address(address)[0]
+        get_backend(scheme)
+        if scheme == "tls" and not dask.Security().get_connection_args("client")["ssl_context"]:
+            # A Client without certificates cannot be closed either.
+            raise ValueError(NO_CERTIFICATES)
         return Connection(dask.Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
-    # An address may be wrong in many ways, and each transport complains in its own.
+    # Each transport raises its own exceptions for wrong addresses.
     except Exception as exc:
         reason = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
         msg = f"--address: no Dask scheduler answers at {address}: {reason}"

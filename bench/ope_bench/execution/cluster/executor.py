@@ -1,4 +1,4 @@
-"""Chunks to workers, rows back: the executor of ``--executor dask``."""
+"""The executor of ``--executor dask``: sends chunks to workers and receives rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ope_bench.errors import UsageError
-from ope_bench.execution import Event, Finished, Limits, Started, Stopping, Told
-from ope_bench.execution.cluster import resident
+from ope_bench.execution import Event, Finished, Limits, Message, Started, Stopping
+from ope_bench.execution.cluster import worker_side
 from ope_bench.execution.cluster.chunks import Cell, Chunks
-from ope_bench.execution.cluster.connection import Begun, Connection, Done, Sent, connected
-from ope_bench.execution.cluster.examination import findings, questions
-from ope_bench.execution.cluster.members import Lane, Members, refusal
-from ope_bench.execution.remains import record_of_dead
-from ope_bench.records import PluginSpec, Status, Trial
-from ope_bench.rows import record_from
+from ope_bench.execution.cluster.compatibility import findings, questions
+from ope_bench.execution.cluster.connection import Begun, Connection, Done, Sent, connect
+from ope_bench.execution.cluster.workers import Workers, WorkerSlot, refusal
+from ope_bench.execution.worker_failure import failure_record
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.record import Trial
+from ope_bench.trials.serialization import from_row
+from ope_bench.trials.status import Status
 
 __all__ = ["DaskExecutor"]
 
@@ -37,8 +39,8 @@ PLENTY = 4
 
 
 @dataclass(frozen=True)
-class _OnTheWay:
-    lane: Lane
+class _SentChunk:
+    lane: WorkerSlot
     trials: list[Trial]
     seconds: float
     chunks: Chunks
@@ -49,18 +51,18 @@ class _OnTheWay:
 class DaskExecutor:
     """Runs trials on the workers of a Dask cluster, each in killable slots of its own.
 
-    Every worker is examined before its first trial: versions and code must be those of this
-    process. A trial whose worker is lost is tried again on another one; lost `MOST_LOSSES` times
-    it is a crash, and says so.
+    Every worker is checked before its first trial: versions and code must be those of this
+    process. A trial whose worker is lost is retried on another one; after `MOST_LOSSES` losses its
+    status is a crash.
 
     Parameters
     ----------
-    plugins : of the plan, to compare with the workers'.
-    address : of the scheduler, None for a cluster of this machine's own.
-    jobs : slots; of somebody else's cluster None means all.
+    plugins : plugins of the plan, which are compared with the workers'.
+    address : address of the scheduler, None for a local cluster.
+    jobs : number of slots; None for all of an external cluster.
     threads : a trial.
     timeout, memory, preparation : as in `LocalExecutor`.
-    patience : seconds to wait for a worker when there is none.
+    patience : seconds to wait for a worker if there is none.
     """
 
     def __init__(
@@ -76,15 +78,15 @@ class DaskExecutor:
         patience: float = 300.0,
     ) -> None:
         self.jobs = jobs or 1
-        self.limits = Limits(timeout, memory, preparation)
+        self.limits = Limits(timeout=timeout, memory=memory, preparation=preparation)
         self._most = jobs
         self._address = address
         self._asked = questions(plugins)
-        self._terms = resident.Terms(uuid.uuid4().hex, threads, self.limits)
+        self._settings = worker_side.RunSettings(uuid.uuid4().hex, threads, self.limits)
         self._patience = patience
         self._line: Connection | None = None
-        self._members = Members({})
-        self._way: dict[int, _OnTheWay] = {}
+        self._members = Workers({})
+        self._way: dict[int, _SentChunk] = {}
         self._seconds: dict[Cell, float] = {}
         self._count = 0
         self._looked = 0.0
@@ -99,22 +101,22 @@ class DaskExecutor:
 
     @property
     def machines(self) -> list[dict[str, Any]]:
-        """What the workers in use run on, equal machines counted."""
+        """Return the machines of the workers in use, with counts of equal ones."""
         return self._members.facts()
 
     def connect(self) -> Connection:
-        """Find the workers and examine them; a second call changes nothing.
+        """Find and check the workers; a second call does nothing.
 
         Raises
         ------
-        UsageError : nobody is there, or a worker's versions or code are not those here.
+        UsageError : there is no worker, or a worker's versions or code differ.
         """
         if self._line is not None:
             return self._line
-        self._members = Members(findings(self._asked), self._most)
-        line = self._line = connected(self._address, self.jobs)
+        self._members = Workers(findings(self._asked), self._most)
+        line = self._line = connect(self._address, self.jobs)
         try:
-            line.listen(self._terms.topic)
+            line.listen(self._settings.topic)
             self._meet(line)
         except BaseException:
             self.close()
@@ -123,9 +125,9 @@ class DaskExecutor:
         return line
 
     def _meet(self, line: Connection) -> None:
-        """Wait for the first workers and for what they say."""
+        """Wait for the first workers and their checks."""
         members = self._members
-        end = time.monotonic() + min(self._patience, resident.IDLE)
+        end = time.monotonic() + min(self._patience, worker_side.IDLE)
         while not (there := line.workers()) and not self._stopping:
             if time.monotonic() > end:
                 msg = (
@@ -152,23 +154,23 @@ class DaskExecutor:
         for worker in sorted(workers - self._members.known):
             self._members.asked.add(worker)
             if line.own:
-                line.tell(worker, resident.heed_no_interrupt)
+                line.tell(worker, worker_side.ignore_sigint)
             key = f"ope-bench-examine-{uuid.uuid4().hex}"
-            line.send(worker, key, worker, resident.examine, self._asked)
+            line.send(worker, key, worker, worker_side.examine, self._asked)
 
     def _answered(self, message: Begun | Done) -> str | None:
-        """A worker's examination has ended; its address if it is refused."""
+        """Handle the result of a worker's check; return its address if it is refused."""
         if not isinstance(message, Done) or message.tag not in self._members.asked:
             return None
         self._members.answered(message.tag, message.result, message.problem)
         return message.tag if message.tag in self._members.refused else None
 
     def run(self, trials: Sequence[Trial], *, exclusive: bool = False) -> Iterator[Event]:
-        """Run the trials and yield what happens.
+        """Run the trials and yield events.
 
         Raises
         ------
-        UsageError : the scheduler has gone, or there is no worker for what is left.
+        UsageError : the scheduler is unreachable, or no worker is left for the remaining trials.
         """
         line = self.connect()
         kinds = [
@@ -197,7 +199,7 @@ class DaskExecutor:
                 return
             yield from self._heard(line)
             yield from self._look(line)
-            yield from self._lonely(work)
+            yield from self._wait_for_workers(work)
 
     def _feed(self, line: Connection, work: dict[bool, Chunks], exclusive: bool) -> None:
         for gpu, chunks in work.items():
@@ -208,11 +210,11 @@ class DaskExecutor:
                 ):
                     self._send(line, lane, trials, chunks, exclusive)
 
-    def _depth(self, lane: Lane, slots: int, exclusive: bool) -> int:
-        """Two where the next chunk may wait with the worker, which hides its latency.
+    def _depth(self, lane: WorkerSlot, slots: int, exclusive: bool) -> int:
+        """Return the queue length of a lane: two if a waiting chunk hides latency.
 
-        Behind a long one, or one of which nobody knows, it would be stranded once other slots
-        have nothing to do; and a worker with threads to spare would run it at once.
+        Behind a chunk of long or unknown time it would wait while other slots are idle; and a
+        worker with free threads would run it at once.
         """
         if exclusive or not lane.flight or not self._members.full(lane):
             return 1
@@ -221,26 +223,31 @@ class DaskExecutor:
         return 2 if unknown or way.seconds <= SHORT else 1
 
     def _send(
-        self, line: Connection, lane: Lane, trials: list[Trial], chunks: Chunks, exclusive: bool
+        self,
+        line: Connection,
+        lane: WorkerSlot,
+        trials: list[Trial],
+        chunks: Chunks,
+        exclusive: bool,
     ) -> None:
         self._count += 1
         number = self._count
-        key = f"{self._terms.topic}-{number}"
-        chunk = resident.Chunk(key, number, tuple(trials), exclusive, self._terms)
-        sent = line.send(lane.worker, key, number, resident.run_chunk, chunk, gpu=lane.gpu)
+        key = f"{self._settings.topic}-{number}"
+        chunk = worker_side.Chunk(key, number, tuple(trials), exclusive, self._settings)
+        sent = line.send(lane.worker, key, number, worker_side.run_chunk, chunk, gpu=lane.gpu)
         seconds = chunks.expected(trials)
-        self._way[number] = _OnTheWay(lane, trials, seconds, chunks, sent, exclusive)
+        self._way[number] = _SentChunk(lane, trials, seconds, chunks, sent, exclusive)
         lane.flight.append(number)
 
     def _heard(self, line: Connection) -> Iterator[Event]:
-        """What has come in since, after at most a tick."""
+        """Process messages that have arrived, after waiting at most one tick."""
         patience = TICK
         while True:
             try:
                 message = line.messages.get(timeout=patience)
             except queue.Empty:
                 return
-            # What is there already comes along.
+            # Process all messages that are available now.
             patience = 0.0
             if isinstance(message, Begun):
                 if (way := self._way.get(message.chunk)) is not None:
@@ -249,7 +256,7 @@ class DaskExecutor:
                 yield from self._done(message)
             elif (refused := self._answered(message)) is not None:
                 reason = self._members.refused[refused]
-                yield Told(f"not used: {refusal({refused: reason})}")
+                yield Message(f"not used: {refusal({refused: reason})}")
 
     def _done(self, message: Done) -> Iterator[Event]:
         way = self._way.get(message.tag)
@@ -258,12 +265,12 @@ class DaskExecutor:
         if message.result is None:
             worker = way.lane.worker
             if message.refused:
-                yield Told(f"no longer used: worker {worker}: {message.problem}")
+                yield Message(f"no longer used: worker {worker}: {message.problem}")
                 yield from self._lost(self._members.refuse(worker, message.problem), "")
             else:
                 del self._way[message.tag]
                 way.lane.flight.remove(message.tag)
-                yield from self._suspect(way, message.problem)
+                yield from self._retry_or_fail(way, message.problem)
             return
         del self._way[message.tag]
         way.lane.flight.remove(message.tag)
@@ -271,11 +278,11 @@ class DaskExecutor:
         for index, seconds, row in message.result:
             trial = rest.pop(index)
             way.chunks.learned(trial, seconds)
-            yield Finished(record_from(trial, row), way.lane.number)
+            yield Finished(from_row(trial, row), way.lane.number)
         way.chunks.put_back(way.lane.number, list(rest.values()))
 
     def _look(self, line: Connection) -> Iterator[Event]:
-        """Who has come, who has gone."""
+        """Process joined and lost workers."""
         if time.monotonic() < self._looked + SECONDS_BETWEEN_LOOKS:
             return
         self._looked = time.monotonic()
@@ -288,26 +295,26 @@ class DaskExecutor:
             used = worker in self._members.found
             lanes = self._members.gone(worker)
             if used:
-                yield Told(f"worker {worker} is lost; what it ran runs again elsewhere")
+                yield Message(f"worker {worker} is lost; what it ran runs again elsewhere")
             yield from self._lost(lanes, f"worker {worker} was lost")
 
-    def _lost(self, lanes: list[Lane], reason: str) -> Iterator[Event]:
-        """Nothing comes back from these lanes; without a reason no trial is to blame."""
+    def _lost(self, lanes: list[WorkerSlot], reason: str) -> Iterator[Event]:
+        """Handle lost lanes; without a reason, no trial caused the loss."""
         for lane in lanes:
             for place, number in enumerate(lane.flight):
                 way = self._way.pop(number)
                 way.sent.cancel()
                 if place == 0 and reason:
-                    yield from self._suspect(way, reason)
+                    yield from self._retry_or_fail(way, reason)
                 else:
                     way.chunks.put_back(lane.number, way.trials)
             lane.flight.clear()
 
-    def _suspect(self, way: _OnTheWay, reason: str) -> Iterator[Event]:
-        """A chunk that may have ended its worker: its trials go one by one, so often."""
+    def _retry_or_fail(self, way: _SentChunk, reason: str) -> Iterator[Event]:
+        """Handle a chunk whose worker was lost: retry trials singly, up to `MOST_LOSSES` times."""
         for trial in way.chunks.lost(way.trials, MOST_LOSSES):
             told = f"{reason} while it ran; given up after {MOST_LOSSES} times"
-            record = record_of_dead(
+            record = failure_record(
                 trial,
                 None,
                 returncode=None,
@@ -317,8 +324,8 @@ class DaskExecutor:
             )
             yield Finished(record, way.lane.number)
 
-    def _lonely(self, work: dict[bool, Chunks]) -> Iterator[Event]:
-        """Wait for workers, though not for ever."""
+    def _wait_for_workers(self, work: dict[bool, Chunks]) -> Iterator[Event]:
+        """Wait for workers, for a limited time."""
         members = self._members
         needed = {gpu for gpu, chunks in work.items() if chunks.left}
         if self._way or not needed - {lane.gpu for lane in members.lanes}:
@@ -327,7 +334,7 @@ class DaskExecutor:
         what = "offers a GPU (`dask worker --resources GPU=1`)" if members.lanes else "is left"
         if self._lonely_since is None:
             self._lonely_since = time.monotonic()
-            yield Told(f"no worker {what}; waiting for one to join")
+            yield Message(f"no worker {what}; waiting for one to join")
         if time.monotonic() - self._lonely_since > self._patience or (
             members.refused and not members.found and not members.asked
         ):
@@ -336,19 +343,19 @@ class DaskExecutor:
             raise UsageError(msg)
 
     def _take_back(self) -> None:
-        """Chunks that have not begun."""
+        """Take back chunks that have not started."""
         for lane in self._members.lanes:
             for number in lane.flight[1:]:
                 self._way.pop(number).sent.cancel()
             del lane.flight[1:]
 
     def stop(self, *, now: bool = False) -> None:
-        """Begin no new chunk; those that run come to their end, or with ``now`` are given up."""
+        """Start no new chunk; running ones are finished or, with ``now``, abandoned."""
         self._stopping = True
         self._giving_up |= now
 
     def close(self) -> None:
-        """Leave the cluster; trials that still run there are given up."""
+        """Disconnect from the cluster; running trials are abandoned."""
         line, self._line = self._line, None
         if line is None:
             return
@@ -356,9 +363,9 @@ class DaskExecutor:
             way.sent.cancel()
         self._way.clear()
         for worker in self._members.found:
-            line.tell(worker, resident.release, self._terms.mark)
+            line.tell(worker, worker_side.release, self._settings.mark)
         line.close()
 
 
 def _on_gpu(trial: Trial) -> bool:
-    return trial.device.startswith("cuda")
+    return trial.device.backend == "cuda"

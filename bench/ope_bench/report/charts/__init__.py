@@ -1,16 +1,19 @@
-"""What each chart looks like: one definition for the page and for figures in files.
+"""Charts: one definition for the page and for figures in files.
 
-A chart names the data it draws (``table``) and holds none, so that the page can hand it the rows
-which its filters leave. Sizes, fonts and what each method looks like belong to who shows it.
+A chart names its data (``table``) and contains none, so that the page can provide filtered rows.
+Sizes, fonts and the style of each estimator are set by the page or the writer of figures.
 
 ===========  ==================================================================
 sweep        RMSE against a parameter
 board        one setting's rows: RMSE with intervals, single errors
 cdf          the distribution of squared error
-positivity   who failed where, and what the logs support
+positivity   failures by setting, and support of the logs
 cost         error against time, time by device
+coverage     coverage of intervals against their width
 ranks        a critical-difference diagram
-encodings    what they share
+axes         logarithmic axes and their ends
+marks        arrows for what an axis cuts, names beside lines and points
+encodings    common encodings
 ===========  ==================================================================
 """
 
@@ -21,6 +24,7 @@ from collections.abc import Callable
 from ope_bench.report.charts.board import errors, intervals
 from ope_bench.report.charts.cdf import cdf
 from ope_bench.report.charts.cost import pareto, times
+from ope_bench.report.charts.coverage import coverage
 from ope_bench.report.charts.encodings import Chart
 from ope_bench.report.charts.positivity import positivity
 from ope_bench.report.charts.ranks import ranks
@@ -30,6 +34,7 @@ __all__ = [
     "CHARTS",
     "Chart",
     "cdf",
+    "coverage",
     "errors",
     "intervals",
     "pareto",
@@ -44,6 +49,7 @@ CHARTS: dict[str, Callable[[], Chart]] = {
     "positivity": positivity,
     "pareto": pareto,
     "times": times,
+    "coverage": coverage,
     "cdf": cdf,
     "errors": errors,
     "ranks": ranks,
@@ -52,4 +58,4 @@ CHARTS: dict[str, Callable[[], Chart]] = {
     "sweep_linear": lambda: sweep(logarithmic=False),
     "sweep_log10_linear": lambda: sweep(measure="log10_rmse", logarithmic=False),
 }
-"""Every chart that the page may draw, by the name that it uses."""
+"""The charts of the page, by name."""

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+from ope_bench.report.charts.axes import Limits, log_axis, log_scale
 from ope_bench.report.charts.encodings import (
     Chart,
-    colour,
+    color,
     dash,
-    faded,
     named_table,
+    opacity_when,
     picked_method,
     tooltip,
 )
 
 __all__ = ["cdf"]
 
-LABEL = "format(datum.value, datum.value < 0.001 || datum.value >= 10000 ? '~e' : '~g')"
-"""Squares are soon very small."""
 
+def cdf(*, limits: Limits | None = None) -> Chart:
+    """Chart the distribution function of squared error; failures keep a curve below 1.
 
-def cdf() -> Chart:
-    """Distribution function of squared error; a curve that ends below 1 tells of failures."""
+    Parameters
+    ----------
+    limits : ends of the axis.
+    """
     import altair as alt
 
     picked = picked_method()
     return (
         alt.Chart(named_table())
         .transform_filter("datum.squared_error > 0")
-        .mark_line(interpolate="step-after")
+        .mark_line(interpolate="step-after", clip=limits is not None)
         .encode(
             x=alt.X(
                 "squared_error:Q",
                 title="squared error",
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(labelExpr=LABEL, labelOverlap=True, tickCount=6),
+                scale=log_scale(limits=limits) if limits else alt.Scale(type="log"),
+                axis=log_axis(limits=limits, tickCount=6),
             ),
             y=alt.Y(
                 "share:Q",
@@ -40,9 +43,9 @@ def cdf() -> Chart:
                 scale=alt.Scale(domain=[0, 1]),
                 axis=alt.Axis(format="%"),
             ),
-            color=colour(),
+            color=color(),
             strokeDash=dash(),
-            opacity=faded(picked, 1),
+            opacity=opacity_when(picked, 1),
             tooltip=tooltip("method:N", "squared_error:Q", "share:Q"),
         )
         .add_params(picked)

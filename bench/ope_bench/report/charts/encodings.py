@@ -1,4 +1,4 @@
-"""What the charts share: how a method is told from others, tooltips, data by name."""
+"""Common parts of charts: color, dash and shape of estimators, tooltips, data by name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ __all__ = [
     "HOLLOW",
     "Chart",
     "Encoding",
-    "colour",
+    "color",
     "dash",
-    "faded",
-    "hollowed",
-    "log_scale",
+    "opacity_when",
+    "hollow_points",
     "named_table",
     "picked_method",
     "shape",
@@ -20,78 +19,78 @@ __all__ = [
 ]
 
 Chart = Any
-"""An Altair chart; Altair is imported when one is made."""
+"""An Altair chart; Altair is imported when a chart is made."""
 
 Encoding = Any
 
 HOLLOW = "paper"
-"""Stands for the colour that a chart is drawn on."""
+"""Placeholder of the background color."""
 
 
 def named_table(name: str = "table") -> Any:
-    """Data that whoever shows the chart hands to it."""
+    """Return a reference to data that are provided when the chart is shown."""
     import altair as alt
 
     return alt.NamedData(name)
 
 
 TITLE = "estimator"
-"""Of the legend."""
+"""Title of the legend."""
 
 
 def _legend(**facts: Any) -> Any:
-    """The same in every channel, as the title is, so that the legends become one."""
+    """Return one legend for all channels, so that Vega merges them."""
     import altair as alt
 
     return alt.Legend(symbolLimit=0, symbolOpacity=1, **facts)
 
 
-def colour(*, legend: bool = True) -> Encoding:
-    """A method's colour."""
+def color(*, legend: bool = True) -> Encoding:
+    """Encode an estimator's color."""
     import altair as alt
 
     return alt.Color("method:N", title=TITLE, legend=_legend() if legend else None)
 
 
 def dash(*, legend: bool = True) -> Encoding:
-    """A method's line pattern."""
+    """Encode an estimator's line pattern."""
     import altair as alt
 
-    # Long enough to see the pattern.
+    # Long enough to show the pattern.
     shown = _legend(symbolSize=260) if legend else None
     return alt.StrokeDash("method:N", title=TITLE, legend=shown)
 
 
 def shape(*, legend: bool = True) -> Encoding:
-    """A method's point shape."""
+    """Encode an estimator's point shape."""
     import altair as alt
 
     return alt.Shape("method:N", title=TITLE, legend=_legend() if legend else None)
 
 
 def picked_method() -> Any:
-    """A click in the legend singles an estimator out."""
+    """Return a selection of an estimator by a click in the legend."""
     import altair as alt
 
     return alt.selection_point(fields=["method"], bind="legend", name="picked")
 
 
-def faded(picked: Any, strong: float, weak: float = 0.08) -> Any:
-    """Opacity of what is picked, and of the rest."""
+def opacity_when(picked: Any, strong: float, weak: float = 0.08) -> Any:
+    """Encode the opacity of selected and other marks."""
     import altair as alt
 
     return alt.condition(picked, alt.value(strong), alt.value(weak))
 
 
-def hollowed(points: Chart, form: Encoding = None, picked: Any = None) -> Chart:
-    """The inside of points that are to look hollow, which goes over the points themselves.
+def hollow_points(points: Chart, form: Encoding = None, picked: Any = None) -> Chart:
+    """Draw the interior of hollow points, over the points.
 
-    A conditional fill would do without, but then the legend has no colours.
+    A conditional fill would not need this layer, but would remove the colors from the legend.
 
     Parameters
     ----------
-    points : where they are.
-    form, picked : their shape and what is picked, where the points have such.
+    points : the chart of the points.
+    form, picked : shape and selection of the points, if any.
     """
     import altair as alt
 
@@ -99,18 +98,11 @@ def hollowed(points: Chart, form: Encoding = None, picked: Any = None) -> Chart:
     inside = inside.encode(color=alt.value(HOLLOW))
     if form is not None:
         inside = inside.encode(shape=form)
-    return inside if picked is None else inside.encode(opacity=faded(picked, 1))
-
-
-def log_scale(padding: int = 14) -> Any:
-    """A logarithmic axis that ends near the data."""
-    import altair as alt
-
-    return alt.Scale(type="log", nice=False, padding=padding)
+    return inside if picked is None else inside.encode(opacity=opacity_when(picked, 1))
 
 
 def tooltip(*fields: str) -> list[Any]:
-    """Fields with their names in words and their numbers in four digits."""
+    """Return tooltips of fields, numbers in four digits."""
     import altair as alt
 
     shown = []

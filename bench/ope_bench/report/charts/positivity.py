@@ -1,4 +1,4 @@
-"""Who failed where, and what the logs do not support."""
+"""Failures by setting, and target mass without support."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["positivity"]
 
 
 def positivity(*, mass: bool = True, cell: int = 38, row: int = 17) -> Chart:
-    """Failure rate of every estimator in every setting; below, the target's unsupported mass.
+    """Chart failure rates of estimators by setting and, below, the target's unsupported mass.
 
     Parameters
     ----------
-    mass : draw the lower part; it needs an environment that tells of support.
+    mass : draw the lower part, which needs environments with known support.
     cell, row : width and height of a cell.
     """
     import altair as alt
@@ -53,7 +53,7 @@ def positivity(*, mass: bool = True, cell: int = 38, row: int = 17) -> Chart:
 
 
 def _map(base: Any, rows: str, field: str, title: str, tips: list[Any], *, named: bool) -> Any:
-    """Shares as shades and in words; ``named``: settings are named below it."""
+    """Draw shares as shades and text; with ``named``, setting names are below."""
     import altair as alt
 
     plain: Any = {"grid": False, "domain": False, "ticks": False}
@@ -66,7 +66,7 @@ def _map(base: Any, rows: str, field: str, title: str, tips: list[Any], *, named
     cells = placed.mark_rect(stroke="white", strokeWidth=1).encode(
         color=alt.Color(f"{field}:Q", title=title, scale=shade, legend=None), tooltip=tips
     )
-    # Only none at all is 0 %, only all are 100 %.
+    # 0 % means exactly none, 100 % exactly all.
     share = (
         f"datum.{field} > 0 && datum.{field} < 0.005 ? '<1%' : "
         f"datum.{field} < 1 && datum.{field} >= 0.995 ? '>99%' : format(datum.{field}, '.0%')"
@@ -75,7 +75,7 @@ def _map(base: Any, rows: str, field: str, title: str, tips: list[Any], *, named
     words = words.mark_text(style="cell").encode(
         text="words:N",
         color=alt.condition(f"datum.{field} > 0.6", alt.value("white"), alt.value("#222")),
-        # Where nothing failed there is nothing to read.
+        # Cells without failures have no text.
         opacity=alt.condition(f"datum.{field} > 0", alt.value(1), alt.value(0.35)),
     )
     return (cells + words).properties(title=alt.Title(title, anchor="start", frame="group"))

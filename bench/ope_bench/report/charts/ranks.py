@@ -1,33 +1,33 @@
-"""Mean ranks over settings."""
+"""Chart of mean ranks over settings."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ope_bench.report.charts.encodings import Chart, colour, named_table, tooltip
+from ope_bench.report.charts.encodings import Chart, color, named_table, tooltip
 
 __all__ = ["ranks"]
 
 
 def ranks(room: int = 120) -> Chart:
-    """A critical-difference diagram: bars join what cannot be told apart.
+    """Chart a critical-difference diagram: bars join estimators without a significant difference.
 
-    It draws ``methods``, ``elbows``, ``bars`` and ``axis``.
+    Its tables are ``methods``, ``elbows``, ``bars`` and ``axis``.
 
     Parameters
     ----------
-    room : for the names on either side.
+    room : width for the names on each side.
     """
     import altair as alt
 
     x = alt.X("x:Q", axis=None, scale=alt.Scale(zero=False, nice=False, padding=room))
     y = alt.Y("level:Q", axis=None, scale=alt.Scale(reverse=True, zero=True, nice=False))
-    # The axis is drawn, for a real one would go on under the names.
+    # The axis is drawn by marks, because a Vega axis would extend below the names.
     ruler = alt.Chart(named_table("axis")).encode(x=x, y=y)
     lines = (
         alt.Chart(named_table("elbows"))
         .mark_line()
-        .encode(x=x, y=y, order="step:Q", color=colour(legend=False), detail="method:N")
+        .encode(x=x, y=y, order="step:Q", color=color(legend=False), detail="method:N")
     )
     bars = (
         alt.Chart(named_table("bars"))

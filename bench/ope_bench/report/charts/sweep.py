@@ -1,24 +1,26 @@
-"""RMSE against a parameter of the environment."""
+"""Chart of RMSE against a parameter of the environment."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from ope_bench.report.charts.axes import Limits, log_axis, log_scale
 from ope_bench.report.charts.encodings import (
     Chart,
-    colour,
+    color,
     dash,
-    faded,
-    hollowed,
-    log_scale,
+    hollow_points,
     named_table,
+    opacity_when,
     picked_method,
     shape,
     tooltip,
 )
+from ope_bench.report.charts.marks import arrows, line_labels
 
-__all__ = ["sweep"]
+__all__ = ["Measure", "sweep"]
 
 Measure = Literal["rmse", "log10_rmse"]
 
@@ -29,17 +31,21 @@ def sweep(
     *,
     logarithmic: bool = True,
     at: Sequence[float] | None = None,
+    limits: Limits | None = None,
+    labels: bool = False,
 ) -> Chart:
-    """RMSE against a parameter, with bands for the intervals.
+    """Chart RMSE against a parameter, with bands for the intervals.
 
-    A hollow point is a row of which some trials failed: its RMSE is over the others.
+    A hollow point is a row with failed trials: its RMSE is over the other trials.
 
     Parameters
     ----------
-    parameter : what the horizontal axis is called.
-    measure : ``log10_rmse`` has a linear axis, as papers print it.
-    logarithmic : the parameter's axis; only for values above 0.
-    at : where the horizontal axis has its ticks.
+    parameter : title of the horizontal axis.
+    measure : ``log10_rmse`` has a linear axis, as in papers.
+    logarithmic : whether the parameter's axis is logarithmic; for positive values only.
+    at : ticks of the horizontal axis.
+    limits : ends of the RMSE's axis; arrows stand for what lies above.
+    labels : whether the lines' ends have labels, from the table ``ends``, instead of a legend.
     """
     import altair as alt
 
@@ -51,16 +57,17 @@ def sweep(
         scale=log_scale(12) if logarithmic else alt.Scale(zero=False, nice=False, padding=12),
         axis=alt.Axis(format="~s", labelOverlap=True, grid=False, **ticks),
     )
-    y = _vertical(measure, measure)
+    y = _vertical(measure, measure, limits)
     base = alt.Chart(named_table()).encode(x=x)
     known = f"isValid(datum.{measure})"
+    inside = known if limits is None else f"{known} && datum.rmse <= {limits.domain[1]!r}"
     line = (
-        base.mark_line()
+        base.mark_line(clip=limits is not None)
         .encode(
             y=y,
-            color=colour(legend=False),
+            color=color(legend=False),
             strokeDash=dash(legend=False),
-            opacity=faded(picked, 1),
+            opacity=opacity_when(picked, 1),
         )
         .transform_filter(known)
     )
@@ -68,9 +75,9 @@ def sweep(
         base.mark_point(filled=True)
         .encode(
             y=y,
-            color=colour(),
-            shape=shape(),
-            opacity=faded(picked, 1),
+            color=color(legend=not labels),
+            shape=shape(legend=not labels),
+            opacity=opacity_when(picked, 1),
             tooltip=tooltip(
                 "method:N",
                 "value:Q",
@@ -81,29 +88,38 @@ def sweep(
                 "finite:Q",
             ),
         )
-        .transform_filter(known)
+        .transform_filter(inside)
         .add_params(picked)
     )
-    failed = base.encode(y=y).transform_filter(f"{known} && datum.failure_rate > 0")
-    inside = hollowed(failed, shape(legend=False), picked)
-    parts = _band(base, picked, measure) + line + point + inside
-    # The points' legend is the one that is shown.
+    failed = base.encode(y=y).transform_filter(f"{inside} && datum.failure_rate > 0")
+    hollow = hollow_points(failed, shape(legend=False), picked)
+    parts = _band(base, picked, measure, limits) + line + point + hollow
+    if limits is not None and limits.cut:
+        parts += arrows(base, "rmse", limits, "up")
+    if labels:
+        parts += line_labels(x, *(_vertical(field, measure, limits) for field in ("y", "at")))
+    # The legend of the points is the shown one.
     return parts.resolve_legend(color="independent", shape="independent")
 
 
-def _vertical(field: str, measure: Measure) -> Any:
+def _vertical(field: str, measure: Measure, limits: Limits | None) -> Any:
     import altair as alt
 
-    linear = alt.Scale(zero=False, nice=False, padding=8)
-    return alt.Y(
-        f"{field}:Q",
-        title="RMSE" if measure == "rmse" else "log10 RMSE",
-        scale=log_scale(8) if measure == "rmse" else linear,
-        axis=alt.Axis(format="~g", labelOverlap=True, tickCount=6),
-    )
+    if measure == "rmse":
+        return alt.Y(
+            f"{field}:Q",
+            title="RMSE",
+            scale=log_scale(8, limits),
+            axis=log_axis(limits=limits, tickCount=6),
+        )
+    scale = alt.Scale(zero=False, nice=False, padding=8)
+    if limits is not None:
+        scale = alt.Scale(zero=False, nice=False, domain=[math.log10(v) for v in limits.domain])
+    axis = alt.Axis(format="~g", labelOverlap=True, tickCount=6)
+    return alt.Y(f"{field}:Q", title="log10 RMSE", scale=scale, axis=axis)
 
 
-def _band(base: Any, picked: Any, measure: Measure) -> Any:
+def _band(base: Any, picked: Any, measure: Measure, limits: Limits | None) -> Any:
     low, high = "rmse_low", "rmse_high"
     known = base.transform_filter("datum.rmse_low > 0")
     if measure != "rmse":
@@ -111,9 +127,9 @@ def _band(base: Any, picked: Any, measure: Measure) -> Any:
             low="log(datum.rmse_low) / LN10", high="log(datum.rmse_high) / LN10"
         )
         low, high = "low", "high"
-    return known.mark_area(interpolate="linear").encode(
-        y=_vertical(low, measure),
+    return known.mark_area(interpolate="linear", clip=limits is not None).encode(
+        y=_vertical(low, measure, limits),
         y2=f"{high}:Q",
-        color=colour(legend=False),
-        opacity=faded(picked, 0.13, 0.02),
+        color=color(legend=False),
+        opacity=opacity_when(picked, 0.13, 0.02),
     )

@@ -32,14 +32,7 @@ function ranksSection(update) {
   const summary = data.ranks[place];
   const pick = el("select", { "aria-label": "Settings", onchange: (event) => { choose({ ranks: event.target.value }); update(); } },
     ...data.ranks.map((one, i) => el("option", { value: String(i), selected: i === place }, one.title)));
-  const of = (i) => (line) => line[i];
-  const columns = [
-    { key: "estimator", title: "estimator", value: of(0), show: of(0) },
-    { key: "mean_rank", title: "mean rank", number: true, value: of(1), show: (line) => figure(line[1]) },
-    { key: "factor", title: "factor of best", why: "interquartile mean of score over the setting's best score", number: true, value: of(2), show: (line) => figure(line[2]) },
-    { key: "settings", title: "settings", number: true, value: of(3), show: (line) => String(line[3]) },
-    ...summary.factors.map((factor, i) => ({ key: `within ${factor}`, title: `≤ ${factor}×`, why: `share of settings within ${factor} times the best score`, number: true, value: of(4 + i), show: (line) => percent(line[4 + i]) })),
-  ];
+  const columns = summary.columns.map((column, i) => ({ key: column.key, title: column.title, why: column.explanation, number: column.number, value: (line) => line[i], show: (line) => inWords(column.format, line[i]) }));
   const found = (label) => state.find === "" || label.toLowerCase().includes(state.find.toLowerCase());
   const table = sortableTable({ columns, lines: summary.rows.filter((line) => found(line[0])), name: "ranks", sort: "mean_rank:asc", head: "estimator", caption: `Over ${summary.settings} settings, mean ranks over the ${summary.complete} in which every estimator has a score` });
   return el("section", { id: "ranks", "aria-labelledby": "ranks-title" }, el("h2", { id: "ranks-title" }, "Ranks over settings"),

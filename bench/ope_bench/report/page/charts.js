@@ -1,33 +1,19 @@
-// Charts: specifications from the report, data from the filters, colours from the page.
+// Charts: specifications from the report, data from the filters, colors from the page.
 
 const views = new Map();
 
 /* More lines than this at once cannot be told apart: the best are drawn first. */
 const MOST_LINES = 20;
 
-const cssColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const styleOf = (short) => data.styles[Math.max(data.methods.findIndex((one) => one.short === short), 0)];
 const WIDEST = { ranks: 640 };
 const STYLED = { color: 0, strokeDash: 1, shape: 2 };
-
-function themeConfig() {
-  const [ink, soft, line] = ["ink", "soft", "line"].map(cssColour);
-  return {
-    background: "transparent", font: "system-ui, sans-serif",
-    view: { stroke: "transparent" },
-    axis: { labelColor: soft, titleColor: ink, gridColor: line, gridOpacity: 0.55, domainColor: soft, tickColor: soft, labelFontSize: 11, titleFontSize: 12, titleFontWeight: 500 },
-    legend: { symbolBaseFillColor: ink, symbolBaseStrokeColor: ink, labelColor: ink, titleColor: soft, labelFontSize: 11 },
-    title: { color: ink, fontSize: 12 }, text: { color: ink }, mark: { color: ink },
-    line: { strokeWidth: 1.6 }, point: { size: 56 }, rule: { strokeWidth: 2 }, tick: { thickness: 1.3, bandSize: 11 },
-    axisYBand: { grid: true, ticks: false, labelPadding: 6 }, style: { cell: { fontSize: 9 }, hollow: { size: 14 } },
-  };
-}
 
 /* A method keeps its looks whatever the filters leave; 'unit' is where an axis turns logarithmic,
    'parameter' what is swept, 'ticks' its values. */
 function adapted(spec, labels, { unit, parameter, ticks }) {
   const copy = structuredClone(spec);
-  const paper = cssColour("paper");
+  const paper = cssColor("paper");
   const walk = (node) => {
     if (Array.isArray(node)) return node.forEach(walk);
     if (!node || typeof node !== "object") return undefined;
@@ -60,9 +46,9 @@ const waiting = new IntersectionObserver((entries) => entries.forEach((entry) =>
 
 /* A method's sign beside its name: its line and its point. Markup of nothing but our own styles. */
 function sign(label) {
-  const [colour, dash, shape] = styleOf(label);
+  const [color, dash, shape] = styleOf(label);
   const node = el("i", { "aria-hidden": "true" });
-  node.innerHTML = `<svg width="30" height="12" viewBox="0 0 30 12"><path d="M1,6H29" fill="none" stroke="${colour}" stroke-width="1.8"${dash[1] ? ` stroke-dasharray="${dash.join(" ")}"` : ""}/><path d="${shape}" fill="${colour}" transform="translate(15,6) scale(4)"/></svg>`;
+  node.innerHTML = `<svg width="30" height="12" viewBox="0 0 30 12"><path d="M1,6H29" fill="none" stroke="${color}" stroke-width="1.8"${dash[1] ? ` stroke-dasharray="${dash.join(" ")}"` : ""}/><path d="${shape}" fill="${color}" transform="translate(15,6) scale(4)"/></svg>`;
   return node;
 }
 

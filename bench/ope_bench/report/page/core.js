@@ -39,7 +39,7 @@ function unpackRows() {
 const plainName = (how) => (how.device === "cpu" ? how.label : how.label.replace(` (${how.device})`, ""));
 
 /* The address holds everything that a reader chose, so that any view can be linked to. */
-const DEFAULTS = { environment: "", find: "", access: "", device: "", setting: "", by: "rmse", sort: "", sweep: "0", scale: "rmse", ranks: "0", cell: "" };
+const DEFAULTS = { environment: "", find: "", access: "", device: "", setting: "", by: "rmse", sort: "", sweep: "0", scale: "rmse", ranks: "0", columns: "", cell: "" };
 let state = { ...DEFAULTS };
 
 function readAddress() {
@@ -87,6 +87,17 @@ function seconds(value) {
 }
 
 const bytes = (value) => (value === null || value === undefined ? "–" : `${Math.round(value / 2 ** 20)} MiB`);
+const range = (low, high, show) => (low === null || low === undefined ? "–" : `${show(low)} – ${show(high)}`);
+
+/* The formats of the registry of columns; two numbers are a range. */
+const FORMATS = { number: figure, percent, seconds, bytes, count: (value) => (Number.isInteger(value) ? String(value) : figure(value)), flag: (value) => (value ? "yes" : "no") };
+
+function inWords(format, value) {
+  if (value === null || value === undefined) return "–";
+  const show = FORMATS[format] || String;
+  return Array.isArray(value) ? range(value[0], value[1], show) : show(value);
+}
+
 const count = (value) => value.toLocaleString("en-US");
 const day = (stamp) => (stamp === null ? "–" : new Date(stamp * 1000).toISOString().slice(0, 16).replace("T", " "));
 

@@ -3,7 +3,7 @@
 function overview() {
   const total = data.statuses.reduce((sum, word) => sum + data.status[word], 0);
   const dirty = data.machines.some((one) => one.git && one.git.dirty);
-  const chips = data.statuses.filter((word) => data.status[word]).map((word) => el("li", {}, el("b", { class: word }, count(data.status[word])), ` ${word}`));
+  const chips = data.statuses.filter((word) => data.status[word]).map((word) => el("li", {}, el("b", { class: data.severity[word] }, count(data.status[word])), ` ${word}`));
   const scope = [data.suite && `suite ${data.suite}`, data.run && `run ${data.run}`].filter(Boolean).join(", ");
   return el("section", { id: "overview", "aria-labelledby": "overview-title" },
     el("h2", { id: "overview-title" }, "Overview"),

@@ -25,6 +25,7 @@ function sortableTable({ columns, lines, caption, sort, onsort, tied, name, head
       const [x, y] = [column.value(a), column.value(b)];
       // What does not exist stands last in either order.
       if (missing(x) || missing(y)) return missing(x) - missing(y);
+      if (Array.isArray(x)) return sign * (x[0] - y[0] || x[1] - y[1]);
       return sign * (typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y);
     });
   }

@@ -14,6 +14,7 @@ function unpackTrials(packed, cell) {
       seed: packed.seed[at], replicate: packed.replicate[at], status, estimate, truth,
       error: status === "ok" && estimate !== null && truth !== null ? estimate - truth : null,
       logging_average: packed.naive[at], fallback: pick("fallback"), standard_error: pick("standard_error"),
+      interval_low: pick("interval_low"), interval_high: pick("interval_high"),
       fit_seconds: pick("fit_seconds"), estimate_seconds: pick("estimate_seconds"),
       key: it.key.slice(i * it.digits, (i + 1) * it.digits), fault,
     };
@@ -53,7 +54,7 @@ function faults(trials) {
   });
   if (!kinds.size) return null;
   return el("div", {}, el("h3", {}, "What went wrong"), ...[...kinds].map(([name, those]) => el("details", { open: kinds.size === 1 },
-    el("summary", { class: those[0].status }, `${those.length} × ${name}`),
+    el("summary", { class: data.severity[those[0].status] }, `${those.length} × ${name}`),
     those[0].fault[2] ? el("pre", { tabindex: "0" }, those[0].fault[2]) : null,
     those[0].fault[3] ? el("pre", { tabindex: "0" }, those[0].fault[3]) : null,
     el("p", { class: "soft" }, "Again, here: ", el("code", {}, rerun(those[0].key))))));
@@ -63,9 +64,9 @@ function trialTable(row, trials) {
   const number = (key, show) => ({ key, title: key.replaceAll("_", " "), number: true, value: (one) => one[key], show: (one) => show(one[key]) });
   const long = (value) => figure(value, 5);
   const columns = [number("seed", String), number("replicate", String),
-    { key: "status", title: "status", value: (one) => one.status, show: (one) => el("span", { class: one.status, title: one.fault ? one.fault[1] : null }, one.status) },
+    { key: "status", title: "status", value: (one) => one.status, show: (one) => el("span", { class: data.severity[one.status], title: one.fault ? one.fault[1] : null }, one.status) },
     { key: "key", title: "run again", value: (one) => one.key, show: (one) => el("button", { type: "button", class: "link", title: "Copy this command", onclick: (event) => copied(event.target, rerun(one.key)) }, el("code", {}, rerun(one.key))) },
-    number("estimate", long), number("truth", long), number("error", figure), number("standard_error", figure), number("logging_average", figure),
+    number("estimate", long), number("truth", long), number("error", figure), number("standard_error", figure), number("interval_low", long), number("interval_high", long), number("logging_average", figure),
     number("fallback", figure), number("fit_seconds", seconds), number("estimate_seconds", seconds),
   ].filter((column) => trials.some((one) => one[column.key] !== null));
   const draw = (lines) => sortableTable({ columns, lines, name: `${row.method}-${row.setting}-trials`, head: "replicate", caption: lines.length < trials.length ? `The first ${lines.length} of ${trials.length} trials` : `${trials.length} ${trials.length === 1 ? "trial" : "trials"}` });

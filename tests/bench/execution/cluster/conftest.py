@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ope_bench.execution import Event, Finished
-from ope_bench.records import TrialRecord
+from ope_bench.trials.record import TrialRecord
+from support.paths import ACME
 
-ACME = Path(__file__).parents[3] / "plugins" / "acme-ope"
 PATIENCE = 150.0
 
 Record = dict[str, Any]

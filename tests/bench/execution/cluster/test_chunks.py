@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from ope_bench.devices import BLOCK
 from ope_bench.execution.cluster.chunks import TARGET, Chunks
-from ope_bench.execution.cluster.examination import differences, findings, questions, remedy
-from ope_bench.execution.cluster.members import Members, refusal
-from ope_bench.records import PluginSpec, Trial
+from ope_bench.execution.cluster.compatibility import findings, mismatches, questions, remedy
+from ope_bench.execution.cluster.workers import Workers, refusal
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.devices import Device
+from ope_bench.trials.record import Trial
 
 WORLD = PluginSpec("environment", "w", "w")
 
 
-def trials(count: int, *, device: str = "cpu", method: str = "m") -> list[Trial]:
+def trials(count: int, *, device: Device = Device.CPU, method: str = "m") -> list[Trial]:
     spec = PluginSpec("estimator", method, method)
     return [Trial(WORLD, spec, replicate, device=device) for replicate in range(count)]
 
@@ -61,8 +62,8 @@ def test_every_trial_is_handed_out_once_whatever_is_put_back() -> None:
 
 
 def test_a_block_that_is_trained_together_is_one_chunk_also_after_a_loss() -> None:
-    size = BLOCK["cpu-batch"]
-    plan = trials(3 * size, device="cpu-batch")
+    size = Device.CPU_BATCH.block_size
+    plan = trials(3 * size, device=Device.CPU_BATCH)
     chunks = Chunks(plan, {})
     taken = drained(chunks, 2, 0.3)
     assert [len(chunk) for chunk in taken] == [size] * 3
@@ -86,7 +87,7 @@ def test_trials_of_a_lost_chunk_go_one_by_one_and_so_often() -> None:
 
 @pytest.fixture(scope="module")
 def here() -> dict[str, Any]:
-    from ope_bench.resolve import resolve
+    from ope_bench.plugins.resolution import resolve
 
     specs = [resolve("environment", "gaussian"), resolve("estimator", "ipw")]
     return findings(questions(specs))
@@ -99,7 +100,7 @@ def changed(here: dict[str, Any], number: int, **facts: Any) -> dict[str, Any]:
 
 
 def test_an_equal_worker_differs_in_nothing(here: dict[str, Any]) -> None:
-    assert differences(here, here) == []
+    assert mismatches(here, here) == []
 
 
 @pytest.mark.parametrize(
@@ -115,14 +116,14 @@ def test_an_equal_worker_differs_in_nothing(here: dict[str, Any]) -> None:
 def test_each_difference_is_told(
     here: dict[str, Any], number: int, facts: dict[str, Any], told: str
 ) -> None:
-    (line,) = differences(here, changed(here, number, **facts))
+    (line,) = mismatches(here, changed(here, number, **facts))
     assert line.startswith(told)
 
 
 def test_versions_are_told_with_what_to_install(here: dict[str, Any]) -> None:
     there = {**here, "packages": {**here["packages"], "numpy": "1.0", "scipy": None}}
     numpy, scipy = here["packages"]["numpy"], here["packages"]["scipy"]
-    assert differences(here, there) == [
+    assert mismatches(here, there) == [
         f"numpy 1.0 there, {numpy} here",
         f"no scipy there, {scipy} here",
     ]
@@ -130,7 +131,7 @@ def test_versions_are_told_with_what_to_install(here: dict[str, Any]) -> None:
 
 
 def test_workers_refused_for_one_reason_share_a_line(here: dict[str, Any]) -> None:
-    members = Members(here)
+    members = Workers(here)
     for worker in ("tcp://b", "tcp://a", "tcp://c", "tcp://d", "tcp://e"):
         members.answered(worker, {**here, "python": "3.99"})
     line = refusal(members.refused)
@@ -139,7 +140,7 @@ def test_workers_refused_for_one_reason_share_a_line(here: dict[str, Any]) -> No
 
 def test_slots_are_those_of_the_workers_up_to_the_jobs_asked_for(here: dict[str, Any]) -> None:
     told = {**here, "threads": 4, "gpus": 2}
-    members = Members(here, most=6)
+    members = Workers(here, most=6)
     members.answered("tcp://a", told)
     members.answered("tcp://b", told)
     assert sum(not lane.gpu for lane in members.lanes) == 6

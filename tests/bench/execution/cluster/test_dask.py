@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,16 @@ import pytest
 pytest.importorskip("distributed")
 
 from ope_bench.errors import UsageError
-from ope_bench.execution import Event, Finished, Started, Told
+from ope_bench.execution import Event, Finished, Message, Started
 from ope_bench.execution.cluster.executor import DaskExecutor
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.records import PluginSpec, Status, Trial
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.devices import Device
+from ope_bench.trials.record import Trial
+from ope_bench.trials.status import Status
 
 if TYPE_CHECKING:
-    from conftest import Cluster
+    from bench.execution.cluster.conftest import Cluster
 
 Ask = Callable[..., Trial]
 
@@ -33,7 +36,7 @@ def executor(cluster: Cluster, trials: list[Trial], **options: Any) -> DaskExecu
 
 
 @pytest.fixture(scope="module")
-def workers(cluster: Cluster) -> Iterator[Cluster]:
+def workers(cluster: Cluster) -> Cluster:
     """Two workers: one under a nanny, hence daemonic; one with a GPU, as it says."""
     cluster.worker("--nanny", "--name", "nannied")
     cluster.worker("--no-nanny", "--name", "bare", "--resources", "GPU=1")
@@ -50,7 +53,7 @@ def both(workers: Cluster, acme: Ask) -> tuple[list[Event], list[Event], DaskExe
     """What happens locally and on the cluster, and that cluster's executor after its end."""
     trials = [acme(name, replicate) for replicate in range(10) for name in ("mean", "noisy")]
     trials += [acme("misbehaving", how=how) for how in HOW]
-    trials += [replace(acme("mean", replicate), device="cuda") for replicate in range(3)]
+    trials += [replace(acme("mean", replicate), device=Device.CUDA) for replicate in range(3)]
     trials += [acme("settings"), acme("threads")]
     alone = [acme("mean", replicate, seconds=0.05) for replicate in range(6)]
     with LocalExecutor(2, timeout=TIMEOUT) as local:
@@ -138,7 +141,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_changes_no_number(
             if isinstance(event, Finished) and len(events) > 5:
                 os.kill(victim.pid, signal.SIGKILL)
     assert answers(events) == expected
-    (told,) = [event.text for event in events if isinstance(event, Told)]
+    (told,) = [event.text for event in events if isinstance(event, Message)]
     assert "is lost; what it ran runs again elsewhere" in told
 
 

@@ -20,13 +20,14 @@ pytest.importorskip("distributed")
 
 from ope_bench.execution.cluster.executor import DaskExecutor
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.records import Trial
 from ope_bench.store import Store
+from ope_bench.trials.record import Trial
 
 if TYPE_CHECKING:
-    from conftest import Cluster
+    from bench.execution.cluster.conftest import Cluster
 
-ACME = Path(__file__).parents[3] / "plugins" / "acme-ope"
+from support.paths import ACME
+
 MARK = "OPE_BENCH_TEST"
 
 Ask = Callable[..., Trial]
@@ -65,7 +66,7 @@ def wait_until(true: Callable[[], Any], seconds: float = 150.0) -> None:
 def stored(folder: Path) -> int:
     """Outcomes so far."""
     with contextlib.suppress(Exception), Store.open(folder / "s.sqlite") as store:
-        return int(store.info()["records"])
+        return int(store.info().records)
     return 0
 
 
@@ -102,7 +103,7 @@ def test_ctrl_c_in_a_terminal_keeps_what_is_stored_and_leaves_nothing_behind(
     with Store.open(tmp_path / "s.sqlite") as store:
         assert [run.exit_code for run in store.runs()] == [130]
         assert {record.status for record in store.records()} == {"ok"}
-        assert 2 <= store.info()["records"] < 200
+        assert 2 <= store.info().records < 200
     wait_until(lambda: not group(process.pid))
 
 
@@ -152,7 +153,7 @@ def test_a_scheduler_that_dies_is_told_and_what_had_finished_is_kept(
     assert "Traceback" not in said
     with Store.open(tmp_path / "s.sqlite") as store:
         assert {record.status for record in store.records()} == {"ok"}
-        assert 3 <= store.info()["records"] < 400
+        assert 3 <= store.info().records < 400
 
 
 @pytest.fixture

@@ -12,15 +12,16 @@ import pytest
 pytest.importorskip("distributed")
 
 from ope_bench.errors import UsageError
-from ope_bench.execution import Finished, Told
+from ope_bench.execution import Finished, Message
 from ope_bench.execution.cluster import executor as executor_module
 from ope_bench.execution.cluster.executor import DaskExecutor
-from ope_bench.records import Status, Trial
+from ope_bench.trials.record import Trial
+from ope_bench.trials.status import Status
 
 if TYPE_CHECKING:
-    from conftest import Cluster
+    from bench.execution.cluster.conftest import Cluster
 
-ACME = Path(__file__).parents[3] / "plugins" / "acme-ope"
+from support.paths import ACME
 
 Ask = Callable[..., Trial]
 
@@ -36,7 +37,7 @@ def test_a_trial_that_ends_its_worker_each_time_is_a_crash_and_the_others_run(
     monkeypatch.setattr(executor_module, "MOST_LOSSES", 2)
     worker = cluster.worker("--nanny")
     cluster.wait_for(1)
-    guilty = acme("misbehaving", how="kill-parent")
+    guilty = acme("misbehaving", how="kill-cluster-worker")
     innocent = [acme("mean", replicate) for replicate in range(6)]
     with executor(cluster, [guilty, *innocent]) as dask:
         events = list(dask.run([*innocent[:3], guilty, *innocent[3:]]))
@@ -48,7 +49,7 @@ def test_a_trial_that_ends_its_worker_each_time_is_a_crash_and_the_others_run(
     assert len(record.code_digest) == 16
     assert {one.status for one in records.values()} == {Status.OK}
     assert len(records) == 6
-    lost = [e.text for e in events if isinstance(e, Told) and "is lost" in e.text]
+    lost = [e.text for e in events if isinstance(e, Message) and "is lost" in e.text]
     assert len(lost) == 2
     worker.kill()
     worker.wait()
@@ -84,7 +85,7 @@ def test_workers_that_differ_are_refused_before_anything_runs_and_when_they_come
         finished = 0
         for event in dask.run(trials):
             finished += isinstance(event, Finished)
-            if isinstance(event, Told):
+            if isinstance(event, Message):
                 late = event.text
                 dask.stop()
     assert "not used: worker tcp://" in late

@@ -7,21 +7,16 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, Estimator, View
+from ope_bench import Access, Estimate, Estimator, View, params
 
 
+@params
 class Mean(Estimator):
     """The mean logged reward, after some work."""
 
-    def __init__(
-        self,
-        seconds: Annotated[float, Ge(0)] = 0.0,
-        work: Literal["sleep", "cpu"] = "sleep",
-        label: str = "",
-    ) -> None:
-        self.seconds = seconds
-        self.work = work
-        self.label = label
+    seconds: Annotated[float, Ge(0)] = 0.0
+    work: Literal["sleep", "cpu"] = "sleep"
+    label: str = ""
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         if self.work == "sleep" and self.seconds:

@@ -46,6 +46,11 @@ How = Literal[
     "untidy",
     "close-files",
     "kill-parent",
+    "kill-cluster-worker",
+    "daemon",
+    "temporary-files",
+    "daemon-and-die",
+    "daemon-and-hang",
 ]
 
 
@@ -233,6 +238,53 @@ def _close_files(view: View, note: str) -> None:
 
 
 def _kill_parent(view: View, note: str) -> None:
-    # Only for workers of a cluster: locally the parent is whoever asked.
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
+
+
+def _kill_cluster_worker(view: View, note: str) -> None:
+    import psutil
+
+    parents = psutil.Process().parents()
+    # The first is the keeper of this process. Locally the second is whoever asked.
+    parents[1].kill()
+    time.sleep(60)
+
+
+def _daemon(view: View, note: str) -> None:
+    """Start three processes as daemons do: no parent, own sessions, nothing inherited."""
+    script = (
+        "import os, sys\n"
+        "for _ in range(3):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        "        if os.fork(): os._exit(0)\n"
+        "        print(os.getpid(), flush=True)\n"
+        "        os.close(1)\n"
+        "        command = [sys.executable, '-S', '-c', 'import time; time.sleep(600)']\n"
+        "        os.execve(sys.executable, command, {})\n"
+    )
+    command = [sys.executable, "-S", "-c", script]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    with open(f"{note}.part", "w", encoding="ascii") as file:
+        file.write(" ".join(done.stdout.split()))
+    os.replace(f"{note}.part", note)
+
+
+def _temporary_files(view: View, note: str) -> None:
+    import tempfile
+
+    handle, path = tempfile.mkstemp()
+    os.close(handle)
+    with open(note, "w", encoding="utf-8") as file:
+        file.write(path)
+
+
+def _daemon_and_die(view: View, note: str) -> None:
+    _daemon(view, note)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _daemon_and_hang(view: View, note: str) -> None:
+    _daemon(view, note)
+    _hang_in_c(view, note)

@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Environment, Problem, Truth
+from ope_bench import Environment, Problem, Truth, params
 
 
+@params
 class Coin(Environment):
     """Two actions, logged uniformly; the target always takes action 1, whose reward is 1."""
 
-    def __init__(self, n_samples: Annotated[int, Ge(1)] = 20, shift: float = 0.0) -> None:
-        self.n_samples = n_samples
-        self.shift = shift
+    n_samples: Annotated[int, Ge(1)] = 20
+    shift: float = 0.0
 
     def sample(
         self,

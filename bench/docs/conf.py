@@ -1,0 +1,58 @@
+"""Settings of the documentation site.
+
+``sphinx-build -W -c bench/docs . build/site`` in a checkout builds it. The source folder is the
+whole checkout, so that a link between two Markdown files works here and in the repository alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ope_bench import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+project = "ope-bench"
+author = "ope-bench contributors"
+copyright = author  # noqa: A001  the name that Sphinx reads
+release = version = __version__
+
+root_doc = "bench/docs/index"
+include_patterns = [
+    *("bench/docs/**.md", "bench/design/*.md", "bench/README.md", "CHANGELOG.md"),
+    *(".github/CONTRIBUTING.md", "estimators/README.md", "environments/README.md"),
+]
+exclude_patterns = [".git", ".venv", "build", "tests"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "docstring_sections", "site_links"]
+
+# Generated pages go from the title to headings of the third level.
+suppress_warnings = ["myst.header"]
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
+
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+default_role = "py:obj"
+python_use_unqualified_type_names = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "ope-bench"
+html_copy_source = False
+html_show_sphinx = False
+# Excerpts of the pages found would be fetched, which browsers refuse for pages opened from a file.
+html_show_search_summary = False
+html_sidebars = {"**": ["globaltoc.html"]}
+html_additional_pages = {"index": "forward.html"}
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "navbar_center": [],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}

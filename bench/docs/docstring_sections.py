@@ -1,0 +1,107 @@
+"""Sphinx extension: the sections of this project's docstrings as fields and headings.
+
+A docstring lists parameters as ``name : meaning``; types stand in the signature. Indented
+paragraphs are formulas, shown as they are written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+__all__ = ["setup", "with_fields"]
+
+FIELDS = {"Parameters": "param", "Attributes": "ivar", "Raises": "raises"}
+"""Sections that are lists of names, and the field of reStructuredText for one name."""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the extension."""
+    app.connect("autodoc-process-docstring", _process)
+    return {"parallel_read_safe": True}
+
+
+def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = with_fields(lines)
+
+
+def with_fields(lines: list[str]) -> list[str]:
+    """Return a docstring's lines in reStructuredText.
+
+    >>> with_fields(["Cut.", "", "Parameters", "----------", "clip, floor : bounds", "  of w."])
+    ['Cut.', '', ':param clip: bounds', '  of w.', ':param floor: bounds', '  of w.', '']
+    >>> with_fields(["Mean of", "", "    w r", "", "over rows."])
+    ['Mean of', '', '::', '', '    w r', '', 'over rows.']
+    """
+    made: list[str] = []
+    for heading, body in _sections(lines):
+        if heading in FIELDS:
+            made += [*_fields(FIELDS[heading], body), ""]
+        else:
+            made += [f".. rubric:: {heading}", ""] if heading else []
+            made += _literal_formulas(body)
+    return [_escape(line) for line in made]
+
+
+def _escape(line: str) -> str:
+    """Escape what reStructuredText would read as markup: bars, stars and final underscores.
+
+    >>> print(_escape("share of |w_i| above z_ in ``a|b_``"))
+    share of \\|w_i\\| above z\\_ in ``a|b_``
+    """
+    if line.startswith((" " * 4, "..", ">>>")):
+        return line
+    parts = re.split(r"(`+[^`]*`+)", line)
+    parts[::2] = [re.sub(r"([|*]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _sections(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Split at underlined headings; the first section has none."""
+    heading, body = "", list[str]()
+    place = 0
+    while place < len(lines):
+        below = lines[place + 1] if place + 1 < len(lines) else ""
+        if lines[place].strip() and re.fullmatch(r"-{3,}", below):
+            yield heading, body
+            heading, body = lines[place].strip(), []
+            place += 2
+        else:
+            body.append(lines[place])
+            place += 1
+    yield heading, body
+
+
+def _fields(field: str, body: list[str]) -> list[str]:
+    made: list[str] = []
+    names: list[str] = []
+    texts: list[str] = []
+    for line in [*body, "end"]:
+        if line.startswith(" ") or not line.strip():
+            texts.append(line)
+            continue
+        for name in names:
+            made += [f":{field} {name}: {texts[0]}", *(text for text in texts[1:] if text.strip())]
+        head, _, text = line.partition(" : ")
+        names, texts = head.split(", "), [text]
+    return made
+
+
+def _literal_formulas(body: list[str]) -> list[str]:
+    """Mark indented paragraphs that follow plain text as literal blocks."""
+    made: list[str] = []
+    plain = True
+    for place, line in enumerate(body):
+        indented = line.startswith("    ")
+        before = next((one for one in reversed(body[:place]) if one.strip()), "")
+        starts = indented and place > 0 and not body[place - 1].strip()
+        if starts and plain and not before.startswith(("- ", "..", "*")):
+            made += ["::", ""] if not before.endswith("::") else []
+        made.append(line)
+        if line.strip():
+            plain = not line.startswith(" ")
+    return made

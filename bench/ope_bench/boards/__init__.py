@@ -1,0 +1,1 @@
+"""Boards of estimators: rows aggregated from records, with scores, ranks, ties and summaries."""

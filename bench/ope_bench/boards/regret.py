@@ -1,0 +1,362 @@
+"""Boards of regret: errors over those of the best fixed choice, over settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ope_bench.boards.aggregation import ReplicateFacts, aggregate, error_of
+from ope_bench.boards.column import BoardColumn
+from ope_bench.boards.emphasis import MOSTLY_FAILED
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.data import TruthKind
+from ope_bench.contracts.seeding import stream
+from ope_bench.plugins.labels import distinct_label, distinct_labels
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED
+from ope_bench.trials.record import TrialRecord
+
+__all__ = [
+    "CHOSEN",
+    "REGRET_COLUMNS",
+    "REGRET_LAYOUT",
+    "RegretBoard",
+    "RegretRow",
+    "ratio_interval",
+    "regret_board",
+]
+
+CHOSEN = "chosen"
+"""Diagnostic by which an estimator that chooses among others names its choice."""
+
+CANDIDATE = "value["
+"""Beginning of the diagnostics that hold the estimates of its candidates."""
+
+RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretRow:
+    """Regret of one estimator over settings; None where undefined.
+
+    Parameters
+    ----------
+    settings : number of settings in which the row and a fixed choice have a score.
+    regret : geometric mean over settings of the row's RMSE over that of the best fixed choice on
+        the same data sets; failures count with the logging average's error.
+    regret_low, regret_high : its 95 % interval over data sets, the settings and the best fixed
+        choices as they are.
+    regret_90 : 90 % point over settings.
+    worst, worst_setting : the largest regret, and where.
+    own_regret : geometric mean of the RMSE over that of the best of the row's own candidates, for
+        a row that chooses among estimators.
+    own_90 : 90 % point of it over settings.
+    """
+
+    estimator: str
+    label: str
+    params: Mapping[str, Any]
+    device: str
+    settings: int
+    regret: float | None
+    regret_low: float | None
+    regret_high: float | None
+    regret_90: float | None
+    worst: float | None
+    worst_setting: str | None
+    own_regret: float | None
+    own_90: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretBoard:
+    """Regret over the settings of a store; rows ordered by it.
+
+    Parameters
+    ----------
+    truth : the value against which errors are measured.
+    settings : labels of the settings.
+    best : label of the best fixed choice in each setting; None where no row is fixed.
+    """
+
+    truth: TruthKind
+    settings: tuple[str, ...]
+    best: tuple[str | None, ...]
+    rows: tuple[RegretRow, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the board as plain JSON."""
+        rows = [vars(row) | {"params": dict(row.params)} for row in self.rows]
+        return vars(self) | {
+            "settings": list(self.settings),
+            "best": list(self.best),
+            "rows": rows,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Cell:
+    """One row on one setting: errors by data set, and those of its candidates if it chooses."""
+
+    errors: Mapping[str, float]
+    fixed: bool
+    own: Sequence[Mapping[str, float]] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting:
+    """One setting: its cells by row, and the row that is the best fixed choice."""
+
+    cells: Mapping[str, _Cell]
+    best: str | None
+
+    def pair(self, name: str) -> tuple[FloatArray, FloatArray] | None:
+        """Return errors of a row and of the best fixed choice on the data sets of both: (n,)."""
+        if self.best is None or name not in self.cells:
+            return None
+        return _paired(self.cells[name].errors, self.cells[self.best].errors)
+
+    def own_pair(self, name: str) -> tuple[FloatArray, FloatArray] | None:
+        """Return errors of a row and of the best of its own candidates: (n,)."""
+        cell = self.cells.get(name)
+        pairs = [_paired(cell.errors, one) for one in cell.own] if cell else []
+        known = [pair for pair in pairs if pair is not None]
+        return min(known, key=lambda pair: _rms(pair[1])) if known else None
+
+
+def regret_board(
+    records: Iterable[TrialRecord], *, truth: TruthKind = "expected"
+) -> RegretBoard | None:
+    """Compute the regret of every estimator over all settings; None without a fixed choice.
+
+    A fixed choice is a row whose trials name no `CHOSEN` estimator, and that fails on less than
+    half of the data sets. The best one is chosen in hindsight, by RMSE, for each setting, among
+    those that ran on the most data sets.
+
+    Parameters
+    ----------
+    records : the newest of each key.
+    truth : the value against which errors are measured.
+    """
+    # Finite estimates may be so large that their squares are not.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _board(records, truth)
+
+
+def _board(records: Iterable[TrialRecord], truth: TruthKind) -> RegretBoard | None:
+    by_setting: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        by_setting.setdefault(record.trial.environment.identity_json, []).append(record)
+    groups = [by_setting[name] for name in sorted(by_setting)]
+    specs: dict[str, PluginSpec] = {}
+    settings = [_setting(group, truth, specs) for group in groups]
+    if all(setting.best is None for setting in settings):
+        return None
+    environments = distinct_labels([group[0].trial.environment for group in groups])
+    rows = [_row(name, specs, settings, environments) for name in sorted(specs)]
+    rows.sort(key=lambda row: (math.inf if row.regret is None else row.regret, row.label))
+    labels = {name: distinct_label(spec, list(specs.values())) for name, spec in specs.items()}
+    return RegretBoard(
+        truth=truth,
+        settings=tuple(environments),
+        best=tuple(None if one.best is None else labels[one.best] for one in settings),
+        rows=tuple(rows),
+    )
+
+
+def _setting(
+    records: Sequence[TrialRecord], truth: TruthKind, specs: dict[str, PluginSpec]
+) -> _Setting:
+    facts = ReplicateFacts.of(records, truth)
+    rows: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        trial = record.trial
+        name = f"{trial.estimator.identity_json} {trial.device.value}"
+        specs.setdefault(name, trial.estimator)
+        rows.setdefault(name, []).append(record)
+    cells: dict[str, _Cell] = {}
+    scores: dict[str, float] = {}
+    most = 0
+    for name, group in rows.items():
+        statistics = aggregate(group, facts)
+        fixed = not any(CHOSEN in record.diagnostics for record in group)
+        cells[name] = _Cell(statistics.imputed, fixed, () if fixed else _candidates(group, facts))
+        failed = (statistics.figures.failure.value or 0.0) > MOSTLY_FAILED
+        if fixed and statistics.imputed and not failed:
+            scores[name] = _rms(np.fromiter(statistics.imputed.values(), np.float64))
+            most = max(most, len(statistics.imputed))
+    # Rows that ran on fewer data sets may have met the easier ones.
+    whole = [name for name in sorted(scores) if len(cells[name].errors) == most]
+    best = min(whole, key=lambda name: scores[name]) if whole else None
+    return _Setting(cells, best)
+
+
+def _candidates(records: Sequence[TrialRecord], facts: ReplicateFacts) -> list[dict[str, float]]:
+    """Errors of the candidates of a row by data set, from the values that its trials report."""
+    errors: dict[str, dict[str, float]] = {}
+    for record in records:
+        truth = facts.truth.get(record.trial.data_key)
+        if error_of(record, facts) is None or truth is None:
+            continue
+        for name, value in record.diagnostics.items():
+            if name.startswith(CANDIDATE) and isinstance(value, float):
+                errors.setdefault(name, {})[record.trial.data_key] = value - truth
+    most = max(map(len, errors.values()), default=0)
+    # A candidate that failed somewhere has no RMSE on the same data sets.
+    return [one for one in errors.values() if len(one) == most]
+
+
+def _paired(
+    left: Mapping[str, float], right: Mapping[str, float]
+) -> tuple[FloatArray, FloatArray] | None:
+    keys = [key for key in left if key in right]
+    if not keys:
+        return None
+    return np.array([left[key] for key in keys]), np.array([right[key] for key in keys])
+
+
+def _rms(errors: FloatArray) -> float:
+    return float(np.sqrt(np.square(errors).mean()))
+
+
+def _row(
+    name: str,
+    specs: Mapping[str, PluginSpec],
+    settings: Sequence[_Setting],
+    environments: Sequence[str],
+) -> RegretRow:
+    spec = specs[name]
+    pairs = [(label, one.pair(name)) for label, one in zip(environments, settings, strict=True)]
+    known = [(label, pair) for label, pair in pairs if pair is not None and _rms(pair[1]) > 0]
+    logs = np.array([_log_ratio(*pair) for _, pair in known])
+    own = [pair for one in settings if (pair := one.own_pair(name)) is not None]
+    own_logs = np.array([_log_ratio(*pair) for pair in own if _rms(pair[1]) > 0])
+    low, high = ratio_interval([pair for _, pair in known])
+    worst = int(np.argmax(logs)) if len(logs) else None
+    return RegretRow(
+        estimator=spec.id,
+        label=distinct_label(spec, list(specs.values())),
+        params=spec.params,
+        device=name.rpartition(" ")[2],
+        settings=len(known),
+        regret=_geometric_mean(logs),
+        regret_low=low,
+        regret_high=high,
+        regret_90=_point(logs),
+        worst=None if worst is None else _exp(float(logs[worst])),
+        worst_setting=None if worst is None else known[worst][0],
+        own_regret=_geometric_mean(own_logs),
+        own_90=_point(own_logs),
+    )
+
+
+def _log_ratio(errors: FloatArray, best: FloatArray) -> float:
+    with np.errstate(divide="ignore"):
+        return float(np.log(_rms(errors)) - np.log(_rms(best)))
+
+
+def _geometric_mean(logs: FloatArray) -> float | None:
+    return _exp(float(logs.mean())) if len(logs) else None
+
+
+def _point(logs: FloatArray) -> float | None:
+    return _exp(float(np.quantile(logs, 0.9))) if len(logs) else None
+
+
+def _exp(log: float) -> float | None:
+    """Return exp, None where it is no finite number."""
+    value = math.exp(log) if log < 700 else math.inf
+    return value if math.isfinite(value) else None
+
+
+def ratio_interval(
+    pairs: Sequence[tuple[FloatArray, FloatArray]],
+) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of the geometric mean of ratios of RMSEs over settings.
+
+    A percentile interval; the data sets of each setting are resampled, the settings stay.
+
+    Parameters
+    ----------
+    pairs : errors of two rows on the same data sets, for each setting.
+    """
+    if not pairs or min(len(left) for left, _ in pairs) < 2:
+        return None, None
+    total = np.zeros(RESAMPLES)
+    for index, (left, right) in enumerate(pairs):
+        n = len(left)
+        # By place and size alone, so that rows on the same data sets share their resamples.
+        rng = stream("regret", BOOTSTRAP_SEED, index, n)
+        counts = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total += 0.5 * np.log(counts @ np.square(left)) - 0.5 * np.log(
+                counts @ np.square(right)
+            )
+    logs = total / len(pairs)
+    logs = logs[np.isfinite(logs)]
+    if not len(logs):
+        return None, None
+    low, high = np.quantile(logs, [0.025, 0.975])
+    return _exp(float(low)), _exp(float(high))
+
+
+def _column(key: str, title: str, explanation: str, **facts: Any) -> BoardColumn:
+    def value(row: RegretRow) -> Any:
+        return getattr(row, key)
+
+    known = {"value": value, "drop": None} | facts
+    return BoardColumn(key=key, title=title, explanation=explanation, **known)
+
+
+def _interval_of(row: RegretRow) -> tuple[float, float] | None:
+    low, high = row.regret_low, row.regret_high
+    return None if low is None or high is None else (low, high)
+
+
+REGRET_COLUMNS = (
+    _column("estimator", "", "estimator; in CSV the id alone", format="estimator"),
+    _column("label", "", "id with the parameters that distinguish rows", format="text"),
+    _column("params", "parameters", "all parameters", format="json"),
+    _column("device", "", "device on which it ran", format="text"),
+    _column("settings", "n", "settings in which row and best fixed choice ran", format="count"),
+    _column(
+        "regret",
+        "",
+        "RMSE over that of the best fixed choice on the same data, geometric mean over settings",
+    ),
+    _column("regret_low", "regret low", "lower end of its 95 % interval over data sets"),
+    _column("regret_high", "regret high", "upper end of its 95 % interval over data sets"),
+    _column(
+        "regret_interval",
+        "95 %",
+        "interval of the regret over data sets",
+        value=_interval_of,
+    ),
+    _column("regret_90", "90 %", "90 % point of the regret over settings"),
+    _column("worst", "", "largest regret over settings", drop=4),
+    _column("worst_setting", "worst in", "setting of the largest regret", format="text", drop=6),
+    _column(
+        "own_regret",
+        "own",
+        "RMSE over that of the best of the row's own candidates, geometric mean over settings",
+        hide_empty=True,
+    ),
+    _column("own_90", "own 90 %", "90 % point of that over settings", drop=5, hide_empty=True),
+)
+"""The columns of regret boards, in the order of CSV."""
+
+REGRET_LAYOUT = (
+    "estimator",
+    "regret",
+    "regret_interval",
+    "regret_90",
+    "own_regret",
+    "own_90",
+    "worst",
+    "settings",
+)
+"""The columns that text, Markdown and LaTeX show."""

@@ -1,0 +1,105 @@
+"""Summarize a finished run, one setting at a time, without keeping its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ope_bench.boards.board import Board, By
+from ope_bench.boards.leaderboard import iter_boards
+from ope_bench.contracts.data import TruthKind
+from ope_bench.store import Store
+from ope_bench.trials.record import TrialRecord
+from ope_bench.trials.status import Severity, Status
+
+__all__ = ["RunSummary", "Failures"]
+
+BOARDS_SHOWN = 4
+
+Kind = tuple[str, Status, str | None]
+
+
+@dataclass
+class Failures:
+    """Failures of one estimator with the same status and type of error.
+
+    Parameters
+    ----------
+    key, message : those of the first such trial.
+    count : number of such trials.
+    """
+
+    key: str
+    message: str
+    count: int = 0
+
+
+@dataclass
+class RunSummary:
+    """Boards and failures of a run, and further boards that its records allow.
+
+    Parameters
+    ----------
+    boards : all boards of a small run; of a large one those by RMSE; none if not requested.
+    failures : by estimator, status and type of error.
+    notes : how many trials have each note, by estimator and note.
+    questions : measures for which the records give boards, RMSE first.
+    """
+
+    boards: list[Board] = field(default_factory=list)
+    failures: dict[Kind, Failures] = field(default_factory=dict)
+    notes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    questions: list[By] = field(default_factory=lambda: ["rmse"])
+
+    @classmethod
+    def of(cls, store: Store, run: str, truth: TruthKind, *, boards: bool) -> RunSummary:
+        """Summarize the records of a run.
+
+        Parameters
+        ----------
+        store : the open store.
+        run : id of the run.
+        truth : the value against which errors are measured.
+        boards : whether to compute boards, which costs more than all the rest.
+        """
+        ending = cls()
+        settings = ending._noted(_settings(store, run))
+        if not boards:
+            for _ in settings:
+                pass
+            return ending
+        by_rmse = iter_boards(settings, truth=truth)
+        more = ending.questions[1:] if len(by_rmse) < BOARDS_SHOWN else ()
+        others = [
+            board
+            for by in more
+            for board in iter_boards(_settings(store, run), by=by, truth=truth)
+            if board.rows
+        ]
+        few = len(by_rmse) + len(others) <= BOARDS_SHOWN
+        ending.boards = [*by_rmse, *others] if few else by_rmse
+        return ending
+
+    def _noted(self, settings: Iterator[list[TrialRecord]]) -> Iterator[list[TrialRecord]]:
+        for records in settings:
+            for record in records:
+                self._note(record)
+            yield records
+
+    def _note(self, record: TrialRecord) -> None:
+        if record.status is Status.POSITIVITY and "positivity" not in self.questions:
+            self.questions.insert(1, "positivity")
+        if record.exclusive and "time" not in self.questions:
+            self.questions.append("time")
+        spec = record.trial.estimator
+        if record.note:
+            self.notes[spec.label or spec.id, record.note] += 1
+        if record.status.severity > Severity.WARNING:
+            kind = (spec.label or spec.id, record.status, record.error_type)
+            self.failures.setdefault(kind, Failures(record.key, record.reason)).count += 1
+
+
+def _settings(store: Store, run: str) -> Iterator[list[TrialRecord]]:
+    for results in store.settings(run=run):
+        yield [result.record for result in results]

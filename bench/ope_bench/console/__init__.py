@@ -1,0 +1,1 @@
+"""Output to stdout and stderr, as text or as one JSON document."""

@@ -1,0 +1,92 @@
+"""Output to stdout and stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ope_bench.canonical import plain
+from ope_bench.printable import json_printable, printable
+
+__all__ = [
+    "Format",
+    "document",
+    "note",
+    "ignore_broken_pipe",
+    "use_color",
+    "width",
+    "write",
+]
+
+
+class Format(enum.StrEnum):
+    """Output format of data."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def write(text: str) -> None:
+    """Print a line to stdout."""
+    sys.stdout.write(printable(text, colors=use_color()) + "\n")
+
+
+def note(text: str) -> None:
+    """Print a line to stderr."""
+    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.flush()
+
+
+def ignore_broken_pipe() -> None:
+    """Discard buffered output after a BrokenPipeError (``| head``), lest flushing fail at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def width() -> int:
+    """Return the number of columns of the terminal; 80 without one."""
+    try:
+        return int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        pass
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        return 80
+
+
+def use_color() -> bool:
+    """Return whether stdout is a terminal that may be colored (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+@contextlib.contextmanager
+def document(output_format: Format = Format.JSON) -> Iterator[Callable[[Any], None]]:
+    """Reserve stdout for one JSON document, which the caller passes to the yielded function.
+
+    All other output to stdout is redirected to stderr, including that of plugins at import, C code
+    and child processes. With another format nothing is redirected, and the document is discarded.
+    """
+    if output_format is not Format.JSON:
+        yield lambda _: None
+        return
+    documents: list[Any] = []
+    real = sys.stdout
+    real.flush()
+    sys.stderr.flush()
+    descriptor = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield documents.append
+    finally:
+        os.dup2(descriptor, 1)
+        os.close(descriptor)
+    for item in documents:
+        text = json.dumps(plain(item), allow_nan=False, ensure_ascii=False)
+        real.write(json_printable(text) + "\n")
+        real.flush()

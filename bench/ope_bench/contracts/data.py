@@ -1,0 +1,403 @@
+"""The data classes between environments, estimators and harness: Problem, Truth, Estimate.
+
+All are frozen; shapes, dtypes and finiteness are validated once, on construction.
+n is the number of logged rows, m the number of target rows.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, cast, get_args
+
+import numpy as np
+
+from ope_bench.canonical import scalar
+from ope_bench.contracts.arrays import FloatArray, IntArray, row_chunks, validate_array
+from ope_bench.contracts.embeddings import EmbeddingDistribution
+from ope_bench.contracts.interval import Interval
+from ope_bench.contracts.policies import DiscretePolicy, Policy
+from ope_bench.contracts.reward_range import check_rewards
+from ope_bench.contracts.schema import Schema
+from ope_bench.errors import DataError, UnavailableError
+
+__all__ = [
+    "Diagnostic",
+    "Estimate",
+    "Problem",
+    "Truth",
+    "TruthKind",
+    "WeightSpace",
+]
+
+Diagnostic = float | int | str | bool | None
+
+TruthKind = Literal["empirical", "expected"]
+"""Which field of `Truth` errors are measured against."""
+
+WeightSpace = Literal["action", "embedding"]
+"""The space on which an estimate's weights are a density ratio."""
+
+LARGEST_INTEGER = int(sys.float_info.max)
+"""Boards take means of integers, too."""
+
+LARGEST_DIAGNOSTICS = 1 << 16
+"""Characters of an estimate's diagnostics together; the store keeps them with every record."""
+
+NUMBER_CHARACTERS = 24
+"""Characters that a number counts as."""
+
+LARGEST_UNIT = 1 << 62
+"""Largest unit number; larger ones are for rows that a view numbers itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One off-policy evaluation problem: logs, a target sample if any, and the known policies.
+
+    Parameters
+    ----------
+    context : (n, d_context)
+    action : (n,), integers in [0, n_actions), or floats where ``n_actions`` is None
+    embedding : (n, d_embedding)
+    reward : (n,), reward of each logged round
+    target_context : (m, d_context)
+    target_action : (m,)
+    target_embedding : (m, d_embedding); the three are None where there is no target sample
+    schema : kinds of the columns; all continuous where None
+    n_actions : number of actions, None for continuous ones
+    propensity : (n,), the logging policy's probability (or density) of the logged action
+    logging_policy, target_policy : None where the environment does not know them
+    action_embedding : (n_actions, d_embedding) where embeddings are deterministic
+    embedding_distribution : p(g|a), where known
+    shared_contexts : row i of both samples has the same context (then m = n)
+    unit : (n,), integers; rows of the same unit depend on each other, rows of different units do
+        not. Folds never split a unit, and standard errors count units. None: each row is its own
+        unit.
+    target_unit : (m,), units of the target rows; a number that is also in ``unit`` is the same
+        unit. None: the logged units where contexts are shared, else each row is its own unit.
+    reward_range : the smallest and the largest reward that the environment can give, where it
+        knows them: a fact of the environment, not the range of the rewards in the logs.
+    unavailable : why data are missing and what would give them, by the name of the view's
+        attribute, for example ``target_action`` or ``propensity``; an attribute that is named
+        here is withheld from every view.
+
+    Raises
+    ------
+    DataError : an array has the wrong shape or kind, or holds a value that is not finite; or a
+        reward is outside its range.
+    """
+
+    context: FloatArray
+    action: IntArray | FloatArray
+    embedding: FloatArray
+    reward: FloatArray
+    target_context: FloatArray | None
+    target_action: IntArray | FloatArray | None
+    target_embedding: FloatArray | None
+    n_actions: int | None
+    schema: Schema | None = None
+    propensity: FloatArray | None = None
+    logging_policy: Policy | None = None
+    target_policy: Policy | None = None
+    action_embedding: FloatArray | None = None
+    embedding_distribution: EmbeddingDistribution | None = None
+    shared_contexts: bool = False
+    unit: IntArray | None = None
+    target_unit: IntArray | None = None
+    reward_range: tuple[float, float] | None = None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = np.shape(self.reward)
+        if len(n) != 1 or n[0] == 0:
+            msg = f"reward has shape {n}; expected (n,) with at least one row"
+            raise DataError(msg)
+        door = self._validate
+        door("context", (n[0], "d_context"))
+        door("embedding", (n[0], "d_embedding"))
+        door("reward", n)
+        bounds: dict[str, object] = {}
+        if self.n_actions is not None:
+            bounds = {"dtype": np.int64, "low": 0, "high": self.n_actions - 1}
+        door("action", n, **bounds)
+        m = self._check_target(bounds)
+        if self.propensity is not None:
+            door("propensity", n, low=0.0)
+            if (self.propensity == 0).any():
+                row = int(np.argmin(self.propensity))
+                msg = f"propensity[{row}] is 0, but that action was logged; expected > 0"
+                raise DataError(msg)
+        if self.action_embedding is not None:
+            n_actions = "n_actions" if self.n_actions is None else self.n_actions
+            door("action_embedding", (n_actions, self.embedding.shape[1]))
+        if self.schema is None:
+            widths = self.context.shape[1], self.embedding.shape[1]
+            object.__setattr__(self, "schema", Schema.continuous(*widths))
+        self._check_schema()
+        if self.shared_contexts and not np.array_equal(self.context, self.target_sample[0]):
+            msg = "shared_contexts is set, but context and target_context differ"
+            raise DataError(msg)
+        self._check_units(n, m)
+        if self.reward_range is not None:
+            limits = check_rewards(self.reward, self.reward_range)
+            object.__setattr__(self, "reward_range", limits)
+
+    @cached_property
+    def row_units(self) -> tuple[IntArray, IntArray]:
+        """Units of logged and target rows, numbered if the problem has none: (n,), (m,).
+
+        Target rows of shared contexts are in the units of their logged rows; other rows without a
+        unit become units of their own. Without a target sample m is 0.
+        """
+        n = len(self.reward)
+        m = 0 if self.target_action is None else len(self.target_action)
+        unit = np.arange(n) if self.unit is None else self.unit
+        target = self.target_unit
+        if target is None:
+            target = unit if self.shared_contexts else int(unit.max()) + 1 + np.arange(m)
+        for numbers in (unit, target):
+            numbers.flags.writeable = False
+        return unit, target
+
+    def weight_range(self, entries: int | None = None) -> tuple[float, float]:
+        """Return the smallest and the largest π1(a|x) / π0(a|x) at the logged contexts.
+
+        Over the actions that the logging policy can take; (0, inf) where not both policies are
+        known, discrete ones.
+
+        Parameters
+        ----------
+        entries : at the first contexts alone, so that about as many ratios are computed.
+        """
+        logging, target = self.logging_policy, self.target_policy
+        if not (isinstance(logging, DiscretePolicy) and isinstance(target, DiscretePolicy)):
+            return 0.0, math.inf
+        low, high = math.inf, 0.0
+        n = len(self.context) if entries is None else max(1, entries // logging.n_actions)
+        context = self.context[:n]
+        for rows in row_chunks(len(context), logging.n_actions):
+            below, above = logging.table(context[rows]), target.table(context[rows])
+            ratio = above[below > 0] / below[below > 0]
+            low, high = min(low, float(ratio.min())), max(high, float(ratio.max()))
+        return low, high
+
+    @property
+    def has_target_sample(self) -> bool:
+        """Whether there is a target sample."""
+        return self.target_action is not None
+
+    @property
+    def target_sample(self) -> tuple[FloatArray, IntArray | FloatArray, FloatArray]:
+        """Context (m, d_context), action (m,) and embedding (m, d_embedding) of the target rows.
+
+        Raises
+        ------
+        UnavailableError : there is no target sample.
+        """
+        if self.target_context is None or self.target_action is None:
+            raise UnavailableError(self.reason("target_action"))
+        return self.target_context, self.target_action, cast(FloatArray, self.target_embedding)
+
+    def reason(self, name: str) -> str:
+        """Return why an attribute of the view is missing, and what would give it."""
+        default = "target sample" if name.startswith("target_") else name
+        default = name if name == "target_policy" else default
+        return self.unavailable.get(name, f"the environment has no {default}")
+
+    def _check_target(self, bounds: Mapping[str, object]) -> tuple[int, ...]:
+        """Validate the target sample and return its shape, (m,); (0,) if there is none."""
+        names = ("target_context", "target_action", "target_embedding")
+        missing = [name for name in names if getattr(self, name) is None]
+        if len(missing) == len(names):
+            if self.shared_contexts or self.target_unit is not None:
+                name = "shared_contexts" if self.shared_contexts else "target_unit"
+                msg = f"{name} is given, but there is no target sample"
+                raise DataError(msg)
+            return (0,)
+        if missing:
+            msg = f"{missing[0]} is None; give all of {', '.join(names)}, or none"
+            raise DataError(msg)
+        m = np.shape(cast(FloatArray, self.target_action))
+        if len(m) != 1 or m[0] == 0:
+            msg = f"target_action has shape {m}; expected (m,) with at least one row"
+            raise DataError(msg)
+        self._validate("target_context", (m[0], self.context.shape[1]))
+        self._validate("target_embedding", (m[0], self.embedding.shape[1]))
+        self._validate("target_action", m, **bounds)
+        return m
+
+    def _check_units(self, n: tuple[int, ...], m: tuple[int, ...]) -> None:
+        limits = {"dtype": np.int64, "low": -LARGEST_UNIT, "high": LARGEST_UNIT}
+        if self.unit is not None:
+            self._validate("unit", n, **limits)
+        if self.target_unit is None:
+            return
+        if self.unit is None:
+            msg = "target_unit is given without unit; give both, or neither"
+            raise DataError(msg)
+        self._validate("target_unit", m, **limits)
+        if self.shared_contexts and not np.array_equal(self.unit, self.target_unit):
+            msg = "shared_contexts is set, but unit and target_unit differ"
+            raise DataError(msg)
+
+    def _validate(self, name: str, shape: tuple[int | str, ...], **limits: object) -> None:
+        array = validate_array(name, getattr(self, name), shape, **limits)  # type: ignore[arg-type]
+        object.__setattr__(self, name, array)
+
+    def _check_schema(self) -> None:
+        schema = cast(Schema, self.schema)
+        for name, columns, width in (
+            ("context", schema.context, self.context.shape[1]),
+            ("embedding", schema.embedding, self.embedding.shape[1]),
+        ):
+            if len(columns) != width:
+                msg = f"schema names {len(columns)} {name} columns; the array has {width}"
+                raise DataError(msg)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The true value of the target policy, visible to the runner alone.
+
+    Parameters
+    ----------
+    expected : the target policy's value: expected reward per round.
+    expected_se : Monte Carlo standard error of ``expected``; 0 where it is exact.
+    empirical : mean reward of this replicate's target sample, the paper's V_s.
+
+    Attributes
+    ----------
+    known : False for `unknown` alone.
+    """
+
+    expected: float
+    expected_se: float
+    empirical: float
+    known: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("expected", "expected_se", "empirical"):
+            value = float(getattr(self, name))
+            if not math.isfinite(value):
+                msg = f"truth: {name} is {value}; expected a finite number"
+                raise DataError(msg)
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def unknown(cls) -> Truth:
+        """Return the truth of a user's own log, which nobody knows; records then hold None."""
+        truth = cls(0.0, 0.0, 0.0)
+        object.__setattr__(truth, "known", False)
+        return truth
+
+    @property
+    def facts(self) -> dict[str, float | None]:
+        """The fields of a record."""
+        fields = ("expected", "expected_se", "empirical")
+        return {f"truth_{name}": getattr(self, name) if self.known else None for name in fields}
+
+
+STANDARD_ERROR_WITHHELD = "standard_error_withheld"
+"""Name of the diagnostic in which an estimator says why it withholds its standard error."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """An estimator's result.
+
+    Parameters
+    ----------
+    value : estimated expected reward per round under the target policy.
+    standard_error : of ``value``, where the estimator offers one and believes it.
+    weights : (n,), importance weight of each logged row, before self-normalization.
+    diagnostics : plain numbers and words for the store; `STANDARD_ERROR_WITHHELD` says why an
+        estimator that offers a standard error gives none here, and is shown as a warning; so is
+        a ``mean_weight``, one in expectation, that is far below one.
+    target_weights : (m,), the weight function at the target rows, where a ratio was learned.
+    weight_space : whether the weights estimate the ratio of action or embedding densities;
+        lets the runner compare them with the true ratio where the environment knows it.
+    interval : a confidence interval of ``value``, where the estimator makes one that is not the
+        normal interval of its standard error.
+    terms : (n,), what each logged row adds: ``value`` is their mean (plus that of
+        ``target_terms``), exactly or to first order, as for a ratio of means. Given where the
+        spread of the terms is that of the value, so that others can compute the error of a
+        difference of two estimates. Not stored.
+    target_terms : (m,), the same of each target row.
+    """
+
+    value: float
+    standard_error: float | None = None
+    weights: FloatArray | None = None
+    diagnostics: Mapping[str, Diagnostic] = field(default_factory=dict)
+    target_weights: FloatArray | None = None
+    weight_space: WeightSpace | None = None
+    interval: Interval | None = None
+    terms: FloatArray | None = None
+    target_terms: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("value", "standard_error"):
+            given = getattr(self, name)
+            if type(given) is float or (name == "standard_error" and given is None):
+                continue
+            if isinstance(given, bool | str) or np.ndim(given) != 0 or np.iscomplexobj(given):
+                msg = f"{name} is {type(given).__name__}; expected one real number"
+                raise DataError(msg)
+            try:
+                object.__setattr__(self, name, float(given))
+            except (TypeError, ValueError) as exc:
+                msg = f"{name} is {type(given).__name__}; expected one real number"
+                raise DataError(msg) from exc
+        for name in ("weights", "target_weights", "terms", "target_terms"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, np.asarray(given, dtype=np.float64))
+                if np.ndim(given) != 1:
+                    msg = f"{name} has shape {np.shape(given)}; expected one number per row"
+                    raise DataError(msg)
+                _require_finite(name, getattr(self, name), self.value)
+        if self.weight_space not in (None, *get_args(WeightSpace)):
+            known = " or ".join(map(repr, get_args(WeightSpace)))
+            msg = f"weight_space is {self.weight_space!r}; expected {known}"
+            raise DataError(msg)
+        if not isinstance(self.interval, Interval | None):
+            msg = f"interval is {type(self.interval).__name__}; expected ope_bench.Interval"
+            raise DataError(msg)
+        object.__setattr__(self, "diagnostics", _validate_diagnostics(self.diagnostics))
+
+
+def _require_finite(name: str, weights: FloatArray, value: float) -> None:
+    """Refuse weights that are not finite, unless the value is not finite either (a status)."""
+    wrong = ~np.isfinite(weights)
+    if wrong.any() and math.isfinite(value):
+        row = int(np.argmax(wrong))
+        msg = f"{name}[{row}] is {weights[row]}, though the value is finite; expected a number"
+        raise DataError(msg)
+
+
+def _validate_diagnostics(diagnostics: Mapping[str, Diagnostic]) -> dict[str, Diagnostic]:
+    plain: dict[str, Diagnostic] = {}
+    for name, value in diagnostics.items():
+        value = scalar(value)
+        if not (value is None or isinstance(value, float | int | str | bool)):
+            msg = f"diagnostics[{name!r}] is {type(value).__name__}; expected a number or a word"
+            raise DataError(msg)
+        if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+            msg = f"diagnostics[{name!r}] is an integer that no double can hold"
+            raise DataError(msg)
+        plain[str(name)] = value
+    size = sum(
+        len(name) + (len(value) if isinstance(value, str) else NUMBER_CHARACTERS)
+        for name, value in plain.items()
+    )
+    if size > LARGEST_DIAGNOSTICS:
+        msg = (
+            f"diagnostics have {size:,} characters; expected at most {LARGEST_DIAGNOSTICS:,}: "
+            "keep figures and short words, and write arrays to a file"
+        )
+        raise DataError(msg)
+    return plain

@@ -1,0 +1,369 @@
+"""Policies: distributions over actions given a context.
+
+No code holds a whole (n, n_actions) table: a discrete policy yields it in blocks, and each policy
+computes sums over actions in the way that its structure makes cheapest.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from ope_bench.contracts.arrays import FloatArray, IntArray, require_one_per_row, row_chunks
+from ope_bench.contracts.sampling import sample_indices
+from ope_bench.errors import no_attribute
+
+__all__ = [
+    "Actions",
+    "DiscretePolicy",
+    "EpsilonGreedy",
+    "PairFunction",
+    "Policy",
+    "RowValues",
+    "Score",
+    "Softmax",
+    "Tabular",
+    "Uniform",
+]
+
+Actions = npt.NDArray[Any]
+"""(n,): integers, or floats where actions are continuous; a policy takes the kind it draws."""
+
+PairFunction = Callable[[FloatArray, IntArray], FloatArray]
+"""f(context (k, d_context), action (k,)) -> (k,): one value per pair."""
+
+Score = Callable[[FloatArray], FloatArray]
+"""score(context (k, d_context)) -> (k, n_actions), called on chunks of rows only."""
+
+RowValues = Callable[[slice], FloatArray]
+"""values(rows) -> (k, n_actions): one value per row and action, for chunks of rows only.
+
+The result may be a buffer that the next call overwrites.
+"""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A distribution over actions given a context, discrete or continuous."""
+
+    def probability(self, context: FloatArray, action: Actions) -> FloatArray:
+        """Return the probability (or density) of each action given its context: (n,)."""
+
+    def sample(self, context: FloatArray, rng: np.random.Generator) -> IntArray | FloatArray:
+        """Draw one action per row: (n,)."""
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Return E[f(x, a)] over actions given each context: (n,)."""
+
+
+class DiscretePolicy(ABC):
+    """Base class of policies over ``n_actions`` actions; a subclass defines `table`.
+
+    Parameters
+    ----------
+    n_actions : number of actions.
+    """
+
+    full_support: bool = False
+    """True where every action is known to have positive probability in every context."""
+
+    def __init__(self, n_actions: int) -> None:
+        self.n_actions = n_actions
+
+    @abstractmethod
+    def table(self, context: FloatArray) -> FloatArray:
+        """Return the probabilities of one chunk: (k, n_actions). For many rows, use `blocks`."""
+
+    def blocks(self, context: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield chunks of the (n, n_actions) table, each with its rows."""
+        for rows in row_chunks(len(context), self.n_actions):
+            yield rows, self.table(context[rows])
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Return the probability of each row's action: (n,)."""
+        require_one_per_row("action", action, len(context))
+        out = np.empty(len(context))
+        for rows, block in self.blocks(context):
+            out[rows] = np.take_along_axis(block, action[rows, None], axis=1)[:, 0]
+        return out
+
+    def sample(self, context: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Draw one action per row: (n,)."""
+        return self.draw(context, rng)[0]
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draw one action per row with its probability, in one pass over the table: (n,), (n,)."""
+        uniform = rng.random(len(context))
+        action = np.empty(len(context), dtype=np.int64)
+        probability = np.empty(len(context))
+        for rows, block in self.blocks(context):
+            chosen = sample_indices(block, uniform[rows])
+            action[rows] = chosen
+            probability[rows] = np.take_along_axis(block, chosen[:, None], axis=1)[:, 0]
+        return action, probability
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Return the sum over actions of pi(a|x) f(x, a): (n,)."""
+        out = np.empty(len(context))
+        for rows, block in self.blocks(context):
+            out[rows] = np.einsum("ka,ka->k", block, self._values(context[rows], f))
+        return out
+
+    def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
+        """Return the sum over actions of pi(a|x) times each row's values: (n,)."""
+        out = np.empty(len(context))
+        for rows, block in self.blocks(context):
+            out[rows] = np.einsum("ka,ka->k", block, values(rows))
+        return out
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """Return E[features[a]] over actions, for ``features`` (n_actions, k): (n, k)."""
+        out = np.empty((len(context), features.shape[1]))
+        for rows, block in self.blocks(context):
+            out[rows] = block @ features
+        return out
+
+    if not TYPE_CHECKING:  # a type checker shall know missing attributes as missing
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the methods of a policy where an attribute is missing."""
+            raise AttributeError(no_attribute(self, name))
+
+    def _values(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Evaluate f at every pair of a chunk: (k, n_actions)."""
+        pairs = np.repeat(context, self.n_actions, axis=0)
+        actions = np.tile(np.arange(self.n_actions), len(context))
+        values = f(pairs, actions)
+        require_one_per_row("the result of f", values, len(pairs))
+        return values.reshape(len(context), self.n_actions)
+
+
+class Uniform(DiscretePolicy):
+    """Every action with probability 1 / n_actions."""
+
+    full_support = True
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """Return a constant chunk: (k, n_actions)."""
+        return np.full((len(context), self.n_actions), 1.0 / self.n_actions)
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Return 1 / n_actions for each row: (n,)."""
+        require_one_per_row("action", action, len(context))
+        return np.full(len(context), 1.0 / self.n_actions)
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draw integers directly, without a table."""
+        action = rng.integers(self.n_actions, size=len(context))
+        return action, self.probability(context, action)
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """Return the mean of the features in every row: (n, k)."""
+        return np.tile(features.mean(axis=0), (len(context), 1))
+
+
+class Softmax(DiscretePolicy):
+    """pi(a|x) proportional to exp(beta * score(x, a)).
+
+    The score is private: it is often the expected reward, which an estimator with access to the
+    policy must not see.
+
+    Parameters
+    ----------
+    score : values of a chunk of contexts.
+    beta : inverse temperature; negative values prefer low scores, 0 is uniform.
+    """
+
+    full_support = True
+
+    def __init__(self, score: Score, n_actions: int, beta: float = 1.0) -> None:
+        super().__init__(n_actions)
+        self._score = score
+        self.beta = beta
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """Return softmax(beta * score): (k, n_actions)."""
+        weights = self._weights(context)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return weights
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Divide the action's weight by the row's sum: (n,)."""
+        require_one_per_row("action", action, len(context))
+        out = np.empty(len(context))
+        for rows in row_chunks(len(context), self.n_actions):
+            weights = self._weights(context[rows])
+            picked = np.take_along_axis(weights, action[rows, None], axis=1)[:, 0]
+            out[rows] = picked / weights.sum(axis=1)
+        return out
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draw one action per row with its probability, without normalizing the weights."""
+        uniform = rng.random(len(context))
+        action = np.empty(len(context), dtype=np.int64)
+        probability = np.empty(len(context))
+        for rows in row_chunks(len(context), self.n_actions):
+            weights = self._weights(context[rows])
+            action[rows] = sample_indices(weights, uniform[rows])
+            picked = np.take_along_axis(weights, action[rows, None], axis=1)[:, 0]
+            probability[rows] = picked / weights.sum(axis=1)
+        return action, probability
+
+    def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
+        """Sum over actions with weights that are normalized once per row, at the end: (n,)."""
+        out = np.empty(len(context))
+        for rows in row_chunks(len(context), self.n_actions):
+            weights = self._weights(context[rows])
+            out[rows] = np.einsum("ka,ka->k", weights, values(rows)) / weights.sum(axis=1)
+        return out
+
+    def _logits(self, context: FloatArray) -> FloatArray:
+        """Return beta * score as a new array (k, n_actions); -inf where there is no support."""
+        return np.multiply(self.beta, self._score(context))
+
+    def _weights(self, context: FloatArray) -> FloatArray:
+        """Return exp(logits), scaled to a row maximum of 1: (k, n_actions)."""
+        logits = self._logits(context)
+        logits -= logits.max(axis=1, keepdims=True)
+        weights: FloatArray = np.exp(logits, out=logits)
+        return weights
+
+
+class EpsilonGreedy(DiscretePolicy):
+    """The best action with probability 1 - epsilon, else a uniform one; ties go to the first.
+
+    Parameters
+    ----------
+    score : values of a chunk of contexts.
+    epsilon : exploration share in [0, 1].
+    """
+
+    def __init__(self, score: Score, n_actions: int, epsilon: float) -> None:
+        super().__init__(n_actions)
+        self._score = score
+        self.epsilon = epsilon
+        self.full_support = epsilon > 0
+        self._last: tuple[FloatArray, IntArray] | None = None
+
+    def greedy(self, context: FloatArray) -> IntArray:
+        """Return the argmax over actions of score(x, a): (n,)."""
+        if self._last is not None and self._last[0] is context:
+            return self._last[1]
+        best = self.best(context)
+        if not context.flags.writeable:
+            # Cache the result for read-only arrays alone: others may change.
+            self._last = (context, best)
+        return best
+
+    def best(self, context: FloatArray) -> IntArray:
+        """Compute `greedy` by a scan; subclasses with a faster way override it: (n,)."""
+        best = np.empty(len(context), dtype=np.int64)
+        for rows in row_chunks(len(context), self.n_actions):
+            best[rows] = self._score(context[rows]).argmax(axis=1)
+        return best
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """Return epsilon / n_actions, plus 1 - epsilon on the greedy action: (k, n_actions)."""
+        table = np.full((len(context), self.n_actions), self.epsilon / self.n_actions)
+        table[np.arange(len(context)), self.greedy(context)] += 1.0 - self.epsilon
+        return table
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Compare with the greedy action, without a table: (n,)."""
+        require_one_per_row("action", action, len(context))
+        hit = self.greedy(context) == action
+        return np.where(hit, 1.0 - self.epsilon, 0.0) + self.epsilon / self.n_actions
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draw a uniform action with probability epsilon, else the greedy one."""
+        explore = rng.random(len(context)) < self.epsilon
+        anywhere = rng.integers(self.n_actions, size=len(context))
+        action = np.where(explore, anywhere, self.greedy(context))
+        return action, self.probability(context, action)
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Return (1 - epsilon) f(x, greedy) + epsilon * mean over actions of f(x, a): (n,)."""
+        values = f(context, self.greedy(context))
+        require_one_per_row("the result of f", values, len(context))
+        out = (1.0 - self.epsilon) * values
+        if self.epsilon > 0:
+            for rows in row_chunks(len(context), self.n_actions):
+                out[rows] += self.epsilon * self._values(context[rows], f).mean(axis=1)
+        return out
+
+    def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
+        """Return (1 - epsilon) * the greedy action's value + epsilon * the row's mean: (n,)."""
+        greedy = self.greedy(context)
+        out = np.empty(len(context))
+        for rows in row_chunks(len(context), self.n_actions):
+            block = values(rows)
+            picked = np.take_along_axis(block, greedy[rows, None], axis=1)[:, 0]
+            out[rows] = (1.0 - self.epsilon) * picked + self.epsilon * block.mean(axis=1)
+        return out
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """Return (1 - epsilon) features[greedy] + epsilon * mean features: (n, k)."""
+        greedy = features[self.greedy(context)]
+        mean: FloatArray = (1.0 - self.epsilon) * greedy + self.epsilon * features.mean(axis=0)
+        return mean
+
+
+class Tabular(DiscretePolicy):
+    """A table of probabilities by discrete context.
+
+    Where the code is the whole context, sums over actions are computed once per distinct context,
+    not once per row, so that estimators can sum over very many actions.
+
+    Parameters
+    ----------
+    probabilities : (n_contexts, n_actions), each row summing to one.
+    code : context (k, d_context) -> row of the table (k,).
+    """
+
+    def __init__(self, probabilities: FloatArray, code: Callable[[FloatArray], IntArray]) -> None:
+        super().__init__(probabilities.shape[1])
+        self.probabilities = probabilities
+        self.code = code
+        self.full_support = bool((probabilities > 0).all())
+        self._cumulative = np.cumsum(probabilities, axis=1)
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """Look up rows of the table: (k, n_actions)."""
+        return self.probabilities[self.code(context)]
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Look up each pair in the table: (n,)."""
+        require_one_per_row("action", action, len(context))
+        return self.probabilities[self.code(context), action]
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draw by the inverse CDF, from cumulative sums that are computed once."""
+        uniform = rng.random(len(context))
+        code = self.code(context)
+        action = np.empty(len(context), dtype=np.int64)
+        order = np.argsort(code, kind="stable")
+        different, start = np.unique(code[order], return_index=True)
+        for value, rows in zip(different, np.split(order, start[1:]), strict=True):
+            cumulative = self._cumulative[value]
+            drawn = np.searchsorted(cumulative, uniform[rows] * cumulative[-1], side="right")
+            # Rounding may leave a threshold beyond the last cumulative sum.
+            action[rows] = np.minimum(drawn, self.n_actions - 1)
+        return action, self.probabilities[code, action]
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Return the sum over actions of pi(a|x) f(x, a), once per distinct context: (n,)."""
+        _, first, back = np.unique(self.code(context), return_index=True, return_inverse=True)
+        back = back.reshape(-1)
+        if not np.array_equal(context[first][back], context):
+            # Rows with the same code may differ in other columns, on which f may depend.
+            return super().expect(context, f)
+        expected: FloatArray = super().expect(context[first], f)[back]
+        return expected
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """Multiply the table by the features once per context code: (n, k)."""
+        return (self.probabilities @ features)[self.code(context)]

@@ -1,0 +1,389 @@
+"""The view: the samples that every estimator sees, and the access flags that grant more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+
+import numpy as np
+
+from ope_bench.contracts.access import Access
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.embeddings import EmbeddingDistribution
+from ope_bench.contracts.fit_cache import FitCache, ReusedCost
+from ope_bench.contracts.policies import Policy
+from ope_bench.contracts.schema import Schema
+from ope_bench.contracts.seeding import DataSeed
+from ope_bench.errors import AccessError, UnavailableError, no_attribute
+
+__all__ = ["BatchedNuisance", "Nuisance", "View", "nuisance_key"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Nuisance(Protocol[T_co]):
+    """A fit shared by estimators: a frozen dataclass of plain values with a method ``fit``.
+
+    The ``repr`` identifies the fit: on the same data, equal reprs mean the same fit. A fit is made
+    from samples only, unless its class names further data in a class attribute ``access``: then it
+    is for those estimators that declare them too.
+    """
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> T_co:
+        """Return the fitted model, from a view that grants ``access``, samples only without it."""
+
+
+class BatchedNuisance(Nuisance[T_co], Protocol[T_co]):
+    """A shared fit that can be trained for many replicates at once.
+
+    Data, streams and schedule are those of ``fit``, hence the same distribution of fits; single
+    fits differ, because training amplifies differences in rounding.
+    """
+
+    def begin(self, view: View, *, rng: np.random.Generator, device: str) -> Any:
+        """Prepare one replicate for training; the result should hold no reference to the view."""
+
+    def complete(self, prepared: Sequence[Any], *, device: str) -> Sequence[T_co | Exception]:
+        """Train all prepared replicates; return the fits or their errors, in the same order."""
+
+
+def nuisance_key(spec: Nuisance[Any], device: str) -> str:
+    """Return the key of a shared fit, from which its random stream derives too."""
+    return f"{type(spec).__module__}.{spec!r}@{device}"
+
+
+_GUARDED = {
+    "propensity": Access.PROPENSITY,
+    "logging_policy": Access.LOGGING_POLICY,
+    "target_policy": Access.TARGET_POLICY,
+    "embedding_distribution": Access.EMBEDDING_DISTRIBUTION,
+}
+
+
+_LOGGED_ARRAYS = ("context", "action", "embedding", "reward", "unit")
+_TARGET_ARRAYS = ("target_context", "target_action", "target_embedding", "target_unit")
+
+
+@cache
+def _held_by(access: Access) -> tuple[str, ...]:
+    """Return the names of guarded attributes that an access grants."""
+    return tuple(name for name, flag in _GUARDED.items() if flag in access)
+
+
+@cache
+def _needs_weights(access: Access) -> bool:
+    return Access.PROPENSITY | Access.TARGET_POLICY in access
+
+
+class View:
+    """The data that an estimator receives: the two samples, and what its access flags grant.
+
+    A withheld attribute is not stored in the object; reading it raises AccessError and is
+    recorded, so that catching the exception does not hide it.
+
+    Parameters
+    ----------
+    problem : source of the samples; the view keeps no reference to it.
+    access : the granted flags.
+    seed : source of the random streams of shared fits.
+    fit_cache : cache of shared fits.
+    device : device on which shared fits are trained.
+    optional : the part of ``access`` that the environment may lack; reading it then raises
+        UnavailableError.
+
+    Attributes
+    ----------
+    context : (n, d_context)
+    action : (n,)
+    embedding : (n, d_embedding)
+    reward : (n,)
+    target_context : (m, d_context)
+    target_action : (m,)
+    target_embedding : (m, d_embedding)
+    schema : kinds of the columns
+    n_actions : None for continuous actions
+    action_embedding : (n_actions, d_embedding) or None
+    shared_contexts : row i of both samples has the same context
+    reward_range : smallest and largest possible reward, where the environment knows them
+    unit : (n,), integers: rows of one unit depend on each other; 0, 1, ... if the problem has no
+        units
+    target_unit : (m,), units of the target rows: a number that is in ``unit`` is the same unit
+    has_units : the problem defines units
+    has_target_sample : there is a target sample
+
+    Raises
+    ------
+    UnavailableError : the environment does not have the data that ``access`` names, and it is not
+        optional; reading an attribute that the environment does not have raises it as well.
+    """
+
+    context: FloatArray
+    action: IntArray
+    embedding: FloatArray
+    reward: FloatArray
+    target_context: FloatArray
+    target_action: IntArray
+    target_embedding: FloatArray
+    schema: Schema
+    n_actions: int | None
+    action_embedding: FloatArray | None
+    shared_contexts: bool
+    reward_range: tuple[float, float] | None
+    unit: IntArray
+    target_unit: IntArray
+    has_units: bool
+    has_target_sample: bool
+
+    def __init__(
+        self,
+        problem: Problem,
+        access: Access,
+        *,
+        seed: DataSeed,
+        fit_cache: FitCache,
+        device: str = "cpu",
+        optional: Access = Access.SAMPLES,
+    ) -> None:
+        self._reasons = dict(problem.unavailable)
+        if not problem.has_target_sample:
+            self._reasons |= {name: problem.reason(name) for name in _TARGET_ARRAYS}
+        for name in _COPIED:
+            if name not in self._reasons:
+                setattr(self, name, getattr(problem, name))
+        self.has_units = problem.unit is not None
+        self.unit, target_unit = problem.row_units
+        if problem.has_target_sample:
+            self.target_unit = target_unit
+        held = {name: getattr(problem, name) for name in _held_by(access)}
+        _refuse_missing(held, optional, self._reasons)
+        if _needs_weights(access):
+            held["weight_range"] = problem.weight_range
+        self._granted = held
+        self._seed = seed
+        self._fit_cache = fit_cache
+        self._device = device
+        self._charged: set[str] = set()
+        self._shared = ReusedCost()
+        self.access = access
+        self.violations: list[str] = []
+
+    if not TYPE_CHECKING:  # a type checker shall know missing attributes as missing
+
+        def __getattr__(self, name: str) -> Any:
+            """Say why data are missing, or name a similar attribute."""
+            if name in _GUARDED:  # its property has raised AccessError, an AttributeError
+                return self._guarded(name)
+            reasons = self.__dict__.get("_reasons", {})
+            if name in reasons:
+                raise UnavailableError(reasons[name])
+            raise AttributeError(no_attribute(self, name))
+
+    @property
+    def n(self) -> int:
+        """Number of logged rows."""
+        return len(self.reward)
+
+    @property
+    def device(self) -> str:
+        """Device on which shared fits are trained."""
+        return self._device
+
+    @property
+    def m(self) -> int:
+        """Number of target rows. Raises UnavailableError where there is no target sample."""
+        return len(self.target_action)
+
+    @property
+    def shared_wall_seconds(self) -> float:
+        """Wall seconds of fits that were found in the cache; they are charged to this trial."""
+        return self._shared.wall_seconds
+
+    @property
+    def shared_cpu_seconds(self) -> float:
+        """CPU seconds of fits that were found in the cache; they are charged to this trial."""
+        return self._shared.cpu_seconds
+
+    @property
+    def propensity(self) -> FloatArray:
+        """Probability of each logged action under the logging policy: (n,)."""
+        return cast(FloatArray, self._guarded("propensity"))
+
+    @property
+    def logging_policy(self) -> Policy:
+        """The logging policy."""
+        return cast(Policy, self._guarded("logging_policy"))
+
+    @property
+    def target_policy(self) -> Policy:
+        """The target policy."""
+        return cast(Policy, self._guarded("target_policy"))
+
+    @property
+    def embedding_distribution(self) -> EmbeddingDistribution:
+        """The embedding distribution p(g|a)."""
+        return cast(EmbeddingDistribution, self._guarded("embedding_distribution"))
+
+    def weight_range(self) -> tuple[float, float]:
+        """Return the smallest and the largest possible importance weight.
+
+        That is of π1(a|x) / π0(a|x) over the logged contexts and all actions, or (0, inf) where
+        the environment does not know both policies. Needs the access that weights need.
+        """
+        if "weight_range" not in self._granted:
+            self._guarded("target_policy" if self.access & Access.PROPENSITY else "propensity")
+        return cast("Callable[[], tuple[float, float]]", self._granted["weight_range"])()
+
+    def fitted(self, spec: Nuisance[T_co]) -> T_co:
+        """Return the nuisance fit that ``spec`` describes, from the worker's cache or made now.
+
+        Its seconds are charged to this trial in both cases, once. Raises AccessError where
+        ``spec.access`` names data that this view does not grant.
+        """
+        # Before the cache is asked: another trial's fit may hold what this one must not see.
+        for name, flag in _GUARDED.items():
+            if flag in getattr(spec, "access", Access.SAMPLES):
+                self._guarded(name)
+        key, found = nuisance_key(spec, self._device), self._fit_cache.keys()
+        entry = self._fit_cache.get(key, self._fit(spec))
+        used = entry.inner | {key}
+        # Those made now are in the time that is measured of this trial.
+        reused = self._fit_cache.cost((used & found) - self._charged)
+        self._shared.wall_seconds += reused.wall_seconds
+        self._shared.cpu_seconds += reused.cpu_seconds
+        self._charged |= used
+        if entry.error is not None:
+            raise entry.error.with_traceback(entry.origin)
+        return cast(T_co, entry.value)
+
+    def fitted_keys(self) -> frozenset[str]:
+        """Return the keys of shared fits made so far on this view's data; see `nuisance_key`."""
+        return self._fit_cache.keys()
+
+    def begin_batched(self, spec: BatchedNuisance[Any], inner: set[str]) -> Any:
+        """Prepare a fit for batched training; add the keys of fits that it used to ``inner``."""
+        return self._on_granted(
+            lambda plain, rng: spec.begin(plain, rng=rng, device=self._device), spec, inner
+        )
+
+    def _fit(self, spec: Nuisance[T_co]) -> Callable[[set[str]], T_co]:
+        return lambda inner: self._on_granted(
+            lambda plain, rng: spec.fit(plain, rng=rng, device=self._device), spec, inner
+        )
+
+    def restricted(self, access: Access, *, optional: Access = Access.SAMPLES) -> Self:
+        """Return a view of the same data that grants no more than ``access``.
+
+        Estimators that run other estimators hand it to them. Shared fits, their random streams
+        and their cost are those of this view; violations are recorded in the new view alone.
+
+        Parameters
+        ----------
+        access : the granted flags; this view must grant them too.
+        optional : as for the constructor.
+
+        Raises
+        ------
+        UnavailableError : the environment does not have the data, and it is not optional.
+        AccessError : this view does not grant it.
+        """
+        beyond = access & ~self.access
+        if beyond:
+            msg = f"a view cannot grant {', '.join(beyond.words())}, which it was not granted"
+            raise AccessError(msg)
+        held = {name: self._granted[name] for name in _held_by(access)}
+        _refuse_missing(held, optional, self._reasons)
+        if _needs_weights(access):
+            held["weight_range"] = self._granted["weight_range"]
+        part = self._copy()
+        part._granted = held
+        part.access = access
+        part.violations = []
+        return part
+
+    def rows(self, logged: IntArray, target: IntArray) -> Self:
+        """Return a view of some rows, repeated or in another order: a resample or a part.
+
+        Copies of a row have the unit of that row, so that folds do not separate them. Access is
+        that of this view. Shared fits are made anew on these rows, by the same random streams.
+
+        Parameters
+        ----------
+        logged, target : indices of logged and of target rows. Where contexts are shared, they
+            remain so if both are equal.
+        """
+        part = self._copy()
+        for names, index in ((_LOGGED_ARRAYS, logged), (_TARGET_ARRAYS, target)):
+            for name in names:
+                if name not in self._reasons:
+                    part.__dict__[name] = _read_only(getattr(self, name)[index])
+        part._granted = {
+            name: _read_only(cast(FloatArray, value)[logged])
+            if name == "propensity" and value is not None
+            else value
+            for name, value in self._granted.items()
+        }
+        part.shared_contexts = self.shared_contexts and np.array_equal(logged, target)
+        repeated = any(len(np.unique(index)) < len(index) for index in (logged, target))
+        part.has_units = self.has_units or repeated
+        part._fit_cache = FitCache()
+        # The time of these fits is measured as that of the estimator.
+        part._shared, part._charged = ReusedCost(), set()
+        part.violations = []
+        return part
+
+    def estimator_rng(self, estimator: str) -> np.random.Generator:
+        """Return the random stream of the estimator with that id, as in a trial of its own."""
+        return self._seed.estimator(estimator)
+
+    def _copy(self) -> Self:
+        part = type(self).__new__(type(self))
+        part.__dict__.update(self.__dict__)
+        return part
+
+    def _on_granted(
+        self,
+        work: Callable[[View, np.random.Generator], T],
+        spec: Nuisance[Any],
+        inner: set[str],
+    ) -> T:
+        """Run a part of a shared fit on what its specification is granted.
+
+        Further access of this trial must not leak into fits that other trials reuse.
+        """
+        plain = self.restricted(getattr(spec, "access", Access.SAMPLES))
+        plain.violations = self.violations
+        plain._shared, plain._charged = ReusedCost(), set()
+        result = work(plain, self._seed.nuisance(nuisance_key(spec, self._device)))
+        inner |= plain._charged
+        return result
+
+    def _guarded(self, name: str) -> object:
+        if name not in self._granted:
+            if name not in self.violations:
+                self.violations.append(name)
+            msg = f"view.{name} needs Access.{name.upper()}, which the estimator does not declare"
+            raise AccessError(msg)
+        _refuse_missing({name: self._granted[name]}, Access.SAMPLES, self._reasons)
+        return self._granted[name]
+
+
+_COPIED = tuple(
+    name for name in View.__annotations__ if name not in ("unit", "target_unit", "has_units")
+)
+
+
+def _refuse_missing(
+    held: Mapping[str, object], optional: Access, reasons: Mapping[str, str]
+) -> None:
+    """Raise UnavailableError for the first value that is missing and not optional."""
+    for name, value in held.items():
+        if value is None and _GUARDED[name] not in optional:
+            raise UnavailableError(reasons.get(name, f"the environment has no {name}"))
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,106 @@
+"""The parent of a worker process: when the worker ends, nothing that its trials started lives on.
+
+A process that a trial detached (its parent ended, its session is its own, its environment is
+empty) belongs to no one, and neither its group nor its environment shows where it came from. On
+Linux the keeper adopts such orphans when the worker dies, kills them and ends as the worker did.
+Temporary files of its trials lie in a folder of the worker's own, which the keeper removes. It
+imports almost nothing, so that it costs a fork and a few megabytes.
+
+SIGTERM, which the kernel sends too when the coordinator dies, kills the worker and all the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from ope_bench.execution import process_tree
+
+__all__ = ["main"]
+
+_AWAITED = {signal.SIGTERM, signal.SIGCHLD}
+
+
+def main() -> None:
+    """Start the worker and wait for its end (descriptor, parent, memory limit)."""
+    descriptor, parent, _ = map(int, sys.argv[1:4])
+    if sys.platform != "linux":
+        _work(parent)
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Inherited as ignored, the worker's end would leave no status.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    process_tree.die_with(parent, signal.SIGTERM)
+    process_tree.adopt_orphans()
+    keeper = os.getpid()
+    folder = _temporary_folder()
+    worker = os.fork()
+    if worker == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        # A trial that signals its own group must not reach the keeper.
+        os.setsid()
+        if folder:
+            os.environ["TMPDIR"] = folder
+        _work(keeper)
+        return
+    # The worker alone holds its channel and its output: their ends are those of the worker.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    os.close(descriptor)
+    status = _wait(worker)
+    if folder:
+        _remove(folder)
+    _end_as(status)
+
+
+def _work(parent: int) -> None:
+    from ope_bench.execution import worker_main
+
+    worker_main.main(parent)
+
+
+def _temporary_folder() -> str | None:
+    """Make a folder for the temporary files of the worker's trials, where that is possible."""
+    folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"ope-bench-{os.getpid()}")  # noqa: S108
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError:
+        return None
+    return folder
+
+
+def _remove(folder: str) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(worker: int) -> int:
+    """Wait for the worker; return its wait status, or that of SIGTERM if the keeper was told."""
+    told = False
+    while True:
+        if signal.sigwait(_AWAITED) == signal.SIGTERM:
+            told = True
+            os.kill(worker, signal.SIGKILL)
+        pid, status = os.waitpid(worker, os.WNOHANG)
+        if pid:
+            break
+    process_tree.kill_children()
+    return int(signal.SIGTERM) if told else status
+
+
+def _end_as(status: int) -> None:
+    """End as a process of this wait status did."""
+    import resource  # not on every platform
+
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        os._exit(code)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if -code not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(-code, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.kill(os.getpid(), -code)

@@ -1,0 +1,154 @@
+"""Facts of machine and software on which a run's numbers and times depend."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ope_bench.plugins.registry import registry
+from ope_bench.plugins.requirements import EXTRAS, LEARNERS, NUMERICAL, installed_version
+
+__all__ = [
+    "available_cores",
+    "cpu_name",
+    "machine_facts",
+    "memory_bytes",
+    "software_changes",
+    "thread_pools",
+]
+
+_PACKAGES = (*NUMERICAL, *LEARNERS.values(), "pandas", *EXTRAS["dask"].values(), "threadpoolctl")
+
+
+def machine_facts() -> dict[str, Any]:
+    """Return CPU, GPU, BLAS, versions of ope-bench, plugins and packages, and git revision."""
+    origins = {plugin.origin for kind in ("environment", "estimator") for plugin in _plugins(kind)}
+    return {
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "cpu": cpu_name(),
+        "cores": available_cores(),
+        "memory_bytes": memory_bytes(),
+        **_gpu(),
+        "blas": _blas(),
+        "packages": {name: found for name in _PACKAGES if (found := installed_version(name))},
+        "plugins": dict(sorted(origin.rpartition(" ")[::2] for origin in origins)),
+        "git": _git(Path(__file__).parent),
+    }
+
+
+def software_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Describe changes of the software between two machines' facts.
+
+    >>> software_changes({"packages": {"numpy": "2.3.0"}}, {"packages": {"numpy": "2.4.0"}})
+    ['numpy 2.3.0 -> 2.4.0']
+    """
+    changed = []
+    for group in ("packages", "plugins"):
+        old, new = before.get(group, {}), now.get(group, {})
+        changed += [
+            f"{name} {old.get(name, 'absent')} -> {new.get(name, 'absent')}"
+            for name in sorted({*old, *new})
+            if old.get(name) != new.get(name)
+        ]
+    if before.get("python") != now.get("python"):
+        changed.append(f"python {before.get('python')} -> {now.get('python')}")
+    return changed
+
+
+def _plugins(kind: str) -> list[Any]:
+    return list(registry().plugins(kind))  # type: ignore[arg-type]
+
+
+def cpu_name() -> str:
+    """Return the processor's name, which psutil lacks."""
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file,
+    ):
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    if sys.platform == "darwin" and (
+        brand := _output_of("sysctl", "-n", "machdep.cpu.brand_string")
+    ):
+        return brand.strip()
+    return platform.processor() or platform.machine()
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    import psutil
+
+    process = psutil.Process()
+    if hasattr(process, "cpu_affinity"):  # not on macOS
+        return len(process.cpu_affinity() or ())
+    return psutil.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """Return the machine's memory in bytes."""
+    import psutil
+
+    return psutil.virtual_memory().total
+
+
+def thread_pools() -> list[dict[str, Any]]:
+    """Return the numerical libraries of NumPy and SciPy with their numbers of threads."""
+    import numpy as np  # noqa: F401  its BLAS is what is asked about
+    import scipy.linalg  # noqa: F401  SciPy carries a BLAS of its own
+    from threadpoolctl import threadpool_info
+
+    names = ("internal_api", "version", "num_threads")
+    return [{name: found.get(name) for name in names} for found in threadpool_info()]
+
+
+def _blas() -> str | None:
+    import numpy as np
+
+    try:
+        build: Any = np.show_config(mode="dicts")
+        blas = build["Build Dependencies"]["blas"]
+        return f"{blas['name']} {blas['version']}"
+    except (KeyError, TypeError):
+        return None
+
+
+def _gpu() -> dict[str, Any]:
+    # Not by torch, whose import takes longer than many runs.
+    found = _output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    cards = [line.rpartition(",") for line in (found or "").splitlines() if "," in line]
+    return {
+        "gpu": [name.strip() for name, _, _ in cards],
+        "gpu_driver": cards[0][2].strip() if cards else None,
+    }
+
+
+def _git(folder: Path) -> dict[str, Any] | None:
+    """Return the revision of the checkout that contains this package, None without one."""
+    # In the checkout of another project, the package's folder is not tracked.
+    if _output_of("git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    revision = _output_of("git", "-C", str(folder), "rev-parse", "HEAD")
+    status = _output_of("git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no")
+    return {"revision": revision and revision.strip(), "dirty": bool(status and status.strip())}
+
+
+def _output_of(command: str, *arguments: str) -> str | None:
+    """Return a program's output, None where it is missing or fails."""
+    path = shutil.which(command)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603  fixed commands of our own
+            [path, *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout

@@ -1,0 +1,245 @@
+"""Run the planned trials without current stored records, and store their records.
+
+A run is a generator of events; progress bars and summaries are consumers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
+from types import FrameType
+from typing import Any
+
+from ope_bench.errors import UsageError
+from ope_bench.execution import Executor, Finished, Message, Reused, RunEvent, Stopping
+from ope_bench.execution.machine import software_changes
+from ope_bench.plugins.code_digest import result_digest
+from ope_bench.plugins.registry import Kind, registry
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.store import Freshness, Store
+from ope_bench.trials.record import Trial
+from ope_bench.trials.status import Retry, Status
+from ope_bench.trials.trial import environment_failed
+
+__all__ = ["Outcome", "digest_of", "freshness", "interruptible", "run"]
+
+
+Exclusive = Callable[[Trial], bool]
+
+LOOKED_UP_AT_ONCE = 20_000
+"""Planned trials whose stored outcomes are in memory together."""
+
+
+@dataclass
+class Outcome:
+    """The state of a run: counts of trials.
+
+    Parameters
+    ----------
+    planned, reused, executed : numbers of trials.
+    status : over planned trials with an outcome, reused ones included.
+    seconds : wall time.
+    interrupted : whether Ctrl-C was pressed.
+    """
+
+    planned: int = 0
+    reused: int = 0
+    executed: int = 0
+    status: Counter[Status] = field(default_factory=Counter)
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    def exit_code(self, *, allow_failures: bool = False) -> int:
+        """Return 130, 4, 3 or 0, in this order of precedence.
+
+        >>> Outcome(planned=1, executed=1, status=Counter([Status.ERROR])).exit_code()
+        3
+        """
+        if self.interrupted:
+            return 130
+        if self.planned == 0 or self.reused + self.executed < self.planned:
+            return 4
+        broken = any(status.broken for status, count in self.status.items() if count)
+        return 3 if broken and not allow_failures else 0
+
+
+def _never(trial: Trial) -> bool:
+    return False
+
+
+def _message(event: Stopping) -> Message:
+    trials = f"{event.running} running trial{'s' if event.running > 1 else ''}"
+    return Message(f"stopping: waiting for {trials}; Ctrl-C again gives up on that")
+
+
+def freshness(
+    executor: Executor, *, exclusive: Exclusive = _never, retry: Retry | None = None
+) -> Freshness:
+    """Return the rule by which stored records replace trials of this executor."""
+    limits = executor.limits
+    return Freshness(
+        digest_of,
+        exclusive=exclusive,
+        timeout=limits.timeout,
+        memory=limits.memory,
+        retry=retry,
+    )
+
+
+def run(
+    plan: Sequence[Trial],
+    *,
+    store: Store,
+    run_id: str,
+    executor: Executor,
+    outcome: Outcome,
+    exclusive: Exclusive = _never,
+    retry: Retry | None = None,
+    rerun_by: str = "--retry all runs them again",
+) -> Iterator[RunEvent]:
+    """Run the trials that are not stored; every record is stored before its event.
+
+    The trials for which ``exclusive`` is true run alone at the end, shuffled. After Ctrl-C no new
+    trial starts and running ones are finished; a second Ctrl-C ends them. In both cases the
+    generator ends normally, with ``outcome.interrupted`` set and all workers ended.
+
+    Parameters
+    ----------
+    plan : all trials of the run.
+    store : open for writing.
+    run_id : from ``store.begin_run``.
+    executor : where to run, closed at the end; its limits are stored with each record.
+    outcome : kept up to date with every event.
+    exclusive : which trials are to be timed alone.
+    retry : run stored failures, or everything, again.
+    rerun_by : what the user is told of reused trials that other versions of packages made.
+
+    Raises
+    ------
+    UsageError : an environment fails before it was ever sampled; its mistake is no estimator's,
+        and no trial of it is stored.
+    """
+    begun = time.monotonic()
+    planned = {trial.key: trial for trial in plan}
+    outcome.planned = len(planned)
+    with contextlib.closing(executor), interruptible(executor, outcome):
+        fresh = freshness(executor, exclusive=exclusive, retry=retry)
+        stored: set[str] = set()
+        sampled: set[int] = set()
+        waiting = iter(planned.values())
+        # Look up in chunks, to bound memory on large plans.
+        while some := list(islice(waiting, LOOKED_UP_AT_ONCE)):
+            found = store.current(some, fresh)
+            store.reuse(found.values(), run_id)
+            stored.update(found)
+            for record in found.values():
+                outcome.reused += 1
+                outcome.status[record.status] += 1
+                if record.status is Status.OK:
+                    sampled.add(id(planned[record.key].environment))
+                yield Reused(record)
+        yield from _changes(store, run_id, rerun_by)
+        rest = [trial for key, trial in planned.items() if key not in stored]
+        together = [trial for trial in rest if not exclusive(trial)]
+        # Keys are hashes, so this order is random but reproducible.
+        # Blocks of replicates are not split.
+        alone = sorted(
+            filter(exclusive, rest),
+            key=lambda trial: (trial.group if trial.device.batched else trial.key, trial.key),
+        )
+        for trials, lane in ((_environments_first(together, sampled), False), (alone, True)):
+            if not trials or outcome.interrupted:
+                continue
+            if lane and executor.jobs > 1 and len(trials) > 1:
+                yield Message(f"the last {len(trials)} trials run alone, for comparable times")
+            for event in executor.run(trials, exclusive=lane):
+                if isinstance(event, Finished):
+                    environment = id(planned[event.record.key].environment)
+                    if environment not in sampled and environment_failed(event.record):
+                        raise UsageError(event.record.reason)
+                    if event.record.logging_average is not None:
+                        sampled.add(environment)
+                    limits = executor.limits
+                    record = event.record
+                    store.add(record, run_id, timeout=limits.timeout, memory=limits.memory)
+                    outcome.executed += 1
+                    outcome.status[record.status] += 1
+                outcome.seconds = time.monotonic() - begun
+                yield _message(event) if isinstance(event, Stopping) else event
+    outcome.seconds = time.monotonic() - begun
+
+
+def _environments_first(trials: Sequence[Trial], sampled: Container[int]) -> list[Trial]:
+    """Return the trials with one of each setting first, so that an environment fails at once.
+
+    Parameters
+    ----------
+    trials : those to run; batched ones, whose blocks are not split, keep their place.
+    sampled : ids of the settings that were sampled before by the current code.
+    """
+    first: dict[int, Trial] = {}
+    for trial in trials:
+        if not trial.device.batched and id(trial.environment) not in sampled:
+            first.setdefault(id(trial.environment), trial)
+    chosen = {id(trial) for trial in first.values()}
+    return [*first.values(), *(trial for trial in trials if id(trial) not in chosen)]
+
+
+def digest_of(trial: Trial) -> str:
+    """Return the digest of the current code and data of a trial."""
+    return result_digest(_built(trial.environment), _built(trial.estimator))
+
+
+def _built(spec: PluginSpec) -> Any:
+    return _object(spec.kind, spec.reference, spec.identity_json)
+
+
+@cache
+def _object(kind: Kind, reference: str, identity: str) -> Any:
+    return registry().find(kind, reference).cls(**json.loads(identity)["params"])
+
+
+def _changes(store: Store, run_id: str, rerun_by: str) -> Iterator[Message]:
+    """Tell of reused trials that other versions of packages made."""
+    now = next((one.machine for one in store.runs() if one.id == run_id), {})
+    changed: dict[str, int] = {}
+    for machine, count in store.machines_of_reused(run_id):
+        told = ", ".join(software_changes(machine, now))
+        if told:
+            changed[told] = changed.get(told, 0) + count
+    for told, count in changed.items():
+        trials = f"{count} reused trial{'s' if count > 1 else ''}"
+        yield Message(f"{trials} ran with other versions ({told}); {rerun_by}")
+
+
+@contextlib.contextmanager
+def interruptible(
+    executor: Executor, outcome: Outcome, *, at_once: bool = False
+) -> Iterator[None]:
+    """Handle Ctrl-C: the first finishes running trials, a second ends them.
+
+    With ``at_once`` the first ends them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def pressed(number: int, frame: FrameType | None) -> None:
+        executor.stop(now=at_once or outcome.interrupted)
+        outcome.interrupted = True
+
+    before = signal.signal(signal.SIGINT, pressed)
+    try:
+        yield
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,187 @@
+"""The program of a worker process: trials in, facts and records out.
+
+Trials arrive as pickles from the coordinator, which is trusted. Replies are lines of JSON, so that
+the coordinator never unpickles objects of plugins:
+
+``["ready"]``            the worker has started
+``["cramped", reason]``  no trial can run within the memory limit
+``["batch", size]``      this number of replicates is trained together first
+``["fit", facts]``       the trial's fit begins; the facts survive the worker
+``["done", row, retire]``   the record; with ``retire`` the worker ends and must be replaced
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import json
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ope_bench.execution import process_tree
+from ope_bench.execution.watchdog import MARK
+from ope_bench.trials.record import Trial
+from ope_bench.trials.serialization import plain_facts, to_row
+from ope_bench.trials.status import Status
+from ope_bench.trials.trial import run_trial
+from ope_bench.trials.workspace import Workspace
+
+__all__ = ["Task", "main", "separator"]
+
+MOST_DESCRIPTORS = 200
+"""Numbers of open files up to which a worker goes on; the usual limit is 1,024."""
+
+LEAST_ROOM = 16 << 20
+"""Bytes below which even starting a trial fails, in ways that say nothing about it."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One trial to run, and whether it runs alone."""
+
+    trial: Trial
+    exclusive: bool
+
+
+def separator(mark: str) -> bytes:
+    """Return the line that separates the outputs of two trials."""
+    return f"\0{mark}\0".encode()
+
+
+def main(parent: int) -> None:
+    """Run tasks until the coordinator closes the channel.
+
+    Arguments of the command: the channel's descriptor, the coordinator, the memory limit.
+
+    Parameters
+    ----------
+    parent : the process with which this one ends.
+    """
+    descriptor, _, memory = map(int, sys.argv[1:4])
+    sys.argv[1:] = []
+    os.set_inheritable(descriptor, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process_tree.die_with(parent)
+    process_tree.adopt_orphans()
+    cramped = _limit(memory)
+    _Server(socket.socket(fileno=descriptor)).serve(cramped)
+
+
+def _limit(memory: int) -> str:
+    """Limit the memory; return why no trial can run within the limit, or the empty string."""
+    try:
+        # If the machine runs out of memory, the kernel should kill a worker.
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("500")
+    except OSError:
+        pass
+    if not memory:
+        return ""
+    # Loaded before the limit is set: OpenBLAS retries a failed allocation at load time forever.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("scipy.linalg")
+    if (used := _used_bytes()) + LEAST_ROOM > memory:
+        told = f"Python and its libraries take {used / 2**20:,.0f} MiB before a trial begins"
+        return f"{told}; the limit is {memory / 2**20:,.0f} MiB"
+    if sys.platform == "linux":
+        import resource
+
+        # Not the address space, of which torch and CUDA reserve far more than they use. On other
+        # systems the coordinator's watch is the only limit.
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    return ""
+
+
+def _used_bytes() -> int:
+    """Return the memory that counts: private writable memory, on other systems resident memory."""
+    import psutil
+
+    used = psutil.Process().memory_info()
+    return used.data if sys.platform == "linux" else used.rss
+
+
+class _Server:
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._tasks = channel.makefile("rb")
+        self._workspace = Workspace()
+        self._pid = os.getpid()
+        # A duplicate, because a plugin may redirect descriptor 2.
+        self._output = os.dup(2)
+        self._separator = separator(os.environ[MARK])
+
+    def serve(self, cramped: str = "") -> None:
+        self._send(["ready"])
+        if cramped:
+            self._send(["cramped", cramped])
+        while True:
+            try:
+                task: Task = pickle.load(self._tasks)  # noqa: S301  from our own parent
+            except EOFError:
+                return
+            record = run_trial(
+                task.trial,
+                self._workspace,
+                on_fit=self._fit_begins,
+                on_batch=self._batch_begins,
+                exclusive=task.exclusive,
+                restore=False,
+            )
+            # A dump of the stack may be due, and end the process.
+            faulthandler.cancel_dump_traceback_later()
+            process_tree.flush_c_output()
+            process_tree.kill_children()
+            os.write(self._output, self._separator)
+            # An import that failed for lack of memory leaves a library partly loaded.
+            retire = (
+                _threads_left()
+                or _descriptors_left()
+                or self._workspace.spoiled
+                or record.status is Status.MEMORY
+            )
+            self._send(["done", to_row(record), retire])
+            if retire:
+                os._exit(0)
+
+    def _fit_begins(self, facts: Mapping[str, Any]) -> None:
+        self._send(["fit", plain_facts(facts)])
+
+    def _batch_begins(self, size: int) -> None:
+        self._send(["batch", size])
+
+    def _send(self, message: list[Any]) -> None:
+        if os.getpid() != self._pid:
+            # A plugin forked, and the child process returned to this point.
+            os._exit(1)
+        self._channel.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _descriptors_left() -> bool:
+    """Whether trials have left so many files open that another may soon find no descriptor."""
+    try:
+        lowest = os.dup(2)
+    except OSError:
+        return True
+    os.close(lowest)
+    return lowest > MOST_DESCRIPTORS
+
+
+def _threads_left() -> bool:
+    """Return whether a trial left threads that may affect the next one.
+
+    Daemon threads do not count: libraries use them internally.
+    """
+    if threading.active_count() == 1:
+        return False
+    return any(
+        not thread.daemon and thread is not threading.main_thread()
+        for thread in threading.enumerate()
+    )

@@ -1,0 +1,102 @@
+"""Atomic file writes, and the identity of a file.
+
+Readers of a file see the old content or the complete new one. `os.replace` does the work; the
+package atomicwrites, which wraps it, is archived.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ope_bench.errors import OpeBenchError
+
+__all__ = ["atomic_write", "file_identity", "read_text_file"]
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path, error: type[OpeBenchError]) -> Iterator[Path]:
+    """Open a temporary file beside ``path`` that replaces it when the block ends.
+
+    Raises
+    ------
+    OpeBenchError : of the class ``error``, if the folder is missing or not writable.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    _remove_stale(path)
+    try:
+        yield temporary
+        temporary.replace(path)
+    except OSError as exc:
+        msg = f"cannot write {path}: {exc.strerror or exc}"
+        raise error(msg) from exc
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove temporary files of writers that were killed."""
+    prefix = f".{path.name}."
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            writer = name.removeprefix(prefix)
+            if name.startswith(prefix) and writer.isdecimal() and not _is_alive(int(writer)):
+                path.with_name(name).unlink()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def read_text_file(path: Path, most: int, error: type[OpeBenchError]) -> str:
+    """Read a text file of limited size; devices and pipes, which may never end, are refused.
+
+    Parameters
+    ----------
+    path : the file.
+    most : bytes.
+    error : class of the exceptions.
+
+    Raises
+    ------
+    OpeBenchError : it cannot be read, is no file, is larger, or is not UTF-8.
+    """
+    try:
+        # Opening a pipe would wait for a writer.
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                msg = f"cannot read {path}: a device or a pipe; expected a file"
+                raise error(msg)
+            content = stream.read(most + 1)
+    except OSError as exc:
+        msg = f"cannot read {path}: {exc.strerror or exc}"
+        raise error(msg) from exc
+    if len(content) > most:
+        msg = f"cannot read {path}: larger than {most >> 20} MiB"
+        raise error(msg)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        msg = f"cannot read {path}: it is not text in UTF-8"
+        raise error(msg) from exc
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file, None where there is none.
+
+    A file that was deleted and made again has another identity at the same path.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,1 @@
+"""Charts of estimates on a log, for notebooks and pages."""

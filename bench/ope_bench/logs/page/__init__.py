@@ -1,0 +1,1 @@
+"""Estimates and advice as one HTML file that needs no network."""

@@ -1,0 +1,1 @@
+"""Policies that a user gives by the rows of a log."""

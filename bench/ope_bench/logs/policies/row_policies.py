@@ -1,0 +1,210 @@
+"""Policies that a user gives by the log's rows."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from ope_bench.contracts.arrays import CHUNK_ENTRIES, FloatArray, IntArray
+from ope_bench.contracts.policies import DiscretePolicy, PairFunction, RowValues
+from ope_bench.errors import UnavailableError
+from ope_bench.logs.policies.logged_context import ContextGroups, rows_of
+
+__all__ = ["LoggedProbability", "RowPolicy"]
+
+
+class RowPolicy(DiscretePolicy):
+    """A sparse table of probabilities, one row for each row of the log.
+
+    Arrays that know their rows of the log get the rows' own probabilities, other arrays the mean
+    over the log's rows of equal context. Sums over actions run over the support alone, in the
+    order of a dense table where nothing is zero, so that the results are those of one.
+
+    Parameters
+    ----------
+    matrix : (n, n_actions), each row summing to one.
+    context : (n, d_context), the log's.
+    """
+
+    def __init__(self, matrix: sparse.csr_array, context: FloatArray) -> None:
+        super().__init__(matrix.shape[1])
+        self.matrix = matrix
+        self._context = context
+        self._dense = matrix.nnz == matrix.shape[0] * matrix.shape[1]
+        self.full_support = bool(self._dense and (matrix.data > 0).all())
+
+    @cached_property
+    def _groups(self) -> ContextGroups:
+        return ContextGroups(self._context)
+
+    @cached_property
+    def _by_context(self) -> sparse.csr_array:
+        """The mean over the rows of each context: (number of contexts, n_actions)."""
+        group, n = self._groups.group, len(self._groups.group)
+        size = np.bincount(group, minlength=self._groups.n)
+        ones = sparse.csr_array(
+            (1.0 / size[group], (group, np.arange(n))), shape=(self._groups.n, n)
+        )
+        return sparse.csr_array(ones @ self.matrix)
+
+    def _at(self, context: FloatArray) -> tuple[sparse.csr_array, IntArray]:
+        rows = rows_of(context)
+        if rows is not None:
+            return self.matrix, rows
+        return self._by_context, self._groups(context)
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """Return the probabilities of a chunk: (k, n_actions)."""
+        matrix, rows = self._at(context)
+        return np.asarray(matrix[rows].toarray())
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Look up each pair: (n,)."""
+        matrix, rows = self._at(context)
+        return _look_up(matrix, rows, np.asarray(action))
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draw one action per row by the inverse CDF over its support."""
+        matrix, rows = self._at(context)
+        uniform = rng.random(len(rows))
+        action = np.empty(len(rows), dtype=np.int64)
+        probability = np.empty(len(rows))
+        for start in range(0, len(rows), CHUNK_ENTRIES):
+            part = slice(start, start + CHUNK_ENTRIES)
+            at, count = _entries(matrix, rows[part])
+            total = np.cumsum(matrix.data[at])
+            last = np.cumsum(count) - 1
+            before = np.concatenate([[0.0], total[last[:-1]]])
+            wanted = before + uniform[part] * (total[last] - before)
+            chosen = np.searchsorted(total, wanted, side="right")
+            chosen = np.clip(chosen, last - count + 1, last)
+            action[part] = matrix.indices[at[chosen]]
+            probability[part] = matrix.data[at[chosen]]
+        return action, probability
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Return the sum over the support of pi(a|x) f(x, a): (n,)."""
+        if self._dense:
+            return super().expect(context, f)
+        matrix, rows = self._at(context)
+        out = np.empty(len(rows))
+        for part in _chunks(matrix, rows):
+            at, count = _entries(matrix, rows[part])
+            pairs = np.repeat(np.asarray(context[part]), count, axis=0)
+            values = f(pairs, matrix.indices[at].astype(np.int64))
+            out[part] = _sum_by_row(matrix.data[at] * values, count)
+        return out
+
+    def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
+        """Return the sum over the support of pi(a|x) times each row's values: (n,)."""
+        if self._dense:
+            return super().contract(context, values)
+        matrix, rows = self._at(context)
+        out = np.empty(len(rows))
+        step = max(1, CHUNK_ENTRIES // self.n_actions)
+        for start in range(0, len(rows), step):
+            part = slice(start, min(start + step, len(rows)))
+            at, count = _entries(matrix, rows[part])
+            block = values(part)[np.repeat(np.arange(len(count)), count), matrix.indices[at]]
+            out[part] = _sum_by_row(matrix.data[at] * block, count)
+        return out
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """Return E[features[a]] over actions: (n, k)."""
+        matrix, rows = self._at(context)
+        return np.asarray(matrix[rows] @ features)
+
+
+def _entries(matrix: sparse.csr_array, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the positions of the rows' stored entries, and how many each row has."""
+    start, count = matrix.indptr[rows].astype(np.int64), np.diff(matrix.indptr)[rows]
+    count = count.astype(np.int64)
+    before = np.cumsum(count) - count
+    return np.repeat(start - before, count) + np.arange(int(count.sum())), count
+
+
+def _look_up(matrix: sparse.csr_array, rows: IntArray, action: IntArray) -> FloatArray:
+    """Return single entries, by a search in the sorted columns of each row: (k,)."""
+    low = matrix.indptr[rows].astype(np.int64)
+    high = end = matrix.indptr[rows + 1].astype(np.int64)
+    last = max(len(matrix.indices) - 1, 0)
+    while (low < high).any():
+        middle = (low + high) // 2
+        right = (low < high) & (matrix.indices[np.minimum(middle, last)] < action)
+        low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
+    found = (low < end) & (matrix.indices[np.minimum(low, last)] == action)
+    return np.where(found, matrix.data[np.minimum(low, last)], 0.0)
+
+
+def _chunks(matrix: sparse.csr_array, rows: IntArray) -> list[slice]:
+    """Split rows into slices with at most `CHUNK_ENTRIES` entries each, or one row."""
+    count = np.diff(matrix.indptr)[rows]
+    block = (np.cumsum(count) - 1) // CHUNK_ENTRIES
+    starts = np.flatnonzero(np.diff(block, prepend=-1)) if len(rows) else np.array([], dtype=int)
+    ends = [*starts[1:].tolist(), len(rows)]
+    return [slice(start, end) for start, end in zip(starts.tolist(), ends, strict=False)]
+
+
+def _sum_by_row(terms: FloatArray, count: IntArray) -> FloatArray:
+    """Sum consecutive terms, ``count`` of them for each row, which has at least one."""
+    sums: FloatArray = np.add.reduceat(terms, np.cumsum(count) - count)
+    return sums
+
+
+class LoggedProbability:
+    """A policy of which only the probability of each logged action is known.
+
+    Parameters
+    ----------
+    probability : (n,)
+    context, action : the log's.
+    n_actions : number of actions.
+    reason : why nothing else is known, and what would give it.
+    """
+
+    def __init__(
+        self,
+        probability: FloatArray,
+        context: FloatArray,
+        action: IntArray,
+        n_actions: int,
+        reason: str,
+    ) -> None:
+        self._probability = probability
+        self._context, self._action = context, action
+        self.n_actions = n_actions
+        self._reason = reason
+
+    def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Return the probabilities of logged pairs: (n,)."""
+        rows = rows_of(context)
+        if rows is not None and np.array_equal(self._action[rows], action):
+            return self._probability[rows]
+        groups, mean = self._pairs
+        return mean[groups(np.column_stack([np.asarray(context), action]))]
+
+    @cached_property
+    def _pairs(self) -> tuple[ContextGroups, FloatArray]:
+        groups = ContextGroups(np.column_stack([np.asarray(self._context), self._action]))
+        size = np.bincount(groups.group)
+        return groups, np.bincount(groups.group, self._probability) / size
+
+    def _refuse(self) -> NoReturn:
+        raise UnavailableError(self._reason)
+
+    def sample(self, context: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Raise UnavailableError."""
+        self._refuse()
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Raise UnavailableError."""
+        self._refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise UnavailableError for what a whole policy has."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise UnavailableError(self._reason)

@@ -1,0 +1,1 @@
+"""Read a log: its description, its tables, and the forms of policies."""

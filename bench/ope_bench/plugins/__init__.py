@@ -1,0 +1,1 @@
+"""Find, validate and describe plugins, and hash their code."""

@@ -1,0 +1,1 @@
+"""Figures for papers: charts in files, one or two columns wide, each with its caption."""

@@ -1,0 +1,1 @@
+"""Results as notebooks show them: tables in HTML, failures with their reasons."""

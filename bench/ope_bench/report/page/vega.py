@@ -1,0 +1,53 @@
+"""Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+__all__ = ["vega", "vega_in_background"]
+
+SNIPPET = "window.vegaEmbed = vegaEmbed;"
+ELSEWHERE = """
+import sys, vl_convert
+sys.stdout.buffer.write(vl_convert.javascript_bundle(sys.argv[1]).encode())
+"""
+
+
+@cache
+def vega() -> str:
+    """Build the script for use inside an element, which takes one or two seconds."""
+    import vl_convert
+
+    return _inside(vl_convert.javascript_bundle(SNIPPET))
+
+
+@contextmanager
+def vega_in_background() -> Iterator[Callable[[], str]]:
+    """Build the script in another process while this one continues.
+
+    vl-convert holds the GIL while it works, so a thread would not help.
+    """
+    with subprocess.Popen(  # noqa: S603  our own interpreter on our own words
+        [sys.executable, "-P", "-c", ELSEWHERE, SNIPPET],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as child:
+
+        def script() -> str:
+            made, _ = child.communicate()
+            return _inside(made.decode()) if child.returncode == 0 else vega()
+
+        try:
+            yield script
+        finally:
+            child.kill()
+
+
+def _inside(script: str) -> str:
+    # Inside a string or a regular expression of a script, `<\/` means the same as `</`.
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -1,0 +1,1 @@
+"""Boards and verdicts as text: terminal, Markdown, LaTeX, CSV, JUnit."""

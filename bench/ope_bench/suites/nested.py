@@ -1,0 +1,223 @@
+"""Estimators as parameters of other estimators.
+
+An estimator that runs other estimators annotates a parameter with `EstimatorSpec`, or with a list
+of them, and runs each with `NestedEstimator`. Users write a selector, ``sg-ipw[normalize=true]``;
+in a suite also ``{sg-ipw: {normalize: true}}``, and in Python an object.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from ope_bench.contracts.data import Estimate
+from ope_bench.contracts.estimator import Estimator
+from ope_bench.contracts.parameters import hints_of, signature
+from ope_bench.contracts.view import View
+from ope_bench.errors import AccessError, DataError, ParameterError, UsageError
+from ope_bench.plugins.registry import registry
+from ope_bench.plugins.requirements import import_all
+from ope_bench.plugins.resolution import resolve, spec_of
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.suites.selector import Selector, differing_params, format_selector, parse_selector
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+__all__ = ["EstimatorSpec", "NestedEstimator", "is_estimator_list"]
+
+
+class _EstimatorText:
+    """Annotation that turns what names an estimator into its shortest selector."""
+
+    shown = "estimator"
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: Callable[[Any], CoreSchema]
+    ) -> CoreSchema:
+        from pydantic_core import PydanticCustomError, core_schema
+
+        def check(given: Any) -> str:
+            try:
+                return NestedEstimator.of(given).text
+            except UsageError as exc:
+                kind = "estimator"
+                raise PydanticCustomError(kind, "{reason}", {"reason": str(exc)}) from exc
+
+        return core_schema.no_info_plain_validator_function(check)
+
+
+EstimatorSpec = Annotated[str | Estimator, _EstimatorText()]
+"""Annotation of a parameter that names an estimator: a selector, or an estimator object.
+
+In keys and stores it is the shortest selector of the setting, with parameters that differ from
+their defaults. A list of them, ``list[EstimatorSpec]``, is one value in suites and on the command
+line, where other lists are grids.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class NestedEstimator:
+    """An estimator that another estimator runs.
+
+    Parameters
+    ----------
+    text : its shortest selector.
+    id : its id, from which its random stream derives.
+    estimator : an object that is never fitted itself; every run takes a copy.
+    """
+
+    text: str
+    id: str
+    estimator: Estimator
+
+    @classmethod
+    def of(cls, given: str | Estimator | Mapping[str, Any]) -> NestedEstimator:
+        """Return the estimator that a value of a parameter names.
+
+        Parameters
+        ----------
+        given : a selector; a mapping of one reference to parameters; or an estimator.
+
+        Raises
+        ------
+        UsageError : it names no estimator, or more than one.
+
+        >>> from ope_bench import NestedEstimator
+        >>> NestedEstimator.of("sg-ipw[normalize=true, delta=0.05]").text
+        'sg-ipw[normalize=true]'
+        """
+        if isinstance(given, Estimator):
+            return cls(_text(spec_of(given), type(given)), spec_of(given).id, given)
+        selector = _selector(given)
+        if selector.label:
+            msg = f"{selector.reference}: 'as' is for rows of a board, not for a nested estimator"
+            raise UsageError(msg)
+        params = {name: _only(selector, name) for name in selector.params}
+        spec = resolve("estimator", selector.reference, params)
+        found = registry().find("estimator", spec.reference).cls
+        return cls(_text(spec, found), spec.id, found(**spec.params))
+
+    def run(self, view: View, *, device: str = "cpu") -> Estimate:
+        """Fit a copy on a view and return its estimate, as a trial of its own would.
+
+        The copy sees what its ``access`` declares and nothing else. Its random stream is that of
+        a trial of its own on the same data, and shared fits are shared.
+
+        Parameters
+        ----------
+        view : data; it must grant the estimator's access.
+        device : device of the trial, if the estimator trains there; otherwise the CPU.
+
+        Raises
+        ------
+        UnavailableError : a module or data that it needs are missing.
+        AccessError : it read what it does not declare, even if it caught the exception.
+        DataError : what it returned is not an estimate for these rows.
+        """
+        estimator = type(self.estimator)(**self.estimator.get_params(deep=False))
+        import_all(estimator.requires)
+        own = view.restricted(estimator.access, optional=estimator.optional_access)
+        rng = view.estimator_rng(self.id)
+        where = device if device in estimator.devices else "cpu"
+        estimator.fit(own, rng=rng, device=where)
+        estimate = estimator.estimate(own)
+        if own.violations:
+            msg = f"read undeclared view.{', view.'.join(own.violations)}"
+            raise AccessError(msg)
+        if not isinstance(estimate, Estimate):
+            msg = f"estimate returned {type(estimate).__name__}; expected ope_bench.Estimate"
+            raise DataError(msg)
+        _check_lengths(estimate, view)
+        return estimate
+
+
+def _check_lengths(estimate: Estimate, view: View) -> None:
+    for name, rows in (
+        ("weights", view.n),
+        ("terms", view.n),
+        ("target_weights", view.m),
+        ("target_terms", view.m),
+    ):
+        numbers = getattr(estimate, name)
+        if numbers is not None and np.shape(numbers) != (rows,):
+            msg = f"{name} has {len(numbers)} rows; expected {rows}"
+            raise DataError(msg)
+
+
+def _selector(given: object) -> Selector:
+    if isinstance(given, str):
+        return parse_selector(given)
+    if isinstance(given, Mapping) and len(given) == 1:
+        ((reference, params),) = given.items()
+        if isinstance(reference, str) and isinstance(params, Mapping | None):
+            # Values stand as they are: a list in a mapping is no grid.
+            single = {
+                name: [value] if isinstance(value, list) else value
+                for name, value in (params or {}).items()
+            }
+            return Selector(reference, single)
+    msg = f"{given!r} names no estimator; write a selector such as 'ipws' or 'epw[clip=10]'"
+    raise UsageError(msg)
+
+
+def _only(selector: Selector, name: str) -> Any:
+    """Return the only value of a parameter; one in a list of one, as in a grid of one."""
+    value = selector.params[name]
+    cls = registry().find("estimator", selector.reference).cls
+    if not isinstance(value, list) or is_estimator_list(cls, name, value):
+        return value
+    if len(value) == 1:
+        return value[0]
+    msg = (
+        f"{selector.reference}: a list is a grid, and '{name}' needs one value here; list one "
+        f"estimator for each, or write [{value}] for one list"
+    )
+    raise UsageError(msg)
+
+
+def _text(spec: PluginSpec, cls: type) -> str:
+    namesakes = [one for one in registry().plugins("estimator") if one.id == spec.id]
+    in_file = spec.reference.rpartition(":")[0].endswith(".py")
+    name = spec.reference if in_file or len(namesakes) > 1 else spec.id
+    return format_selector(name, differing_params(spec, cls))
+
+
+def is_estimator_list(cls: type, name: str, value: object) -> bool:
+    """Return whether a list is one value of a parameter that is a list of estimators.
+
+    A list of lists is a grid of such values.
+    """
+    if not isinstance(value, list) or all(isinstance(item, list) for item in value):
+        return False
+    return name in _estimator_lists(cls)
+
+
+@cache
+def _estimator_lists(cls: type) -> frozenset[str]:
+    """Return the parameters of a class that are lists of estimators."""
+    try:
+        hints = hints_of(cls)
+    except ParameterError:
+        # Resolving the class reports it.
+        return frozenset()
+    return frozenset(name for name in signature(cls) if _lists_estimators(hints.get(name)))
+
+
+def _lists_estimators(hint: Any) -> bool:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _lists_estimators(arguments[0])
+    if origin is list:
+        return _is_estimator(arguments[0])
+    return any(map(_lists_estimators, arguments)) if origin is not None else False
+
+
+def _is_estimator(hint: Any) -> bool:
+    metadata = getattr(hint, "__metadata__", ())
+    return any(isinstance(item, _EstimatorText) for item in metadata)

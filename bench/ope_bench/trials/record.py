@@ -1,0 +1,252 @@
+"""A trial (one estimator on one data set) and the record of its outcome."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import cache, cached_property
+from typing import Any, cast
+
+from ope_bench.canonical import canonical_json, plain
+from ope_bench.contracts.data import STANDARD_ERROR_WITHHELD, Diagnostic
+from ope_bench.contracts.interval import Interval, IntervalKind
+from ope_bench.contracts.seeding import DataSeed
+from ope_bench.plugins.mistakes import explain
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.statistics.weights import LEAST_EFFECTIVE, weight_warnings
+from ope_bench.trials.columns import ANSWER, DATA, EXPORTED, SECONDS, SHARED, WORD
+from ope_bench.trials.devices import Device
+from ope_bench.trials.status import Status
+
+__all__ = ["ANSWER_FIELDS", "KEY_SCHEMA", "Trial", "TrialRecord"]
+
+KEY_SCHEMA = 1
+
+OUTSIDE = (
+    "the estimate lies outside its own interval: the weights average far from one, so that the "
+    "propensities may be wrong, or a limit on them has moved it"
+)
+"""What is said of an interval of the value that does not hold its estimate."""
+
+ANSWER_FIELDS = (
+    "status",
+    "estimate",
+    "standard_error",
+    "fallback",
+    "interval_low",
+    "interval_high",
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One estimator on one replicate of one environment."""
+
+    environment: PluginSpec
+    estimator: PluginSpec
+    replicate: int
+    _: KW_ONLY
+    seed: int = 0
+    device: Device = Device.CPU
+    threads: int = 1
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the trial's specification, as canonical JSON."""
+        return _sha256(
+            f'{{"device":{_quoted(self.device)},'
+            f'"environment":{self.environment.identity_json},'
+            f'"estimator":{self.estimator.identity_json},'
+            f'"replicate":{self.replicate},"schema":{KEY_SCHEMA},'
+            f'"seed":{self.seed},"threads":{self.threads}}}'
+        )
+
+    @cached_property
+    def data_key(self) -> str:
+        """SHA-256 of the data that the trial runs on; equal for all estimators."""
+        return _sha256(f"[{self.environment.identity_json},{self.replicate},{self.seed}]")
+
+    @cached_property
+    def group(self) -> str:
+        """Scheduling group: trials on the same data, or in the same block of replicates that are
+        trained together, run on one worker."""
+        if not self.device.batched:
+            return self.data_key
+        block = self.replicate // self.device.block_size
+        where = f"{_quoted(self.device)},{self.threads}"
+        return _sha256(f"[{self.environment.identity_json},{self.seed},{where},{block}]")
+
+    @property
+    def data_seed(self) -> DataSeed:
+        """The source of all random streams of the trial."""
+        environment = self.environment
+        return DataSeed(environment.id, self.seed, self.replicate, environment.worlds)
+
+
+@cache
+def _quoted(text: str) -> str:
+    return canonical_json(text)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """The outcome of one trial, as stored; None for values that do not exist.
+
+    Parameters
+    ----------
+    trial : the trial.
+    code_digest : digest of the code that produced the outcome.
+    status : how the trial ended.
+    estimate, standard_error : the estimator's result.
+    fallback : the estimate that a ``positivity`` trial withheld.
+    truth_expected, truth_expected_se, truth_empirical : see `ope_bench.contracts.data.Truth`.
+    logging_average : mean reward of the replicate's logs, the naive estimate that failures are
+        imputed with.
+    unsupported_mass : target mass without support under the true logging policy.
+    observed_unsupported_mass : share of the target sample's actions that were never logged.
+    n_logged_actions, n_target_actions : distinct actions in each sample (d0, d1).
+    ess_fraction : (sum w)^2 / (n sum w^2).
+    max_weight_share : largest weight over the sum of weights.
+    fit_seconds, fit_cpu_seconds, estimate_seconds : cost of the trial, shared fits included.
+    shared_seconds : the part of ``fit_seconds`` and ``estimate_seconds`` of fits that were reused
+        from the worker's cache and are charged again, or the trial's share of batched training.
+    peak_rss_bytes, gpu_peak_bytes : largest memory during the trial.
+    exclusive : no other trial ran at the same time, so that times may be compared.
+    diagnostics : those of the estimator, the effective sample size of its weights, and the
+        comparison with the true ratio.
+    access : flags that the estimator declared.
+    origin : distribution and version of the estimator's plugin, or its file.
+    environment_origin : the same for the environment, with a note such as "surrogate".
+    error_type, error_message, traceback, output_tail : for every status but ``ok``.
+    note : which settings of the whole process the trial changed; other trials did not see them.
+    interval_low, interval_high, interval_level, interval_kind : the estimator's own interval; see
+        `ope_bench.contracts.interval.Interval`.
+    """
+
+    trial: Trial
+    code_digest: str = field(metadata=EXPORTED | SHARED)
+    status: Status = field(metadata=EXPORTED)
+    _: KW_ONLY
+    estimate: float | None = field(default=None, metadata=EXPORTED | ANSWER)
+    standard_error: float | None = field(default=None, metadata=EXPORTED | ANSWER)
+    fallback: float | None = field(default=None, metadata=ANSWER)
+    truth_expected: float | None = field(default=None, metadata=EXPORTED | DATA)
+    truth_expected_se: float | None = field(default=None, metadata=DATA)
+    truth_empirical: float | None = field(default=None, metadata=EXPORTED | DATA)
+    logging_average: float | None = field(default=None, metadata=DATA)
+    unsupported_mass: float | None = field(default=None, metadata=DATA)
+    observed_unsupported_mass: float | None = field(default=None, metadata=DATA)
+    n_logged_actions: int | None = field(default=None, metadata=DATA)
+    n_target_actions: int | None = field(default=None, metadata=DATA)
+    ess_fraction: float | None = field(default=None, metadata=ANSWER)
+    max_weight_share: float | None = field(default=None, metadata=ANSWER)
+    fit_seconds: float | None = field(default=None, metadata=EXPORTED | SECONDS)
+    fit_cpu_seconds: float | None = field(default=None, metadata=EXPORTED)
+    estimate_seconds: float | None = field(default=None, metadata=EXPORTED | SECONDS)
+    shared_seconds: float = 0.0
+    peak_rss_bytes: int | None = field(default=None, metadata=EXPORTED)
+    gpu_peak_bytes: int | None = None
+    exclusive: bool = False
+    diagnostics: Mapping[str, Diagnostic] = field(default_factory=dict, metadata=EXPORTED)
+    access: tuple[str, ...] = ()
+    origin: str = field(default="", metadata=SHARED)
+    environment_origin: str = field(default="", metadata=SHARED)
+    error_type: str | None = field(default=None, metadata=EXPORTED)
+    error_message: str | None = field(default=None, metadata=EXPORTED)
+    traceback: str | None = None
+    output_tail: str | None = None
+    note: str | None = None
+    interval_low: float | None = field(default=None, metadata=EXPORTED | ANSWER)
+    interval_high: float | None = field(default=None, metadata=EXPORTED | ANSWER)
+    interval_level: float | None = field(default=None, metadata=EXPORTED | ANSWER)
+    interval_kind: str | None = field(default=None, metadata=EXPORTED | SHARED | WORD)
+
+    @property
+    def key(self) -> str:
+        """The trial's key."""
+        return self.trial.key
+
+    @property
+    def answer(self) -> tuple[Status | float | None, ...]:
+        """The fields that two runs of the same code on the same data share bit for bit."""
+        return tuple(getattr(self, name) for name in ANSWER_FIELDS)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The estimator's own interval; None where it gave a standard error alone."""
+        if self.interval_low is None or self.interval_high is None:
+            return None
+        kind = cast(IntervalKind, self.interval_kind)
+        return Interval(self.interval_low, self.interval_high, self.interval_level or 0.0, kind)
+
+    @property
+    def withheld(self) -> str | None:
+        """Why the estimator withheld its standard error."""
+        reason = self.diagnostics.get(STANDARD_ERROR_WITHHELD)
+        return str(reason) if reason and self.standard_error is None else None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the estimate must know of its standard error or interval."""
+        if self.status is not Status.OK:
+            return ()
+        mean, least = map(self._number, ("mean_weight", LEAST_EFFECTIVE))
+        kinds = (self.interval_kind,) if self.interval_kind else ()
+        found = list(weight_warnings(self.max_weight_share, mean, least, kinds))
+        own = self.interval
+        if own is not None and self.estimate is not None and not own.holds(self.estimate):
+            found.append(OUTSIDE)
+        if self.withheld:
+            found.append(f"standard error withheld: {self.withheld}")
+        return tuple(found)
+
+    def _number(self, diagnostic: str) -> float | None:
+        """Return a diagnostic that is a number."""
+        value = self.diagnostics.get(diagnostic)
+        return None if isinstance(value, str) or value is None else float(value)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no estimate, with what to do and the plugin's line; empty with one."""
+        if self.status is Status.OK:
+            return ""
+        message = self.error_message or self.error_type or ""
+        if not self.status.broken:
+            return " ".join(message.split())
+        path, _, _ = self.trial.estimator.reference.rpartition(":")
+        return explain(message, self.traceback, path)
+
+    def as_json(self) -> dict[str, Any]:
+        """What was asked, what came of it, and the warnings, as plain JSON."""
+        trial = self.trial
+        facts = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "trial"}
+        asked = {
+            "key": trial.key,
+            "environment": trial.environment.id,
+            "environment_params": trial.environment.params,
+            "estimator": trial.estimator.id,
+            "params": trial.estimator.params,
+            "replicate": trial.replicate,
+            "seed": trial.seed,
+            "device": trial.device.value,
+        }
+        document: dict[str, Any] = plain({**asked, **facts, "warnings": self.warnings})
+        return document
+
+    def __repr__(self) -> str:
+        return f"<{str(self).splitlines()[0]}>"
+
+    def __str__(self) -> str:
+        spread = "" if self.standard_error is None else f" ± {self.standard_error:.3g}"
+        answer = "no estimate" if self.estimate is None else f"{self.estimate:.6g}{spread}"
+        if self.interval is not None:
+            answer += f", {self.interval}"
+        what = f"{self.trial.estimator.id} on {self.trial.environment.id}"
+        line = f"{what}, replicate {self.trial.replicate}: {answer} ({self.status})"
+        reasons = (self.reason,) if self.reason else ()
+        return "\n".join([line, *(f"  {text}" for text in (*reasons, *self.warnings))])

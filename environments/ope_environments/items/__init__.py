@@ -1,0 +1,1 @@
+"""Environments in which policies play items of their own, known by deterministic embeddings."""

@@ -1,0 +1,1 @@
+"""Finite populations of contexts from data sets: policies, sampling, exact values."""

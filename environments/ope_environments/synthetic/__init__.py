@@ -1,0 +1,1 @@
+"""What synthetic environments share: affine scores, integrals over normal contexts."""

@@ -1,0 +1,144 @@
+"""Scores that are affine in the context, and what that structure saves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ope_bench import EpsilonGreedy, FloatArray, IntArray, Softmax, row_chunks
+
+__all__ = ["LinearGreedy", "LinearScore", "LinearSoftmax", "greedy_value"]
+
+PRUNE_FROM = 2_000
+"""Number of actions from which finding the few that can be greedy pays for itself."""
+
+PRUNE_DIMENSIONS = 4
+"""Most dimensions in which a convex hull is cheap."""
+
+SPAN = 1_024
+"""Actions that many rows look at together where there are very many actions."""
+
+FLAT = 1e-12
+"""Spread, beside the largest weight, below which an axis holds rounding errors only."""
+
+
+class LinearScore:
+    """score(x, a) = w_a[0] + w_a[1:] . x, the expected reward of many synthetic worlds.
+
+    Parameters
+    ----------
+    weights : (1 + d_context, n_actions), the intercepts first.
+
+    >>> score = LinearScore(np.array([[0.0, 1.0], [2.0, 0.0]]))
+    >>> score(np.array([[3.0]]))
+    array([[6., 1.]])
+    """
+
+    def __init__(self, weights: FloatArray) -> None:
+        self.weights = np.ascontiguousarray(weights)
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return int(self.weights.shape[1])
+
+    def __call__(self, context: FloatArray) -> FloatArray:
+        """The scores of one chunk of contexts: (k, n_actions)."""
+        return _with_one(context) @ self.weights
+
+    def at(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """The score of each row's action: (n,)."""
+        scores: FloatArray = np.einsum("nd,dn->n", _with_one(context), self.weights[:, action])
+        return scores
+
+    def mean(self, context: FloatArray) -> FloatArray:
+        """The mean over actions, without a table: (n,)."""
+        average: FloatArray = _with_one(context) @ self.weights.mean(axis=1)
+        return average
+
+    def contenders(self) -> IntArray:
+        """Ascending indices of a set of actions that holds the best one of every context.
+
+        max_a w_a . (1, x) is attained at a vertex of the convex hull of the w_a, and hulls of
+        very many points in few dimensions have few vertices.
+        """
+        everyone = np.arange(self.n_actions)
+        if self.n_actions < PRUNE_FROM:
+            return everyone
+        # Few embeddings make the w_a lie in few dimensions, whatever the length of the context.
+        centered = self.weights - self.weights.mean(axis=1, keepdims=True)
+        points = (np.linalg.eigh(centered @ centered.T)[1].T @ centered).T
+        spread = np.abs(points).max(axis=0)
+        points = points[:, spread > FLAT * np.abs(self.weights).max()]
+        if points.shape[1] > PRUNE_DIMENSIONS:
+            return everyone
+        if points.shape[1] < 2:
+            ends = [points.argmin(), points.argmax()] if points.size else [0]
+            return np.unique(ends).astype(np.int64)
+        from scipy.spatial import ConvexHull
+
+        return np.sort(ConvexHull(points).vertices).astype(np.int64)
+
+
+class LinearSoftmax(Softmax):
+    """Softmax of a `LinearScore`, whose temperature is part of the weights.
+
+    Parameters
+    ----------
+    score : the affine score.
+    beta : inverse temperature.
+    """
+
+    def __init__(self, score: LinearScore, beta: float = 1.0) -> None:
+        super().__init__(score, score.n_actions, beta)
+        self._scaled = LinearScore(beta * score.weights)
+
+    def _logits(self, context: FloatArray) -> FloatArray:
+        """beta * score in one product: (k, n_actions)."""
+        return self._scaled(context)
+
+
+class LinearGreedy(EpsilonGreedy):
+    """Epsilon-greedy on a `LinearScore`.
+
+    Parameters
+    ----------
+    score : the affine score.
+    epsilon : exploration share in [0, 1].
+    """
+
+    def __init__(self, score: LinearScore, epsilon: float) -> None:
+        super().__init__(score, score.n_actions, epsilon)
+        self._contenders = score.contenders()
+        self._weights = np.ascontiguousarray(score.weights[:, self._contenders])
+
+    def best(self, context: FloatArray) -> IntArray:
+        """argmax over the actions that can be greedy: (n,)."""
+        n_contenders = len(self._contenders)
+        # Where a single row would fill a chunk, many rows look at a span of actions together:
+        # else each of them would fetch all weights from memory for itself.
+        span = n_contenders if len(row_chunks(1, n_contenders)) == 1 else SPAN
+        found = np.zeros(len(context), dtype=np.int64)
+        leading = np.full(len(context), -np.inf)
+        design = _with_one(context)
+        for rows in row_chunks(len(context), span):
+            for start in range(0, n_contenders, span):
+                scores = design[rows] @ self._weights[:, start : start + span]
+                at = scores.argmax(axis=1)
+                score = np.take_along_axis(scores, at[:, None], axis=1)[:, 0]
+                ahead = score > leading[rows]
+                found[rows][ahead] = start + at[ahead]
+                leading[rows][ahead] = score[ahead]
+        return self._contenders[found]
+
+
+def greedy_value(score: LinearScore, policy: LinearGreedy, context: FloatArray) -> FloatArray:
+    """Sum over actions of pi(a|x) score(x, a), without a table: (n,).
+
+    No method of the policy: an estimator that is granted the policy must not be told its value.
+    """
+    greedy = score.at(context, policy.greedy(context))
+    return (1.0 - policy.epsilon) * greedy + policy.epsilon * score.mean(context)
+
+
+def _with_one(context: FloatArray) -> FloatArray:
+    return np.column_stack([np.ones(len(context)), context])

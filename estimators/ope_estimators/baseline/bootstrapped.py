@@ -1,0 +1,40 @@
+"""Bootstrap intervals of estimators, all fits included, a base of estimators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ope_bench import Estimate, Estimator, Interval, View, bootstrap_interval
+
+__all__ = ["Bootstrapped"]
+
+
+class Bootstrapped(Estimator):
+    """Mixin before an estimator: ``interval: bootstrap`` gives an interval beside its estimate.
+
+    Parameters
+    ----------
+    interval : ``bootstrap``, the quantiles of the estimates on units drawn with replacement, with
+        all models fitted anew; ``asymptotic``, no interval but that of the standard error.
+    level : of the interval.
+    resamples : number of bootstrap samples, the same ones for every estimator; the estimate then
+        takes as much longer.
+    """
+
+    interval: str
+    level: float
+    resamples: int
+
+    def estimate(self, view: View) -> Estimate:
+        """The estimate, with an interval where the parameters ask for one."""
+        found = super().estimate(view)  # type: ignore[safe-super]  # of the class after this one
+        if self.interval == "asymptotic":
+            return found
+        return replace(found, interval=self._bootstrap(view))
+
+    def _bootstrap(self, view: View) -> Interval | None:
+        """The bootstrap interval of the same estimator; None where too many resamples fail."""
+        values = self.get_params(deep=False) | {"interval": "asymptotic"}
+        return bootstrap_interval(
+            type(self)(**values), view, level=self.level, resamples=self.resamples
+        )

@@ -1,0 +1,72 @@
+"""The direct method."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+import numpy as np
+from annotated_types import Ge
+
+from ope_bench import Access, Estimate, View, params
+from ope_estimators.nuisance.reward_based import RewardBased
+from ope_estimators.nuisance.separate import ActionFeaturesOption
+
+__all__ = ["DM"]
+
+
+@params
+class DM(RewardBased):
+    """A reward model averaged over the target policy's actions in the logged contexts.
+
+        V̂ = (1/n) sum_i sum_a π1(a|x_i) q̂(x_i, a)
+
+    No standard error: the variance of the terms does not reflect the error of q̂.
+
+    Assumptions: q̂ is accurate where the target policy acts.
+    Fails when: q̂ extrapolates: for target actions that are missing from the logs, the bias is not
+    detected.
+
+    Parameters
+    ----------
+    regressor : a regressor's name, such as ``gbm``, ``ridge``, ``quadratic`` (squares and products
+        of features, with a penalty chosen from the data) or ``mlp``.
+    regressor_params : its parameters.
+    action_features : how actions become features: ``one-hot`` (an action never logged looks
+        has zeros only), ``ordinal`` (its number), ``embedding`` (its embedding, or the mean of its
+        embeddings in both samples). ``separate`` fits the regressor to context and embedding and
+        then, to its residuals, a linear model of the context for each action, shrunk toward zero:
+        an action with few rows stays near the common model, one without rows has it. The amount is
+        chosen from the data, or is ``shrinkage`` in ``regressor_params``: the number of rows that
+        move an action half-way.
+    cross_fit : number of folds of the logs; the model for a row is fitted without its fold; 1 fits
+        one model on all rows.
+
+    References
+    ----------
+    Doubly robust policy evaluation and learning (Dudík, Langford and Li, 2011), for the name.
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022) prints another
+    sum, which is `DMPaper`.
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> forms = DM(action_features="embedding"), DM(action_features="ordinal")
+    >>> embedding, ordinal = evaluate(forms, "saito-toy", replicates=1)
+    >>> truth = embedding.truth_expected
+    >>> abs(embedding.estimate - truth) < abs(ordinal.estimate - truth)
+    True
+    """
+
+    access = Access.TARGET_POLICY
+
+    action_features: ActionFeaturesOption = "one-hot"
+    cross_fit: Annotated[int, Ge(1)] = 1
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
+        """Fit the reward model; other estimators may share the fit."""
+        self.reward_ = self._fitted_reward(view, "action", self.cross_fit, self.action_features)
+        return self
+
+    def estimate(self, view: View) -> Estimate:
+        """Average the model over contexts and actions."""
+        return Estimate(float(self._expected_reward(view).mean()))

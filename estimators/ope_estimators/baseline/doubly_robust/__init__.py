@@ -1,0 +1,1 @@
+"""Doubly robust estimators: a reward model and its weighted residuals."""

@@ -1,0 +1,135 @@
+"""The doubly robust estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Lt
+
+from ope_bench import (
+    UNIT_RESAMPLES,
+    Access,
+    Estimate,
+    Interval,
+    UnavailableError,
+    View,
+    betting_interval_of_terms,
+    check_rewards,
+    largest_shortfall,
+    params,
+)
+from ope_estimators.baseline.bootstrapped import Bootstrapped
+from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
+from ope_estimators.baseline.weighting.reward_limits import declared_limits
+from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error
+from ope_estimators.nuisance.reward import FittedReward
+
+__all__ = ["DR"]
+
+
+@params
+class DR(Bootstrapped, DM):
+    """The direct method plus importance-weighted residuals of its model.
+
+        V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + w_i (r_i - q̂(x_i, a_i)) ],
+        w_i = π1(a_i|x_i) / π0(a_i|x_i)
+
+    q̂ at row i comes from a model that was fitted without the row's fold, in the sum over actions
+    and in the residual: given the other folds, the terms of a fold are then independent and
+    unbiased for any q̂, and their variance gives the standard error.
+
+    Assumptions: known propensities; π0(a|x) > 0 wherever π1(a|x) > 0.
+    Fails when: support is missing: the bias is E sum_a 1{π0(a|x) = 0} π1(a|x) (q̂ - q)(x, a).
+    Large weights inflate the variance of the residuals.
+
+    Parameters
+    ----------
+    regressor : a regressor's name.
+    regressor_params : its parameters.
+    action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
+    cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
+        error.
+    clip : largest weight of a residual; larger ones are cut.
+    interval : what is given beside the standard error. ``asymptotic``: nothing, the standard error
+        has a normal interval; ``bootstrap``, with all models fitted anew; ``guaranteed``, which
+        covers at least its level, by bets on terms that are bounded below. It needs the logging
+        policy's probabilities of all actions, finitely many, and its models are fitted to the
+        rows before.
+    level : of the interval.
+    reward_range : smallest and largest possible reward, for ``guaranteed``, where the environment
+        does not declare them.
+    resamples : number of bootstrap samples.
+
+    References
+    ----------
+    Doubly robust policy evaluation and learning (Dudík, Langford and Li, 2011). Double/debiased
+    machine learning for treatment and structural parameters (Chernozhukov et al., 2018), for
+    cross-fitting.
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(DR("ridge"), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
+    True
+    """
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "interval": "asymptotic",
+        "level": 0.95,
+        "reward_range": None,
+        "resamples": UNIT_RESAMPLES,
+    }
+
+    cross_fit: Annotated[int, Ge(1)] = 5
+    clip: Annotated[float, Gt(0)] | None = None
+    interval: Literal["asymptotic", "guaranteed", "bootstrap"] = "asymptotic"
+    level: Annotated[float, Gt(0), Lt(1)] = 0.95
+    reward_range: tuple[float, float] | None = None
+    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
+
+    @property
+    def access(self) -> Access:  # type: ignore[override]  # that of `DM` is the same for all
+        """The logging policy as well, where the interval sums over its actions."""
+        needed = Access.PROPENSITY | Access.TARGET_POLICY
+        return needed | Access.LOGGING_POLICY if self.interval == "guaranteed" else needed
+
+    def estimate(self, view: View) -> Estimate:
+        """Return the mean of the doubly robust terms and its standard error."""
+        ratio = view.target_policy.probability(view.context, view.action) / view.propensity
+        weights, diagnostics = clipped(ratio, self.clip)
+        residual = view.reward - self.reward_.logged(view.context, view.action)
+        terms = self._expected_reward(view) + weights * residual
+        value, error = float(terms.mean()), standard_error(terms, view.unit)
+        return Estimate(
+            value,
+            error,
+            weights,
+            diagnostics,
+            weight_space="action",
+            interval=self._interval(view),
+            terms=terms,
+        )
+
+    def _interval(self, view: View) -> Interval | None:
+        if self.interval == "guaranteed":
+            return self._by_bets(view)
+        return self._bootstrap(view) if self.interval == "bootstrap" else None
+
+    def _by_bets(self, view: View) -> Interval:
+        if view.n_actions is None:
+            msg = "interval=guaranteed of dr sums over finitely many actions; these are continuous"
+            raise UnavailableError(msg)
+        limits = check_rewards(view.reward, declared_limits(view, self.reward_range))
+        shortfall = largest_shortfall(len(np.unique(view.unit)))
+        lower, upper = bounded_terms(view, self._fitted_to_all, limits, shortfall)
+        return betting_interval_of_terms(
+            lower, upper, shortfall, reward_range=limits, unit=view.unit, level=self.level
+        )
+
+    def _fitted_to_all(self, view: View) -> FittedReward:
+        """The reward model fitted to all rows of a view."""
+        return self._fitted_reward(view, "action", 1, self.action_features)

@@ -1,0 +1,1 @@
+"""Importance weighting of actions, with known or estimated probabilities."""

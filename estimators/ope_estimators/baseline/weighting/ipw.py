@@ -1,0 +1,71 @@
+"""Inverse propensity weighting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Gt, Lt
+
+from ope_bench import UNIT_RESAMPLES, IntervalKind, params
+from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
+from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
+
+__all__ = ["IPW"]
+
+
+@params
+class IPW(WeightedIntervals, ClippedWeights):
+    """Logged rewards weighted by how much more often the target policy takes the action.
+
+        V̂ = (1/n) sum_i w_i r_i,   w_i = π1(a_i|x_i) / π0(a_i|x_i)
+
+    With continuous actions the probabilities are densities. Rewards times c give c times the
+    estimate; rewards plus c do not give the estimate plus c.
+
+    Assumptions: known propensities; π0(a|x) > 0 wherever π1(a|x) > 0.
+    Fails when: the policies overlap little: the variance is that of the weights. Where π0 is 0
+    and π1 is not, it stays finite and is off by -E sum_a 1{π0(a|x) = 0} π1(a|x) q(x, a).
+    Continuous actions and all weights zero: PositivityViolation.
+
+    Parameters
+    ----------
+    clip : largest weight; larger ones are cut, which trades variance for bias toward zero. A
+        number; ``root-n``, the square root of n; ``mse``, ``slope`` or ``ocv`` to choose among 30
+        limits; None for no limit.
+    normalize : divide by the sum of the clipped weights instead of n; then it is `IPWS`.
+    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed`` or ``bootstrap``.
+    reward_range : smallest and largest possible reward, where the environment does not declare
+        them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
+    level : of the interval.
+    resamples : number of bootstrap samples.
+
+    References
+    ----------
+    A generalization of sampling without replacement from a finite universe (Horvitz and
+    Thompson, 1952). Truncated importance sampling (Ionides, 2008), for ``clip``. Logarithmic
+    smoothing for pessimistic off-policy evaluation, selection and learning (Sakhi, Aouali,
+    Alquier and Chopin, 2024), for ``root-n``; for rewards that are not binary that paper clips
+    the products w r, here the weights are clipped.
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(IPW(), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
+    True
+    """
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "normalize": False,
+        "interval": "asymptotic",
+        "reward_range": None,
+        "level": 0.95,
+        "resamples": UNIT_RESAMPLES,
+    }
+
+    normalize: bool = False
+    interval: IntervalKind = "asymptotic"
+    reward_range: tuple[float, float] | None = None
+    level: Annotated[float, Gt(0), Lt(1)] = 0.95
+    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES

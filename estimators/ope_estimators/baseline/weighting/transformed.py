@@ -1,0 +1,214 @@
+"""Bases of the estimators that change importance weights, for rewards and for residuals."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+
+from ope_bench import (
+    Access,
+    Diagnostic,
+    Estimate,
+    Estimator,
+    FloatArray,
+    IntArray,
+    Interval,
+    PositivityViolation,
+    View,
+    row_chunks,
+)
+from ope_estimators.baseline.weighting.weighted_mean import never_logged, standard_error
+from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.tuning.cross_validation import cross_validate
+from ope_estimators.tuning.estimated_mse import least_mse
+from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
+
+__all__ = ["GRID", "Answer", "TransformedWeights", "WeightedBase", "zero_and_geometric"]
+
+GRID = 30
+"""Candidates of a tuned parameter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a transform of the weights makes of the rows.
+
+    Parameters
+    ----------
+    value, standard_error : the estimate.
+    used : (n,), the weights that were really used.
+    diagnostics : beside the mean importance weight.
+    terms : (n,), terms with the spread of the value, but for a constant; None where unknown.
+    """
+
+    value: float
+    standard_error: float | None
+    used: FloatArray
+    diagnostics: dict[str, Diagnostic] = field(default_factory=dict)
+    terms: FloatArray | None = None
+
+    @property
+    def centered_terms(self) -> FloatArray | None:
+        """The terms, shifted so that their mean is the value: (n,)."""
+        return None if self.terms is None else self.terms + (self.value - self.terms.mean())
+
+
+class WeightedBase(Estimator):
+    """Base: an estimate from the logged rows and their importance weights.
+
+    ``_rows`` makes the rows: here w = π1/π0 and the reward. `ResidualWeighted` replaces it by the
+    residuals of a reward model, so that one transform serves both.
+    """
+
+    access = Access.PROPENSITY | Access.TARGET_POLICY
+    weight_space: ClassVar[Literal["action", "embedding"]] = "action"
+
+    def estimate(self, view: View) -> Estimate:
+        """The estimate, its standard error and the weights that were used.
+
+        Raises
+        ------
+        PositivityViolation : weights that are to sum to n are all zero; or, with continuous
+            actions, all importance weights are zero.
+        """
+        rows = self._rows(view)
+        answer = self._answer(rows)
+        if view.n_actions is None and not rows.weight.any():
+            # With finitely many actions this is a draw like others, and 0 part of being unbiased.
+            msg = f"all {rows.n} weights are 0: the logs and the target policy share no action"
+            raise PositivityViolation(msg, fallback=answer.value)
+        return Estimate(
+            answer.value,
+            answer.standard_error,
+            answer.used,
+            {"mean_weight": float(rows.weight.mean()), **answer.diagnostics},
+            weight_space=self.weight_space,
+            terms=answer.centered_terms,
+            interval=self._interval(view, rows),
+        )
+
+    def _interval(self, view: View, rows: WeightedRows) -> Interval | None:
+        """The interval that the parameters ask for; None for that of the standard error."""
+        return None
+
+    def _rows(self, view: View) -> WeightedRows:
+        """The logged rows with their importance weights."""
+        propensity = view.propensity
+        weight = view.target_policy.probability(view.context, view.action) / propensity
+        mass = never_logged(view)
+        return WeightedRows(
+            weight,
+            propensity,
+            view.reward,
+            view.unit,
+            reward_range=float(np.ptp(view.reward)),
+            unsupported_mass=mass,
+        )
+
+    @abstractmethod
+    def _answer(self, rows: WeightedRows) -> Answer:
+        """The estimate from the rows."""
+
+
+class TransformedWeights(WeightedBase):
+    """Base: a mean of terms in which u(w_i), not w_i, multiplies what was observed.
+
+        V̂ = (1/n) sum_i [ b_i + u(w_i) y_i ]
+
+    Here y is the reward and b is 0; in doubly robust forms y is the residual of a reward model,
+    b its average over the target policy. A subclass names its parameter in ``tuned``; the
+    parameter is a number or the name of a rule. It implements ``_transform`` and, for the rules
+    ``mse``, ``slope`` and ``ocv``, ``_candidates``; for another rule, ``_by_formula``. A
+    parameter ``normalize`` divides by the sum of the transformed weights instead of n.
+    """
+
+    tuned: ClassVar[str]
+    """The name of the transform's parameter."""
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
+        """Draw the seed of the splits for ``ocv``; other rules draw nothing."""
+        super().fit(view, rng=rng, device=device)
+        if getattr(self, self.tuned) == "ocv":
+            self.splits_seed_ = int(rng.integers(2**63))
+        return self
+
+    @property
+    def _normalized(self) -> bool:
+        return bool(getattr(self, "normalize", False))
+
+    @abstractmethod
+    def _transform(self, rows: WeightedRows, parameter: float | FloatArray) -> FloatArray:
+        """The transformed weights, (n,), or (k, n) for a (k, 1) column of parameters."""
+
+    @abstractmethod
+    def _candidates(self, rows: WeightedRows) -> FloatArray:
+        """Values among which rules choose, the first leaving the weights as they are: (k,)."""
+
+    def _by_formula(self, rows: WeightedRows) -> float:
+        """The value of the rule that is none of ``mse``, ``slope`` and ``ocv``."""
+        raise NotImplementedError
+
+    def _answer(self, rows: WeightedRows) -> Answer:
+        parameter = self._parameter(rows)
+        used = self._transform(rows, parameter)
+        value, error = rows.normalized(used) if self._normalized else rows.mean(used)
+        terms = rows.linear_terms(used, normalize=self._normalized)
+        return Answer(value, error, used, {self.tuned.rstrip("_"): parameter}, terms)
+
+    def _parameter(self, rows: WeightedRows) -> float:
+        """The parameter as a number, chosen now where a rule was named."""
+        rule = getattr(self, self.tuned)
+        if not isinstance(rule, str):
+            return float(rule)
+        if rule not in ("mse", "slope", "ocv"):
+            return self._by_formula(rows)
+        candidates = self._candidates(rows)
+        if (rows.unit == rows.unit[0]).all() or len(candidates) < 2:
+            # One unit has no spread to compare candidates by.
+            return float(candidates[0])
+        return float(candidates[self._choice(rule, rows, candidates)])
+
+    def _choice(self, rule: str, rows: WeightedRows, candidates: FloatArray) -> int:
+        estimate, error = self._evaluate(rows, candidates)
+        if rule == "mse":
+            return least_mse(error, self._bias(rows, candidates, estimate))
+        if rule == "slope":
+            return slope(estimate, NORMAL_QUANTILE * error)
+
+        def on_part(k: int, index: IntArray) -> float:
+            return self._point(rows.take(index), candidates[k])
+
+        validate = rows.terms(rows.weight)
+        errors = error, standard_error(validate, rows.unit) or 0.0
+        rng = np.random.default_rng(self.splits_seed_)
+        return cross_validate(on_part, validate, errors, rows.unit, rng)
+
+    def _bias(
+        self, rows: WeightedRows, candidates: FloatArray, estimate: FloatArray
+    ) -> FloatArray:
+        """Estimated bias of each candidate, or a bound on it, for the rule ``mse``: (k,)."""
+        bias: FloatArray = estimate - estimate[0]
+        return bias
+
+    def _point(self, rows: WeightedRows, parameter: float) -> float:
+        """The estimate alone, which exists for a single row, too."""
+        return rows.average(self._transform(rows, parameter), normalize=self._normalized)
+
+    def _evaluate(
+        self, rows: WeightedRows, candidates: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Estimate and standard error with each candidate: (k,), (k,)."""
+        parts = []
+        for chunk in row_chunks(len(candidates), rows.n):
+            used = self._transform(rows, candidates[chunk, None])
+            parts.append(rows.averages(used, normalize=self._normalized))
+        estimates, errors = zip(*parts, strict=True)
+        return np.concatenate(estimates), np.concatenate(errors)
+
+
+def zero_and_geometric(first: float, last: float) -> FloatArray:
+    """Zero, then values in geometric progression from the first to the last: (GRID,)."""
+    return np.concatenate([[0.0], np.geomspace(first, last, GRID - 1)])

@@ -1,0 +1,85 @@
+"""Intervals from importance weights, a base of estimators."""
+
+from __future__ import annotations
+
+import math
+
+from ope_bench import (
+    Interval,
+    IntervalKind,
+    PositivityViolation,
+    View,
+    betting_interval,
+    check_rewards,
+    empirical_likelihood_interval,
+    percentile_interval,
+    resampled_rows,
+)
+from ope_estimators.baseline.weighting.reward_limits import declared_limits
+from ope_estimators.baseline.weighting.transformed import WeightedBase
+from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+
+__all__ = ["WeightedIntervals"]
+
+
+class WeightedIntervals(WeightedBase):
+    """Mixin before an estimator from weights: its parameters ask for an interval.
+
+    ``empirical-likelihood`` and ``guaranteed`` are of the weights before any transform, and so of
+    the target policy's value, whatever bias the transform brings.
+
+    Parameters
+    ----------
+    interval : what is given beside the standard error. ``asymptotic``: nothing, the standard error
+        has a normal interval; ``empirical-likelihood``; ``guaranteed``, which covers at least its
+        level, by bets; ``bootstrap``, the quantiles of the estimates on units drawn with
+        replacement.
+    reward_range : smallest and largest possible reward, where the environment does not declare
+        them. Without any range, ``guaranteed`` is unavailable and ``empirical-likelihood`` takes
+        that of the logged rewards.
+    level : of the interval.
+    resamples : number of bootstrap samples, the same ones for every estimator.
+    """
+
+    interval: IntervalKind
+    reward_range: tuple[float, float] | None
+    level: float
+    resamples: int
+
+    def _interval(self, view: View, rows: WeightedRows) -> Interval | None:
+        if self.interval == "bootstrap":
+            # Nothing is fitted, so that resampled weights give the estimate on resampled logs.
+            drawn = (logged for logged, _, _ in resampled_rows(view, self.resamples))
+            values = (self._resampled(rows.take(logged)) for logged in drawn)
+            return percentile_interval(values, level=self.level)
+        if self.interval == "empirical-likelihood":
+            return self._by_likelihood(view, rows)
+        if self.interval == "guaranteed":
+            return self._guaranteed(rows, declared_limits(view, self.reward_range))
+        return None
+
+    def _by_likelihood(self, view: View, rows: WeightedRows) -> Interval:
+        limits = view.reward_range if self.reward_range is None else self.reward_range
+        if limits is None:
+            limits = float(rows.outcome.min()), float(rows.outcome.max())
+        else:
+            check_rewards(rows.outcome, limits)
+        return empirical_likelihood_interval(
+            rows.weight,
+            rows.outcome,
+            reward_range=limits,
+            weight_range=view.weight_range(),
+            unit=rows.unit,
+            level=self.level,
+        )
+
+    def _guaranteed(self, rows: WeightedRows, limits: tuple[float, float]) -> Interval:
+        return betting_interval(
+            rows.weight, rows.outcome, reward_range=limits, unit=rows.unit, level=self.level
+        )
+
+    def _resampled(self, rows: WeightedRows) -> float:
+        try:
+            return self._answer(rows).value
+        except PositivityViolation:
+            return math.nan

@@ -1,0 +1,181 @@
+"""What the weighting estimators share: averages of weighted rewards, and support in samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ope_bench import Diagnostic, FloatArray, IntArray, PositivityViolation, View
+
+__all__ = [
+    "clipped",
+    "never_logged",
+    "self_normalized",
+    "self_normalized_mean",
+    "standard_error",
+    "standard_error_of_sum",
+    "standard_errors",
+]
+
+
+def clipped(weights: FloatArray, limit: float | None) -> tuple[FloatArray, dict[str, Diagnostic]]:
+    """Weights no larger than ``limit``, None leaving them alone, and what it did.
+
+    The diagnostics are the mean weight (one in expectation, were it not for missing support) and,
+    with a limit, the share of rows that it touched.
+    """
+    diagnostics: dict[str, Diagnostic] = {"mean_weight": float(weights.mean())}
+    if limit is not None:
+        diagnostics |= {"clip": limit, "clipped_share": float((weights > limit).mean())}
+        weights = np.minimum(weights, limit)
+    return weights, diagnostics
+
+
+def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
+    """Standard error of the mean of terms that are independent from unit to unit.
+
+    With scores s_i = (t_i - mean) / n, summed to S_u over the rows of a unit, it is
+    sqrt(k / (k - 1) sum_u S_u²) for k units; the usual one where every row is a unit. None for
+    a single unit.
+
+    Parameters
+    ----------
+    terms : (n,)
+    unit : (n,), as `View.unit`.
+
+    References
+    ----------
+    Longitudinal data analysis using generalized linear models (Liang and Zeger, 1986), for the
+    variance by sums over clusters.
+
+    >>> round(standard_error(np.array([1.0, 4.0]), np.array([0, 1])), 9)
+    1.5
+    >>> round(standard_error(np.array([1.0, 4.0, 1.0, 4.0]), np.array([0, 1, 0, 1])), 9)
+    1.5
+    """
+    n = len(terms)
+    sums = _sums(terms - terms.mean(), unit)
+    if len(sums) == n:
+        return float(terms.std(ddof=1)) / math.sqrt(n) if n > 1 else None
+    return _spread(sums) / n if len(sums) > 1 else None
+
+
+def standard_errors(terms: FloatArray, unit: IntArray) -> FloatArray:
+    """`standard_error` of several rows of terms, for at least two units: (k,).
+
+    Parameters
+    ----------
+    terms : (k, n)
+    unit : (n,), as `View.unit`.
+    """
+    n = terms.shape[1]
+    scores = terms - terms.mean(axis=1, keepdims=True)
+    if not (unit[1:] > unit[:-1]).all():
+        order = np.argsort(unit, kind="stable")
+        start = np.unique(unit[order], return_index=True)[1]
+        scores = np.add.reduceat(scores[:, order], start, axis=1)
+    k = scores.shape[1]
+    errors: FloatArray = np.sqrt(k / (k - 1) * np.square(scores).sum(axis=1)) / n
+    return errors
+
+
+def standard_error_of_sum(logged: FloatArray, target: FloatArray, view: View) -> float | None:
+    """Standard error of the mean of the logged terms plus the mean of the target terms.
+
+    Rows of one unit depend on each other in whichever sample: the scores of both samples are
+    summed by unit. It is hypot(e_0, e_1) of the two means' standard errors where no unit is in
+    both samples, and that of the mean of pairs where row i of both is one unit.
+
+    Parameters
+    ----------
+    logged : (n,)
+    target : (m,)
+    view : whose units.
+    """
+    if not view.has_units:
+        if view.shared_contexts:
+            return standard_error(target + logged, view.unit)
+        parts = standard_error(target, view.target_unit), standard_error(logged, view.unit)
+        return None if None in parts else math.hypot(*(part for part in parts if part is not None))
+    scores = []
+    for terms, unit in ((logged, view.unit), (target, view.target_unit)):
+        k = len(np.unique(unit))
+        if k < 2:
+            return None
+        scores.append((terms - terms.mean()) / len(terms) * math.sqrt(k / (k - 1)))
+    sums = _sums(np.concatenate(scores), np.concatenate([view.unit, view.target_unit]))
+    return float(np.sqrt(np.square(sums).sum()))
+
+
+def _sums(scores: FloatArray, unit: IntArray) -> FloatArray:
+    """Sums of the scores over the rows of each unit: (number of units,)."""
+    if (unit[1:] > unit[:-1]).all():
+        return scores
+    row = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    return np.bincount(row, weights=scores).astype(np.float64)
+
+
+def _spread(sums: FloatArray) -> float:
+    k = len(sums)
+    return float(np.sqrt(k / (k - 1) * np.square(sums).sum()))
+
+
+def self_normalized_mean(
+    weights: FloatArray, reward: FloatArray, *, unsupported_mass: float | None = None
+) -> float:
+    """sum(w r) / sum(w).
+
+    Raises
+    ------
+    PositivityViolation : all weights are zero.
+    """
+    return float(_shares(weights, unsupported_mass) @ reward)
+
+
+def _shares(weights: FloatArray, unsupported_mass: float | None) -> FloatArray:
+    """Weights over their sum: (n,)."""
+    total = float(weights.sum())
+    if total == 0:
+        msg = f"all {len(weights)} weights are 0: nothing that the target policy does was logged"
+        raise PositivityViolation(msg, unsupported_mass=unsupported_mass)
+    # Shares first: the products then stay finite where the weights are very large.
+    return weights / total
+
+
+def self_normalized(
+    weights: FloatArray,
+    reward: FloatArray,
+    unit: IntArray,
+    *,
+    unsupported_mass: float | None = None,
+) -> tuple[float, float | None]:
+    """sum(w r) / sum(w) and its standard error, linearized in both sums (the delta method).
+
+    Scores are summed over the rows of a unit, as in `standard_error`.
+
+    Raises
+    ------
+    PositivityViolation : all weights are zero.
+    """
+    share = _shares(weights, unsupported_mass)
+    value = float(share @ reward)
+    n = len(weights)
+    sums = _sums(share * (reward - value), unit)
+    if len(sums) == 1:
+        return value, None
+    if len(sums) < n:
+        return value, _spread(sums)
+    return value, float(np.sqrt(n / (n - 1) * np.sum((share * (reward - value)) ** 2)))
+
+
+def never_logged(view: View) -> float | None:
+    """Share of the target sample whose action was never logged.
+
+    None for continuous actions, and where there is no target sample.
+    """
+    if view.n_actions is None or not view.has_target_sample:
+        return None
+    logged = np.zeros(view.n_actions, dtype=bool)
+    logged[view.action] = True
+    return float((~logged[view.target_action]).mean())

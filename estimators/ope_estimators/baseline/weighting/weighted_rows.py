@@ -1,0 +1,129 @@
+"""Logged rows and their importance weights, and averages of them with transformed weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ope_bench import FloatArray, IntArray
+from ope_estimators.baseline.weighting.weighted_mean import (
+    self_normalized,
+    standard_error,
+    standard_errors,
+)
+
+__all__ = ["WeightedRows"]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """What a transform of the importance weights is applied to.
+
+    Row i adds ``baseline_i + u_i outcome_i`` to the estimate, u being the transformed weights.
+
+    Parameters
+    ----------
+    weight : (n,), importance weights w.
+    propensity : (n,), the logging policy's probability (or density) of the logged action.
+    outcome : (n,), what the weights multiply: the reward, or the residual of a reward model.
+    unit : (n,), rows of one unit depend on each other.
+    baseline : (n,), what is added to it, sum_a π1(a|x) q̂(x, a) in doubly robust forms; None
+        for nothing.
+    reward_range : largest logged reward minus the smallest.
+    unsupported_mass : share of the target sample whose action was never logged, for messages.
+    """
+
+    weight: FloatArray
+    propensity: FloatArray
+    outcome: FloatArray
+    unit: IntArray
+    baseline: FloatArray | None = None
+    reward_range: float = 0.0
+    unsupported_mass: float | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.weight)
+
+    @property
+    def n_units(self) -> int:
+        """Number of units, by which rules say how much is known."""
+        return len(np.unique(self.unit))
+
+    def take(self, index: IntArray) -> WeightedRows:
+        """Some of the rows."""
+        return replace(
+            self,
+            weight=self.weight[index],
+            propensity=self.propensity[index],
+            outcome=self.outcome[index],
+            unit=self.unit[index],
+            baseline=None if self.baseline is None else self.baseline[index],
+        )
+
+    def terms(self, used: FloatArray) -> FloatArray:
+        """Each row's term with some weights, one row of weights or several: (..., n)."""
+        terms: FloatArray = used * self.outcome
+        return terms if self.baseline is None else self.baseline + terms
+
+    def linear_terms(self, used: FloatArray, *, normalize: bool) -> FloatArray:
+        """Terms whose spread is that of the mean, or of the normalized mean to first order: (n,).
+
+        The weights are not all zero where they are normalized.
+        """
+        if not normalize:
+            return self.terms(used)
+        ratio = float(used @ self.outcome) / float(used.sum())
+        base = 0.0 if self.baseline is None else self.baseline
+        terms: FloatArray = base + used / used.mean() * (self.outcome - ratio)
+        return terms
+
+    def mean(self, used: FloatArray) -> tuple[float, float | None]:
+        """The mean of the terms and its standard error."""
+        terms = self.terms(used)
+        return float(terms.mean()), standard_error(terms, self.unit)
+
+    def normalized(self, used: FloatArray) -> tuple[float, float | None]:
+        """The same with weights that sum to n, and its standard error by the delta method.
+
+        Raises
+        ------
+        PositivityViolation : all weights are zero.
+        """
+        mass = self.unsupported_mass
+        ratio, error = self_normalized(used, self.outcome, self.unit, unsupported_mass=mass)
+        if self.baseline is None:
+            return ratio, error
+        terms = self.baseline + used / used.mean() * (self.outcome - ratio)
+        return ratio + float(self.baseline.mean()), standard_error(terms, self.unit)
+
+    def average(self, used: FloatArray, *, normalize: bool) -> float:
+        """The estimate alone; weights that are all zero then give the mean baseline."""
+        base = 0.0 if self.baseline is None else float(self.baseline.mean())
+        total = float(used.sum()) if normalize else float(self.n)
+        return base + (float(used @ self.outcome) / total if total > 0 else 0.0)
+
+    def averages(self, used: FloatArray, *, normalize: bool) -> tuple[FloatArray, FloatArray]:
+        """Estimates and standard errors with several rows of weights: (k,), (k,).
+
+        There are at least two units.
+
+        Parameters
+        ----------
+        used : (k, n)
+        normalize : as `normalized`; weights that are all zero then give the mean baseline.
+        """
+        base = 0.0 if self.baseline is None else self.baseline
+        estimate: FloatArray
+        if normalize:
+            total = used.sum(axis=1, keepdims=True)
+            share = np.divide(used, total, out=np.zeros_like(used), where=total > 0)
+            ratio = share @ self.outcome
+            terms = base + self.n * share * (self.outcome - ratio[:, None])
+            estimate = ratio + np.mean(base)
+        else:
+            terms = self.terms(used)
+            estimate = terms.mean(axis=1)
+        return estimate, standard_errors(terms, self.unit)

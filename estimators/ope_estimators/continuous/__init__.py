@@ -1,0 +1,1 @@
+"""Estimators of continuous actions that smooth over actions with a kernel."""

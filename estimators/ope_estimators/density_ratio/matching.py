@@ -1,0 +1,152 @@
+"""Weights that bring the weighted logs near the target sample: kernel means, energy distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ope_bench import FloatArray, UnavailableError, View
+from ope_estimators.density_ratio.basis import standardized
+from ope_estimators.density_ratio.kernels import median_distance
+from ope_estimators.density_ratio.sample_weights import SampleWeights
+
+__all__ = ["MOST_ROWS", "EnergyWeights", "KernelMeanWeights", "least_quadratic"]
+
+MOST_ROWS = 10_000
+"""Logged rows beyond which the table of all pairs, 0.8 GB, is not made."""
+
+STEPS, TOLERANCE = 2000, 1e-9
+
+
+@dataclass(frozen=True)
+class KernelMeanWeights:
+    """Weights 0 <= α <= B of the least kernel distance between weighted logs and target sample.
+
+    |sum α - n| <= n ε with ε = (√n - 1) / √n; a Gaussian kernel with the median distance as
+    width.
+
+    Parameters
+    ----------
+    bound : B.
+    """
+
+    bound: float
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> SampleWeights:
+        """The weights of the logged rows.
+
+        Raises
+        ------
+        UnavailableError : more than `MOST_ROWS` logged rows.
+        """
+        return self.weigh(view, *standardized(view), rng)
+
+    def weigh(
+        self, view: View, logged: FloatArray, target: FloatArray, rng: np.random.Generator
+    ) -> SampleWeights:
+        """Fit the weights on given features, (n, d) and (m, d)."""
+        from scipy.spatial.distance import cdist
+
+        _require_pairable(view)
+        width = median_distance(np.concatenate([logged, target]))
+        kernel = np.exp(-0.5 * cdist(logged, logged, "sqeuclidean") / width**2)
+        means = np.exp(-0.5 * cdist(logged, target, "sqeuclidean") / width**2).mean(axis=1)
+        n = len(logged)
+        slack = (math.sqrt(n) - 1.0) / math.sqrt(n)
+        weights = least_quadratic(kernel / n, means, self.bound, n * (1 - slack), n * (1 + slack))
+        return SampleWeights(weights, None, {"bandwidth": width})
+
+
+@dataclass(frozen=True)
+class EnergyWeights:
+    """Weights α >= 0, sum α = n, of the least energy distance to the target sample.
+
+    2 mean_i mean_j α_i |x_i - t_j| - mean_i mean_k α_i α_k |x_i - x_k|
+    """
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> SampleWeights:
+        """The weights of the logged rows.
+
+        Raises
+        ------
+        UnavailableError : more than `MOST_ROWS` logged rows.
+        """
+        return self.weigh(view, *standardized(view), rng)
+
+    def weigh(
+        self, view: View, logged: FloatArray, target: FloatArray, rng: np.random.Generator
+    ) -> SampleWeights:
+        """Fit the weights on given features, (n, d) and (m, d)."""
+        from scipy.spatial.distance import cdist
+
+        _require_pairable(view)
+        n = len(logged)
+        weights = least_quadratic(
+            -cdist(logged, logged) / n, -cdist(logged, target).mean(axis=1), float(n), n, n
+        )
+        return SampleWeights(weights, None)
+
+
+def _require_pairable(view: View) -> None:
+    if max(view.n, view.m) > MOST_ROWS:
+        msg = (
+            f"it compares all pairs of rows: at most {MOST_ROWS:,} rows a sample, "
+            f"these are {max(view.n, view.m):,}"
+        )
+        raise UnavailableError(msg)
+
+
+def least_quadratic(
+    matrix: FloatArray, linear: FloatArray, bound: float, low: float, high: float
+) -> FloatArray:
+    """α that minimizes α'Qα / 2 - c'α with 0 <= α <= bound and low <= sum α <= high: (n,).
+
+    Projected gradient steps with momentum, begun anew where they turn uphill.
+
+    Parameters
+    ----------
+    matrix : Q, (n, n), positive semidefinite on vectors that sum to 0.
+    linear : c, (n,)
+    """
+    n = len(linear)
+    alpha = ahead = project(np.ones(n), bound, low, high)
+    # The largest eigenvalue on vectors that sum to 0 bounds steps within the constraint; that of
+    # the whole matrix, if positive, bounds all.
+    vector = np.random.default_rng(0).standard_normal(n)
+    for _ in range(30):
+        vector -= vector.mean() if low == high else 0.0
+        vector = matrix @ vector
+        size = float(np.linalg.norm(vector)) or 1.0
+        vector /= size
+    rate, momentum = 1.0 / (1.1 * size), 1.0
+    for _ in range(STEPS):
+        step = project(ahead - rate * (matrix @ ahead - linear), bound, low, high)
+        if float((ahead - step) @ (step - alpha)) > 0:
+            momentum = 1.0
+        following = (1.0 + math.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
+        ahead = step + (momentum - 1.0) / following * (step - alpha)
+        moved = float(np.abs(step - alpha).max())
+        alpha, momentum = step, following
+        if moved < TOLERANCE:
+            break
+    return alpha
+
+
+def project(point: FloatArray, bound: float, low: float, high: float) -> FloatArray:
+    """The nearest point with 0 <= α <= bound and low <= sum α <= high: (n,)."""
+    plain: FloatArray = np.clip(point, 0.0, bound)
+    total = float(plain.sum())
+    if low <= total <= high:
+        return plain
+    wanted = low if total < low else high
+    below, above = float(point.min()) - bound, float(point.max())
+    for _ in range(100):
+        middle = (below + above) / 2.0
+        if float(np.clip(point - middle, 0.0, bound).sum()) > wanted:
+            below = middle
+        else:
+            above = middle
+    moved: FloatArray = np.clip(point - above, 0.0, bound)
+    return moved

@@ -1,0 +1,1 @@
+"""Weights from samples alone, fitted to balance the logs with the target sample."""

@@ -1,0 +1,58 @@
+"""Kernel mean matching."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Gt
+
+from ope_bench import Nuisance, params
+from ope_estimators.density_ratio.matching import KernelMeanWeights
+from ope_estimators.density_ratio.sample_weights import SampleWeights
+from ope_estimators.embedded.balancing.balanced import Balanced
+
+__all__ = ["KMM"]
+
+
+@params
+class KMM(Balanced):
+    """Logged rewards averaged with weights that match the kernel means of both samples.
+
+        V̂ = sum_i α_i r_i / sum_i α_i,   α = argmin |mean_0 α k(x, .) - mean_1 k(x, .)|²
+
+    k is a Gaussian kernel of embedding and context with the median distance as width; mean_0 and
+    mean_1 are means over the logged and the target sample. 0 <= α <= B and
+    |sum α - n| <= n (√n - 1) / √n.
+
+    Assumptions: rewards depend on the action through its embedding only; every embedding of the
+    target policy has positive density under the logging policy; rewards are smooth at the kernel's
+    width.
+    Fails when: rewards vary within the width of the kernel: the means match and the rewards do
+    not.
+
+    Parameters
+    ----------
+    bound : B, the largest weight.
+
+    Raises
+    ------
+    UnavailableError : more than 10,000 rows in a sample, since all pairs are compared.
+
+    References
+    ----------
+    Correcting sample selection bias by unlabeled data (Huang, Smola, Gretton, Borgwardt and
+    Schölkopf, 2006).
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(KMM(), "saito-toy", replicates=1)[0]
+    >>> abs(record.estimate - record.truth_expected) < 0.5
+    True
+    """
+
+    bound: Annotated[float, Gt(1)] = 1000.0
+
+    def weights_model(self) -> Nuisance[SampleWeights]:
+        """The weights of the least kernel distance."""
+        return KernelMeanWeights(self.bound)

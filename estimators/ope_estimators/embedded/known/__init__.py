@@ -1,0 +1,1 @@
+"""Embedded estimators with known embedding distribution p(g|a)."""

@@ -1,0 +1,1 @@
+"""Embedded estimators that learn from samples instead of knowing p(g|a)."""

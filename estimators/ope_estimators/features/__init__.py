@@ -1,0 +1,1 @@
+"""Features of contexts, actions and embeddings, the inputs of models."""

@@ -1,0 +1,143 @@
+"""Features of contexts, embeddings and actions, the inputs of learners.
+
+Categorical columns become indicators of their categories; other columns are unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ope_bench import Column, FloatArray, IntArray, UnavailableError, View
+
+__all__ = ["MAX_ONE_HOT", "ActionFeatures", "ActionFeaturesName", "design", "encoded"]
+
+ActionFeaturesName = Literal["one-hot", "ordinal", "embedding"]
+
+MAX_ONE_HOT = 4096
+"""Most logged actions for one-hot features.
+
+The table would be larger than the logs by this factor, and most actions would have been logged
+only once.
+"""
+
+
+def encoded(columns: tuple[Column, ...], values: FloatArray) -> FloatArray:
+    """Convert columns to features, categorical ones to indicators: (n, n_features).
+
+    The first category has no indicator, so that no column is a sum of others and a binary column
+    stays one column.
+
+    >>> code, size = Column("categorical", (1.0, 2.0, 5.0)), Column()
+    >>> encoded((code, size), np.array([[2.0, 0.3], [1.0, 0.1]])).tolist()
+    [[1.0, 0.0, 0.3], [0.0, 0.0, 0.1]]
+    """
+    if all(column.kind != "categorical" for column in columns):
+        return values
+    parts = [
+        np.equal.outer(values[:, j], np.array(column.categories[1:])).astype(np.float64)
+        if column.kind == "categorical"
+        else values[:, j : j + 1]
+        for j, column in enumerate(columns)
+    ]
+    return np.hstack(parts)
+
+
+def design(*parts: FloatArray) -> FloatArray:
+    """Concatenate the parts by columns; one column of zeros if there are none.
+
+    Without contexts, learners then fit a constant in them.
+    """
+    table = np.hstack(parts)
+    return table if table.shape[1] else np.zeros((len(table), 1))
+
+
+class ActionFeatures:
+    """Features of actions, from both samples' actions and embeddings, never from rewards.
+
+    ``one-hot``: an indicator for each logged action; an action that was never logged has zeros
+    only. ``ordinal``: the action's number, as if the order of numbers had a meaning.
+    ``embedding``: the action's embedding where embeddings are deterministic, else the mean of its
+    embeddings in both samples (indicators of categories average to shares), and the mean over all
+    rows for an action that is in neither sample. Continuous actions are used as they are, with any
+    ``name``.
+
+    Parameters
+    ----------
+    view : source of the actions and embeddings.
+    name : kind of features.
+
+    Raises
+    ------
+    UnavailableError : one-hot features of more than `MAX_ONE_HOT` logged actions.
+    """
+
+    def __init__(self, view: View, name: ActionFeaturesName) -> None:
+        self._table: FloatArray | None = None
+        self._column: IntArray | None = None
+        self._n_columns = 0
+        if view.n_actions is None or name == "ordinal":
+            return
+        if name == "one-hot":
+            self._column, self._n_columns = _columns(view.action, view.n_actions)
+        else:
+            self._table = _embedding_table(view, view.n_actions)
+
+    def __call__(self, action: IntArray | FloatArray) -> FloatArray:
+        """Return the features of each action: (k, n_features)."""
+        if self._table is not None:
+            return self._table[action]
+        if self._column is None:
+            return action[:, None].astype(np.float64)
+        # Actions that were never logged are in an extra column, which is dropped.
+        features = np.zeros((len(action), self._n_columns + 1))
+        features[np.arange(len(action)), self._column[action]] = 1.0
+        return features[:, :-1]
+
+    def alike(self, columns: IntArray) -> IntArray | None:
+        """Return a number for each action, equal for actions that agree in some columns.
+
+        (n_actions,); None where every action has a number of its own, or actions are continuous.
+
+        Parameters
+        ----------
+        columns : of the features.
+        """
+        if self._table is not None:
+            _, group = np.unique(self._table[:, columns], axis=0, return_inverse=True)
+            return np.asarray(group.reshape(-1), dtype=np.int64)
+        if self._column is None:
+            return None
+        # The last number is that of the actions without an indicator among the columns.
+        number = np.full(self._n_columns + 1, len(columns), dtype=np.int64)
+        number[columns] = np.arange(len(columns))
+        return number[self._column]
+
+
+def _columns(action: IntArray, n_actions: int) -> tuple[IntArray, int]:
+    """Return each action's column (beyond the last if never logged), and the number of columns."""
+    logged = np.unique(action)
+    if len(logged) > MAX_ONE_HOT:
+        msg = (
+            f"one-hot features of {len(logged)} logged actions (at most {MAX_ONE_HOT}); "
+            "set action_features to 'embedding', 'separate' or 'ordinal'"
+        )
+        raise UnavailableError(msg)
+    column = np.full(n_actions, len(logged), dtype=np.int64)
+    column[logged] = np.arange(len(logged))
+    return column, len(logged)
+
+
+def _embedding_table(view: View, n_actions: int) -> FloatArray:
+    """Return the embedding features of every action: (n_actions, n_features)."""
+    columns = view.schema.embedding
+    if view.action_embedding is not None:
+        return encoded(columns, view.action_embedding)
+    action = np.concatenate([view.action, view.target_action])
+    features = encoded(columns, np.vstack([view.embedding, view.target_embedding]))
+    order = np.argsort(action, kind="stable")
+    seen, start, count = np.unique(action[order], return_index=True, return_counts=True)
+    table = np.tile(features.mean(axis=0), (n_actions, 1))
+    table[seen] = np.add.reduceat(features[order], start, axis=0) / count[:, None]
+    return table

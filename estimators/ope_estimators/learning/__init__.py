@@ -1,0 +1,1 @@
+"""Training of models: learners by name, networks, folds, many models at once."""

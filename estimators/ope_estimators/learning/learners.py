@@ -1,0 +1,290 @@
+"""Learners by name: the regressors and classifiers of nuisance models.
+
+Each is an unfitted object with scikit-learn's ``fit`` and ``predict`` (``predict_proba``), seeded,
+single-threaded, and imported when used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+import numpy as np
+
+from ope_bench import (
+    FloatArray,
+    IntArray,
+    LearnerName,
+    ParameterError,
+    UnavailableError,
+    did_you_mean,
+    learner_from_path,
+)
+from ope_estimators.learning.unit_validation import fit_by_units
+
+__all__ = [
+    "CLASSIFIERS",
+    "REGRESSORS",
+    "ActionClassifierName",
+    "ClassifierName",
+    "Params",
+    "RegressorName",
+    "classifier",
+    "devices",
+    "fit_weighted",
+    "fitted",
+    "frozen",
+    "regressor",
+    "requires",
+]
+
+Params = Mapping[str, Any] | Iterable[tuple[str, Any]]
+"""Parameters of a learner, as a mapping or as pairs."""
+
+Maker = Callable[[int, str, dict[str, Any]], Any]
+"""(seed, device, params) -> the unfitted learner."""
+
+
+def _of_class(path: str) -> Maker:
+    def make(seed: int, _device: str, params: dict[str, Any]) -> Any:
+        return learner_from_path(path, seed=seed, params=params)
+
+    return make
+
+
+def _scaled(path: str, **defaults: Any) -> Maker:
+    """Make a linear model after standardization and, with ``degree``, polynomial features."""
+
+    def make(seed: int, _device: str, params: dict[str, Any]) -> Any:
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+        degree = params.pop("degree", 1)
+        model = learner_from_path(path, seed=seed, params=defaults | params)
+        if degree == 1:
+            return make_pipeline(StandardScaler(), model)
+        # Scaled before and after, because powers of unscaled columns have very different scales.
+        powers = PolynomialFeatures(degree, include_bias=False)
+        return make_pipeline(StandardScaler(), powers, StandardScaler(), model)
+
+    return make
+
+
+def _xgboost(name: str) -> Maker:
+    def make(seed: int, device: str, params: dict[str, Any]) -> Any:
+        try:
+            import xgboost
+        except ImportError as exc:
+            raise UnavailableError(_missing("xgboost", "xgboost")) from exc
+        # XGBModel accepts and ignores unknown parameters.
+        accepted = list(inspect.signature(xgboost.XGBModel).parameters)
+        for given in params:
+            if given not in accepted:
+                msg = f"XGBModel has no parameter {given!r}{did_you_mean(given, accepted)}"
+                raise ParameterError(msg)
+        fixed = {"random_state": seed, "n_jobs": 1, "device": device, "tree_method": "hist"}
+        return getattr(xgboost, name)(**(fixed | params))
+
+    return make
+
+
+def _mlp(name: str) -> Maker:
+    def make(seed: int, device: str, params: dict[str, Any]) -> Any:
+        try:
+            module = importlib.import_module("ope_estimators.learning.mlp")
+        except ModuleNotFoundError as exc:
+            raise UnavailableError(_missing("torch", "flow")) from exc
+        return getattr(module, name)(random_state=seed, device=device, **params)
+
+    return make
+
+
+CLASSIFIERS: Mapping[str, Maker] = {
+    "logistic": _scaled("sklearn.linear_model.LogisticRegression", max_iter=1000),
+    "softmax": _of_class("ope_estimators.learning.softmax.SoftmaxClassifier"),
+    "gbm": _of_class("sklearn.ensemble.GradientBoostingClassifier"),
+    "hist-gbm": _of_class("sklearn.ensemble.HistGradientBoostingClassifier"),
+    "random-forest": _of_class("sklearn.ensemble.RandomForestClassifier"),
+    "xgboost": _xgboost("XGBClassifier"),
+    "mlp": _mlp("MLPClassifier"),
+}
+"""Classifiers by name; ``logistic`` standardizes and takes ``degree`` for polynomial features.
+``softmax`` has the objective of ``logistic`` and passes over chunks of rows in single precision,
+for very many classes."""
+
+REGRESSORS: Mapping[str, Maker] = {
+    "linear": _scaled("sklearn.linear_model.LinearRegression"),
+    "ridge": _scaled("sklearn.linear_model.Ridge"),
+    "quadratic": _of_class("ope_estimators.learning.quadratic.QuadraticRegressor"),
+    "gbm": _of_class("sklearn.ensemble.GradientBoostingRegressor"),
+    "hist-gbm": _of_class("sklearn.ensemble.HistGradientBoostingRegressor"),
+    "random-forest": _of_class("sklearn.ensemble.RandomForestRegressor"),
+    "xgboost": _xgboost("XGBRegressor"),
+    "mlp": _mlp("MLPRegressor"),
+}
+"""Regressors by name; ``linear`` and ``ridge`` standardize and take ``degree``; ``quadratic`` is a
+ridge regression on squares and products whose penalty is chosen by leave-one-out error."""
+
+
+def classifier(name: str, *, seed: int, device: str = "cpu", params: Params = ()) -> Any:
+    """Build an unfitted classifier with ``fit`` and ``predict_proba``.
+
+    Parameters
+    ----------
+    name : one of `CLASSIFIERS`, or the import path of a class of scikit-learn or of an
+        installed plugin's package.
+    seed : seed of its random numbers.
+    device : ``cpu`` or ``cuda``; learners of scikit-learn use the CPU.
+    params : parameters that differ from their defaults.
+
+    Raises
+    ------
+    ParameterError : no such learner, or it has no such parameter.
+    UnavailableError : its package is not installed.
+
+    >>> classifier("logistic", seed=0, params={"C": 0.5})[-1]
+    LogisticRegression(C=0.5, max_iter=1000, random_state=0)
+    """
+    return _build(CLASSIFIERS, "classifier", "predict_proba", name, seed, device, params)
+
+
+def regressor(name: str, *, seed: int, device: str = "cpu", params: Params = ()) -> Any:
+    """Build an unfitted regressor with ``fit`` and ``predict``; otherwise like `classifier`.
+
+    >>> regressor("gbm", seed=0, params={"n_estimators": 10})
+    GradientBoostingRegressor(n_estimators=10, random_state=0)
+    """
+    return _build(REGRESSORS, "regressor", "predict", name, seed, device, params)
+
+
+def fitted(
+    learner: Any, features: FloatArray, outcome: FloatArray | IntArray, unit: IntArray | None
+) -> Any:
+    """Fit a learner; early stopping holds out whole units.
+
+    Parameters
+    ----------
+    learner : a learner of `classifier` or `regressor`.
+    features : (k, d)
+    outcome : (k,)
+    unit : (k,), units of the rows; None where every row is its own unit.
+    """
+    with warnings.catch_warnings():
+        # Actions are classes, also where there are nearly as many of them as rows.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        if unit is None:
+            return learner.fit(features, outcome)
+        return fit_by_units(learner, features, outcome, unit)
+
+
+def fit_weighted(
+    learner: Any, features: FloatArray, outcome: FloatArray, weight: FloatArray
+) -> Any:
+    """The learner, fitted with weights of the rows; equal ones where all weights are 0.
+
+    The weights are scaled to a mean of one, so that penalties keep their meaning.
+
+    Parameters
+    ----------
+    learner : as `regressor` gives it.
+    features : (k, d)
+    outcome : (k,)
+    weight : (k,), not negative.
+
+    Raises
+    ------
+    ParameterError : the learner takes no weights.
+    """
+    mean = float(weight.mean())
+    scaled = weight / mean if mean > 0 else np.ones_like(weight)
+    # A pipeline hands on what is addressed to one of its steps.
+    last = learner.steps[-1] if hasattr(learner, "steps") else None
+    model, name = (learner, "") if last is None else (last[1], f"{last[0]}__")
+    if "sample_weight" not in inspect.signature(model.fit).parameters:
+        msg = f"regressor {type(model).__name__} takes no weights of rows; choose another"
+        raise ParameterError(msg)
+    return learner.fit(features, outcome, **{f"{name}sample_weight": scaled})
+
+
+def requires(name: str) -> tuple[str, ...]:
+    """Return the modules that a learner needs, for an estimator's ``requires``.
+
+    >>> requires("gbm"), requires("xgboost")
+    (('sklearn.ensemble',), ('xgboost', 'sklearn'))
+    """
+    if name == "xgboost":
+        return ("xgboost", "sklearn")
+    if name == "mlp":
+        return ("torch",)
+    if name == "softmax":
+        return ("scipy.optimize",)
+    if name in ("logistic", "linear", "ridge", "quadratic"):
+        return ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
+    if name in CLASSIFIERS:
+        return ("sklearn.ensemble",)
+    return (name.rpartition(".")[0],)
+
+
+def devices(name: str) -> tuple[str, ...]:
+    """Return the devices on which a learner can train."""
+    return ("cpu", "cuda") if name in ("xgboost", "mlp") else ("cpu",)
+
+
+def frozen(params: Params | None) -> tuple[tuple[str, Any], ...]:
+    """Convert parameters to sorted pairs, so that equal ones have the same ``repr``.
+
+    >>> frozen({"b": [1, 2], "a": {"x": 0}})
+    (('a', (('x', 0),)), ('b', (1, 2)))
+    """
+    return tuple(sorted((str(name), _frozen(value)) for name, value in dict(params or ()).items()))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return frozen(value)
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def _build(
+    known: Mapping[str, Maker],
+    kind: str,
+    method: str,
+    name: str,
+    seed: int,
+    device: str,
+    params: Params,
+) -> Any:
+    LearnerName(known, kind).check(name)
+    make = known.get(name) or _of_class(name)
+    try:
+        learner = make(seed, device, dict(params))
+    except TypeError as exc:
+        msg = f"{kind} {name!r}: {exc}"
+        raise ParameterError(msg) from exc
+    if not callable(getattr(learner, method, None)):
+        msg = f"{name!r} is no {kind}: it has no {method}"
+        raise ParameterError(msg)
+    return learner
+
+
+def _missing(module: str, extra: str) -> str:
+    return f"{module} is not installed; run: pip install 'ope-bench[{extra}]'"
+
+
+ClassifierName = Annotated[str, LearnerName(CLASSIFIERS, "classifier")]
+"""Annotation of a parameter that names a classifier."""
+
+ActionClassifierName = Annotated[
+    str,
+    LearnerName(
+        {name: maker for name, maker in CLASSIFIERS.items() if name != "mlp"},
+        "classifier of many actions",
+    ),
+]
+"""Annotation of a parameter that names a classifier of actions, not ``mlp`` (two classes)."""
+
+RegressorName = Annotated[str, LearnerName(REGRESSORS, "regressor")]
+"""Annotation of a parameter that names a regressor."""

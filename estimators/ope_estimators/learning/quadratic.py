@@ -1,0 +1,154 @@
+"""Ridge regression on squares and products of features, its penalty chosen from the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from ope_bench import FloatArray, IntArray, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+__all__ = ["MAX_PRODUCTS", "QuadraticRegressor", "RidgePath"]
+
+MAX_PRODUCTS = 3_000
+"""Most features, squares and products together for a quadratic regression."""
+
+UNIT_FOLDS = 5
+
+PENALTIES = tuple(float(one) for one in np.logspace(-3, 6, 28))
+
+
+class QuadraticRegressor:
+    """E[y|x] by ridge regression on the features, their squares and their products of two.
+
+    Columns are standardized before and after they are multiplied. The penalty is the one with the
+    least squared error when each row is predicted from all others (leave-one-out, which ridge
+    regression gives in closed form) or, where rows form units, each fifth of the units from the
+    other four.
+
+    Parameters
+    ----------
+    penalties : candidate penalties on the squared coefficients of standardized columns, relative
+        to a sum of squared errors.
+
+    Attributes
+    ----------
+    penalty_ : the chosen penalty.
+
+    Raises
+    ------
+    UnavailableError : more than `MAX_PRODUCTS` columns.
+    """
+
+    takes_units = True
+
+    def __init__(self, penalties: Sequence[float] = PENALTIES) -> None:
+        self.penalties = penalties
+
+    def fit(self, features: ArrayLike, outcome: ArrayLike, unit: IntArray | None = None) -> Self:
+        """Fit to ``features`` (k, d), ``outcome`` (k,), and optional ``unit`` (k,)."""
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+        table, y = np.asarray(features, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
+        d = table.shape[1]
+        if d * (d + 3) // 2 > MAX_PRODUCTS:
+            msg = (
+                f"{d} features have {d * (d + 3) // 2:,} squares and products with themselves (at "
+                f"most {MAX_PRODUCTS:,}); set action_features to 'embedding' or 'separate', or "
+                "the regressor to 'ridge'"
+            )
+            raise UnavailableError(msg)
+        products = PolynomialFeatures(2, include_bias=False)
+        self.columns_: Any = make_pipeline(StandardScaler(), products, StandardScaler())
+        scaled = self.columns_.fit_transform(table)
+        self.center_ = float(y.mean())
+        penalties = np.asarray(self.penalties, dtype=np.float64)
+        path = RidgePath.of(scaled, y - self.center_)
+        if unit is None:
+            error = path.leave_one_out(penalties)
+        else:
+            error = _by_units(scaled, y, unit, penalties)
+        self.penalty_ = float(penalties[error.argmin()])
+        self.coefficients_ = path.coefficients(np.array([self.penalty_]))[:, 0]
+        return self
+
+    def predict(self, features: ArrayLike) -> FloatArray:
+        """Return the fitted mean: (k,)."""
+        predicted: FloatArray = self.columns_.transform(features) @ self.coefficients_
+        return self.center_ + predicted
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Ridge regressions with one table and many penalties, from one decomposition.
+
+    Parameters
+    ----------
+    outcome : (k,), of mean zero.
+    square : (r,), squared singular values of the table, whose columns have mean zero.
+    scores : (k, r), the table along its right singular vectors.
+    axes : (d, r), those vectors.
+    """
+
+    outcome: FloatArray
+    square: FloatArray
+    scores: FloatArray
+    axes: FloatArray
+
+    @classmethod
+    def of(cls, table: FloatArray, outcome: FloatArray) -> RidgePath:
+        """Decompose the smaller of the two products of the table with itself."""
+        k, d = table.shape
+        if k > d:
+            square, axes = np.linalg.eigh(table.T @ table)
+            return cls(outcome, np.maximum(square, 0.0), table @ axes, axes)
+        square, left = np.linalg.eigh(table @ table.T)
+        square = np.maximum(square, 0.0)
+        root = np.sqrt(square)
+        # Directions without variance have no axis; their scores are 0.
+        axes = np.divide(table.T @ left, root, out=np.zeros((d, k)), where=root > 0)
+        return cls(outcome, square, left * root, axes)
+
+    def coefficients(self, penalties: FloatArray) -> FloatArray:
+        """Return the coefficients for each penalty: (d, p)."""
+        return self.axes @ (self._shrink(penalties) * (self.scores.T @ self.outcome)[:, None])
+
+    def leave_one_out(self, penalties: FloatArray) -> FloatArray:
+        """Return the leave-one-out mean squared error for each penalty: (p,).
+
+        The error of a row left out is its residual over ``1 - h``, where h is the row's leverage,
+        including that of the intercept.
+        """
+        shrink = self._shrink(penalties)
+        fit = self.scores @ (shrink * (self.scores.T @ self.outcome)[:, None])
+        leverage = 1.0 / len(self.outcome) + np.square(self.scores) @ shrink
+        error = (self.outcome[:, None] - fit) / np.maximum(1.0 - leverage, 1e-12)
+        return np.asarray(np.square(error).mean(axis=0), dtype=np.float64)
+
+    def _shrink(self, penalties: FloatArray) -> FloatArray:
+        return 1.0 / (self.square[:, None] + penalties)
+
+
+def _by_units(
+    table: FloatArray, outcome: FloatArray, unit: IntArray, penalties: FloatArray
+) -> FloatArray:
+    """Return the mean squared error of folds of units predicted from the others: (p,)."""
+    units, row = np.unique(unit, return_inverse=True)
+    fold = row.reshape(-1) % min(UNIT_FOLDS, len(units))
+    error = np.zeros(len(penalties))
+    for this in np.unique(fold):
+        train, held = fold != this, fold == this
+        if not train.any():
+            return error
+        center, columns = outcome[train].mean(), table[train].mean(axis=0)
+        path = RidgePath.of(table[train] - columns, outcome[train] - center)
+        fit = center + (table[held] - columns) @ path.coefficients(penalties)
+        error += np.square(outcome[held][:, None] - fit).sum(axis=0)
+    return error / len(outcome)

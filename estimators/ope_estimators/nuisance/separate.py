@@ -1,0 +1,88 @@
+"""Reward models with a separate part for each action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ope_bench import FloatArray, IntArray, ParameterError, UnavailableError, View
+from ope_estimators.features.actions import ActionFeaturesName, encoded
+from ope_estimators.learning.learners import regressor
+from ope_estimators.learning.per_action import PerActionRegressor
+from ope_estimators.nuisance.reward import FittedReward, PairFeatures, fit_by_folds
+
+__all__ = ["ActionFeaturesOption", "SeparateRewardModel"]
+
+ActionFeaturesOption = Literal[ActionFeaturesName, "separate"]
+"""A table of action features or, ``separate``, a model for each action."""
+
+
+@dataclass(frozen=True)
+class SeparateRewardModel:
+    """A shared fit: a common regression of the reward, and a linear deviation for each action.
+
+    The common model uses the context and the action's embedding, as with the action features
+    ``embedding``; the deviations use the context. An action that was never logged has the common
+    model alone.
+
+    Parameters
+    ----------
+    learner : the common regressor's name.
+    params : its parameters, in the form of `learners.frozen`; ``shrinkage`` among them is the
+        penalty on deviations, chosen from the data where it is missing.
+    cross_fit : number of folds, by unit; 1 fits one model on all rows.
+
+    Raises
+    ------
+    UnavailableError : actions are continuous.
+    ParameterError : ``shrinkage`` is not a non-negative number.
+    """
+
+    learner: str
+    params: tuple[tuple[str, Any], ...]
+    cross_fit: int
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedReward:
+        """Return the fitted model; each fold's model is fitted without that fold."""
+        if view.n_actions is None:
+            msg = "action_features = 'separate' is for finitely many actions; these are continuous"
+            raise UnavailableError(msg)
+        params = dict(self.params)
+        shrinkage = _checked(params.pop("shrinkage", None))
+        features = SeparateFeatures(view)
+
+        def make(seed: int) -> PerActionRegressor:
+            common = regressor(self.learner, seed=seed, device=device, params=params)
+            return PerActionRegressor(common, features.n_context, shrinkage)
+
+        return fit_by_folds(view, features, view.action, make, cross_fit=self.cross_fit, rng=rng)
+
+
+class SeparateFeatures(PairFeatures):
+    """Action number, context, and the features of the common model.
+
+    Parameters
+    ----------
+    view : source of the columns and actions.
+    """
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view, "action", "embedding")
+        self.n_context = encoded(self._columns, view.context[:1]).shape[1]
+
+    def __call__(self, context: FloatArray, points: FloatArray | IntArray) -> FloatArray:
+        """Return the features of each pair: (k, 1 + n_context + n_common)."""
+        pooled = super().__call__(context, points)
+        number = np.asarray(points, dtype=np.float64)[:, None]
+        return np.hstack([number, encoded(self._columns, context), pooled])
+
+
+def _checked(shrinkage: Any) -> float | None:
+    if shrinkage is None:
+        return None
+    if isinstance(shrinkage, bool) or not isinstance(shrinkage, int | float) or shrinkage < 0:
+        msg = f"regressor_params: shrinkage = {shrinkage!r}; expected a number >= 0"
+        raise ParameterError(msg)
+    return float(shrinkage)

@@ -1,0 +1,48 @@
+"""The rule ``opera``: the mixture of estimates with the least estimated error."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ope_bench import FloatArray
+from ope_estimators.selection.spread import Spread
+
+__all__ = ["SIZE_EXPONENT", "mixture_weights"]
+
+SIZE_EXPONENT = 0.8
+"""Units of a resample, as a power of their number."""
+
+
+def mixture_weights(spread: Spread) -> FloatArray:
+    """Weights of the mixture sum_k α_k V̂_k with the least estimated mean squared error: (k,).
+
+        α = argmin αᵀ Â α  subject to  sum α = 1,   Â_kj = mean_b (V̂*_kb - V̂_k) (V̂*_jb - V̂_j)
+
+    Â is taken about the resamples' mean. It holds variances and covariances; of the bias it
+    knows only what differs between samples of two sizes, so that a candidate with a constant bias
+    and little variance is trusted. Weights may be negative where estimates are correlated.
+
+    Parameters
+    ----------
+    spread : of the candidates.
+
+    References
+    ----------
+    OPERA: automatic offline policy evaluation with re-weighted aggregates of multiple estimators
+    (Nie, Chandak, Yuan, Badrinath, Flet-Berliac and Brunskill, 2024), equation 6.
+    """
+    usable = np.isfinite(spread.covariance).all(axis=1) | np.isfinite(spread.variance)
+    usable &= np.isfinite(spread.variance)
+    weights = np.zeros(len(usable))
+    if not usable.any():
+        weights[0] = 1.0
+        return weights
+    matrix = spread.covariance[np.ix_(usable, usable)]
+    scale = float(np.trace(matrix)) / len(matrix)
+    if not scale > 0 or not np.isfinite(matrix).all():
+        weights[usable] = 1.0 / usable.sum()
+        return weights
+    # Candidates that always agree make the matrix singular; the ridge shares the weight equally.
+    solved = np.linalg.solve(matrix + 1e-9 * scale * np.eye(len(matrix)), np.ones(len(matrix)))
+    weights[usable] = solved / solved.sum()
+    return weights

@@ -1,0 +1,325 @@
+"""The estimator ``select``: an estimator chosen among others by the logs."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from annotated_types import Ge, MinLen
+
+from ope_bench import (
+    STANDARD_ERROR_WITHHELD,
+    Access,
+    Diagnostic,
+    Estimate,
+    Estimator,
+    EstimatorSpec,
+    FloatArray,
+    NestedEstimator,
+    View,
+    params,
+)
+from ope_estimators.selection.anchored import anchored_score
+from ope_estimators.selection.bootstrap import variance_score
+from ope_estimators.selection.candidates import Candidate, Outcomes, run_candidates
+from ope_estimators.selection.first import first_choice
+from ope_estimators.selection.ocv import ocv_score
+from ope_estimators.selection.opera import SIZE_EXPONENT, mixture_weights
+from ope_estimators.selection.slope import slope_choice
+from ope_estimators.selection.spread import Spread, covariance
+from ope_estimators.selection.worlds import MAKERS, WorldRule, worlds_score
+
+__all__ = ["Select"]
+
+ANCHORED = ("anchored", "minimax", "ocv")
+"""The rules that compare with anchors."""
+
+KNOWN = Access.PROPENSITY | Access.TARGET_POLICY
+
+_MODELS = (
+    "[regressor=quadratic]",
+    # Where one-hot actions have too many products with the context.
+    "[action_features=embedding,regressor=quadratic]",
+    "[regressor=ridge]",
+)
+_SNDR = tuple(f"sndr{model}" for model in _MODELS)
+ANCHORS: dict[tuple[str, bool], tuple[tuple[str, ...], ...]] = {
+    ("anchored", True): ((*_SNDR, "ipws"),),
+    ("anchored", False): (("edr[regressor=quadratic]",),),
+    ("minimax", True): (_SNDR, ("ipws",)),
+    ("minimax", False): (("edr[regressor=quadratic]",), ("edm-star[regressor=quadratic]",)),
+    ("ocv", True): ((*(f"dr{model}" for model in _MODELS), "ipw"),),
+    ("ocv", False): (("edr[regressor=quadratic]",),),
+}
+"""Default anchors by rule and by whether the candidates know both policies.
+
+Of each group the first that works is taken.
+"""
+
+
+@params
+class Select(Estimator):
+    """The estimate of one of several estimators, chosen by the logs.
+
+        V̂ = V̂_k,  k = argmin_k  var(V̂_k) + max(0, (V̂_k - V̂_anchor)² - var(V̂_k - V̂_anchor))
+
+    This is the rule ``anchored``, the least estimated mean squared error. ``minimax`` compares
+    with several anchors, of which the one that sees the largest bias counts. ``slope`` takes the
+    narrowest estimate that agrees with all wider ones; ``ocv`` the one that best predicts the
+    anchor on held-out rows; ``bootstrap`` the one with the least variance; ``first`` the first
+    that has an estimate; ``opera`` mixes all, V̂ = sum_k α_k V̂_k. ``pseudo-reward``, ``redrawn``
+    and ``resample`` take the one with the least error on worlds that these makers of the
+    environment `logs` make from the logs, ``worlds`` on those of all three.
+
+    Every candidate sees what it declares, as in a trial of its own, and gives the same estimate
+    bit for bit; access is that of all of them together. Candidates share fits. One that fails, or
+    lacks something, is left out, and the diagnostics say why; if all fail, so does the selection.
+    Variances come from the candidates' terms where they have them (all with a standard error),
+    at no cost; if any candidate has none, from resamples of units on which it is computed anew,
+    which costs ``n_resamples`` fits. The standard error is that of the chosen candidate and takes
+    the choice as given: it is too small where candidates differ by more than it. A mixture has
+    none.
+
+    Assumptions: those of at least one candidate; for ``anchored`` and ``ocv`` also the anchor's.
+    Fails when: the anchor is biased as a candidate is (missing support, which no anchor sees), or
+    its variance is so large that no bias of a candidate shows. ``bootstrap`` and ``opera`` see
+    no bias at all; made worlds favor reward models of their own family. With few rows any rule
+    adds the noise of its choice; a good fixed choice is then better.
+
+    Parameters
+    ----------
+    candidates : selectors, ``sg-ipw[normalize=true]``, or estimators.
+    by : the rule.
+    anchor : the estimator that ``anchored`` and ``ocv`` compare with; it has terms. By default
+        `SNDR` (``anchored``) or `DR` (``ocv``) with a quadratic model, in the embedding or
+        linear where that has too many products, or weighting alone where all fail; `EDR` with
+        a quadratic model where the candidates do not know both policies. Without an anchor that
+        works, the first candidate is chosen. For ``minimax`` it replaces both of the defaults:
+        `SNDR` as above and `IPWS`, or `EDR` and `EDMStar`; they need no terms.
+    n_resamples : number of resamples, where some candidate has no terms.
+    n_data_sets : of each made world.
+
+    References
+    ----------
+    Adaptive estimator selection for off-policy evaluation (Su, Srinath and Krishnamurthy, 2020).
+    Cross-validated off-policy evaluation (Cief, Kveton and Kompan, 2025). OPERA (Nie et al.,
+    2024).
+
+    Examples
+    --------
+    >>> from ope_bench import evaluate
+    >>> record = evaluate(Select(["ipws", "dr[regressor=ridge]"]), "saito-toy", replicates=1)[0]
+    >>> record.diagnostics["chosen"] in ("ipws", "dr[regressor=ridge]")
+    True
+    """
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {"n_data_sets": 5}
+
+    check_params: ClassVar[Mapping[str, Any]] = {
+        "candidates": ["ipws", "dr[regressor=ridge]", "sg-ipw[normalize=true]"]
+    }
+
+    candidates: Annotated[list[EstimatorSpec], MinLen(1)] = field(
+        default_factory=lambda: ["ipws", "dr", "sg-ipw[normalize=true]"]
+    )
+    by: (
+        Literal["anchored", "minimax", "slope", "ocv", "opera", "bootstrap", "first"] | WorldRule
+    ) = "anchored"
+    anchor: EstimatorSpec | None = None
+    n_resamples: Annotated[int, Ge(2)] = 30
+    n_data_sets: Annotated[int, Ge(1)] = 5
+
+    @property
+    def nested(self) -> tuple[Estimator, ...]:
+        """The candidates, and the anchors that may be run."""
+        anchors = [NestedEstimator.of(one).estimator for group in self._anchors for one in group]
+        return (*self._estimators, *anchors)
+
+    @property
+    def access(self) -> Access:
+        """The candidates' and the anchors' together."""
+        return reduce(or_, (one.access for one in self.nested))
+
+    @property
+    def optional_access(self) -> Access:
+        """All of it: a candidate that lacks something is left out."""
+        return self.access
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices on which every candidate trains."""
+        return ("cpu", "cuda") if all("cuda" in one.devices for one in self.nested) else ("cpu",)
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The modules of all that are installed; a candidate that lacks one is left out."""
+        names = dict.fromkeys(name for one in self.nested for name in one.requires)
+        return tuple(name for name in names if _installed(name))
+
+    @property
+    def _estimators(self) -> tuple[Estimator, ...]:
+        return tuple(NestedEstimator.of(one).estimator for one in self.candidates)
+
+    @property
+    def _anchors(self) -> tuple[tuple[str | Estimator, ...], ...]:
+        """The anchors, in groups of which one is taken."""
+        if self.by not in ANCHORED:
+            return ()
+        if self.anchor is not None:
+            return ((self.anchor,),)
+        joint = reduce(or_, (one.access for one in self._estimators))
+        return ANCHORS[self.by, KNOWN in joint]
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
+        """Run the candidates and choose.
+
+        Raises
+        ------
+        PositivityViolation : all candidates fail, none graver than by missing support.
+        UnavailableError : all candidates lack something.
+        """
+        seed = int(rng.integers(2**63))
+        nested = [NestedEstimator.of(one) for one in self.candidates]
+        outcomes = run_candidates(nested, view, device, most=1 if self.by == "first" else None)
+        if not outcomes.working:
+            self.estimate_ = outcomes.failed()
+            return self
+        if len(outcomes.working) == 1:
+            self.estimate_ = _chosen(outcomes, first_choice(), {})
+            return self
+        self.estimate_ = self._selected(outcomes, view, seed, device)
+        return self
+
+    def estimate(self, view: View) -> Estimate:
+        """The estimate of the chosen candidate, or the mixture."""
+        return self.estimate_
+
+    def _selected(self, outcomes: Outcomes, view: View, seed: int, device: str) -> Estimate:
+        """Apply the rule to two candidates or more."""
+        working = outcomes.working
+        if self.by in MAKERS:
+            score, runs = worlds_score(working, view, self.by, self.n_data_sets, device)
+            facts: dict[str, Diagnostic] = {"reruns": runs}
+            return _chosen(outcomes, int(np.argmin(score)), facts | _scores(working, score))
+        if self.by in ANCHORED:
+            return self._by_anchor(outcomes, view, seed, device)
+        exponent = SIZE_EXPONENT if self.by == "opera" else 1.0
+        spread = self._spread(working, view, seed, device, exponent)
+        facts = {"reruns": spread.reruns}
+        if self.by == "opera":
+            return _mixture(outcomes, mixture_weights(spread), facts)
+        if self.by == "slope":
+            index, score = slope_choice(outcomes.values, spread)
+        else:
+            score = variance_score(spread)
+            index = int(np.argmin(score))
+        return _chosen(outcomes, index, facts | _scores(working, score))
+
+    def _by_anchor(self, outcomes: Outcomes, view: View, seed: int, device: str) -> Estimate:
+        working = outcomes.working
+        anchors, failures = self._working_anchors(working, view, device)
+        if not anchors or (self.by == "ocv" and len(np.unique(view.unit)) < 2):
+            return _chosen(outcomes, first_choice(), {"anchor": None, **failures})
+        spread = self._spread([*working, *anchors], view, seed, device)
+        reruns = spread.reruns
+        if self.by == "ocv":
+            score, further = ocv_score(working, anchors[0], spread, view, seed=seed, device=device)
+            reruns += further
+        else:
+            values = np.append(outcomes.values, [one.estimate.value for one in anchors])
+            score = anchored_score(values, spread, len(anchors))
+        facts: dict[str, Diagnostic] = {
+            "anchor": ", ".join(one.name for one in anchors),
+            "anchor_value": anchors[0].estimate.value,
+            "reruns": reruns,
+            **failures,
+            **_scores(working, score),
+        }
+        return _chosen(outcomes, int(np.argmin(score)), facts)
+
+    def _working_anchors(
+        self, working: list[Candidate], view: View, device: str
+    ) -> tuple[list[Candidate], dict[str, Diagnostic]]:
+        """Return of each group the first anchor that works, and why others do not.
+
+        An anchor that is a candidate is not run again.
+        """
+        failures: dict[str, Diagnostic] = {}
+        anchors = []
+        for group in self._anchors:
+            for one in group:
+                anchor = self._anchor(NestedEstimator.of(one), working, view, device, failures)
+                if anchor is not None:
+                    anchors.append(anchor)
+                    break
+        return anchors, failures
+
+    def _anchor(
+        self,
+        nested: NestedEstimator,
+        working: list[Candidate],
+        view: View,
+        device: str,
+        failures: dict[str, Diagnostic],
+    ) -> Candidate | None:
+        """Return an anchor that works; else None, with the reason among the failures."""
+        found = [other for other in working if other.name == nested.text]
+        if not found:
+            outcomes = run_candidates([nested], view, device)
+            found = outcomes.working
+            failures |= {f"anchor_{key}": text for key, text in outcomes.failed_facts().items()}
+        if found and found[0].estimate.terms is None and self.by != "minimax":
+            failures[f"anchor_failure[{nested.text}]"] = "it has no terms"
+            return None
+        return found[0] if found else None
+
+    def _spread(
+        self,
+        candidates: list[Candidate],
+        view: View,
+        seed: int,
+        device: str,
+        exponent: float = 1.0,
+    ) -> Spread:
+        return covariance(
+            candidates,
+            view,
+            n_resamples=self.n_resamples,
+            seed=seed,
+            device=device,
+            exponent=exponent,
+        )
+
+
+def _scores(candidates: list[Candidate], score: FloatArray) -> dict[str, Diagnostic]:
+    return {f"score[{one.name}]": float(s) for one, s in zip(candidates, score, strict=True)}
+
+
+def _chosen(outcomes: Outcomes, index: int, facts: dict[str, Diagnostic]) -> Estimate:
+    """The estimate of one candidate, with diagnostics of the choice beside its own."""
+    chosen = outcomes.working[index]
+    own = dict(chosen.estimate.diagnostics)
+    told = {"chosen": chosen.name, **facts, **outcomes.facts()}
+    return replace(chosen.estimate, diagnostics=own | told)
+
+
+def _mixture(outcomes: Outcomes, weights: FloatArray, facts: dict[str, Diagnostic]) -> Estimate:
+    reason = "the weights of the mixture are estimated from the same rows"
+    largest = outcomes.working[int(np.argmax(weights))].name
+    told: dict[str, Diagnostic] = {
+        "chosen": largest,
+        STANDARD_ERROR_WITHHELD: reason,
+        **facts,
+        **_scores(outcomes.working, weights),
+        **outcomes.facts(),
+    }
+    return Estimate(float(weights @ outcomes.values), diagnostics=told)
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module.partition(".")[0]) is not None

@@ -1,0 +1,166 @@
+"""Covariances of estimates on the same rows, from their terms or by resampling units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ope_bench import FloatArray, IntArray, View
+from ope_estimators.selection.candidates import Candidate
+
+__all__ = ["Spread", "covariance", "mean_of_terms", "resample"]
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Covariances of some estimates.
+
+    Parameters
+    ----------
+    covariance : (k, k); infinite for a candidate that fails on nearly all resamples.
+    reruns : estimates that were computed anew for it.
+    """
+
+    covariance: FloatArray
+    reruns: int = 0
+
+    @property
+    def variance(self) -> FloatArray:
+        """Variances: (k,)."""
+        return np.diag(self.covariance).copy()
+
+    def of_difference(self, k: int) -> FloatArray:
+        """Variance of each estimate's difference from estimate k: (k,)."""
+        variance = self.variance
+        with np.errstate(invalid="ignore"):
+            difference = variance + variance[k] - 2.0 * self.covariance[k]
+        return np.where(np.isnan(difference), np.inf, np.maximum(difference, 0.0))
+
+
+def covariance(
+    candidates: Sequence[Candidate],
+    view: View,
+    *,
+    n_resamples: int,
+    seed: int,
+    device: str = "cpu",
+    exponent: float = 1.0,
+) -> Spread:
+    """Covariances of estimates on the same rows.
+
+    Where all estimates have terms, sum_u s_ku s_ju over units u, with the sums s of centered
+    terms over their number: the limit of infinitely many resamples of the terms' means, at no
+    cost. Otherwise units are drawn with replacement ``n_resamples`` times; estimates with terms
+    then are means of the drawn rows' terms, the others are computed anew on the drawn rows, their
+    shared fits included.
+
+    Parameters
+    ----------
+    candidates : k estimators with their estimates.
+    view : the rows.
+    n_resamples : number of resamples.
+    seed : of the draws.
+    device : where estimates are computed anew.
+    exponent : units drawn, as a power of their number; the covariance is then scaled by drawn
+        over all.
+    """
+    if all(one.estimate.terms is not None for one in candidates):
+        return Spread(_from_terms(candidates, view))
+    rng = np.random.default_rng(seed)
+    share = len(np.unique(view.unit)) ** (exponent - 1.0)
+    values = np.empty((n_resamples, len(candidates)))
+    reruns = 0
+    for index in range(n_resamples):
+        logged, target = resample(view, rng, share)
+        drawn = view.rows(logged, target)
+        for k, one in enumerate(candidates):
+            if one.estimate.terms is not None:
+                values[index, k] = mean_of_terms(one, logged, target)
+            else:
+                values[index, k] = one.value_on(drawn, device)
+                reruns += 1
+    return Spread(_from_values(values) * share, reruns)
+
+
+def mean_of_terms(candidate: Candidate, logged: IntArray, target: IntArray | None) -> float:
+    """Return the mean of an estimate's terms over some rows; all target rows where None."""
+    estimate = candidate.estimate
+    assert estimate.terms is not None  # noqa: S101  callers have checked
+    mean = float(estimate.terms[logged].mean())
+    if estimate.target_terms is not None:
+        rows = slice(None) if target is None else target
+        mean += float(estimate.target_terms[rows].mean())
+    return mean
+
+
+def resample(
+    view: View, rng: np.random.Generator, share: float = 1.0
+) -> tuple[IntArray, IntArray]:
+    """Draw units with replacement; return the indices of their logged and target rows.
+
+    Units in both samples, in the logs alone and in the target sample alone are drawn apart, so
+    that neither sample is ever empty. Row i of both samples stays together where contexts are
+    shared.
+
+    Parameters
+    ----------
+    view : source of the units.
+    rng : draws them.
+    share : units drawn over their number.
+    """
+    logged, target = np.unique(view.unit), np.unique(view.target_unit)
+    strata = (
+        np.intersect1d(logged, target),
+        np.setdiff1d(logged, target),
+        np.setdiff1d(target, logged),
+    )
+    drawn = [rng.choice(units, math.ceil(share * len(units))) for units in strata if len(units)]
+    units = np.concatenate(drawn)
+    return _rows_of(units, view.unit), _rows_of(units, view.target_unit)
+
+
+def _rows_of(drawn: IntArray, unit: IntArray) -> IntArray:
+    """Indices of the rows of each drawn unit, as often as it was drawn."""
+    order = np.argsort(unit, kind="stable")
+    ranked = unit[order]
+    start, end = np.searchsorted(ranked, drawn, "left"), np.searchsorted(ranked, drawn, "right")
+    count = end - start
+    offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    rows: IntArray = order[np.repeat(start, count) + offset]
+    return rows
+
+
+def _from_terms(candidates: Sequence[Candidate], view: View) -> FloatArray:
+    units, place = np.unique(np.concatenate([view.unit, view.target_unit]), return_inverse=True)
+    place = place.reshape(-1)
+    sums = np.zeros((len(candidates), len(units)))
+    for row, one in zip(sums, candidates, strict=True):
+        parts = (
+            (one.estimate.terms, view.unit, place[: view.n]),
+            (one.estimate.target_terms, view.target_unit, place[view.n :]),
+        )
+        for terms, unit, at in parts:
+            k = len(np.unique(unit))
+            if terms is not None and k > 1:
+                scores = (terms - terms.mean()) / len(terms) * math.sqrt(k / (k - 1))
+                row += np.bincount(at, weights=scores, minlength=len(units))
+    products: FloatArray = sums @ sums.T
+    return products
+
+
+def _from_values(values: FloatArray) -> FloatArray:
+    """Covariances over the resamples on which both estimates exist: (k, k)."""
+    known = np.isfinite(values)
+    size = values.shape[1]
+    found = np.full((size, size), np.inf)
+    for i in range(size):
+        for j in range(i + 1):
+            both = known[:, i] & known[:, j]
+            if 2 * both.sum() >= max(4, len(values)):
+                left, right = values[both, i], values[both, j]
+                product = (left - left.mean()) @ (right - right.mean()) / (both.sum() - 1)
+                found[i, j] = found[j, i] = product
+    return found

@@ -1,0 +1,1 @@
+"""Estimators that pool actions: clusters, embeddings learned or given, rewards, convolutions."""

@@ -1,0 +1,82 @@
+"""The rule ``ocv``: off-policy cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ope_bench import FloatArray, IntArray
+
+__all__ = ["SPLITS", "cross_validate", "validation_risk"]
+
+SPLITS = 10
+"""Random splits of the rows."""
+
+
+def cross_validate(
+    estimate: Callable[[int, IntArray], float],
+    validate: FloatArray,
+    errors: tuple[FloatArray, float],
+    unit: IntArray,
+    rng: np.random.Generator,
+) -> int:
+    """Index of the candidate with the least `validation_risk`; parameters as there."""
+    return int(np.argmin(validation_risk(estimate, validate, errors, unit, rng)))
+
+
+def validation_risk(
+    estimate: Callable[[int, IntArray], float],
+    validate: FloatArray,
+    errors: tuple[FloatArray, float],
+    unit: IntArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Error of each candidate as a prediction of an unbiased estimate on held-out rows: (k,).
+
+        mean_s L_ks + se_s(L_ks),   L_ks = (V̂_k(training rows of s) - mean φ(others))²
+
+    Each of the `SPLITS` splits is a random order of the units; candidate k is estimated on the
+    first ones, a share se_k² / (se_k² + se_φ²) of them, so that both sides have the same
+    variance. One standard error is added to the mean loss.
+
+    Parameters
+    ----------
+    estimate : the estimate of candidate k on some rows.
+    validate : (n,), φ: terms whose mean is unbiased, of importance weighting or of the doubly
+        robust estimator.
+    errors : standard errors on all rows, of each candidate, (k,), and of the mean of φ.
+    unit : (n,), rows that depend on each other stay together; at least two units.
+    rng : draws the splits.
+
+    References
+    ----------
+    Cross-validated off-policy evaluation (Cief, Kveton and Kompan, 2025), algorithm 1.
+    """
+    units, place = np.unique(unit, return_inverse=True)
+    training = _training_units(np.square(errors[0]), errors[1] ** 2, len(units))
+    loss = np.empty((len(training), SPLITS))
+    for split in range(SPLITS):
+        rank = rng.permutation(len(units))[place.reshape(-1)]
+        order = np.argsort(rank, kind="stable")
+        start = np.searchsorted(rank[order], training)
+        held_out = _means_after(validate[order], start)
+        predicted = [estimate(k, order[:end]) for k, end in enumerate(start)]
+        loss[:, split] = np.square(np.array(predicted) - held_out)
+    risk: FloatArray = loss.mean(axis=1) + loss.std(axis=1, ddof=1) / np.sqrt(SPLITS)
+    return risk
+
+
+def _training_units(variance: FloatArray, validation: float, n_units: int) -> IntArray:
+    """Units that each candidate is estimated on; at least one is left on either side."""
+    total = variance + validation
+    share = np.divide(variance, total, out=np.full(len(variance), 0.5), where=total > 0)
+    units: IntArray = np.clip(np.rint(share * n_units), 1, n_units - 1).astype(np.int64)
+    return units
+
+
+def _means_after(terms: FloatArray, start: IntArray) -> FloatArray:
+    """Mean of the terms from each start on."""
+    rest = terms.sum() - np.cumsum(terms)[start - 1]
+    means: FloatArray = rest / (len(terms) - start)
+    return means

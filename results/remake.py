@@ -1,0 +1,245 @@
+"""Makes results of suites again from their committed trials, and runs only what is missing.
+
+    python results/remake.py [--jobs N] [--without-missing] [--anew ESTIMATOR,...] SUITE...
+
+For changes of boards, and of suites that gained estimators, settings or replicates: trials whose
+keys are committed are not run again, since the same key means the same numbers (tests/results runs
+a sample of them). What the exported trials leave out is taken from the committed board, see
+`judging.committed`. ``results/regenerate`` runs everything anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from judging.committed import EXPORTED_NOT, board_from_json, identity, records_of
+
+from ope_bench.boards.board import By
+from ope_bench.boards.leaderboard import boards, document
+from ope_bench.boards.ranking import reordered
+from ope_bench.canonical import canonical_json, plain
+from ope_bench.cli.app import invoke
+from ope_bench.cli.running.progress import PlainProgress, Watch
+from ope_bench.execution.local import LocalExecutor
+from ope_bench.execution.machine import machine_facts
+from ope_bench.execution.runner import Outcome, run
+from ope_bench.report.text.render import render
+from ope_bench.store import Store
+from ope_bench.store.export import row_of, writer_for
+from ope_bench.store.results import Result
+from ope_bench.suites.discovery import find_suite
+from ope_bench.suites.manifest import Manifest, plan
+from ope_bench.trials.record import Trial, TrialRecord
+
+RESULTS = Path(__file__).resolve().parent
+
+ORDERS: dict[str, By] = {
+    "density-ratio": "ratio",
+    "full": "time",
+    "intervals": "coverage",
+    "intervals-models": "coverage",
+}
+"""Suites whose boards answer another question than RMSE."""
+
+UNWANTED = ("errors-*", "cdf-*")
+"""Distributions setting by setting fill megabytes; `ope-bench report` shows them."""
+
+
+def folder_of(suite: str) -> Path:
+    """Return where the results of a suite lie."""
+    part = suite.removeprefix("paper-")
+    return RESULTS / "paper" / part if part != suite else RESULTS / suite
+
+
+def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = ()) -> None:
+    """Write trials, boards, figures and facts of a suite's runs.
+
+    Parameters
+    ----------
+    suite : its name.
+    jobs : trials that run at once.
+    run_missing : run trials of the suite that are not committed; otherwise leave them out.
+    anew : estimators whose trials run again though they are committed, since they tell more now.
+    """
+    folder = folder_of(suite)
+    manifest = plan(find_suite(suite))
+    planned = {trial.key: trial for trial in manifest.trials}
+    old = [one for one in committed(folder, planned) if one.trial.estimator.id not in anew]
+    have = {record.key for record in old}
+    missing = [trial for key, trial in planned.items() if key not in have]
+    new = []
+    if missing:
+        new = (run_trials if run_missing else stored_trials)(manifest, missing, jobs)
+    before = boards_of(folder)
+    write_trials(folder, have, new)
+    write_runs(folder, new, len(old))
+    by = ORDERS.get(suite, "rmse")
+    records = [*old, *(result.record for result in new)]
+    told = plain(document(boards(records, by=by, truth="expected")))
+    for board in told["boards"]:
+        complete(board, before)
+    write(folder / "leaderboard.json", json.dumps(told, allow_nan=False, ensure_ascii=False))
+    found = [board_from_json(board) for board in told["boards"]]
+    write(folder / "leaderboard.md", render(found, "markdown"))
+    again = found if by in ("time", "ratio") else [reordered(b, "positivity") for b in found]
+    write(folder / "positivity.md", render(again, "markdown"))
+    draw(folder, suite, records)
+
+
+def committed(folder: Path, planned: dict[str, Trial]) -> list[TrialRecord]:
+    """Return the committed records of planned trials."""
+    if not (folder / "trials.parquet").exists():
+        return []
+    return [record for record in records_of(folder) if record.key in planned]
+
+
+def store_of(suite: str) -> Path:
+    """Return the store of the trials that a suite has gained."""
+    return RESULTS.parent / f"results-{suite}-added.sqlite"
+
+
+def stored_trials(manifest: Manifest, trials: Sequence[Trial], _jobs: int) -> list[Result]:
+    """Return what an interrupted call of `run_trials` has stored."""
+    path = store_of(manifest.suite.name)
+    if not path.exists():
+        return []
+    wanted = {trial.key for trial in trials}
+    with Store.open(path) as store:
+        return [result for result in store.results() if result.record.key in wanted]
+
+
+def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[Result]:
+    """Run trials into a store of their own, which a further call resumes."""
+    suite = manifest.suite
+    path = store_of(suite.name)
+    executor = LocalExecutor(jobs, timeout=suite.timeout, memory=suite.memory)
+    outcome = Outcome()
+    watch = Watch(trials, suite.truth, jobs, manifest.exclusive)
+    with Store.open(path, write=True) as store:
+        number = store.begin_run(
+            suite=suite.name,
+            truth=suite.truth,
+            command=shlex.join(sys.argv),
+            planned=len(trials),
+            machine=machine_facts(),
+        )
+        with PlainProgress(watch, suite.name) as progress:
+            for event in run(
+                trials,
+                store=store,
+                run_id=number,
+                executor=executor,
+                outcome=outcome,
+                exclusive=manifest.exclusive,
+            ):
+                progress.handle(event)
+        store.end_run(number, outcome.exit_code())
+        if outcome.interrupted or outcome.executed + outcome.reused < outcome.planned:
+            sys.exit(outcome.exit_code())
+        return list(store.results(run=number))
+
+
+def write_trials(folder: Path, old: Collection[str], new: Iterable[Result]) -> None:
+    """Write the committed rows whose keys are in ``old``, and the new ones."""
+    path = folder / "trials.parquet"
+    kept = pq.read_table(path).to_pylist() if path.exists() else []
+    rows = [row for row in kept if row["key"] in old] + [row_of(result) for result in new]
+    writer_for(path)(path, iter(rows))
+
+
+def write_runs(folder: Path, new: Sequence[Result], records: int) -> None:
+    """Add the run of new trials to the committed facts of runs."""
+    if not new:
+        return
+    path = folder / "run.json"
+    facts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": []}
+    made = {result.run.id: vars(result.run) for result in new}
+    facts["runs"] = (facts["runs"] if records else []) + list(made.values())
+    facts["records"] = facts["trials"] = records + len(new)
+    statuses = Counter(
+        row["status"] for row in pq.read_table(folder / "trials.parquet").to_pylist()
+    )
+    facts["status"] = dict(sorted(statuses.items()))
+    write(path, json.dumps(plain(facts), ensure_ascii=False))
+
+
+def complete(board: dict[str, Any], before: Iterable[dict[str, Any]]) -> None:
+    """Copy to the lines of a board what only the committed board knows of them."""
+    same = [told for told in before if setting(told) == setting(board)]
+    for told in same:
+        board["truth_se"] = told["truth_se"]
+        lines = {identity(line): line for line in told["rows"]}
+        for row in board["rows"]:
+            line = lines.get(identity(row))
+            if line is not None and line["replicates"] == row["replicates"]:
+                row.update({name: line[name] for name in EXPORTED_NOT})
+
+
+def setting(board: dict[str, Any]) -> tuple[str, str, int]:
+    """Return what tells a board's data from other data."""
+    params = canonical_json(board["environment_params"])
+    return board["environment"], params, board["environment_version"]
+
+
+def boards_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the committed boards."""
+    path = folder / "leaderboard.json"
+    return json.loads(path.read_text(encoding="utf-8"))["boards"] if path.exists() else []
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text that ends in one line end."""
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def draw(folder: Path, suite: str, records: Iterable[TrialRecord]) -> None:
+    """Draw the figures of a suite."""
+    figures = folder / "figures"
+    shutil.rmtree(figures, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "results.sqlite"
+        with Store.open(path, write=True) as store:
+            number = store.begin_run(suite=suite, truth="expected")
+            for record in records:
+                store.add(record, number)
+            store.end_run(number, 0)
+        code = invoke(["report", "--store", str(path), "--figures", str(figures)])
+        if code:
+            sys.exit(code)
+    for path in figures.iterdir():
+        if path.suffix != ".svg" or any(path.match(pattern) for pattern in UNWANTED):
+            path.unlink()
+
+
+def main() -> int:
+    """Read the arguments and make the results."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("suites", nargs="+", metavar="SUITE")
+    parser.add_argument("--jobs", type=int, default=1, help="trials that run at once")
+    parser.add_argument(
+        "--without-missing", action="store_true", help="run nothing, leave them out"
+    )
+    parser.add_argument("--anew", default="", help="estimators whose trials run again")
+    given = parser.parse_args()
+    for suite in given.suites:
+        remake(
+            suite,
+            jobs=given.jobs,
+            run_missing=not given.without_missing,
+            anew=given.anew.split(","),
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from ope_bench.boards.policy_selection import selection_boards
+from ope_bench.trials.status import Status
+
+
+@pytest.fixture
+def policies(record):
+    """Three target policies of values 1, 2 and 3 on the same logs, estimated by ``said``."""
+
+    def make(estimator, said, replicates=2, **facts):
+        made = []
+        for n, estimate in zip((1, 2, 3), said, strict=True):
+            for r in range(replicates):
+                one = record(estimator, r, n=n, truth_expected=float(n), **facts)
+                made.append(replace(one, estimate=estimate))
+        return made
+
+    return make
+
+
+def test_estimators_are_ranked_by_the_regret_of_their_choice(policies):
+    records = [*policies("wrong", (3.0, 2.0, 1.0)), *policies("right", (0.1, 0.2, 0.3))]
+    (board,) = selection_boards(records)
+    assert board.policies == ("toy n=1", "toy n=2", "toy n=3")
+    best, worst = board.rows
+    assert (best.estimator, best.regret, best.spearman, best.replicates) == ("right", 0, 1, 2)
+    assert (worst.regret, worst.relative_regret, worst.kendall) == (2, 1, -1)
+    # The logging average is .5: all three policies beat it, "right" adopts none of them.
+    assert (best.type_one, best.type_two) == (None, 1)
+    assert json.dumps(board.as_json(), allow_nan=False)
+
+
+def test_policies_whose_estimate_failed_cannot_be_chosen(policies):
+    records = policies("ipw", (1.0, 2.0, 9.0))
+    records[-1] = replace(records[-1], status=Status.ERROR, estimate=None)
+    records[-2] = replace(records[-2], status=Status.ERROR, estimate=None)
+    (board,) = selection_boards(records)
+    assert board.rows[0].regret == 1.0
+
+
+def test_settings_with_other_logs_are_no_group(policies, record):
+    records = [record(n=1), record(n=2, logging_average=0.7), record(n=3, logging_average=None)]
+    assert selection_boards(records) == []
+    assert selection_boards([]) == []
+
+
+def test_one_estimate_a_replicate_is_no_choice(policies):
+    records = policies("ipw", (1.0, 2.0, 3.0), replicates=1)
+    only_one = [records[0]] + [
+        replace(one, status=Status.CRASH, estimate=None) for one in records[1:]
+    ]
+    (board,) = selection_boards(only_one)
+    assert (board.rows[0].replicates, board.rows[0].regret) == (0, None)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
+def test_boards_render_in_every_format(policies, form):
+    from ope_bench.report.text.render import render_selection
+
+    found = selection_boards(policies("a_b", (3.0, 2.0, 1.0)))
+    text = render_selection(found, form)
+    assert text.count("\n") > 1
+    assert max(map(len, text.splitlines())) <= 80 or form != "text"
+    assert render_selection([], form) == ""

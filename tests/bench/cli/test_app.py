@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ope_bench.cli import app
+
+if TYPE_CHECKING:
+    from bench.cli.conftest import Cli
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_version_is_told_before_anything_is_imported() -> None:
+    code = (
+        "import sys; sys.argv = ['ope-bench', '--version']\n"
+        "from ope_bench.cli import main; main()\n"
+        "heavy = {'typer', 'numpy', 'rich', 'pydantic'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = _python(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("ope-bench 0.")
+
+
+def test_it_runs_as_a_module_as_well() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ope_bench", "rnu"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "did you mean 'run'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("ope-bench lea", "leaderboard"), ("ope-bench run --time", "--timeout")],
+)
+def test_the_shell_completes_verbs_and_options(words: str, expected: str) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv = ['ope-bench']\nfrom ope_bench.cli import main; main()",
+        ],
+        env=dict(
+            os.environ,
+            _OPE_BENCH_COMPLETE="complete_bash",
+            COMP_WORDS=words,
+            COMP_CWORD=str(len(words.split()) - 1),
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert expected in done.stdout.split(), done.stderr
+
+
+def test_listing_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from ope_bench.cli import main\n"
+        "sys.argv = ['ope-bench', 'list']; main()\n"
+        "heavy = {'sklearn', 'torch', 'xgboost', 'pandas', 'distributed', 'scipy', 'pydantic'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    done = _python(code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["rnu"], "No such command 'rnu'; did you mean 'run'?"),
+        (["run", "--nonsense"], "No such option: --nonsense"),
+        (["run", "quik"], "unknown suite 'quik'; did you mean 'quick'?"),
+        (["run", "--jobs", "0"], "--jobs"),
+        (["run", "--replicates", "many"], "--replicates"),
+        (["run", "--timeout", "soon"], "--timeout: 'soon' is not a duration"),
+        (["run", "--memory", "-1"], "--memory: '-1' is not a memory size"),
+        (["run", "--device", "tpu"], "--device"),
+        (["run", "--env", "gaussian"], "--est is missing"),
+        (["run", "--est", "ipw"], "--env is missing"),
+        (["run", "--env", "gaussian[", "--est", "ipw"], "cannot read 'gaussian['"),
+        (["run", "--env", "gausian", "--est", "ipw"], "unknown environment 'gausian'; did you"),
+        (["run", "--env", "gaussian[n_samples=0]", "--est", "ipw"], "'n_samples' = 0"),
+        (["run", "--env", "gaussian[n_samples=-5]", "--est", "ipw"], "'n_samples' = -5"),
+        (["run", "--env", "gaussian[n_samples=[]]", "--est", "ipw"], "'n_samples' is empty"),
+        (["run", "--seed", str(2**63)], "--seed"),
+        (["gate", "b.json", "--seed", str(2**63)], "--seed"),
+        (["run", "--env", "gaussian", "--est", "./my.py"], "is written ./my.py:CLASS"),
+        (["run", "--address", "tcp://x", "--dry-run"], "only --executor dask accepts it"),
+        (
+            ["run", "--executor", "dask", "--address", "pigeon://x"],
+            "--address: no Dask scheduler answers at pigeon://x: unknown address scheme 'pigeon'",
+        ),
+        (["show", "ipv"], "no plugin or suite is called 'ipv'; did you mean 'ipw'?"),
+        (["list", "plugins"], "'plugins' is not one of"),
+        (["export", "--to", "x.xlsx"], "must end in .parquet, .csv or .jsonl"),
+        (["leaderboard"], "ope-bench.sqlite"),
+        (["export", "--to", "x.csv"], "ope-bench.sqlite"),
+        (["rerun", "abc"], "ope-bench.sqlite"),
+        (["store", "info"], "ope-bench.sqlite"),
+        (["store", "prune"], "ope-bench.sqlite"),
+        (["store", "merge", "other.sqlite"], "other.sqlite"),
+    ],
+)
+def test_a_users_mistake_gets_one_line_and_exit_code_2(
+    cli: Cli, arguments: list[str], reason: str
+) -> None:
+    said = cli(*arguments)
+    assert said.code == 2
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("ope-bench: ")
+    assert reason in said.err
+
+
+def test_nothing_is_created_by_a_mistake(cli: Cli, tmp_path: object) -> None:
+    from pathlib import Path
+
+    for arguments in (["leaderboard"], ["export", "--to", "x.csv"], ["rerun", "a"], ["run", "x"]):
+        cli(*arguments)
+    assert list(Path(str(tmp_path)).iterdir()) == []
+
+
+VERBS = (
+    *("run", "leaderboard", "list", "show"),
+    *("baseline", "check", "compare", "data", "doctor", "export", "gate"),
+    *("new", "report", "rerun", "store"),
+)
+
+
+def test_every_verb_is_there() -> None:
+    assert set(VERBS) <= set(app.VERBS)
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_help_is_there_for_every_verb(cli: Cli, verb: str) -> None:
+    front = cli("--help")
+    assert front.code == 0
+    assert re.search(rf"^ +{verb} +\S", front.out, re.MULTILINE), "with its line of help"
+    said = cli(verb, "--help")
+    assert said.code == 0
+    assert f"Usage: ope-bench {verb}" in said.out
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_a_missing_package_of_ours_is_told_in_one_line(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    said = cli("run", "--dry-run")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "ope-bench: the package 'psutil' is missing: pip install psutil\n"
+
+
+def test_a_bug_of_ours_is_a_traceback_and_no_regression(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ope_bench.cli import inventory
+
+    def broken(sort: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(inventory, "rows_of", broken)
+    said = cli("list")
+    assert said.code == 70
+    assert "Traceback" in said.err
+
+
+@pytest.mark.parametrize("arguments", [["show", "ipw"], ["list"], ["list", "--format", "json"]])
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
+    code = "from ope_bench.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()

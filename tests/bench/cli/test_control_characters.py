@@ -1,0 +1,114 @@
+"""Control characters of plugins, suites and stores reach no terminal as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ope_bench.printable import printable
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m\r"
+FORBIDDEN = "\x07\u202e\x9b"
+
+PLUGIN = f"""
+import numpy as np
+from ope_bench import Estimate, Estimator, params
+
+@params
+class Evil(Estimator):
+    {EVIL.encode("unicode_escape").decode()!r}
+    label: str = ""
+    fails: bool = False
+    def estimate(self, view):
+        if self.fails:
+            raise ValueError("bad {EVIL.encode("unicode_escape").decode()}")
+        return Estimate(0.5)
+Evil.__doc__ = Evil.__doc__.encode().decode("unicode_escape")
+"""
+
+ROW = (
+    '  - ./evil.py:Evil: {label: "\\e]0;x\\a\\u202e", as: "name \\e]0;x\\a\\u202e\\x9b1m"}\n'
+    '  - ./evil.py:Evil: {fails: true, as: "failing \\e[2J\\a"}\n'
+)
+
+
+def on_a_terminal(folder: Path, *arguments: str) -> str:
+    """What a command writes to a terminal, stdout and stderr together."""
+    ours, theirs = pty.openpty()
+    script = "from ope_bench.cli import main; main()"
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+    )
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            chunk = os.read(ours, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not chunk:
+            break
+        written += chunk
+    os.close(ours)
+    process.wait()
+    return written.decode()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("evil")
+    (place / "evil.py").write_text(PLUGIN)
+    (place / "s.yaml").write_text(
+        'schema: 1\ntitle: "title \\e]0;x\\a\\u202e"\nreplicates: 2\n'
+        "environments:\n  - saito-toy: {n_samples: 30}\nestimators:\n" + ROW
+    )
+    return place
+
+
+def test_no_command_passes_them_to_a_terminal(folder: Path) -> None:
+    ran = on_a_terminal(folder, "run", "s.yaml", "--jobs", "1", "--store", "s.sqlite")
+    assert "failing" in ran
+    seen = {"run": ran}
+    reader = ("leaderboard", "--store", "s.sqlite", "--format", "json")
+    told = subprocess.run(
+        [sys.executable, "-c", "from ope_bench.cli import main; main()", *reader],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert not set(told) & set(FORBIDDEN)
+    labels = [row["label"] for row in json.loads(told)["boards"][0]["rows"]]
+    assert any("\u202e" in label for label in labels), "JSON holds it as an escape"
+    for arguments in (
+        ("leaderboard", "--store", "s.sqlite"),
+        *(("leaderboard", "--store", "s.sqlite", "--format", f) for f in ("latex", "markdown")),
+        ("leaderboard", "--store", "s.sqlite", "--format", "csv"),
+        ("show", "s.yaml"),
+        ("show", "./evil.py:Evil"),
+        ("run", "s.yaml", "--dry-run"),
+    ):
+        seen[" ".join(arguments)] = on_a_terminal(folder, *arguments)
+    for command, text in seen.items():
+        assert not set(text) & set(FORBIDDEN), command
+        assert "\x1b]" not in text, command
+        if command != "run":  # whose live screen moves the cursor
+            assert "\x1b[2J" not in text, command
+
+
+def test_colors_are_kept_where_they_are_asked_for() -> None:
+    assert printable("\x1b[1mbold\x1b[0m\x1b[2J", colors=True) == "\x1b[1mbold\x1b[0m\\x1b[2J"
+    assert printable("\x1b[1mb") == "\\x1b[1mb"

@@ -1,0 +1,107 @@
+"""Estimates at the ends of what a double holds are rows of every board, file and comparison."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.paths import SUPPORT, TINY_PLUGINS
+
+EXTREME = f"{SUPPORT / 'extreme_plugins.py'}:Extreme"
+
+SETTINGS = (
+    *("value: 1e+200", "value: 1.7e+308", "value: -1.7e+308", "value: 5e-324"),
+    *("standard_error: 1e+308", "weight: 1e+308", "weight: 1e+154", "weight: 1e+152"),
+    *("diagnostic: 1.7e+308", "power: 308", "fallback: 1.7e+308", "fallback: -1.7e+308"),
+)
+
+READERS: dict[str, tuple[str, ...]] = {
+    **{
+        by: ("leaderboard", "--by", by)
+        for by in ("rmse", "positivity", "time", "ratio", "selection", "regret")
+    },
+    **{form: ("leaderboard", "--format", form) for form in ("json", "markdown", "csv", "latex")},
+    "report": ("report", "-o", "report.html"),
+    "csv-file": ("export", "--to", "trials.csv"),
+    "jsonl-file": ("export", "--to", "trials.jsonl"),
+}
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a suite of extreme estimators, which has run."""
+    place = tmp_path_factory.mktemp("extreme")
+    rows = "".join(f'  - "{EXTREME}": {{{one}}}\n' for one in SETTINGS)
+    (place / "extreme.yaml").write_text(
+        "schema: 1\ntitle: Extreme numbers\nreplicates: 4\n"
+        f'environments:\n  - "{TINY_PLUGINS}:Coins"\n'
+        f'estimators:\n{rows}  - "{TINY_PLUGINS}:Average"\n'
+    )
+    done = ope_bench(place, "run", "extreme.yaml", "--jobs", "1", "--store", "s.sqlite")
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+def ope_bench(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from ope_bench.cli import main; main()", *arguments],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+        # Workers too: a warning made an error there would be an error of the trial.
+        env={**os.environ, "PYTHONWARNINGS": "error::RuntimeWarning"},
+    )
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_shows_them_without_a_warning(reader: str, folder: Path) -> None:
+    done = ope_bench(folder, *READERS[reader], "--store", "s.sqlite")
+    assert (done.returncode, done.stderr.count("Warning")) == (0, 0), done.stderr
+
+
+def test_a_second_run_reuses_them(folder: Path) -> None:
+    arguments = ("extreme.yaml", "--jobs", "1", "--store", "s.sqlite", "--format", "json")
+    done = ope_bench(folder, "run", *arguments)
+    told = json.loads(done.stdout)
+    assert (told["exit_code"], told["executed"]) == (0, 0), done.stderr
+    assert told["reused"] == 4 * (len(SETTINGS) + 1)
+
+
+def test_the_rmse_of_a_huge_error_is_its_size(folder: Path) -> None:
+    done = ope_bench(folder, *READERS["json"], "--store", "s.sqlite")
+    (board,) = json.loads(done.stdout)["boards"]
+    by_value = {row["params"].get("value"): row["rmse"] for row in board["rows"]}
+    assert by_value[1e200] == pytest.approx(1e200)
+    assert by_value[-1.7e308] == pytest.approx(1.7e308)
+
+
+def test_they_can_be_compared_and_gated(folder: Path) -> None:
+    saved = ("--suite", "extreme.yaml", "--store", "s.sqlite")
+    for command in (
+        ("compare", "s.sqlite", "s.sqlite"),
+        ("baseline", "save", "b.json", *saved),
+        ("baseline", "show", "b.json"),
+        ("gate", "b.json", "--jobs", "1", "--store", "gate.sqlite"),
+    ):
+        done = ope_bench(folder, *command)
+        assert (done.returncode, done.stderr.count("Warning")) == (0, 0), (command, done.stderr)
+
+
+def test_an_integer_that_no_double_holds_is_an_error_of_its_trial(tmp_path: Path) -> None:
+    arguments = ("--replicates", "1", "--jobs", "1", "--store", "s.sqlite", "--format", "json")
+    estimators = [f"{EXTREME}[power={power}]" for power in (309, 400, 5_000)]
+    chosen = [word for one in estimators for word in ("--est", one)]
+    done = ope_bench(tmp_path, "run", "--env", f"{TINY_PLUGINS}:Coins", *chosen, *arguments)
+    assert json.loads(done.stdout)["status"]["error"] == 3, done.stderr
+    assert "no double can hold" in done.stderr
+    board = ope_bench(tmp_path, "leaderboard", "--store", "s.sqlite")
+    assert (board.returncode, board.stderr) == (0, "")

@@ -1,0 +1,269 @@
+"""baseline, gate and compare on a plugin file that is edited between runs."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+PLUGIN = """
+import numpy as np
+from ope_bench import Environment, Estimate, Estimator, Problem, Schema, Truth
+
+class Coins(Environment):
+    version = 1
+    def __init__(self, n_samples: int = 20) -> None:
+        self.n_samples = n_samples
+    def sample(self, *, world_rng, logged_rng, target_rng):
+        zeros = np.zeros((self.n_samples, 1))
+        problem = Problem(
+            context=zeros, action=np.zeros(self.n_samples, dtype=int), embedding=zeros,
+            reward=logged_rng.normal(size=self.n_samples), target_context=zeros,
+            target_action=np.zeros(self.n_samples, dtype=int), target_embedding=zeros,
+            schema=Schema.continuous(1, 1), n_actions=1,
+        )
+        return problem, Truth(0.0, 0.0, 0.0)
+
+class Mean(Estimator):
+    def estimate(self, view):
+        return Estimate(FACTOR * float(view.reward.mean()))
+
+class Other(Estimator):
+    def estimate(self, view):
+        return Estimate(float(view.reward[0]))
+"""
+
+SUITE = """
+schema: 1
+title: coins
+truth: expected
+replicates: 12
+environments: [./plug.py:Coins]
+estimators: [./plug.py:Mean, ./plug.py:Other]
+"""
+
+
+@pytest.fixture
+def edit(tmp_path, monkeypatch):
+    """Write the plugin, and forget what was imported of it before."""
+    import importlib
+    import sys
+
+    from ope_bench.plugins import code_digest as provenance
+    from ope_bench.plugins.registry import FILE_MODULE, registry
+
+    def write(factor):
+        (tmp_path / "plug.py").write_text(PLUGIN.replace("FACTOR", str(factor)))
+        (tmp_path / "s.yaml").write_text(SUITE)
+        for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        for module in (provenance,):
+            for thing in vars(module).values():
+                if hasattr(thing, "cache_clear"):
+                    thing.cache_clear()
+        registry.cache_clear()
+
+    write("1.0")
+    return write
+
+
+@pytest.fixture
+def saved(cli, edit):
+    """A baseline of the unedited plugin, and the store that it came from."""
+    assert cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1").code == 0
+    said = cli("baseline", "save", "b.json", "--suite", "s.yaml", "--store", "s.sqlite")
+    assert said.code == 0, said.err
+    return Path("b.json")
+
+
+def test_from_a_saved_baseline_to_a_closed_gate_and_an_accepted_change(cli, edit, saved):
+    same = cli("gate", "b.json", "--store", "g.sqlite", "--jobs", "1", "--format", "json")
+    assert same.code == 0, same.err
+    assert same.json["verdicts"] == {"same": 2}
+    assert same.json["outcomes"] == same.json["planned"] == 24
+
+    edit("1.5")
+    worse = cli("gate", "b.json", "--store", "g.sqlite", "--jobs", "1", "--format", "json")
+    assert worse.code == 1, worse.err
+    verdicts = {row["estimator"]: row["verdict"] for row in worse.json["rows"]}
+    assert verdicts == {"mean": "worse", "other": "same"}
+
+    told = cli("compare", "b.json", "g.sqlite", "--format", "json")
+    assert told.code == 0
+    assert {row["verdict"] for row in told.json["rows"]} == {"worse", "same"}
+
+    refused = cli("baseline", "accept", "b.json", "--reason", " ", "--store", "g.sqlite")
+    assert refused.code == 2
+    accepted = cli("baseline", "accept", "b.json", "--reason", "why not", "--store", "g.sqlite")
+    assert accepted.code == 0, accepted.err
+    shown = cli("baseline", "show", "b.json", "--format", "json").json
+    assert [one["reason"] for one in shown["history"]] == ["saved", "why not"]
+    assert shown["history"][1]["changes"] == {"worse": 1, "same": 1}
+    assert cli("gate", "b.json", "--store", "g.sqlite", "--jobs", "1").code == 0
+
+
+def test_show_prints_history_and_boards(cli, saved):
+    said = cli("baseline", "show", "b.json")
+    assert said.code == 0
+    assert "suite 's', 24 trials, 12 replicates, expected truth" in said.out
+    assert "saved" in said.out
+    assert "by rmse" in said.out
+
+
+def test_a_store_that_lacks_trials_makes_no_baseline(cli, saved):
+    said = cli(
+        "baseline", "save", "c.json", "--suite", "s.yaml", "--reserve", "5", "--store", "s.sqlite"
+    )
+    assert said.code == 2
+    assert "lacks 10 of the 34 trials" in said.err
+    assert "--replicates 17" in said.err
+    assert not Path("c.json").exists()
+
+
+def test_numbers_of_code_that_has_changed_make_no_baseline(cli, edit, saved):
+    edit("1.5")
+    said = cli("baseline", "save", "c.json", "--suite", "s.yaml", "--store", "s.sqlite")
+    assert said.code == 2
+    assert "of code that has changed since" in said.err
+
+
+def test_another_file_is_never_written_over(cli, saved):
+    Path("notes.txt").write_text("mine")
+    said = cli("baseline", "save", "notes.txt", "--suite", "s.yaml", "--store", "s.sqlite")
+    assert said.code == 2
+    assert Path("notes.txt").read_text() == "mine"
+
+
+def test_all_trials_run_anew_unless_reuse_is_asked_for(cli, saved):
+    anew = cli("gate", "b.json", "--store", "s.sqlite", "--jobs", "1", "--format", "json")
+    told = {name: anew.json[name] for name in ("planned", "asked", "executed", "reused")}
+    assert told == {"planned": 24, "asked": 24, "executed": 24, "reused": 0}
+    assert anew.err.splitlines()[-2] == "gate  24 of 24 trials run"
+    reused = cli("gate", "b.json", "--store", "s.sqlite", "--jobs", "1", "--reuse")
+    assert reused.code == 0
+    assert reused.err.splitlines()[-2] == "gate  0 of 24 trials run, 24 reused"
+
+
+def test_a_changed_environment_variable_closes_the_gate_on_the_store_of_the_baseline(
+    cli, edit, monkeypatch
+):
+    # No digest of code sees the variable.
+    edit("float(__import__('os').environ.get('FACTOR_NOW', '1'))")
+    assert cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1").code == 0
+    assert cli("baseline", "save", "b.json", "--suite", "s.yaml", "--store", "s.sqlite").code == 0
+    monkeypatch.setenv("FACTOR_NOW", "1.5")
+    gate = ("gate", "b.json", "--store", "s.sqlite", "--jobs", "1")
+    assert cli(*gate, "--reuse").code == 0
+    assert cli(*gate).code == 1
+
+
+def test_an_estimator_with_another_default_is_told_and_judged(cli, edit, saved):
+    text = Path("plug.py").read_text()
+    mean = "class Mean(Estimator):"
+    taking = f"{mean}\n    def __init__(self, factor: float = FACTOR) -> None:"
+    taking += "\n        self.factor = factor\n"
+
+    def write(default):
+        edit("self.factor")
+        body = Path("plug.py").read_text().replace(mean, taking.replace("FACTOR", str(default)))
+        Path("plug.py").write_text(body)
+
+    assert mean in text
+    write(1.0)
+    assert cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1").code == 0
+    assert cli("baseline", "save", "b.json", "--suite", "s.yaml", "--store", "s.sqlite").code == 0
+    write(1.5)
+    said = cli("gate", "b.json", "--store", "s.sqlite", "--jobs", "1", "--format", "json")
+    assert said.code == 1
+    (row,) = [one for one in said.json["rows"] if one["verdict"] == "worse"]
+    assert row["reason"] == "mean: default factor 1.0 -> 1.5"
+    assert cli("baseline", "accept", "b.json", "--reason", "r", "--store", "s.sqlite").code == 0
+    write(2.0)
+    again = cli("gate", "b.json", "--store", "s.sqlite", "--jobs", "1")
+    assert (again.code, "default factor 1.5 -> 2.0" in again.err) == (1, True)
+
+
+def test_a_run_of_named_plugins_becomes_a_baseline_that_needs_no_suite(cli, edit):
+    plugins = ("--env", "./plug.py:Coins[n_samples=30]", "--est", "./plug.py:Mean")
+    asked = (*plugins, "--replicates", "12", "--seed", "4", "--timeout", "50s")
+    assert cli("run", *asked, "--store", "s.sqlite", "--jobs", "1").code == 0
+    said = cli("baseline", "save", "new/folder/b.json", *asked, "--store", "s.sqlite")
+    assert said.code == 0, said.err
+    header = json.loads(Path("new/folder/b.json").read_text().splitlines()[0])
+    assert header["suite"]["name"] == "adhoc"
+    assert (header["suite"]["replicates"], header["suite"]["timeout"]) == (12, 50.0)
+    assert list(header["given"]["environments"].values()) == [["n_samples"]]
+    Path("s.yaml").unlink()
+    gate = cli(
+        "gate", "new/folder/b.json", "--store", "g.sqlite", "--jobs", "1", "--format", "json"
+    )
+    assert (gate.code, gate.json["verdicts"], gate.json["executed"]) == (0, {"same": 1}, 12)
+
+
+def test_a_baseline_of_what_has_not_run_names_the_run_that_is_missing(cli, edit):
+    asked = ("--env", "./plug.py:Coins", "--est", "./plug.py:Mean", "--seed", "4")
+    said = cli("baseline", "save", "b.json", *asked, "--reserve", "5", "--store", "s.sqlite")
+    assert said.code == 2
+    cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1")
+    said = cli("baseline", "save", "b.json", *asked, "--reserve", "5", "--store", "s.sqlite")
+    run = "ope-bench run --env ./plug.py:Coins --est ./plug.py:Mean --replicates 25 --seed 4"
+    assert f"`{run} --store s.sqlite` first" in said.err
+
+
+def test_a_baseline_of_nothing_named_is_one_clear_line(cli):
+    said = cli("baseline", "save", "b.json")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "name --suite, or --env and --est" in said.err
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "junit", "github"])
+def test_a_missing_baseline_is_an_error_unless_allowed(cli, form):
+    for more in ([], ["--require-baseline"], ["--require-baseline", "--allow-missing"]):
+        refused = cli("gate", "none.json", *more, "--format", form)
+        assert refused.code == 2
+        assert "there is no baseline none.json" in refused.err
+    said = cli("gate", "none.json", "--allow-missing", "--format", form)
+    assert said.code == 0
+    assert "there is no baseline none.json" in said.err
+    if form == "json":
+        assert said.json["exit_code"] == 0
+    if form == "junit":
+        (case,) = ET.fromstring(said.out).findall("testcase/skipped")
+        assert "there is no baseline" in case.get("message")
+
+
+@pytest.mark.parametrize("content", [None, "{}\n"])
+def test_a_gate_that_cannot_begin_is_an_error_in_junit_and_in_annotations(cli, content):
+    if content is not None:
+        Path("b.json").write_text(content)
+    said = cli("gate", "b.json", "--format", "junit")
+    suite = ET.fromstring(said.out)
+    assert (said.code, suite.get("errors"), suite.get("failures")) == (2, "1", "0")
+    (error,) = suite.findall("testcase/error")
+    assert "baseline" in error.get("message")
+    told = cli("gate", "b.json", "--format", "github")
+    assert (told.code, told.out.startswith("::error title=ope-bench gate::")) == (2, True)
+
+
+def test_a_foreign_baseline_is_one_clear_line(cli):
+    Path("b.json").write_text("{}\n")
+    for verb in (["gate", "b.json"], ["baseline", "show", "b.json"]):
+        said = cli(*verb)
+        assert said.code == 2
+        assert said.err.count("\n") == 1
+        assert "no ope-bench baseline" in said.err
+    assert not Path("ope-bench.sqlite").exists()
+
+
+def test_comparing_what_does_not_exist_or_shares_nothing_is_one_clear_line(cli, saved):
+    said = cli("compare", "b.json", "nothing.sqlite")
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_compare_of_a_baseline_with_its_own_store_finds_all_the_same(cli, saved, form):
+    said = cli("compare", "b.json", "s.sqlite", "--format", form)
+    assert said.code == 0
+    assert "2 same" in said.out

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ope_bench.plugins import registry as registries
+from ope_bench.plugins.registry import Plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.cli.conftest import Cli
+
+
+def test_everything_installed_is_listed_in_80_columns(cli: Cli) -> None:
+    said = cli("list")
+    assert said.code == 0
+    for word in ("saito-toy", "gaussian", "ipw-star", "epws-paper", "quick", "paper-actions"):
+        assert f"  {word}" in said.out
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_a_listing_is_one_json_document(cli: Cli) -> None:
+    listed = cli("list", "estimators", "--format", "json").json
+    assert set(listed) == {"schema", "estimators"}
+    (ipw,) = [row for row in listed["estimators"] if row["id"] == "ipw"]
+    assert ipw["origin"].startswith("ope-bench 0.")
+    assert ipw["summary"]
+    assert ipw["broken"] is None
+
+
+@pytest.fixture
+def odd_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken plugin and a namesake of a built-in."""
+    real = registries.registry()
+
+    class Odd(registries.Registry):
+        def plugins(self, kind: registries.Kind) -> list[Plugin]:
+            extra = [
+                Plugin(
+                    "estimator", name, reference=f"acme:{name}", origin="acme 1.2", target=target
+                )
+                for name, target in (
+                    ("ipw", "ope_bench.nowhere:IPW"),
+                    ("lost", "ope_bench.errors:Lost"),
+                )
+            ]
+            return [*real.plugins(kind), *(extra if kind == "estimator" else [])]
+
+    odd = Odd()
+    monkeypatch.setattr(registries, "registry", lambda: odd)
+
+
+@pytest.mark.usefixtures("odd_plugins")
+def test_broken_plugins_and_namesakes_are_told(cli: Cli) -> None:
+    listed = cli("list", "estimators", "--format", "json").json["estimators"]
+    broken = {row["reference"]: row["broken"] for row in listed if row["broken"]}
+    assert "ModuleNotFoundError" in broken["acme:ipw"]
+    assert "AttributeError" in broken["acme:lost"]
+    ambiguous = {row["reference"] for row in listed if row["ambiguous"]}
+    assert ambiguous == {"acme:ipw", "ope-bench:ipw"}
+    text = cli("list", "estimators").out
+    assert "2 estimators (acme 1.2)" in text
+    assert "BROKEN: AttributeError" in text
+    said = cli("show", "ipw")
+    assert said.code == 2
+    assert "is ambiguous: " in said.err
+
+
+@pytest.mark.parametrize("name", ["epws", "saito-toy", "quick", "ope-bench:ipw"])
+def test_a_page_fits_80_columns(cli: Cli, name: str) -> None:
+    said = cli("show", name)
+    assert said.code == 0
+    assert name.rpartition(":")[2] in said.out
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_a_page_tells_parameters_access_and_source(cli: Cli) -> None:
+    shown = cli("show", "ipw", "--format", "json").json
+    assert shown["kind"] == "estimator"
+    clip = {"name": "clip", "type": "float > 0 | 'root-n' | 'mse' | 'slope' | 'ocv' | None"}
+    assert clip | {"default": "None"} in shown["parameters"]
+    assert shown["access"] == ["propensity", "target_policy"]
+    assert shown["source"].endswith("ipw.py")
+    shown = cli("show", "saito-toy", "--format", "json").json
+    assert shown["version"] == 1
+    assert shown["parameters"][-1]["name"] == "worlds"
+
+
+def test_a_suite_tells_what_it_would_run(cli: Cli) -> None:
+    shown = cli("show", "paper-failures", "--format", "json").json
+    assert shown["trials"] == shown["cells"] * shown["replicates"]
+    assert "saito-toy[n_actions=1000,n_samples=500]" in shown["environments"]
+
+
+def test_a_class_in_a_file_can_be_shown(cli: Cli, tiny: Callable[[str], str]) -> None:
+    said = cli("show", tiny("Average"))
+    assert said.code == 0
+    assert "k : int >= 1, default 1" in said.out
+    assert cli("show", tiny("Coins"), "--format", "json").json["version"] == 3
+
+
+def test_show_yaml_prints_a_suite_that_runs(cli, tmp_path):
+    said = cli("show", "quick", "--yaml")
+    assert said.code == 0
+    (tmp_path / "mine.yaml").write_text(said.out, encoding="utf-8")
+    told = cli("run", "mine.yaml", "--dry-run", "--format", "json").json
+    assert told["planned"] == cli("run", "quick", "--dry-run", "--format", "json").json["planned"]
+    assert cli("show", "ipw", "--yaml").code == 2
+
+
+def test_show_tells_a_suites_file_and_every_varying_parameter(cli):
+    said = cli("show", "paper-actions")
+    assert "paper-actions.yaml" in "".join(said.out.split())
+    # 100 is the default.
+    for n in (10, 50, 100, 200, 500):
+        assert f"saito-toy[n_actions={n}]" in said.out
+
+
+def test_set_changes_a_planned_suite(cli):
+    told = cli("run", "quick", "--set", "saito-toy.beta=-3", "--dry-run", "--format", "json").json
+    cells = [cell["environment"] for cell in told["cells"]]
+    assert len(set(cells)) == 3
+    assert all("beta=-3" in cell for cell in cells)
+
+
+def test_estimators_are_listed_by_kind_with_their_number_and_needs(cli):
+    said = cli("list", "estimators")
+    lines = said.out.splitlines()
+    heading = next(line for line in lines if line.startswith("  Importance weighting of actions"))
+    below = lines[lines.index(heading) + 1 :]
+    members = below[: below.index("")]
+    assert any(line.startswith("  ipw ") for line in members)
+    assert not any(line.startswith("  dm ") for line in members)
+    words = " ".join(said.out.split())
+    assert "policy takes the action. [pT]" in words
+    assert "known by their actions only. ipws" in words, "samples need no letter"
+    assert "p propensity, L logging policy" in words
+    rows = cli("list", "estimators", "--format", "json").json["estimators"]
+    assert f"{len(rows)} estimators (" in said.out
+    access = {row["id"]: row["access"] for row in rows}
+    assert access["ipw"] == ["propensity", "target_policy"]
+
+
+def test_a_page_has_what_it_refers_to(cli):
+    said = cli("show", "epws")
+    assert "epw:" in said.out.splitlines()
+    assert "cross_fit : folds by row" in said.out
+    assert set(cli("show", "epws", "--format", "json").json["as"]) == {"epw"}
+    assert cli("show", "ipw", "--format", "json").json["as"] == {}
+
+
+def test_help_is_a_command_too(cli):
+    assert cli("help", "run").out == cli("run", "--help").out
+    assert cli("help").out == cli("--help").out

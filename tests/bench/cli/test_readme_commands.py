@@ -1,0 +1,70 @@
+"""The README's commands, executed in their order, on fewer replicates."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.paths import README, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.cli.conftest import Cli
+
+pytestmark = pytest.mark.slow
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+FEWER = ["--replicates", "2"]
+QUICK = [*FEWER, "--est", "logging-average", "--est", "ipw", "--est", "eipws"]
+DRY = ["--dry-run"]
+SHORTER = {
+    ("run",): FEWER,
+    ("run", "--env"): FEWER,
+    ("run", "ci"): QUICK,
+    ("baseline", "save"): QUICK,
+    # Minutes, machines that are not here, or minutes on other machines.
+    ("run", "paper-actions"): DRY,
+    ("run", "paper-failures"): DRY,
+}
+"""What is added to commands that begin with these words, the longest beginning first."""
+
+ELSEWHERE = ("estimate", "log", "new", "store", "submit", "verify", "site", "advise")
+"""Commands that tests of their own execute."""
+
+
+def commands() -> list[list[str]]:
+    text = README.read_text(encoding="utf-8")
+    blocks = "".join(BLOCK.findall(text)).replace(" && ", "\n")
+    lines = blocks.strip().splitlines()
+    split = [shlex.split(line, comments=True) for line in lines]
+    return [words[1:] for words in split if words and words[0] == "ope-bench"]
+
+
+def shortened(words: list[str]) -> list[str]:
+    for length in (2, 1):
+        if (start := tuple(words[:length])) in SHORTER and len(start) == min(length, len(words)):
+            return [*words, *SHORTER[start]]
+    return words
+
+
+def test_every_command_works_in_its_order(cli: Cli, tmp_path: Path) -> None:
+    page = (ROOT / "bench" / "docs" / "write-an-estimator.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(# my\.py\n.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "my.py").write_text(source, encoding="utf-8")
+    ran = []
+    for words in commands():
+        if words[0] in ELSEWHERE:
+            continue
+        said = cli(*shortened(words))
+        assert said.code == 0, f"ope-bench {shlex.join(words)}\n{said.out}\n{said.err}"
+        ran.append(words[0])
+    assert ran[0] == "run"
+    assert {"leaderboard", "list", "show", "report", "baseline", "gate"} <= set(ran)
+    # The README says that the workflow of a baseline needs no folder to be made.
+    assert (tmp_path / "baselines" / "ci.json").is_file()
+    assert (tmp_path / "report.html").is_file()

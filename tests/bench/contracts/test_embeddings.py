@@ -1,0 +1,146 @@
+"""Embedding distributions against enumeration, the joint marginal above all."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from ope_bench.contracts import arrays
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.embeddings import (
+    DeterministicEmbedding,
+    EmbeddingDistribution,
+    FactoredEmbedding,
+    FiniteEmbedding,
+    RowIndex,
+)
+from ope_bench.contracts.policies import DiscretePolicy, EpsilonGreedy, Softmax, Uniform
+from ope_bench.errors import DataError
+
+N_ACTIONS = 6
+SIZES = (2, 3, 2)
+SCORES = np.random.default_rng(3).normal(size=(2, N_ACTIONS))
+
+
+def score(context: FloatArray) -> FloatArray:
+    return context @ SCORES
+
+
+POLICIES: list[DiscretePolicy] = [
+    Uniform(N_ACTIONS),
+    Softmax(score, N_ACTIONS, -1.0),
+    EpsilonGreedy(score, N_ACTIONS, 0.2),
+]
+
+
+def factored() -> FactoredEmbedding:
+    rng = np.random.default_rng(4)
+    return FactoredEmbedding([rng.dirichlet(np.ones(size), N_ACTIONS) for size in SIZES])
+
+
+def finite() -> FiniteEmbedding:
+    rng = np.random.default_rng(4)
+    return FiniteEmbedding(rng.normal(size=(4, 2)), rng.dirichlet(np.ones(4), N_ACTIONS))
+
+
+def deterministic() -> DeterministicEmbedding:
+    rows = np.random.default_rng(4).normal(size=(N_ACTIONS, 2))
+    rows[4] = rows[1]
+    return DeterministicEmbedding(rows)
+
+
+@pytest.fixture(params=[factored, finite, deterministic], ids=lambda make: make.__name__)
+def embedding(request: pytest.FixtureRequest) -> EmbeddingDistribution:
+    made: EmbeddingDistribution = request.param()
+    return made
+
+
+@pytest.fixture
+def context() -> FloatArray:
+    return np.random.default_rng(7).normal(size=(9, 2))
+
+
+def full_table(embedding: EmbeddingDistribution) -> tuple[FloatArray, FloatArray]:
+    atoms = embedding.support()
+    assert atoms is not None
+    rows = [embedding.probability(atoms, np.full(len(atoms), a)) for a in range(N_ACTIONS)]
+    return atoms, np.array(rows)
+
+
+def test_probabilities_of_the_support_sum_to_one(embedding: EmbeddingDistribution) -> None:
+    atoms, table = full_table(embedding)
+    assert len(np.unique(atoms, axis=0)) == len(atoms)
+    np.testing.assert_allclose(table.sum(axis=1), 1.0)
+
+
+def test_samples_follow_the_probabilities(embedding: EmbeddingDistribution) -> None:
+    atoms, table = full_table(embedding)
+    index = RowIndex(atoms)
+    for action in (0, 4):
+        drawn = embedding.sample(np.full(8_000, action), np.random.default_rng(action))
+        counts = np.bincount(index(drawn), minlength=len(atoms))
+        possible = table[action] > 0
+        assert counts[~possible].sum() == 0
+        if possible.sum() > 1:
+            assert chisquare(counts[possible], table[action][possible] * 8_000).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_the_marginal_sums_over_actions(
+    embedding: EmbeddingDistribution, policy: DiscretePolicy, context: FloatArray
+) -> None:
+    atoms, table = full_table(embedding)
+    expected = policy.table(context) @ table
+    for k, atom in enumerate(atoms):
+        rows = np.tile(atom, (len(context), 1))
+        np.testing.assert_allclose(embedding.marginal(policy, context, rows), expected[:, k])
+    if hasattr(embedding, "masses"):
+        np.testing.assert_allclose(embedding.masses(policy, context), expected)
+
+
+def test_chunks_change_no_marginal(
+    embedding: EmbeddingDistribution, context: FloatArray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = embedding.sample(np.arange(9) % N_ACTIONS, np.random.default_rng(0))
+    whole = embedding.marginal(POLICIES[1], context, drawn)
+    monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 2 * N_ACTIONS)
+    np.testing.assert_allclose(embedding.marginal(POLICIES[1], context, drawn), whole)
+
+
+def test_an_embedding_that_does_not_exist_is_named(embedding: EmbeddingDistribution) -> None:
+    atoms, _ = full_table(embedding)
+    wrong = np.vstack([atoms[:1], np.full_like(atoms[:1], 0.123)])
+    with pytest.raises(DataError, match=r"embedding\[1"):
+        embedding.probability(wrong, np.zeros(2, dtype=np.int64))
+
+
+def test_the_product_of_marginals_is_not_the_marginal_of_the_product(context: FloatArray) -> None:
+    embedding = factored()
+    logging, target = POLICIES[1], POLICIES[2]
+    atoms = embedding.support()
+    assert atoms is not None
+    np.testing.assert_array_equal(atoms, list(itertools.product(*map(range, SIZES))))
+    mass = embedding.masses(logging, context)
+    joint = embedding.masses(target, context) / mass
+    product = np.ones_like(joint)
+    for d, table in enumerate(embedding.tables):
+        ratio = target.project(context, table) / logging.project(context, table)
+        product *= ratio[:, atoms[:, d].astype(np.int64)]
+    # E0[w] = 1 in every context for the joint ratio, and for the other in none.
+    np.testing.assert_allclose((mass * joint).sum(axis=1), 1.0)
+    assert (np.abs((mass * product).sum(axis=1) - 1.0) > 1e-3).all()
+
+
+def test_many_combinations_are_not_written_out() -> None:
+    embedding = FactoredEmbedding([np.full((3, 2), 0.5)] * 13)
+    assert embedding.support() is None
+    codes = embedding.sample(np.array([0, 1, 2]), np.random.default_rng(0))
+    np.testing.assert_allclose(embedding.marginal(Uniform(3), np.zeros((3, 1)), codes), 0.5**13)
+
+
+def test_negative_zero_is_zero_in_a_row_index() -> None:
+    index = RowIndex(np.array([[0.0, 1.0], [2.0, 3.0]]))
+    np.testing.assert_array_equal(index(np.array([[-0.0, 1.0], [2.0, 3.0]])), [0, 1])

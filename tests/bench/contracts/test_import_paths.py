@@ -1,0 +1,76 @@
+"""Learners by import path: which packages may be imported, and what is said of a wrong path."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+
+from ope_bench import LearnerName, ParameterError, learner_from_path
+from ope_bench.contracts import import_paths
+from ope_bench.contracts.import_paths import import_class, is_import_path
+
+
+@pytest.mark.parametrize(
+    "path", ["os.system", "sklearn", "sklearn.base.os;x", "", ".", "sklearn..x", "numpy.ndarray"]
+)
+def test_only_sklearn_and_packages_of_plugins_may_be_imported(path: str) -> None:
+    assert not is_import_path(path)
+    with pytest.raises(ParameterError, match="import path into sklearn or an installed plugin's"):
+        import_class(path)
+
+
+def test_a_package_that_brings_plugins_may_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_import_path("ope_estimators.learning.mlp.MLPRegressor")
+    assert not is_import_path("zzz_ope.models.Tree")
+    point = importlib.metadata.EntryPoint("x", "zzz_ope.plugins:X", "ope_bench.estimators")
+    found = importlib.metadata.entry_points
+
+    def entry_points(**given: str) -> object:
+        own = given.get("group") == point.group
+        return [*found(**given), *([point] if own else [])]
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    import_paths._packages.cache_clear()
+    try:
+        assert is_import_path("zzz_ope.models.Tree")
+        with pytest.raises(ParameterError, match="cannot be imported: No module named 'zzz_ope'"):
+            import_class("zzz_ope.models.Tree")
+    finally:
+        import_paths._packages.cache_clear()
+
+
+def test_a_learner_is_seeded_and_single_threaded_where_it_can_be() -> None:
+    forest = learner_from_path("sklearn.ensemble.RandomForestClassifier", seed=5, params={})
+    assert (forest.random_state, forest.n_jobs) == (5, 1)
+    own = {"random_state": 2, "max_depth": 3}
+    forest = learner_from_path("sklearn.ensemble.RandomForestClassifier", seed=5, params=own)
+    assert (forest.random_state, forest.max_depth) == (2, 3)
+    neighbors = learner_from_path("sklearn.neighbors.KNeighborsRegressor", seed=5, params={})
+    assert neighbors.n_jobs is None
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "message"),
+    [
+        ("sklearn.svm.SCV", {}, "'sklearn.svm' has no class 'SCV'; did you mean 'SV"),
+        ("sklearn.nowhere.X", {}, "'sklearn.nowhere.X' cannot be imported"),
+        ("sklearn.base.clone", {}, "'sklearn.base' has no class 'clone'"),
+        ("sklearn.svm.SVC", {"gama": 1}, "SVC has no parameter 'gama'; did you mean 'gamma'"),
+    ],
+)
+def test_a_wrong_path_or_parameter_is_told(
+    path: str, params: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        learner_from_path(path, seed=0, params=params)
+
+
+def test_a_name_or_a_path_passes() -> None:
+    name = LearnerName(("tree",), "classifier")
+    assert name.check("tree") == "tree"
+    assert name.check("sklearn.tree.DecisionTreeClassifier") == (
+        "sklearn.tree.DecisionTreeClassifier"
+    )
+    with pytest.raises(ParameterError, match=r"'tee' is no classifier; did you mean 'tree'"):
+        name.check("tee")

@@ -1,0 +1,195 @@
+"""Every discrete policy against the enumeration of its own table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from ope_bench.contracts import arrays
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.policies import (
+    DiscretePolicy,
+    EpsilonGreedy,
+    Policy,
+    Softmax,
+    Tabular,
+    Uniform,
+)
+from ope_bench.contracts.sampling import SPAN, sample_indices
+
+N_ACTIONS = 7
+SCORES = np.random.default_rng(5).normal(size=(3, N_ACTIONS))
+
+
+def score(context: FloatArray) -> FloatArray:
+    scores: FloatArray = context @ SCORES
+    return scores
+
+
+def code(context: FloatArray) -> IntArray:
+    return (context[:, 0] > 0).astype(np.int64)
+
+
+def every_policy() -> list[DiscretePolicy]:
+    table = np.random.default_rng(6).dirichlet(np.ones(N_ACTIONS), size=2)
+    table[0, 3] = 0.0
+    table /= table.sum(axis=1, keepdims=True)
+    return [
+        Uniform(N_ACTIONS),
+        Softmax(score, N_ACTIONS, -1.5),
+        Softmax(score, N_ACTIONS, 0.0),
+        EpsilonGreedy(score, N_ACTIONS, 0.0),
+        EpsilonGreedy(score, N_ACTIONS, 0.3),
+        EpsilonGreedy(score, N_ACTIONS, 1.0),
+        Tabular(table, code),
+    ]
+
+
+@pytest.fixture(params=every_policy(), ids=lambda policy: type(policy).__name__)
+def policy(request: pytest.FixtureRequest) -> DiscretePolicy:
+    chosen: DiscretePolicy = request.param
+    return chosen
+
+
+@pytest.fixture
+def context() -> FloatArray:
+    return np.random.default_rng(7).normal(size=(40, 3))
+
+
+def test_rows_of_the_table_sum_to_one(policy: DiscretePolicy, context: FloatArray) -> None:
+    table = policy.table(context)
+    assert isinstance(policy, Policy)
+    assert (table >= 0).all()
+    np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=1e-14)
+
+
+def test_probability_is_the_table_at_the_action(
+    policy: DiscretePolicy, context: FloatArray
+) -> None:
+    action = np.arange(len(context)) % N_ACTIONS
+    expected = policy.table(context)[np.arange(len(context)), action]
+    np.testing.assert_array_equal(policy.probability(context, action), expected)
+
+
+def test_expect_contract_and_project_are_sums_over_the_table(
+    policy: DiscretePolicy, context: FloatArray
+) -> None:
+    features = np.random.default_rng(8).normal(size=(N_ACTIONS, 4))
+    table = policy.table(context)
+
+    def f(x: FloatArray, a: IntArray) -> FloatArray:
+        return np.cos(x[:, 0]) * features[a, 1] + a
+
+    values = np.cos(context[:, :1]) * features[:, 1] + np.arange(N_ACTIONS)
+    np.testing.assert_allclose(policy.expect(context, f), (table * values).sum(axis=1))
+    contracted = policy.contract(context, lambda rows: values[rows])
+    np.testing.assert_allclose(contracted, (table * values).sum(axis=1))
+    np.testing.assert_allclose(policy.project(context, features), table @ features, atol=1e-14)
+
+
+def test_draws_follow_the_table(policy: DiscretePolicy) -> None:
+    context = np.repeat(np.array([[0.4, -0.2, 1.0]]), 20_000, axis=0)
+    action, probability = policy.draw(context, np.random.default_rng(9))
+    table = policy.table(context[:1])[0]
+    np.testing.assert_array_equal(probability, policy.probability(context, action))
+    counts = np.bincount(action, minlength=N_ACTIONS)
+    possible = table > 0
+    assert counts[~possible].sum() == 0
+    if possible.sum() > 1:
+        assert chisquare(counts[possible], table[possible] * len(context)).pvalue > 1e-4
+
+
+def test_chunks_change_nothing_but_the_last_bits(
+    policy: DiscretePolicy, context: FloatArray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = np.random.default_rng(8).normal(size=(N_ACTIONS, 2))
+    action, probability = policy.draw(context, np.random.default_rng(1))
+    projected = policy.project(context, features)
+    monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 3 * N_ACTIONS)
+    again, chunked = policy.draw(context, np.random.default_rng(1))
+    np.testing.assert_array_equal(again, action)
+    np.testing.assert_allclose(chunked, probability, rtol=1e-13)
+    np.testing.assert_allclose(policy.project(context, features), projected, atol=1e-13)
+
+
+def test_no_chunk_exceeds_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def spying(context: FloatArray) -> FloatArray:
+        seen.append(len(context) * N_ACTIONS)
+        return score(context)
+
+    monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 4 * N_ACTIONS)
+    context = np.random.default_rng(0).normal(size=(30, 3))
+    for scored in (Softmax(spying, N_ACTIONS), EpsilonGreedy(spying, N_ACTIONS, 0.1)):
+        action, _ = scored.draw(context, np.random.default_rng(0))
+        scored.probability(context, action)
+        scored.expect(context, lambda x, a: a.astype(np.float64))
+        scored.project(context, np.ones((N_ACTIONS, 1)))
+    assert max(seen) == 4 * N_ACTIONS
+
+
+def test_extreme_temperatures_stay_finite() -> None:
+    context = np.random.default_rng(0).normal(size=(5, 3))
+    for beta in (-1e8, 1e8):
+        table = Softmax(score, N_ACTIONS, beta).table(context)
+        np.testing.assert_allclose(table.sum(axis=1), 1.0)
+        np.testing.assert_array_equal(table.argmax(axis=1), (beta * score(context)).argmax(axis=1))
+
+
+def test_the_first_of_tied_actions_is_greedy() -> None:
+    policy = EpsilonGreedy(lambda x: np.zeros((len(x), 4)), 4, 0.2)
+    np.testing.assert_allclose(policy.table(np.zeros((1, 1))), [[0.85, 0.05, 0.05, 0.05]])
+
+
+def test_a_single_action_is_certain() -> None:
+    context = np.zeros((3, 1))
+    for policy in (
+        Uniform(1),
+        Softmax(lambda x: np.ones((len(x), 1)), 1),
+        EpsilonGreedy(lambda x: np.ones((len(x), 1)), 1, 0.3),
+    ):
+        action, probability = policy.draw(context, np.random.default_rng(0))
+        np.testing.assert_array_equal(action, 0)
+        np.testing.assert_allclose(probability, 1.0)
+
+
+def test_greedy_actions_are_remembered_only_for_arrays_that_cannot_change() -> None:
+    policy = EpsilonGreedy(score, N_ACTIONS, 0.0)
+    context = np.random.default_rng(0).normal(size=(5, 3))
+    before = policy.greedy(context).copy()
+    context *= -1.0
+    np.testing.assert_array_equal(policy.greedy(context), score(context).argmax(axis=1))
+    assert (before != policy.greedy(context)).any()
+
+
+@settings(deadline=None)
+@given(
+    n=st.integers(1, 6 * SPAN),
+    seed=st.integers(0, 2**32 - 1),
+    uniform=st.floats(0.0, 1.0, exclude_max=True),
+    share=st.floats(0.0, 0.99),
+)
+def test_choosing_by_spans_is_the_inverse_of_the_cumulative_sum(
+    n: int, seed: int, uniform: float, share: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    weights = rng.random((1, n)) * (rng.random((1, n)) >= share)
+    weights[0, rng.integers(n)] = 1.0
+    chosen = int(sample_indices(weights, np.array([uniform]))[0])
+    assert weights[0, chosen] > 0
+    # The exact interval of the chosen index, up to rounding of the sums.
+    cumulative = np.cumsum(weights[0]) / weights.sum()
+    assert cumulative[chosen] - weights[0, chosen] / weights.sum() <= uniform + 1e-9
+    assert uniform <= cumulative[chosen] + 1e-9
+
+
+def test_the_largest_uniform_number_still_finds_a_possible_action() -> None:
+    weights = np.ones((1, 5 * SPAN))
+    weights[0, 200:] = 0.0
+    last = np.nextafter(1.0, 0.0)
+    assert sample_indices(weights, np.array([last]))[0] == 199
+    assert sample_indices(weights[:, :210], np.array([last]))[0] == 199

@@ -1,0 +1,161 @@
+"""Lines of workers: what honest workers send is understood, everything else is refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ope_bench.execution.messages import (
+    MESSAGE_BYTES,
+    Batch,
+    Cramped,
+    Done,
+    Fit,
+    LineBuffer,
+    MessageError,
+    Ready,
+    parse_message,
+)
+from ope_bench.plugins.resolution import resolve
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.serialization import RECORD_COLUMNS, plain_facts, to_row
+from ope_bench.trials.status import Status
+
+
+def row(**facts: Any) -> list[Any]:
+    trial = Trial(resolve("environment", "gaussian"), resolve("estimator", "ipw"), 0)
+    return list(to_row(TrialRecord(trial, "digest", Status.OK, estimate=0.5, **facts)))
+
+
+def line(*message: Any) -> bytes:
+    return json.dumps(message).encode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "understood"),
+    [
+        (["ready"], Ready()),
+        (["cramped", "no room"], Cramped("no room")),
+        (["batch", 16], Batch(16)),
+        (["fit", {"code_digest": "x", "access": '["samples"]'}], None),
+        (["done", row(), False], None),
+        (["done", row(diagnostics={"a": 1.0}, traceback="ü"), True], None),
+    ],
+)
+def test_what_honest_workers_send_is_understood(sent: list[Any], understood: Any) -> None:
+    message = parse_message(line(*sent))
+    if isinstance(message, Fit):
+        assert message.facts == sent[1]
+    elif isinstance(message, Done):
+        assert (list(message.row), message.retire) == (sent[1], sent[2])
+    else:
+        assert message == understood
+
+
+def changed(name: str, value: Any) -> list[Any]:
+    wrong = row()
+    wrong[RECORD_COLUMNS.index(name)] = value
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"5",
+        b"[]",
+        b'["done", [], false]',
+        b'["done"]',
+        b'["unknown", 1]',
+        b'[{"a": 1}]',
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b"9" * 10_000,
+        line("batch", 0),
+        line("batch", True),
+        line("batch", 1 << 40),
+        line("batch", 2.0),
+        line("cramped", 3),
+        line("cramped", "\ud800"),
+        line("fit", {}),
+        line("fit", {"code_digest": "x", "status": "ok"}),
+        line("fit", {"code_digest": None}),
+        line("done", changed("diagnostics", '{"a": [1]}'), False),
+        line("done", changed("diagnostics", "[1]"), False),
+        line("done", changed("diagnostics", None), False),
+        line("done", changed("access", "5"), False),
+        line("fit", {"nobody_knows": 1}),
+        line("fit", []),
+        line("fit", {"access": "not JSON"}),
+        line("fit", {"n_logged_actions": 1 << 70}),
+        line("done", row()[:-1], False),
+        line("done", changed("status", "fine"), False),
+        line("done", changed("status", None), False),
+        line("done", changed("estimate", "0.5"), False),
+        line("done", changed("estimate", [0.5]), False),
+        line("done", changed("n_logged_actions", 1 << 64), False),
+        line("done", changed("error_message", "\udcff"), False),
+        line("ready", "more"),
+    ],
+)
+def test_anything_else_is_refused(sent: bytes) -> None:
+    with pytest.raises(MessageError):
+        parse_message(sent)
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+KINDS = st.sampled_from(["ready", "cramped", "batch", "fit", "done"])
+
+
+@settings(max_examples=60)
+@given(SCALARS | st.tuples(KINDS, SCALARS) | st.lists(SCALARS, max_size=3))
+def test_no_json_ends_the_coordinator(sent: Any) -> None:
+    try:
+        parse_message(json.dumps(sent).encode())
+    except MessageError:
+        return
+    assert isinstance(sent, list | tuple)
+
+
+@given(st.lists(st.binary(max_size=6)), st.integers(1, 9))
+def test_lines_do_not_depend_on_how_they_arrive(parts: list[bytes], width: int) -> None:
+    whole = b"\n".join(parts) + b"\n"
+    buffer, found = LineBuffer(), []
+    for start in range(0, len(whole), width):
+        found += buffer.lines(whole[start : start + width])
+    assert found == whole.split(b"\n")[:-1]
+
+
+def test_a_long_line_is_refused_before_it_fills_the_memory() -> None:
+    buffer = LineBuffer()
+    piece = b"x" * 65_536
+    for _ in range(MESSAGE_BYTES // len(piece)):
+        assert not list(buffer.lines(piece))
+    with pytest.raises(MessageError, match="more than 4 MiB"):
+        list(buffer.lines(b"x"))
+    assert sum(map(len, buffer._parts)) <= MESSAGE_BYTES
+
+
+def test_the_time_for_a_line_is_linear_in_its_length() -> None:
+    def seconds(pieces: int) -> float:
+        buffer = LineBuffer()
+        begun = time.process_time()
+        for _ in range(pieces):
+            list(buffer.lines(b"x" * 50))
+        list(buffer.lines(b"\n"))
+        return time.process_time() - begun
+
+    # Sixteen times as many pieces: 16 times as long, and 256 times were it quadratic.
+    few = min(seconds(4_000) for _ in range(5))
+    assert seconds(64_000) < 80 * few
+
+
+def test_the_largest_honest_record_fits_a_message() -> None:
+    most = {"diagnostics": {"a": "ü" * 65_000}, "traceback": "ü" * 20_000}
+    most |= dict.fromkeys(("error_message", "output_tail", "note"), "ü" * 4_000)
+    assert len(line("done", row(**most), False)) < MESSAGE_BYTES / 2
+    parse_message(line("fit", plain_facts({"code_digest": "d", "access": ("samples",)})))

@@ -1,0 +1,383 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ope_bench import evaluate
+from ope_bench.gate.decision import _detectable, _infinite_ratio, _proven, _shown, judge
+from ope_bench.gate.pairing import Pair, PairedRow, pair_records
+from ope_bench.gate.verdict import Judgement, Rules, Verdict, Way
+from ope_bench.report.text.verdicts import detail, judgement_json
+from ope_bench.statistics.paired import swap_test
+from ope_bench.trials.status import Status
+
+
+@pytest.fixture
+def row():
+    """A row of paired records."""
+
+    def make(before, after, **facts):
+        first = before[0].trial
+        pairs = tuple(
+            Pair(then, then.trial if now is None else now.trial, now)
+            for then, now in zip(before, after, strict=True)
+        )
+        return PairedRow(first.environment, first.estimator, first.device, pairs, **facts)
+
+    return make
+
+
+@pytest.fixture
+def judged(row):
+    """The verdict on one row alone."""
+
+    def make(before, after, rules=None, **facts):
+        (found,) = judge([row(before, after, **facts)], "empirical", rules)
+        return found
+
+    return make
+
+
+def scaled(records, factor):
+    """The same trials with errors scaled."""
+    return [
+        replace(one, estimate=1.0 + factor * (one.estimate - 1.0)) if one.estimate else one
+        for one in records
+    ]
+
+
+def test_bit_identical_rows_are_the_same_and_no_part_of_the_family(row, normal_row):
+    same = [normal_row(f"e{i}", stream=i) for i in range(50)]
+    rows = [row(one, one) for one in same]
+    worse = normal_row("worse", stream=99)
+    alone = judge([row(worse, scaled(worse, 1.3))], "empirical")[0]
+    amid = judge([*rows, row(worse, scaled(worse, 1.3))], "empirical")
+    assert {one.verdict for one in amid[:-1]} == {Verdict.SAME}
+    assert amid[-1].p == alone.p
+    assert amid[-1].verdict is Verdict.WORSE
+
+
+def test_a_five_percent_degradation_of_every_error_is_caught(judged, normal_row):
+    found = judged(normal_row(), scaled(normal_row(), 1.05))
+    assert found.verdict is Verdict.WORSE
+    assert found.ratio == pytest.approx(1.05**2)
+    assert found.changed == found.n == 100
+
+
+def test_growth_within_the_margin_passes(judged, normal_row):
+    assert judged(normal_row(), scaled(normal_row(), 1.009)).verdict is Verdict.DRIFTED
+
+
+def test_an_improvement_is_told(judged, normal_row):
+    found = judged(normal_row(), scaled(normal_row(), 0.8))
+    assert found.verdict is Verdict.BETTER
+    assert found.improved == 1.0
+
+
+def test_an_unproven_growth_is_undecided_and_says_what_could_have_been_seen(judged, normal_row):
+    before = normal_row(replicates=100)
+    noise = np.random.default_rng(1).normal(size=100)
+    after = [
+        replace(one, estimate=one.estimate + 0.05 * float(z))
+        for one, z in zip(before, noise, strict=True)
+    ]
+    found = judged(before, after)
+    assert found.verdict is Verdict.UNDECIDED
+    assert 1.02 < found.ratio < 1 + found.detectable
+    assert found.ratio_low < found.ratio < found.ratio_high
+
+
+def test_the_detectable_change_is_detected_four_times_in_five():
+    rng = np.random.default_rng(0)
+    n, rho = 100, 0.99
+    e0 = rng.normal(size=(400, n))
+    e1 = rho * e0 + np.sqrt(1 - rho**2) * rng.normal(size=e0.shape)
+    # A huge level: the first ten thousand swaps will do.
+    errors = swap_test(np.square(e1), np.square(e0), level=1e6).standard_error
+    detectable = [
+        _detectable(Judgement(None, Verdict.SAME, n=n, standard_error=float(one)), 1, 0.01, 0.02)
+        for one in errors
+    ]
+    grown = np.square(e1) * (1 + np.median(detectable))
+    p = swap_test(grown, np.square(e0), null_ratio=1.02, level=1e6).p_greater
+    assert (p <= 0.01).mean() == pytest.approx(0.8, abs=0.08)
+
+
+def test_rounding_is_no_change_of_quality(judged, normal_row):
+    before = normal_row()
+    after = [replace(one, estimate=one.estimate * (1 + 1e-13)) for one in before]
+    found = judged(before, after)
+    assert found.verdict is Verdict.DRIFTED
+    assert "rounding" in found.reason
+    assert found.p is None
+
+
+def test_a_changed_standard_error_alone_is_noted(judged, normal_row):
+    before = normal_row(standard_error=0.1)
+    found = judged(before, normal_row(standard_error=0.2))
+    assert (found.verdict, found.ratio) == (Verdict.DRIFTED, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (Status.OK, Status.CRASH),
+        (Status.OK, Status.POSITIVITY),
+        (Status.OK, Status.UNAVAILABLE),
+        (Status.POSITIVITY, Status.ERROR),
+        (Status.ERROR, Status.UNAVAILABLE),
+    ],
+)
+def test_one_worsened_status_fails_the_row(judged, normal_row, record, then, now):
+    before = [*normal_row(replicates=30), record(replicate=30, status=then)]
+    after = [*normal_row(replicates=30), record(replicate=30, status=now, error_type="Boom")]
+    found = judged(before, after)
+    assert found.verdict is Verdict.FAILED
+    assert f"{then} -> {now}" in found.reason
+    assert "replicate 30" in found.reason
+
+
+def test_one_failure_turned_into_another_of_its_kind_passes(judged, normal_row, record):
+    before = [*normal_row(replicates=30), record(replicate=30, status=Status.ERROR)]
+    after = [*normal_row(replicates=30), record(replicate=30, status=Status.TIMEOUT)]
+    assert judged(before, after).verdict is Verdict.DRIFTED
+
+
+def test_an_estimator_that_warns_no_more_and_errs_more_is_worse(judged, record):
+    before = [record(replicate=r, status=Status.POSITIVITY) for r in range(30)]
+    after = [record(replicate=r, error=2.0 + 0.01 * r) for r in range(30)]
+    assert judged(before, after).verdict is Verdict.WORSE
+
+
+def test_an_estimator_that_warns_no_more_and_errs_less_is_better(judged, record):
+    before = [record(replicate=r, status=Status.POSITIVITY) for r in range(30)]
+    after = [record(replicate=r, error=0.1 + 0.001 * r) for r in range(30)]
+    assert judged(before, after).verdict is Verdict.BETTER
+
+
+def test_a_missing_outcome_is_missing(judged, normal_row):
+    before = normal_row(replicates=5)
+    found = judged(before, [*before[:4], None])
+    assert found.verdict is Verdict.MISSING
+    assert "1 of 5" in found.reason
+    assert judged(before, before, gone="unknown estimator").verdict is Verdict.MISSING
+
+
+def test_another_version_of_the_environment_is_not_compared(judged, normal_row):
+    found = judged(normal_row(), scaled(normal_row(), 9.0), incomparable="version 2")
+    assert (found.verdict, found.reason) == (Verdict.INCOMPARABLE, "version 2")
+
+
+def test_other_data_under_the_same_version_fail(judged, normal_row):
+    after = [replace(one, logging_average=0.6) for one in normal_row()]
+    found = judged(normal_row(), after)
+    assert found.verdict is Verdict.FAILED
+    assert "still version 1" in found.reason
+
+
+def test_all_zero_errors_then_and_now_and_from_zero_to_something(judged, record):
+    zeros = [record(replicate=r, error=0.0) for r in range(30)]
+    some = [record(replicate=r, error=0.01) for r in range(30)]
+    assert judged(zeros, zeros).verdict is Verdict.SAME
+    assert judged(zeros, some).verdict is Verdict.WORSE
+    assert judged(some, zeros).verdict is Verdict.BETTER
+
+
+def test_one_replicate_proves_nothing(judged, record):
+    found = judged([record(error=0.1)], [record(error=0.5)])
+    assert (found.verdict, found.detectable) == (Verdict.UNDECIDED, None)
+
+
+def test_rows_that_failed_throughout_then_and_now_are_the_same(judged, record):
+    broken = [record(replicate=r, status=Status.ERROR) for r in range(5)]
+    assert judged(broken, broken).verdict is Verdict.SAME
+
+
+def test_heavy_tailed_rows_have_no_interval_but_a_verdict(judged, normal_row, record):
+    before = [*normal_row(), record(replicate=100, error=30.0)]
+    found = judged(before, scaled(before, 1.1))
+    assert found.heavy_tailed
+    assert found.ratio_low is None
+    assert found.verdict is Verdict.WORSE
+
+
+def test_on_fresh_data_more_failures_are_tested_not_assumed(judged, record):
+    def failing(share, seed):
+        rng = np.random.default_rng(seed)
+        return [
+            record(
+                replicate=r,
+                seed=seed,
+                error=0.1 * float(rng.normal()),
+                status=Status.POSITIVITY if rng.random() < share else Status.OK,
+            )
+            for r in range(100)
+        ]
+
+    rules = Rules(fresh=True)
+    assert not judged(failing(0.3, 1), failing(0.3, 2), rules).verdict.fails
+    found = judged(failing(0.05, 1), failing(0.6, 2), rules)
+    assert found.verdict is Verdict.WORSE
+    crashed = [record(replicate=r, seed=2, status=Status.CRASH) for r in range(100)]
+    assert judged(failing(0.3, 1), crashed, rules).verdict is Verdict.FAILED
+
+
+def test_two_looks_spend_half_the_level_each(judged, normal_row):
+    # All 8 errors grow: each of two tests says 2^-8, so 2^-7 together: between half the level and
+    # the level.
+    before = normal_row(replicates=8)
+    after = scaled(before, 1.3)
+    once, twice = judged(before, after), judged(before, after, Rules(looks=2))
+    assert once.p == twice.p == 2**-7
+    assert (once.verdict, twice.verdict) == (Verdict.WORSE, Verdict.UNDECIDED)
+
+
+def exploding(record, typical, first, replicates=60):
+    """Errors of a typical size, and three explosions that make nearly all of the mean square."""
+    errors = typical * np.random.default_rng(first).uniform(0.5, 1.5, size=replicates)
+    errors[first : first + 3] = (8.0, 10.0, 13.0)
+    return [record(replicate=r, error=float(one)) for r, one in enumerate(errors)]
+
+
+def test_a_typical_error_twice_as_large_is_worse_however_heavy_the_tails(judged, record):
+    before, after = exploding(record, 0.2, 0), exploding(record, 0.5, 3)
+    found = judged(before, after)
+    assert found.verdict is Verdict.WORSE
+    assert found.found_by == (Way.TYPICAL,)
+    assert found.p == found.p_typical <= 0.01 < found.p_mean_square
+    assert found.typical_ratio > 2
+    assert "by typical error (+" in detail(found)
+    assert judgement_json("row", found)["found_by"] == ("typical error",)
+
+
+def test_a_degradation_that_an_audit_saw_pass_closes_the_gate():
+    """IPWS clipped at 1: its RMSE grows by half, its typical error more than doubles."""
+    world = "saito-toy[n_actions=50]"
+    then, now = (evaluate([one], world, replicates=60) for one in ("ipws", "ipws[clip=1]"))
+    pairs = tuple(Pair(a, b.trial, b) for a, b in zip(then, now, strict=True))
+    trial = then[0].trial
+    (found,) = judge(
+        [PairedRow(trial.environment, trial.estimator, trial.device, pairs)], "expected"
+    )
+    assert found.verdict is Verdict.WORSE
+    assert Way.TYPICAL in found.found_by
+    assert found.typical_ratio > 2
+
+
+def test_more_seldom_explosions_of_the_same_size_are_worse_by_the_mean_square(judged, record):
+    before = [record(replicate=r, error=0.1 + 0.001 * r) for r in range(100)]
+    # Every other error halves, every other one is ten times as large.
+    after = [
+        replace(one, estimate=1 + (one.estimate - 1) * (10 if one.trial.replicate % 2 else 0.5))
+        for one in before
+    ]
+    found = judged(before, after)
+    assert found.verdict is Verdict.WORSE
+    assert Way.MEAN_SQUARE in found.found_by
+
+
+def test_what_one_way_shows_better_and_the_other_worse_is_worse_to_a_gate_only(judged, record):
+    # Nine of ten errors grow from .1 to .2; the tenth shrinks from 30 to .2.
+    before = [record(replicate=r, error=0.1 if r % 10 else 30 + r) for r in range(200)]
+    after = [record(replicate=r, error=0.2 + 0.0001 * r) for r in range(200)]
+    found = judged(before, after)
+    assert (found.verdict, found.found_by) == (Verdict.WORSE, (Way.TYPICAL,))
+    assert "better by mean square" in found.reason
+    compared = judged(before, after, Rules(margin=0.0, level=0.025, symmetric=True))
+    assert compared.verdict is Verdict.UNDECIDED
+    assert compared.reason == "worse by typical error; better by mean square"
+
+
+def test_a_larger_mean_square_never_passes_as_an_improvement(judged, record):
+    before = [record(replicate=r, error=0.2 + 0.0001 * r) for r in range(60)]
+    after = [record(replicate=r, error=0.1 if r else 9.0) for r in range(60)]
+    found = judged(before, after)
+    assert found.ratio > 1
+    assert found.p_better < 0.01
+    assert found.verdict is Verdict.UNDECIDED
+    assert "better by typical error" in found.reason
+
+
+def test_a_typical_error_within_the_root_of_the_margin_passes(judged, normal_row):
+    before = normal_row()
+    assert judged(before, scaled(before, 1.009)).p_typical == 1.0
+    found = judged(before, scaled(before, 1.011))
+    assert (found.verdict, found.found_by) == (Verdict.WORSE, (Way.MEAN_SQUARE, Way.TYPICAL))
+
+
+def test_all_tests_of_all_rows_share_the_level(row, normal_row):
+    # All 8 errors of a row grow: each test says 2^-8, and 4 tests of 2 rows adjust that to 2^-6.
+    rows = [normal_row(name, replicates=8, stream=i) for i, name in enumerate(["a", "b"])]
+    found = judge([row(one, scaled(one, 1.3)) for one in rows], "empirical")
+    assert [one.p for one in found] == [2**-6] * 2
+    assert {one.verdict for one in found} == {Verdict.UNDECIDED}
+
+
+def test_on_fresh_data_a_typical_error_twice_as_large_is_seen_by_ranks(judged, record):
+    before = exploding(record, 0.2, 0)
+    after = [replace(one, trial=replace(one.trial, seed=3)) for one in exploding(record, 0.5, 3)]
+    found = judged(before, after, Rules(fresh=True))
+    assert (found.verdict, found.found_by) == (Verdict.WORSE, (Way.TYPICAL,))
+
+
+def test_a_comparison_needs_proof_on_both_sides(judged, normal_row):
+    rules = Rules(margin=0.0, level=0.025, symmetric=True)
+    nearly = judged(normal_row(), normal_row(scale=0.0999), rules)
+    assert nearly.verdict in (Verdict.BETTER, Verdict.UNDECIDED)
+    assert judged(normal_row(), normal_row(), rules).verdict is Verdict.SAME
+
+
+def test_records_are_matched_by_what_they_ask(record):
+    before = [record(replicate=r) for r in range(3)]
+    after = {one.key: one for one in [record(replicate=r) for r in range(1, 5)]}
+    rows, alone = pair_records(before, after)
+    assert [len(one.pairs) for one in rows] == [2]
+    assert alone == 1
+
+
+def test_no_rows_give_no_judgements():
+    assert judge([], "empirical") == []
+
+
+def test_a_p_value_at_the_level_is_significant():
+    # Exact p-values are multiples of one over the number of swaps, so that this happens.
+    at, above = ({Way.TYPICAL: p} for p in (0.05, np.nextafter(0.05, 1)))
+    assert _shown(at, 0.05) == (Way.TYPICAL,)
+    assert _shown(above, 0.05) == ()
+
+
+@pytest.mark.parametrize(("fresh", "degrees"), [(False, 19), (True, 38)])
+def test_the_detectable_growth_by_its_formula(fresh, degrees):
+    judged = Judgement(None, Verdict.SAME, n=20, standard_error=0.1)
+    reach = stats.t.ppf(1 - 0.01 / 3, degrees) + stats.norm.ppf(0.8)
+    expected = 1.02 * np.exp(0.1 * reach) - 1
+    assert _detectable(judged, 3, 0.01, 0.02, fresh=fresh) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "tests", "fewest"), [(False, 1, 7), (True, 1, 5), (False, 5, 9), (True, 5, 6)]
+)
+def test_nothing_is_detectable_with_too_few_ways_to_swap(fresh, tests, fewest):
+    # 1/2**7 and 1/252 are below 0.01, 1/2**9 and 1/924 below a fifth of it; with one replicate
+    # less the smallest p-value is above.
+    for n, known in ((fewest - 1, False), (fewest, True)):
+        judged = Judgement(None, Verdict.SAME, n=n, standard_error=0.1)
+        assert (_detectable(judged, tests, 0.01, 0.02, fresh=fresh) is not None) is known
+
+
+@pytest.mark.parametrize(
+    ("n", "before", "after", "ratio"),
+    [(3, 0.0, 1.0, np.inf), (3, 0.0, 0.0, 1.0), (3, 2.0, 1.0, 1.0), (0, 0.0, 1.0, None)],
+)
+def test_the_ratio_to_no_error_at_all(n, before, after, ratio):
+    judged = Judgement(None, Verdict.SAME, n=n, rmse_before=before, rmse_after=after)
+    assert _infinite_ratio(judged) == ratio
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.5, Verdict.UNDECIDED), (1.0, Verdict.BETTER), (None, Verdict.BETTER)]
+)
+def test_a_mean_square_that_grew_is_no_improvement_by_typical_errors(ratio, verdict):
+    judged = Judgement(None, Verdict.SAME, n=20, ratio=ratio)
+    assert _proven(judged, (), (Way.TYPICAL,), "", Rules()).verdict is verdict

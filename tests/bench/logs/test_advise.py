@@ -1,0 +1,398 @@
+"""`advise`: the verdict's rules, the evidence by hand, the budget, and what every output says."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ope_bench import Log, TargetPolicy, advise, estimate
+from ope_bench.cli.app import invoke
+from ope_bench.errors import UsageError
+from ope_bench.execution import Finished
+from ope_bench.execution.local import LocalExecutor
+from ope_bench.logs.advice.figures import CandidateFigures, WorldFigures, candidate_figures
+from ope_bench.logs.advice.settings import advice_settings
+from ope_bench.logs.advice.verdict import Case, judge, verdict_of
+from ope_bench.logs.advice.worlds import made_worlds
+from ope_bench.logs.checking.findings import Finding
+from ope_bench.logs.estimation import CONFOUNDING
+from ope_bench.logs.result_rows import EstimateRow
+from ope_bench.logs.storage import stored_log
+from support.small_logs import discrete, log_of, table_of, write_small
+
+FAST = ["ipws", "dm[regressor=ridge]", "dr[regressor=ridge]"]
+WORLDS = ["pseudo-reward[reward_model=[linear,constant]]", "redrawn", "resample[kept=0.5]"]
+
+
+def row(label: str = "ipws", **facts: Any) -> EstimateRow:
+    known: dict[str, Any] = dict.fromkeys(EstimateRow.__dataclass_fields__) | {
+        "estimator": label,
+        "label": label,
+        "params": {},
+        "status": "ok",
+        "value": 1.0,
+        "low": 0.8,
+        "high": 1.2,
+        "level": 0.95,
+        "standard_error": 0.1,
+        "ess_fraction": 0.5,
+        "access": (),
+    }
+    return EstimateRow(**(known | facts))
+
+
+def world(name: str = "w", maker: str = "redrawn", **facts: Any) -> WorldFigures:
+    known: dict[str, Any] = {
+        "likeness": 0.5,
+        "weight_distance": 0.1,
+        "replicates": 10,
+        "rmse": {"ipws": 0.1, "dr": 0.11},
+        "held": {"ipws": 9, "dr": 10},
+        "intervals": {"ipws": 10, "dr": 10},
+    }
+    return WorldFigures(name=name, maker=maker, **(known | facts))
+
+
+GOOD = (
+    Finding(name="unsupported mass", value=0.0, limit=0.1, passed=True, message="none"),
+    Finding(name="effective sample size", value=500.0, limit=50, passed=True, message="500"),
+    Finding(name="mean weight", value=1.0, limit=1, passed=True, message="1"),
+    Finding(name="drift", message="not checked"),
+)
+
+
+def case(**changes: Any) -> Case:
+    worlds = changes.pop("worlds", [world(str(k)) for k in range(4)])
+    known: dict[str, Any] = {
+        "checks": GOOD,
+        "rows": {"ipws": row(), "dr": row("dr", value=1.05)},
+        "worlds": worlds,
+        "candidates": candidate_figures(worlds, ["ipws", "dr"]),
+        "chosen": "ipws",
+        "n": 1000,
+    }
+    return Case(**(known | changes))
+
+
+def checks(**findings: Any) -> tuple[Finding, ...]:
+    """The good checks, some of them replaced; None leaves one out."""
+    named = {one.name: one for one in GOOD}
+    for name, change in findings.items():
+        key = name.replace("_", " ")
+        named[key] = None if change is None else replace(named[key], **change)
+    return tuple(one for one in named.values() if one is not None)
+
+
+FAILED = {"passed": False}
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "reason"),
+    [
+        ({}, "trust", "all"),
+        (
+            {"checks": checks(unsupported_mass={"value": 0.11, **FAILED})},
+            "run-an-experiment",
+            "unsupported mass",
+        ),
+        (
+            {"checks": checks(effective_sample_size={"value": 49.0, **FAILED})},
+            "run-an-experiment",
+            "effective sample size",
+        ),
+        # Without probabilities of all actions the mean weight tells the supported mass.
+        (
+            {"checks": checks(unsupported_mass=None, mean_weight={"value": 0.85})},
+            "run-an-experiment",
+            "unsupported mass",
+        ),
+        ({"checks": checks(unsupported_mass=None, mean_weight={"value": 0.95})}, "trust", "all"),
+        (
+            {"checks": checks(unsupported_mass=None, mean_weight=None)},
+            "run-an-experiment",
+            "unsupported mass: unknown",
+        ),
+        # Without propensities the estimated weights tell the effective sample size.
+        ({"checks": checks(effective_sample_size=None)}, "trust", "all"),
+        (
+            {"checks": checks(effective_sample_size=None), "n": 80},
+            "run-an-experiment",
+            "worth 40 rows",
+        ),
+        (
+            {
+                "checks": checks(effective_sample_size=None),
+                "rows": {"ipws": row(ess_fraction=None)},
+            },
+            "caution",
+            "unknown: no estimator here weights",
+        ),
+        ({"checks": checks(mean_weight=FAILED)}, "caution", "mean weight"),
+        ({"chosen": None, "rows": {"ipws": row(value=None)}}, "run-an-experiment", "an estimate"),
+        ({"rows": {"ipws": row(low=None, message="none")}}, "caution", "an interval"),
+        ({"rows": {"ipws": row(), "dr": row("dr", value=1.21)}}, "caution", "candidates agree"),
+        ({"rows": {"ipws": row(), "dr": row("dr", value=1.19)}}, "trust", "all"),
+        ({"worlds": [world(str(k)) for k in range(2)]}, "caution", "made worlds"),
+        ({"worlds": [world(str(k), replicates=4) for k in range(4)]}, "caution", "made worlds"),
+        (
+            {"worlds": [*map(world, "abc"), world("d", rmse={"ipws": 0.16, "dr": 0.1})]},
+            "caution",
+            "1.60 times as much as the best candidate on 'd'",
+        ),
+        (
+            {"worlds": [world(str(k), held={"ipws": 8, "dr": 9}) for k in range(4)]},
+            "caution",
+            "held the truth in 80%",
+        ),
+        (
+            {"worlds": [world(str(k), likeness=0.8) for k in range(4)]},
+            "caution",
+            "likeness of worlds",
+        ),
+    ],
+)
+def test_the_verdict_follows_its_rules(changes, verdict, reason):
+    said, reasons = verdict_of(judge(case(**changes)))
+    assert said == verdict, reasons
+    assert any(reason in one for one in reasons), reasons
+
+
+def test_figures_over_worlds_are_those_by_hand():
+    worlds = [
+        world("a", rmse={"ipws": 0.3, "dr": 0.1}, held={"ipws": 5, "dr": 10}),
+        world("b", rmse={"ipws": 0.4, "dr": 0.8}),
+        # Sub-samples have an order, and no error of the whole log.
+        world("c", "resample", rmse={"ipws": 9.0, "dr": 1.0}, held={"ipws": 0, "dr": 0}),
+    ]
+    found = candidate_figures(worlds, ["ipws", "dr"])
+    assert found["ipws"] == CandidateFigures(
+        rmse=math.sqrt((0.09 + 0.16) / 2),
+        rank=1,
+        worlds_best=1,
+        worst_ratio=9.0,
+        worst_world="c",
+        coverage=14 / 20,
+    )
+    assert (found["dr"].rank, found["dr"].worlds_best) == (2, 2)
+    assert candidate_figures([], ["ipws"]) == {"ipws": CandidateFigures()}
+
+
+def test_the_error_of_an_estimated_truth_adds_to_every_error(log):
+    """On sub-samples, by the trials' own truths."""
+    from ope_bench import evaluate
+
+    found = advise(log, worlds=["resample[kept=0.7]"], replicates=3, candidates=["ipw"])
+    with stored_log(log) as folder:
+        environment = f"logs[log={folder},maker=resample,kept=0.7,n_samples=null]"
+        records = evaluate("ipw", environment, replicates=3)
+    squares = [(one.estimate - one.truth_expected) ** 2 for one in records]
+    errors = [one.truth_expected_se**2 for one in records]
+    assert errors[0] > 0
+    assert found.worlds[0].rmse["ipw"] == pytest.approx(np.sqrt(np.mean(squares) + errors[0]))
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    return log_of(discrete(300))
+
+
+@pytest.fixture(scope="module")
+def advice(log):
+    return advise(log, worlds=WORLDS, replicates=5, candidates=FAST)
+
+
+def test_evidence_is_that_of_trials_on_the_worlds(log, advice):
+    """The same trials, run and averaged here."""
+    from ope_bench import evaluate
+
+    with stored_log(log) as folder:
+        (made, *_) = made_worlds("target", folder, WORLDS[:1])
+        environment = f"logs[log={folder},maker=pseudo-reward,policy=target,n_samples=null]"
+        records = evaluate(FAST, environment, replicates=5)
+    for label in ("ipws", "dm", "dr"):
+        errors = [
+            one.estimate - one.truth_expected for one in records if one.trial.estimator.id == label
+        ]
+        rmse = float(np.sqrt(np.mean(np.square(errors))))
+        assert advice.worlds[0].rmse[label] == pytest.approx(rmse, rel=1e-12)
+    assert advice.worlds[0].name == made.name == "pseudo-reward linear"
+    assert advice.worlds[0].replicates == 5
+    # dm offers no interval, so none is counted.
+    assert advice.worlds[0].intervals == {"ipws": 5, "dm": 0, "dr": 5}
+
+
+def test_worlds_are_told_from_the_log_by_what_was_changed(log):
+    """Rows of a constant reward are told apart where rewards are a function of the rows."""
+    reward = 3.0 * np.asarray(log.context[:, 0]) + log.action
+    clear = Log(**{**vars(log), "reward": reward, "reward_range": None})
+    found = advise(clear, worlds=WORLDS[:1], replicates=1, candidates=FAST).worlds
+    assert found[1].name == "pseudo-reward constant"
+    assert found[1].likeness > 0.8 > found[0].likeness + 0.1
+    assert found[0].weight_distance < 0.15
+
+
+def test_the_recommended_estimator_is_the_one_that_the_rule_chooses(log, advice):
+    quoted = ", ".join(f"'{one}'" for one in FAST)
+    rule = f"select[candidates=[{quoted}],by={advice_settings().known.rule}]"
+    row = estimate(log, rule)["select"]
+    assert advice.recommended.value == row.value
+    assert (advice.recommended.low, advice.recommended.high) == (row.low, row.high)
+    figures = advice.candidates[advice.recommended.label]
+    assert advice.recommended.expected_rmse == figures.rmse
+    assert advice.exit_code == 0
+
+
+KEYS = {"schema", "verdict", "reasons", "recommended", "candidates", "worlds", "checks"}
+CANDIDATE = {"estimator", "label", "rmse", "rank", "worlds_best", "coverage", "value"}
+RECOMMENDED = {"estimator", "label", "value", "low", "high", "expected_rmse"}
+
+
+def test_the_document_has_the_fixed_keys(advice):
+    document = json.loads(json.dumps(advice.as_json(), allow_nan=False))
+    assert set(document) >= KEYS
+    assert document["schema"] == 1
+    assert set(document["recommended"]) == RECOMMENDED | {"expected_coverage"}
+    assert all(set(one) >= CANDIDATE | {"low", "high"} for one in document["candidates"])
+    assert [one["rank"] for one in document["candidates"]] == [1, 2, 3]
+    for one in document["worlds"]:
+        assert set(one) >= {"name", "maker", "likeness", "replicates"}
+    for one in document["checks"]:
+        assert set(one) >= {"name", "value", "limit", "passed"}
+    assert CONFOUNDING in document["notes"]
+
+
+def test_a_notebook_draws_values_and_marks_the_chosen_one(log, advice):
+    spec = advice.plot().to_dict()
+    (points,) = (lines for lines in spec["datasets"].values() if "estimator" in lines[0])
+    assert [one["value"] for one in points] == [row.value for row in advice.rows]
+    assert [one["estimator"] for one in points if one["chosen"]] == [advice.recommended.label]
+    drawn = estimate(log, ["ipw"]).plot("target").to_dict()
+    assert drawn["title"] == "target"
+    with pytest.raises(KeyError):
+        estimate(log, ["ipw"]).plot("other")
+
+
+def test_a_notebook_shows_tables_and_gives_a_frame(advice, monkeypatch):
+    assert advice._repr_html_().count("<table>") == 3
+    assert CONFOUNDING.replace("'", "&#x27;") in advice._repr_html_()
+    assert advice.recommended.label in repr(advice)
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))
+    assert [one["rank"] for one in advice.to_pandas()] == [1, 2, 3]
+
+
+def test_isolated_workers_give_the_same_numbers(log, advice):
+    with LocalExecutor(2) as executor:
+        found = advise(log, worlds=WORLDS, replicates=5, candidates=FAST, executor=executor)
+    assert found.as_json() == advice.as_json()
+
+
+def test_a_budget_ends_the_worlds_and_says_so(log):
+    with LocalExecutor(1) as executor:
+        found = advise(
+            log, worlds=WORLDS, replicates=500, candidates=FAST, executor=executor, budget=1.5
+        )
+    assert found.verdict != "trust" or min(one.replicates for one in found.worlds) >= 5
+    assert max(one.replicates for one in found.worlds) < 500
+    assert any("budget of 1.5 s ended" in note for note in found.notes)
+    assert advise(log, worlds=WORLDS, candidates=FAST, budget=0.0).recommended is not None
+
+
+def test_an_executor_of_this_process_stops_between_trials(log):
+    seen = []
+
+    class Progress:
+        def handle(self, event):
+            seen.append(event)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exc):
+            pass
+
+    advise(
+        log,
+        worlds=WORLDS[2:],
+        replicates=2,
+        candidates=FAST,
+        observe=lambda trials: Progress(),
+    )
+    # Three candidates twice, and one comparison with the log.
+    assert len(seen) == 7
+    assert all(isinstance(event, Finished) for event in seen)
+
+
+def test_only_what_the_log_gives_is_asked_for():
+    given = discrete(200)
+    taken = given.target_policy.sample(given.context, np.random.default_rng(3))
+    sampled = log_of(given, new=TargetPolicy(sampled=taken))
+    found = advise(sampled, candidates=["dm-star[regressor=ridge]"], worlds=WORLDS, replicates=1)
+    assert found.recommended.estimator == "dm-star"
+    by_name = {one.name: one for one in found.worlds}
+    assert by_name["redrawn"].replicates == 1
+    assert by_name["resample kept=0.5"].replicates == 0
+    assert "known by its actions only" in by_name["resample kept=0.5"].message
+
+
+def test_a_log_that_nothing_can_use_has_no_recommendation(tmp_path, capsys):
+    path = str(write_small(tmp_path))
+    assert invoke(["advise", path, "--est", "dm-star", "--format", "json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document["recommended"] is None
+    assert document["verdict"] == "run-an-experiment"
+    assert document["exit_code"] == 3
+
+
+@pytest.mark.parametrize("command", [["advise"], ["log", "advise"]])
+def test_the_command_says_all_within_eighty_columns(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    write_small(tmp_path)
+    path = tmp_path / "log.yaml"
+    arguments = [str(path), "--replicates", "1", "--worlds", "resample[kept=1]", "--jobs", "1"]
+    assert invoke([*command, *arguments]) == 0
+    caught = capsys.readouterr()
+    text = caught.out
+    assert max(map(len, text.splitlines())) <= 80
+    for one in ("run-an-experiment", "effective sample size", "no log can show it", "candidates"):
+        assert one in text
+    assert "3/3" in caught.err or "worlds made from the log" in caught.err
+    assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--worlds", "redraw"], "unknown maker of worlds 'redraw'; did you mean 'redrawn'"),
+        (["--worlds", "redrawn[maker=resample]"], "'maker' is that of the log; leave it out"),
+        (["--worlds", "resample[kept=2]"], "kept"),
+        (["--target", "new"], "the log has no policy 'new'; it has: target"),
+        (["--budget", "soon"], "--budget: 'soon' is not a duration"),
+        (["--est", "ipv"], "did you mean 'ipw'"),
+        (["--report", "nowhere/page.html"], "--report: nowhere: no such folder"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, said, tmp_path, capsys, monkeypatch):
+    write_small(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["advise", "log.yaml", *arguments]) == 2
+    caught = capsys.readouterr()
+    assert caught.err.count("\n") == 1
+    assert said in caught.err
+    assert caught.out == ""
+
+
+def test_of_several_policies_one_is_named(tmp_path):
+    given = discrete(60)
+    table = TargetPolicy(table=table_of(given.target_policy, given))
+    log = log_of(given, new=table, old=table)
+    with pytest.raises(UsageError, match="2 policies"):
+        advise(log)
+    found = advise(log, target="old", candidates=["ipws"], worlds=WORLDS[2:], replicates=1)
+    assert found.target == "old"

@@ -1,0 +1,134 @@
+"""`log check`: what it finds in logs with a known fault, and what it does not find in others."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ope_bench import Log, TargetPolicy
+from ope_bench.cli.app import invoke
+from ope_bench.logs.checking.checks import check_log, skewed_z
+from ope_bench.logs.example import _Shop, write_example
+
+N, K = 2000, 6
+
+
+def frame():
+    rng = np.random.default_rng(5)
+    logging = rng.dirichlet(np.full(K, 3.0), N)
+    action = (np.cumsum(logging, axis=1) < rng.random(N)[:, None]).sum(axis=1)
+    return {
+        "x": rng.normal(size=N),
+        "c": rng.integers(3, size=N),
+        "a": action,
+        "r": rng.random(N),
+        "p": logging[np.arange(N), action],
+        "t": np.arange(N),
+    }
+
+
+def failed(given, **names) -> set[str]:
+    uniform = TargetPolicy(table=np.full((N, K), 1 / K))
+    defaults = {"context": ["x", "c"], "action": "a", "reward": "r", "propensity": "p"}
+    log = Log.from_frame(given, **(defaults | {"target": uniform, "time": "t"} | names))
+    return {finding.name for finding in check_log(log).failed}
+
+
+def test_a_clean_log_passes_every_check():
+    assert failed(frame()) == set()
+
+
+def test_propensities_that_are_too_small_are_found():
+    given = frame()
+    broken = given["a"] == 2
+    given["p"] = np.where(broken, given["p"] / 2, given["p"])
+    assert failed(given) == {"propensities that cannot be", "target: mean weight"}
+
+
+def test_drift_of_the_reward_and_of_the_context_is_found():
+    given = frame()
+    given["r"] = given["r"] + 0.2 * (given["t"] > N / 2)
+    given["x"] = given["x"] + 0.5 * (given["t"] > N / 2)
+    assert failed(given) == {"drift of reward", "drift of context x"}
+
+
+def test_a_column_that_determines_the_reward_is_a_leak():
+    given = frame()
+    given["c"] = (given["r"] > 0.5).astype(int)
+    given["r"] = given["c"].astype(float)
+    assert "leaks" in failed(given)
+
+
+def test_repeated_rows_are_found():
+    given = frame()
+    repeated = {name: np.concatenate([values[:-9], values[:9]]) for name, values in given.items()}
+    assert "repeated rows" in failed(repeated)
+
+
+def test_unsupported_mass_and_small_samples_are_found():
+    given = frame()
+    given["a"] = np.where(given["a"] == 5, 4, given["a"])
+    table = np.zeros((N, K))
+    table[:, 5], table[:, 0] = 0.2, 0.8
+    codes = {"row": np.repeat(np.arange(N), K), "action": np.tile(np.arange(K), N)}
+    whole = TargetPolicy(table=codes | {"probability": table.reshape(-1)})
+    assert "target: unsupported mass" in failed(given, target=whole)
+    few = TargetPolicy(logged_probability=np.where(np.arange(N) < 20, 1.0, 0.0))
+    assert "target: effective sample size" in failed(given, target=few)
+
+
+def test_propensities_that_are_not_those_of_the_logging_policy_are_found():
+    given = frame()
+    logging = TargetPolicy(table=np.full((N, K), 1 / K))
+    assert "propensity against `logging`" in failed(given, logging=logging)
+
+
+def test_the_correction_for_skewness_does_not_call_rare_actions_wrong():
+    """Means of 1{a}/p whose expectation is 1: the plain z of skewed terms is mostly too low."""
+    rng = np.random.default_rng(0)
+    corrected, plain = [], []
+    for _ in range(300):
+        p = rng.beta(0.4, 4.0, 400) * 0.9 + 0.005
+        terms = (rng.random(400) < p) / p - 1.0
+        corrected.append(skewed_z(terms, np.arange(400)))
+        plain.append(terms.mean() / terms.std(ddof=1) * 20)
+    assert np.mean(np.abs(plain) > 3) > 2 * np.mean(np.abs(corrected) > 3)
+    assert np.mean(np.abs(corrected) > 3) < 0.02
+
+
+def test_the_example_is_what_it_says_it_is(tmp_path, capsys):
+    assert invoke(["log", "example", str(tmp_path / "shop")]) == 0
+    path = tmp_path / "shop" / "shop.yaml"
+    assert "ope-bench estimate" in capsys.readouterr().err
+    assert invoke(["log", "check", str(path), "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["log"]["rows"] == 5000
+    assert document["log"]["actions"] == 200
+    checks = {one["name"]: one for one in document["checks"]}
+    assert checks["target: unsupported mass"]["value"] == pytest.approx(0.04, abs=1e-6)
+    assert not checks["drift of reward"]["passed"]
+    broken = {f"item-{one + 1:03d}" for one in _Shop().broken}
+    said = checks["propensities that cannot be"]["message"]
+    named = {word.split(" ")[0] for word in said.split(": ")[1].split(", ")}
+    assert named <= broken
+    assert len(named) >= 2
+    lacks = {one["estimator"]: one["lacks"] for one in document["estimators"]}
+    assert lacks["ipw"] == ""
+    assert "logging: {table: FILE}" in lacks["eipws"]
+
+
+def test_the_example_overwrites_nothing(tmp_path, capsys):
+    (tmp_path / "items.csv").write_text("mine")
+    assert invoke(["log", "example", str(tmp_path)]) == 2
+    assert "already there" in capsys.readouterr().err
+    assert (tmp_path / "items.csv").read_text() == "mine"
+
+
+def test_a_check_is_shown_in_80_columns(tmp_path):
+    write_example(tmp_path)
+    shown = repr(Log.read(tmp_path / "shop.yaml").check())
+    assert max(map(len, shown.splitlines())) <= 80
+    for words in ("LOOK", "5,000 rows", "can run", "116 missing"):
+        assert words in shown

@@ -1,0 +1,163 @@
+"""Intervals on a user's own log: asked of estimators, in their kind and level, and judged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ope_bench.logs.interval_choice
+from ope_bench import (
+    Log,
+    Problem,
+    TargetPolicy,
+    betting_interval,
+    empirical_likelihood_interval,
+    estimate,
+)
+from ope_bench.logs.paired import normal_interval
+from ope_bench.statistics.weights import RARE_WEIGHTS, SMALLEST_EFFECTIVE
+from ope_estimators.baseline.weighting.ipw import IPW
+from support.small_logs import discrete, frame_of, items_of, log_of, table_of
+
+TABLE = Path(ope_bench.logs.interval_choice.__file__).with_name("interval_choice.json")
+
+
+def bounded(n: int = 160) -> Problem:
+    """Rewards squeezed into a known range."""
+    given = discrete(n)
+    reward = 1 / (1 + np.exp(-given.reward))
+    return replace(given, reward=reward)
+
+
+def ranged(given: Problem, **facts: object) -> Log:
+    """The problem as a log whose rewards have a range."""
+    frame = frame_of(given)
+    named = {
+        "context": [name for name in frame if name.startswith("x")],
+        "action": "a",
+        "reward": "r",
+        "propensity": "p",
+        "reward_range": (0.0, 1.0),
+        "items": items_of(given),
+        "logging": TargetPolicy(table=table_of(given.logging_policy, given)),
+        "target": TargetPolicy(table=table_of(given.target_policy, given)),
+    }
+    return Log.from_frame(frame, **(named | facts))
+
+
+def weights_of(given: Problem) -> np.ndarray:
+    return given.target_policy.probability(given.context, given.action) / given.propensity
+
+
+@pytest.mark.parametrize("asked", ["ipw", IPW(), IPW(clip=2.0)])
+def test_estimators_are_asked_for_the_kind_and_the_level(asked):
+    given = bounded()
+    log, weight = ranged(given), weights_of(given)
+    row = next(iter(estimate(log, asked, interval="guaranteed", level=0.8)))
+    own = betting_interval(weight, given.reward, reward_range=(0, 1), level=0.8)
+    assert (row.low, row.high, row.interval, row.level) == (own.low, own.high, "guaranteed", 0.8)
+    row = next(iter(estimate(log, asked, interval="empirical-likelihood")))
+    ratio = table_of(given.target_policy, given) / table_of(given.logging_policy, given)
+    limits = float(ratio.min()), float(ratio.max())
+    own = empirical_likelihood_interval(
+        weight, given.reward, reward_range=(0, 1), weight_range=limits
+    )
+    assert (row.low, row.high) == pytest.approx((own.low, own.high), rel=1e-9)
+
+
+def test_an_estimator_with_a_kind_of_its_own_keeps_it():
+    row = estimate(ranged(bounded()), "ipw[interval=bootstrap]", interval="guaranteed")["ipw"]
+    assert (row.low, row.interval) == (None, None)
+    assert row.params["interval"] == "bootstrap"
+
+
+def test_what_the_log_lacks_for_an_interval_costs_the_interval_and_not_the_value():
+    log = log_of(bounded())
+    row = estimate(log, "ipw", interval="guaranteed")["ipw"]
+    assert row.value is not None
+    assert row.low is None
+    assert "offers no guaranteed interval here: give `reward_range: [LOW, HIGH]`" in row.message
+    without = ranged(bounded(), logging=None)
+    dr, ipw = estimate(without, ["dr[regressor=ridge]", "ipw"], interval="guaranteed")
+    assert (dr.status, dr.low) == ("ok", None)
+    assert "here: give `logging: {table: FILE}`" in dr.message
+    assert ipw.low is not None
+    dr = estimate(ranged(bounded()), "dr[regressor=ridge]", interval="guaranteed")["dr"]
+    assert dr.low < dr.high
+    assert dr.interval == "guaranteed"
+
+
+def test_the_bootstrap_needs_no_target_sample():
+    log = ranged(bounded(), target=TargetPolicy(logged_probability="q"), logging=None)
+    row = estimate(log, "ipws", interval="bootstrap")["ipws"]
+    assert row.interval == "bootstrap"
+    assert row.low < row.value < row.high
+
+
+def test_few_units_have_the_quantiles_of_students_distribution():
+    given = bounded(40)
+    frame = frame_of(given) | {"session": np.repeat(np.arange(4), 10)}
+    log = Log.from_frame(
+        frame,
+        context=["x0"],
+        action="a",
+        reward="r",
+        propensity="p",
+        unit="session",
+        target=TargetPolicy(logged_probability="q"),
+    )
+    row = estimate(log, "ipw")["ipw"]
+    # The 97.5 % point of Student's distribution with three degrees of freedom.
+    assert row.high - row.value == pytest.approx(3.182446 * row.standard_error, rel=1e-6)
+    assert normal_interval(1.0, 0.5, 0.95, 1) == (None, None)
+
+
+def test_the_interval_that_held_on_simulated_logs_is_quoted():
+    rows = {
+        (row["rewards"], row["policies"], row["weights"]): row["use"]
+        for row in json.loads(TABLE.read_text(encoding="utf-8"))["rows"]
+    }
+    assert len(rows) == 8
+    given = bounded(400)
+    ratio = table_of(given.target_policy, given) / table_of(given.logging_policy, given)
+    moderate = 400 / float(ratio.max()) >= SMALLEST_EFFECTIVE
+    assert moderate
+    skewed = np.full((400, 4), 1e-3)
+    skewed[:, 1] = 1 - 3e-3
+    rare = replace(given, propensity=skewed[np.arange(400), given.action])
+    cases = {
+        ("bounded", "known", "moderate"): ranged(given),
+        ("bounded", "known", "large"): ranged(rare, logging=TargetPolicy(table=skewed)),
+        ("unbounded", "known", "moderate"): log_of(given),
+        ("bounded", "estimated", "large"): ranged(
+            given, target=TargetPolicy(sampled=given.action), logging=None
+        ),
+    }
+    # Weights that nobody can bound count as large.
+    half = ranged(given, target=TargetPolicy(logged_probability="q"), logging=None)
+    notes = [estimate(log, "ipw").notes[0] for log in (half, cases["bounded", "known", "large"])]
+    assert notes[0].partition(") ")[2] == notes[1].partition(") ")[2]
+    for words, log in cases.items():
+        asked = "dm-star[regressor=ridge]" if words[1] == "estimated" else "ipw"
+        (note,) = [one for one in estimate(log, asked).notes if one.startswith("interval: ")]
+        use = rows[words]
+        said = f"{use['kind']} one of {use['estimator']}" if use else "none held the value"
+        assert said in note
+
+
+def test_the_warning_of_the_trials_stands_in_the_row():
+    given = bounded(30)
+    rare = np.full((30, 4), (1 - 1e-4) / 3)
+    rare[:, 0] = 1e-4
+    action = np.where(given.action == 0, 1, given.action)
+    log = ranged(
+        replace(given, action=action, propensity=rare[np.arange(30), action]),
+        logging=TargetPolicy(table=rare),
+    )
+    assert RARE_WEIGHTS in estimate(log, "ipw")["ipw"].message
+    row = estimate(log, "ipw", interval="guaranteed")["ipw"]
+    assert RARE_WEIGHTS not in (row.message or "")

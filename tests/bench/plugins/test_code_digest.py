@@ -1,0 +1,176 @@
+"""The code digest changes with the code behind a trial, and with nothing else."""
+
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+
+SOURCES = {
+    "__init__.py": "",
+    "first.py": """
+from ope_bench import Estimate, Estimator
+from acme_digest import shared
+import acme_third_party
+
+
+class First(Estimator):
+    def estimate(self, view):
+        from acme_digest.inside import deep
+        from . import sibling
+        return Estimate(0.0)
+""",
+    "second.py": """
+from ope_bench import Estimate, Estimator
+
+
+class Second(Estimator):
+    def estimate(self, view):
+        return Estimate(1.0)
+""",
+    "shared.py": "from acme_digest.further import x\n",
+    "further.py": "x = 1\n",
+    "sibling.py": "y = 1\n",
+    "inside/__init__.py": "",
+    "inside/deep.py": "from ..further import x\n",
+    "unrelated.py": "z = 1\n",
+}
+
+# In a process of its own, because sources are read once a process.
+SCRIPT = """
+import json, sys
+sys.path.insert(0, {path!r})
+from ope_bench.plugins.code_digest import code_digest
+from acme_digest.first import First
+from acme_digest.second import Second
+print(json.dumps([code_digest(First), code_digest(Second), "acme_third_party" in sys.modules]))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    for name, source in SOURCES.items():
+        path = tmp_path / "acme_digest" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    (tmp_path / "acme_third_party.py").write_text("")
+    return tmp_path
+
+
+def digests(folder):
+    importlib.invalidate_caches()
+    script = SCRIPT.format(path=str(folder))
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    first, second, _ = json.loads(told.stdout)
+    return first, second
+
+
+def test_exactly_the_digests_of_those_who_use_an_edited_file_change(package):
+    before = digests(package)
+    assert digests(package) == before
+    for name, (first, second) in {
+        "acme_digest/first.py": (True, False),
+        "acme_digest/second.py": (False, True),
+        # Through a module; by an import inside a function; relative; one level further.
+        "acme_digest/shared.py": (True, False),
+        "acme_digest/inside/deep.py": (True, False),
+        "acme_digest/sibling.py": (True, False),
+        "acme_digest/further.py": (True, False),
+        "acme_digest/unrelated.py": (False, False),
+        "acme_third_party.py": (False, False),
+    }.items():
+        path = package / name
+        original = path.read_text()
+        path.write_text(original + "\n# edited\n")
+        after = digests(package)
+        path.write_text(original)
+        assert (after[0] != before[0], after[1] != before[1]) == (first, second), name
+    assert digests(package) == before
+
+
+FILE = """
+from ope_bench import Estimate, Estimator
+import beside
+
+
+class Mine(Estimator):
+    def estimate(self, view):
+        from apart.deep import y
+        return Estimate(beside.x)
+"""
+
+FILE_SCRIPT = """
+import sys
+sys.path[:0] = {path!r}
+from ope_bench.plugins.code_digest import code_digest
+from ope_bench.plugins.registry import registry
+print(code_digest(registry().find("estimator", {file!r} + ":Mine").cls))
+"""
+
+
+def test_a_class_in_a_file_answers_for_what_lies_beside_it(tmp_path):
+    sources = {
+        "mine/my.py": FILE,
+        "mine/beside.py": "import further, installed\nx = 1.0\n",
+        "mine/further.py": "",
+        "mine/apart/deep.py": "y = 1\n",
+        "mine/unrelated.py": "",
+        "mine/installed.py": "",
+        "path/installed.py": "",
+    }
+    for name, source in sources.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    script = FILE_SCRIPT.format(file=str(tmp_path / "mine/my.py"), path=[str(tmp_path / "path")])
+
+    def digest():
+        command = [sys.executable, "-c", script]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    before = digest()
+    for name, source in sources.items():
+        (tmp_path / name).write_text(source + "# edited\n")
+        behind = name not in ("mine/unrelated.py", "mine/installed.py", "path/installed.py")
+        assert (digest() != before) == behind, name
+        (tmp_path / name).write_text(source)
+
+
+def test_function_level_imports_of_built_ins_are_followed():
+    from ope_bench.plugins.code_digest import _closure
+    from ope_bench.plugins.registry import registry
+
+    module = registry().find("estimator", "dr").cls.__module__
+    found = _closure(module)
+    assert any(name.startswith("ope_estimators.nuisance.") for name in found)
+    assert not any(name.partition(".")[0] in ("sklearn", "numpy", "torch") for name in found)
+
+
+def test_digests_of_the_same_classes_agree_between_processes():
+    code = (
+        "from ope_bench.plugins.code_digest import code_digest\n"
+        "from ope_bench.plugins.registry import registry\n"
+        "print(code_digest(registry().find('estimator', 'ipw').cls))"
+    )
+    told = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(told) == 1
+
+
+def test_an_edited_data_file_changes_the_answer_digest(tmp_path):
+    from ope_bench.plugins.code_digest import result_digest
+    from ope_environments.multiclass.environment import Multiclass
+    from ope_estimators.baseline.weighting.ipw import IPW
+
+    table = tmp_path / "table.csv"
+    table.write_text("a,label\n1,x\n", encoding="utf-8")
+    world = Multiclass(dataset=str(table), label="label")
+    before = result_digest(world, IPW())
+    assert result_digest(world, IPW()) == before
+    table.write_text("a,label\n2,x,\n", encoding="utf-8")
+    assert result_digest(world, IPW()) != before
+    assert result_digest(Multiclass(), IPW()) == result_digest(Multiclass(n_samples=9), IPW())

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from html import unescape
+
+import pytest
+
+from ope_bench.report.content import ReportData
+from ope_bench.report.figures.files import FORMATS, write_figures
+from ope_bench.trials.status import Status
+
+from .conftest import HOSTILE, made
+
+
+@pytest.fixture
+def small(stored):
+    names = ("ipw", "dm", HOSTILE)
+    return ReportData.read(
+        stored(
+            [
+                made(name, r, 0.1 * (place + 1) * (-1) ** r + 0.01 * r, n=n)
+                for n in (10, 100)
+                for place, name in enumerate(names)
+                for r in range(9)
+            ]
+        )
+    )
+
+
+def test_every_chart_comes_in_every_format(small, tmp_path):
+    drawn = write_figures(small, tmp_path / "figures")
+    written = drawn.paths
+    assert drawn.left_out is None
+    names = {path.stem.partition("-")[0] for path in written}
+    # No ranks: of three estimators in two settings none differ significantly.
+    assert names == {"sweep", "positivity", "intervals", "errors", "cdf"}
+    assert {path.suffix[1:] for path in written} == {*FORMATS, "txt"}
+    begins = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg", ".txt": b"toy"}
+    for path in written:
+        assert path.with_suffix(".txt").read_text().strip() in unescape(
+            path.with_suffix(".svg").read_text()
+        )
+        assert path.read_bytes().startswith(begins[path.suffix])
+    (sweep,) = [path for path in written if path.name.startswith("sweep-rmse")][:1]
+    text = "".join(ET.parse(sweep.with_suffix(".svg")).getroot().itertext())
+    assert "n actions" in text
+    assert HOSTILE in text
+    # A column of a paper is 3.5 inches at most.
+    assert float(ET.parse(sweep.with_suffix(".svg")).getroot().get("width")) <= 260
+
+
+def test_coverage_stands_against_width_with_a_line_at_what_is_claimed(stored, tmp_path):
+    records = [
+        made(name, r, 0.1 * (-1) ** r, n=n, standard_error=size)
+        for n in (10, 100)
+        for name, size in (("ipw", 0.2), ("dr", 0.01), ("silent", None))
+        for r in range(9)
+    ]
+    drawn = write_figures(ReportData.read(stored(records)), tmp_path, kinds=["coverage"])
+    (path,) = [one for one in drawn.paths if one.suffix == ".svg"]
+    assert path.stem == "coverage-toy"
+    text = path.read_text()
+    # Two estimators in two settings; the third has no interval, and no place in the legend.
+    assert len(re.findall(r'<path aria-label="[^"]*coverage: [^"]*"[^>]*"point"', text)) == 4
+    assert ">silent<" not in text
+    assert "100%" in text
+    dashed = re.findall(r"<line[^>]*stroke-dasharray[^>]*>", text)
+    assert len(dashed) == 1
+
+
+def test_stores_without_estimates_give_no_broken_figures(stored, tmp_path):
+    records = [made(replicate=r, status=Status.ERROR) for r in range(2)]
+    drawn = write_figures(ReportData.read(stored(records)), tmp_path / "figures")
+    assert {path.stem for path in drawn.paths} == {"positivity-toy"}
+
+
+def test_methods_past_the_palette_are_told_apart_in_figures(stored, tmp_path):
+    names = [f"m{i:02}" for i in range(14)]
+    records = [
+        made(name, r, 0.1 * (place + 1) * (-1) ** r, n=n)
+        for n in (10, 100)
+        for place, name in enumerate(names)
+        for r in range(2)
+    ]
+    drawn = write_figures(ReportData.read(stored(records)), tmp_path / "figures")
+    svg = {path.stem: path.read_text() for path in drawn.paths if path.suffix == ".svg"}
+    # Of fourteen methods and ten colors, four have dashed lines and square points.
+    lines = re.findall(
+        r'<path aria-label="[^"]*estimator: m[^>]*"line mark"[^>]*>',
+        svg["sweep-rmse-toy-by-n-actions"],
+    )
+    looks = {re.search(r'stroke="[^>]*stroke-dasharray="[^"]*"', line)[0] for line in lines}
+    assert len(looks) == 14
+    assert all(name in svg["cdf-toy-n-actions-10"] for name in names)
+
+
+def test_what_gets_no_figure_is_told(stored, tmp_path, monkeypatch):
+    for module in ("files", "figures"):
+        monkeypatch.setattr(f"ope_bench.report.figures.{module}.MOST_SETTINGS", 1)
+    monkeypatch.setattr("ope_bench.report.figures.figures.MOST_LINES", 1)
+    records = [
+        made(name, r, 0.1 * (r + 1), n=n)
+        for n in (10, 100)
+        for name in ("ipw", "dm")
+        for r in range(2)
+    ]
+    drawn = write_figures(ReportData.read(stored(records)), tmp_path / "figures")
+    assert "the first 1 of 2" in drawn.left_out
+    assert not (tmp_path / "figures" / "cdf-toy-n-actions-100.svg").exists()
+    assert (
+        "the 1 best of 2 estimators"
+        in (tmp_path / "figures" / "cdf-toy-n-actions-10.svg").read_text()
+    )
+
+
+def exploding(stored):
+    """Nine estimators near 1, and one whose error grows beyond all bounds."""
+    records = [
+        made(f"m{place}", r, 0.1 * (place + 1) * (-1) ** r, n=n, fit_seconds=10.0 ** (place - 5))
+        for n in (10, 100)
+        for place in range(9)
+        for r in range(4)
+    ]
+    records += [made("wild", r, 0.5, n=10) for r in range(4)]
+    records += [made("wild", r, 1e11, n=100) for r in range(4)]
+    return ReportData.read(stored(records))
+
+
+def test_an_exploding_row_does_not_flatten_the_others(stored, tmp_path):
+    drawn = write_figures(exploding(stored), tmp_path, kinds=["sweep", "intervals"])
+    svg = {path.stem: path.read_text() for path in drawn.paths if path.suffix == ".svg"}
+    for stem in ("sweep-rmse-toy-by-n-actions", "intervals-toy-n-actions-100"):
+        assert "1e11" in svg[stem], stem
+        assert "The axis ends below the largest values" in svg[stem]
+        # The largest number among the labels is the parameter's.
+        assert max(map(float, re.findall(r">([\d.]+)</text>", svg[stem]))) <= 100
+    assert "The axis ends" not in svg["intervals-toy-n-actions-10"]
+
+
+def test_lines_are_named_at_their_ends_without_a_legend(small, tmp_path):
+    drawn = write_figures(small, tmp_path, kinds=["sweep"])
+    (path,) = [one for one in drawn.paths if one.name == "sweep-rmse-toy-by-n-actions.svg"]
+    texts = [element.text for element in ET.parse(path).iter() if element.tag.endswith("text")]
+    assert [texts.count(name) for name in ("ipw", "dm", HOSTILE)] == [1, 1, 1]
+    assert "estimator" not in texts
+
+
+def test_charts_estimators_and_size_can_be_chosen(small, stored, tmp_path):
+    labels = [one.label for one in small.methods if one.estimator != "dm"]
+    drawn = write_figures(small, tmp_path, kinds=["sweep", "cdf"], labels=labels, size="double")
+    kinds = {path.stem.partition("-")[0] for path in drawn.paths}
+    assert kinds == {"sweep", "cdf"}
+    for path in drawn.paths:
+        if path.suffix == ".svg":
+            text = path.read_text()
+            assert "ipw" in text
+            assert ">dm<" not in text
+            assert 470 < float(ET.fromstring(text).get("width")) < 530
+
+
+def timed(place):
+    return {"fit_seconds": 10.0 ** (place - 5), "exclusive": True}
+
+
+def test_times_have_units(stored, tmp_path):
+    records = [
+        made(f"m{place}", r, 0.1 + place, estimate_seconds=1e-5, **timed(place))
+        for place in range(6)
+        for r in range(3)
+    ]
+    drawn = write_figures(ReportData.read(stored(records)), tmp_path, kinds=["times"])
+    (svg,) = [path.read_text() for path in drawn.paths if path.suffix == ".svg"]
+    assert {"10 µs", "1 ms", "100 ms", "1 s"} <= set(re.findall(r">([\d.]+ \w+)</text>", svg))

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+import zlib
+
+import pytest
+
+from ope_bench.boards.columns import COLUMNS
+from ope_bench.errors import UsageError
+from ope_bench.report.charts import CHARTS, sweep
+from ope_bench.report.content import ReportData
+from ope_bench.report.page.html import render_page
+from ope_bench.report.page.payload import escaped_json, payload
+from ope_bench.report.page.vega import vega, vega_in_background
+from ope_bench.report.requirements import needs_extra
+from ope_bench.trials.status import Status
+
+from .conftest import HOSTILE, made, plenty
+
+
+def embedded(page: str) -> dict:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    return json.loads(found.group(1))
+
+
+def test_the_page_is_one_file_that_names_no_other(content):
+    page = render_page(content)
+    head, _, rest = page.partition('<script type="application/json"')
+    own = head + rest.rpartition("</script>\n<script>\n")[2]
+    assert "http://" not in own
+    assert "https://" not in own
+    assert len(page) < 3_000_000
+
+
+def test_embedded_data_cannot_leave_their_element(content):
+    page = render_page(content)
+    assert HOSTILE not in page
+    start = page.index('id="data">') + len('id="data">')
+    data = page[start : page.index("</script>", start)]
+    assert not set("<>&") & set(data)
+    assert HOSTILE in [method["label"] for method in embedded(page)["methods"]]
+
+
+def test_escaped_json_is_the_same_json():
+    value = {"<a>": ["&", "</script>", "\u2028", 'é"']}
+    assert json.loads(escaped_json(value)) == value
+
+
+def test_text_in_a_store_is_not_taken_for_a_part_of_the_template(stored):
+    page = render_page(ReportData.read(stored([made("@@DATA@@"), made("@@VEGA@@")])))
+    labels = [method["label"] for method in embedded(page)["methods"]]
+    assert labels == ["@@DATA@@", "@@VEGA@@"]
+
+
+def test_the_page_holds_every_trial_with_its_seed_estimate_and_traceback(content):
+    data = payload(content)
+    unpacked = json.loads(zlib.decompress(base64.b64decode(data["trials"][-1])))
+    setting = content.settings[-1]
+    for cell, results in zip(unpacked["cells"], setting.results, strict=True):
+        words = [data["statuses"][int(digit)] for digit in cell["status"]]
+        assert words == [one.record.status for one in results]
+        for index, one in enumerate(results):
+            key = cell["key"][index * cell["digits"] : (index + 1) * cell["digits"]]
+            assert one.record.key.startswith(key)
+            assert unpacked["replicate"][cell["data"][index]] == one.record.trial.replicate
+            if one.record.status is Status.OK:
+                assert cell["estimate"][index] == pytest.approx(one.record.estimate, rel=1e-7)
+            if one.record.traceback:
+                assert unpacked["texts"][cell["faults"][str(index)][2]] == one.record.traceback
+
+
+def test_figures_of_the_page_are_those_of_the_boards(content):
+    data = payload(content)
+    lines = iter(data["rows"])
+    for setting in content.settings:
+        for row in setting.board.rows:
+            _, _, status, _, *figures = next(lines)
+            told = dict(zip(data["figures"], figures, strict=True))
+            assert status == dict(row.status)
+            for name, value in told.items():
+                expected = COLUMNS[name].value(row)
+                assert value == (pytest.approx(expected, rel=1e-5) if expected else expected)
+
+
+def test_a_trial_seen_under_two_truths_is_counted_once(tmp_path):
+    from ope_bench.store import Store
+
+    path = tmp_path / "store.sqlite"
+    with Store.open(path, write=True) as store:
+        for truth in ("empirical", "expected"):
+            store.add(made(), store.begin_run(suite=truth, truth=truth))
+    assert payload(ReportData.read(path))["status"]["ok"] == 1
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [made()],
+        [made(replicate=r, error=0.1 * r) for r in range(9)],
+        [made(replicate=r, status=Status.CRASH, truth_empirical=None) for r in range(3)],
+        [made(status=Status.UNAVAILABLE, error_message="no device")],
+        [made(error=0.0), made("dm", error=float("inf"))],
+    ],
+    ids=["empty", "one trial", "one estimator", "only failures", "unavailable", "degenerate"],
+)
+def test_odd_stores_give_pages(records, stored):
+    page = render_page(ReportData.read(stored(records)))
+    counted = embedded(page)["status"]
+    assert sum(counted.values()) == len(records)
+
+
+def test_charts_hold_no_data_and_no_address(content):
+    for chart in [*(make() for make in CHARTS.values()), sweep("n", "log10_rmse")]:
+        spec = chart.to_dict()
+        assert '"url"' not in json.dumps(spec)
+
+
+def test_another_process_makes_the_same_vega():
+    with vega_in_background() as script:
+        assert script() == vega()
+
+
+def test_a_process_that_cannot_make_vega_is_done_without(monkeypatch):
+    monkeypatch.setattr("ope_bench.report.page.vega.ELSEWHERE", "raise SystemExit(1)")
+    with vega_in_background() as script:
+        assert script() == vega()
+
+
+def test_without_the_extra_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(UsageError, match=r"ope-bench\[report\]"):
+        needs_extra()
+
+
+def test_a_report_is_the_same_whatever_the_order_of_the_records(stored, tmp_path):
+    def of(records):
+        told = payload(ReportData.read(stored(records)))
+        (tmp_path / "store.sqlite").unlink()
+        return [told[name] for name in ("methods", "settings", "rows", "sweeps", "trials")]
+
+    records = plenty()
+    assert of(records) == of(records[::-1])

@@ -1,0 +1,34 @@
+"""Edges of policy selection and of the bootstrap's quantiles, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ope_bench.statistics.bootstrap import _quantile
+from ope_bench.statistics.selection import selection
+
+
+@pytest.mark.parametrize("scale", [1e-6, 0.5, 1.0, 50.0])
+def test_relative_regret_does_not_depend_on_the_unit_of_rewards(scale: float) -> None:
+    value = scale * np.array([0.0, 0.25, 1.0])
+    chosen = selection(np.array([0.0, 2.0, 1.0]), value)
+    assert chosen.regret == pytest.approx(0.75 * scale)
+    assert chosen.relative_regret == pytest.approx(0.75)
+
+
+def test_policies_of_equal_value_have_no_relative_regret() -> None:
+    assert selection(np.array([0.0, 1.0]), np.ones(2)).relative_regret is None
+
+
+def test_an_estimate_or_value_equal_to_the_reference_is_no_better() -> None:
+    chosen = selection(np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0]), reference=1.0)
+    # Of two policies no better than the reference one is adopted; the better one is rejected.
+    assert (chosen.type_one, chosen.type_two) == (0.5, 1.0)
+
+
+@pytest.mark.parametrize(("share", "order"), [(0.025, 250), (0.975, 9_750), (0.5, 5_000)])
+def test_a_quantile_is_the_order_statistic_nearest_to_its_share(share: float, order: int) -> None:
+    # Of 9,999 ordered values, number k is the quantile k / 10,000.
+    ordered = np.arange(1, 10_000, dtype=float)[None, :]
+    assert _quantile(ordered, share)[0] == order

@@ -1,0 +1,139 @@
+"""Damage: what SQLite does not notice, `check` does; nothing ends in a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ope_bench.cli import exit_codes
+from ope_bench.cli.app import invoke
+from ope_bench.errors import StoreError
+from ope_bench.store import Store
+from ope_bench.store.integrity import COVERED, checksum
+from ope_bench.trials.status import Status
+from support.stored_records import begin, filled, record, trial
+
+MANY = [
+    record(trial(k), estimate=k / 7, diagnostics={"a": k, "ü": "wörd"}, fit_seconds=-0.0)
+    for k in range(40)
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "s.sqlite"
+    filled(found, *MANY, record(trial(41), Status.ERROR, estimate=None, error_message="no"))
+    return found
+
+
+def damage(path: Path) -> tuple[str, ...]:
+    with Store.open(path) as store:
+        return store.check().damage
+
+
+def test_a_store_as_it_was_written_is_sound(path: Path) -> None:
+    with Store.open(path, write=True) as store:
+        store.add(record(trial(50), fit_seconds=1e300), begin(store), timeout=3, memory=10**12)
+    with Store.open(path) as store:
+        found = store.check()
+    assert (found.records, found.unchecked, found.damage) == (42, 0, ())
+    with Store.open(path.with_name("other.sqlite"), write=True) as other:
+        filled(path.with_name("first.sqlite"), record(trial(99)))
+        for name in ("first.sqlite", path.name):
+            with Store.open(path.with_name(name)) as store:
+                other.merge(store)
+        # Numbers of specs differ between stores, what they stand for does not.
+        assert other.check().damage == ()
+
+
+@pytest.mark.parametrize("column", COVERED)
+def test_every_column_is_covered(column: str, path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        (before,) = db.execute(f"SELECT {column} FROM record WHERE id = 7").fetchone()
+        # Another value of the same type: the next one, or some other text.
+        if isinstance(before, str) or column in ("error_type", "error_message", "traceback"):
+            value: object = f"{before}x"
+        else:
+            value = (before or 0) + 1
+        db.execute("PRAGMA foreign_keys = OFF")
+        try:
+            db.execute(f"UPDATE record SET {column} = ? WHERE id = 7", (value,))
+        except sqlite3.IntegrityError:
+            db.execute(f"UPDATE record SET {column} = 'x' WHERE id = 7")
+        db.commit()
+    assert any("record 7" in text for text in damage(path)), damage(path)
+
+
+def test_a_checksum_is_the_same_in_every_version_of_python() -> None:
+    values = [f"ü{name}" for name in COVERED]
+    columns = dict(zip(COVERED, values, strict=True))
+    columns |= {"replicate": 1 << 40, "seed": -3, "estimate": 0.1, "note": None}
+    # Written down once; a change would tell users that their stores are damaged.
+    fixed = {name: value for name, value in columns.items() if name not in LATER}
+    assert checksum([fixed.get(name) for name in COVERED]) == CHECKSUM
+
+
+LATER: frozenset[str] = frozenset()
+"""Columns of records that were added after the checksum below was written down."""
+
+CHECKSUM = 2_072_835_977
+
+
+def test_changed_specs_and_machines_are_found(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE spec SET params = replace(params, '10', '11')")
+        db.execute('UPDATE machine SET facts = \'{"cpu":"other"}\'')
+        db.commit()
+    found = damage(path)
+    assert "the spec of 'saito-toy' differs from its digest" in found
+    assert "machine 1 differs from its digest" in found
+
+
+def test_records_without_a_checksum_are_counted(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE record SET checksum = NULL WHERE id <= 3")
+        db.commit()
+    with Store.open(path) as store:
+        found = store.check()
+    assert (found.records, found.unchecked, found.damage) == (41, 3, ())
+
+
+def test_the_command_says_what_is_damaged_and_exits_with_2(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["store", "check", "--store", str(path)]) == 0
+    assert "41 records, no damage" in capsys.readouterr().err
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE record SET estimate = estimate + 1e-9 WHERE id IN (3, 4)")
+        db.commit()
+    assert invoke(["store", "check", "--store", str(path)]) == exit_codes.USAGE
+    told = capsys.readouterr().err
+    assert "record 3 (trial " in told
+    assert "record 4 (trial " in told
+    assert "restore a copy" in told
+
+
+def test_flipped_bytes_are_told_in_one_line_or_found_by_the_check(path: Path) -> None:
+    sound, bits = path.read_bytes(), random.Random(0)
+    with Store.open(path) as store:
+        expected = [(one.key, one.answer, one.diagnostics) for one in store.records()]
+    unnoticed = 0
+    told: list[str] = []
+    for _ in range(150):
+        data = bytearray(sound)
+        data[bits.randrange(len(data))] ^= 1 << bits.randrange(8)
+        path.write_bytes(data)
+        try:
+            with Store.open(path) as store:
+                found = [(one.key, one.answer, one.diagnostics) for one in store.records()]
+                if found != expected:
+                    unnoticed += not store.check().damage
+        except StoreError as exc:
+            told.append(str(exc))
+    assert unnoticed == 0
+    assert told
+    assert not any("\n" in text for text in told)

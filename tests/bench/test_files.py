@@ -1,0 +1,106 @@
+"""Files written in one step: whole or as before, and nothing left beside them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ope_bench.errors import OpeBenchError, StoreError, UsageError
+from ope_bench.files import atomic_write, read_text_file
+
+
+def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with path.open() as reader:
+        with atomic_write(path, UsageError) as aside:
+            aside.write_text("half")
+            assert path.read_text() == "old"
+            assert aside.parent == path.parent, "another file system would not do"
+            aside.write_text("new")
+        assert path.read_text() == "new"
+        assert reader.read() == "old", "who has it open reads one of them to its end"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def stop_halfway(path: Path, exception: type[BaseException]) -> None:
+    with atomic_write(path, UsageError) as aside:
+        aside.write_text("half")
+        raise exception
+
+
+@pytest.mark.parametrize("exception", [ValueError, KeyboardInterrupt])
+def test_an_interrupted_writer_leaves_everything_as_it_was(
+    tmp_path: Path, exception: type[BaseException]
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(exception):
+        stop_halfway(path, exception)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_was_never_there_does_not_appear(tmp_path: Path) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  the one just raised
+        stop_halfway(tmp_path / "file", ValueError)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [StoreError, UsageError])
+def test_a_folder_that_is_missing_is_named_in_one_line(
+    tmp_path: Path, error: type[StoreError | UsageError]
+) -> None:
+    path = tmp_path / "missing" / "file"
+    with pytest.raises(error) as caught, atomic_write(path, error) as aside:
+        aside.write_text("text")
+    assert str(caught.value) == f"cannot write {path}: No such file or directory"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_a_folder_that_is_read_only_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with (
+        pytest.raises(UsageError, match=r"cannot write .*: Permission denied"),
+        atomic_write(tmp_path / "file", UsageError) as aside,
+    ):
+        aside.write_text("text")
+
+
+def test_temporary_files_of_killed_writers_are_removed_and_those_of_others_stay(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "report.html"
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        dead.wait()
+    stale = tmp_path / f".report.html.{dead.pid}"
+    kept = [tmp_path / f".report.html.{os.getppid()}", tmp_path / ".report.html.old"]
+    for file in (stale, *kept):
+        file.write_text("half")
+    with atomic_write(path, OpeBenchError) as aside:
+        aside.write_text("whole")
+    assert path.read_text() == "whole"
+    assert sorted(tmp_path.iterdir()) == sorted([path, *kept])
+
+
+def test_devices_pipes_and_large_files_are_refused_at_once(tmp_path: Path) -> None:
+    pipe, large, latin = (tmp_path / name for name in ("pipe", "large", "latin"))
+    os.mkfifo(pipe)
+    large.write_bytes(b"x" * ((1 << 20) + 1))
+    latin.write_bytes(b"\xff")
+    for path, words in (
+        (pipe, "a device or a pipe"),
+        (Path("/dev/zero"), "a device or a pipe"),
+        (large, "larger than 1 MiB"),
+        (latin, "not text in UTF-8"),
+        (tmp_path / "none", "No such file"),
+        (tmp_path, "directory|device"),
+    ):
+        with pytest.raises(StoreError, match=words):
+            read_text_file(path, 1 << 20, StoreError)
+    latin.write_text("grün", encoding="utf-8")
+    assert read_text_file(latin, 1 << 20, StoreError) == "grün"

@@ -1,0 +1,257 @@
+"""Weights from samples alone: known ratios, exact balance, constraints, optimality."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from ope_bench.contracts.data import Problem
+from ope_bench.errors import PositivityViolation, UnavailableError
+from ope_estimators.density_ratio import matching
+from ope_estimators.density_ratio.basis import basis_functions, standardized
+from ope_estimators.density_ratio.kernels import median_distance
+from ope_estimators.density_ratio.kliep import most_likely
+from ope_estimators.density_ratio.matching import least_quadratic, project
+from ope_estimators.density_ratio.riesz import LeastSquaresRatio
+from ope_estimators.embedded.balancing.energy_balancing import EnergyBalancing
+from ope_estimators.embedded.balancing.entropy_balancing import EntropyBalancing
+from ope_estimators.embedded.balancing.kliep import KLIEP
+from ope_estimators.embedded.balancing.kmm import KMM
+from ope_estimators.embedded.balancing.riesz import Riesz
+from ope_estimators.embedded.balancing.rulsif import RuLSIF
+from support import tiny_worlds as tiny
+
+FAMILY: list[Any] = [
+    Riesz(),
+    Riesz(basis="linear"),
+    Riesz(basis="fourier"),
+    Riesz(basis="forest"),
+    RuLSIF(),
+    KLIEP(),
+    KMM(),
+    EntropyBalancing(),
+    EnergyBalancing(),
+]
+EVERY = pytest.mark.parametrize("estimator", FAMILY, ids=repr)
+
+
+def shifted_normals(n: int = 1500, shift: float = 0.5, seed: int = 0) -> Problem:
+    """Embeddings N(0, 1) in the logs and N(shift, 1) in the target sample; reward is its sine."""
+    rng = np.random.default_rng(seed)
+    logged, target = rng.normal(size=(n, 1)), rng.normal(shift, 1.0, size=(n, 1))
+    return Problem(
+        context=np.zeros((n, 1)),
+        action=logged[:, 0],
+        embedding=logged,
+        reward=np.sin(logged[:, 0]),
+        target_context=np.zeros((n, 1)),
+        target_action=target[:, 0],
+        target_embedding=target,
+        n_actions=None,
+    )
+
+
+def weights_of(estimator: Any, problem: Problem) -> np.ndarray:
+    """The weights that are used, reported or not."""
+    view = tiny.view_of(problem, estimator.access)
+    estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
+    weights: np.ndarray = estimator.weights_.logged
+    return weights
+
+
+def truth(problem: Problem, shift: float = 0.5) -> np.ndarray:
+    return np.exp(shift * problem.embedding[:, 0] - shift**2 / 2)
+
+
+@EVERY
+def test_the_ratio_of_two_normal_densities_is_found(estimator):
+    problem = shifted_normals()
+    known = truth(problem)
+    assert (known**2).mean() == pytest.approx(1.284025, rel=0.1)
+    if isinstance(estimator, RuLSIF):
+        known = known / (0.1 * known + 0.9)
+    found = tiny.run(estimator, problem)
+    weights = weights_of(estimator, problem)
+    off = np.square(weights - known).mean() / np.square(known - 1).mean()
+    # The worst of the bases leaves a quarter of the variance; weights of one leave all of it.
+    # Energy weights are uneven from row to row, and right on average over neighbors only.
+    assert off < 0.25 or isinstance(estimator, EnergyBalancing)
+    exact = (known * problem.reward).mean() / known.mean()
+    assert found.value == pytest.approx(exact, abs=0.06)
+    assert found.value == pytest.approx(weights @ problem.reward / weights.sum())
+    assert abs(found.value - problem.reward.mean()) > 0.15
+
+
+@pytest.mark.parametrize("basis", ["linear", "fourier", "nystroem"])
+def test_without_a_penalty_means_of_the_basis_are_balanced_exactly(basis):
+    """Bases whose functions are not all 0 in the logs; leaves may be."""
+    view = tiny.view_of(shifted_normals(400))
+    fit = LeastSquaresRatio(basis, 0.0, 0.0).fit(view, rng=np.random.default_rng(7), device="cpu")
+    logged, target = basis_functions(basis, *standardized(view), np.random.default_rng(7))
+    balance = (fit.logged[:, None] * logged).mean(axis=0)
+    np.testing.assert_allclose(balance, target.mean(axis=0), atol=1e-6)
+
+
+def test_least_squares_solve_their_equation():
+    problem = shifted_normals(300)
+    x, t = standardized(tiny.view_of(problem))
+    phi, psi = (np.column_stack([np.ones(300), part]) for part in (x, t))
+    for beta in (0.0, 0.3):
+        gram = (1 - beta) * phi.T @ phi / 300 + beta * psi.T @ psi / 300 + 0.7 * np.eye(2)
+        alpha = phi @ np.linalg.solve(gram, psi.mean(axis=0))
+        estimator: Any = (
+            RuLSIF(beta=beta, basis="linear", penalty=0.7)
+            if beta
+            else Riesz(basis="linear", penalty=0.7)
+        )
+        expected = np.clip(alpha, 0, 1 / beta) if beta else alpha
+        np.testing.assert_allclose(weights_of(estimator, problem), expected, rtol=1e-9)
+
+
+def test_negative_weights_are_counted_and_not_reported():
+    estimate = tiny.run(Riesz(basis="linear", penalty=0.0), shifted_normals(300, 1.5))
+    weights = weights_of(Riesz(basis="linear", penalty=0.0), shifted_normals(300, 1.5))
+    assert estimate.weights is None
+    assert estimate.diagnostics["negative_share"] == (weights < 0).mean() > 0
+    assert tiny.run(KLIEP(), shifted_normals(50)).diagnostics["negative_share"] == 0
+
+
+def test_held_out_loss_takes_a_large_penalty_where_there_is_nothing_to_learn():
+    none, much = (
+        tiny.run(Riesz(), shifted_normals(200, shift)).diagnostics["penalty"]
+        for shift in (0.0, 1.5)
+    )
+    assert none > much
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.5])
+def test_relative_ratios_are_bounded(beta):
+    weights = tiny.run(RuLSIF(beta=beta, penalty=1e-6), shifted_normals(400, 3.0)).weights
+    assert weights.min() >= 0
+    assert weights.max() <= 1 / beta
+    assert weights.max() > 0.8 / beta
+
+
+@pytest.mark.parametrize("moments", [1, 2])
+def test_entropy_balancing_is_exact(moments):
+    problem = tiny.small().sample(300, np.random.default_rng(1))
+    estimate = tiny.run(EntropyBalancing(moments=moments), problem)
+    x, t = standardized(tiny.view_of(problem))
+    if moments == 2:
+        i, j = np.triu_indices(x.shape[1])
+        x, t = np.hstack([x, x[:, i] * x[:, j]]), np.hstack([t, t[:, i] * t[:, j]])
+    share = estimate.weights / estimate.weights.sum()
+    np.testing.assert_allclose(share @ x, t.mean(axis=0), atol=1e-8)
+    # Logarithms of the weights are linear in the functions.
+    design = np.column_stack([np.ones(300), x])
+    log = np.log(estimate.weights)
+    fit = design @ np.linalg.lstsq(design, log, rcond=None)[0]
+    np.testing.assert_allclose(fit, log, atol=1e-8)
+
+
+def test_means_outside_of_the_logs_cannot_be_balanced():
+    with pytest.raises(PositivityViolation, match="lies outside of what was logged"):
+        tiny.run(EntropyBalancing(), shifted_normals(50, 20.0))
+
+
+def test_the_largest_likelihood_keeps_its_constraint_and_its_conditions():
+    rng = np.random.default_rng(2)
+    logged, target = (np.abs(rng.normal(size=(80, 6))) + 0.01 for _ in range(2))
+    theta = most_likely(logged, target)
+    assert theta.min() >= 0
+    assert (logged @ theta).mean() == pytest.approx(1.0, rel=1e-9)
+    # Karush, Kuhn, Tucker: no coefficient would raise the likelihood at the cost of others.
+    slope = (target / (target @ theta)[:, None]).mean(axis=0) / logged.mean(axis=0)
+    assert slope.max() <= 1.0 + 1e-4
+    np.testing.assert_allclose(slope[theta > 1e-2], 1.0, atol=1e-3)
+
+
+def test_kernel_mean_matching_keeps_its_bounds():
+    problem = shifted_normals(200, 2.0)
+    weights = tiny.run(KMM(bound=3.0), problem).weights
+    assert weights.min() >= 0
+    assert weights.max() == pytest.approx(3.0, abs=1e-9)
+    slack = (200**0.5 - 1) / 200**0.5
+    assert abs(weights.sum() - 200) <= 200 * slack + 1e-6
+
+
+def test_kernel_means_are_nearer_than_those_of_the_true_ratio():
+    problem = shifted_normals(300)
+    x, t = standardized(tiny.view_of(problem))
+    width = median_distance(np.concatenate([x, t]))
+
+    def distance(weights: np.ndarray) -> float:
+        near = [np.exp(-cdist(a, b, "sqeuclidean") / (2 * width**2)) for a, b in ((x, x), (x, t))]
+        return float(
+            weights @ near[0] @ weights / 300**2 - 2 * weights @ near[1].mean(axis=1) / 300
+        )
+
+    found = tiny.run(KMM(), problem).weights
+    assert distance(found) <= min(distance(truth(problem)), distance(np.ones(300)))
+
+
+def test_energy_weights_are_nearer_than_any_others_tried():
+    problem = shifted_normals(200)
+    x, t = standardized(tiny.view_of(problem))
+    to_target, among = cdist(x, t).mean(axis=1), cdist(x, x)
+
+    def distance(weights: np.ndarray) -> float:
+        return float(2 * weights @ to_target / 200 - weights @ among @ weights / 200**2)
+
+    found = np.array(tiny.run(EnergyBalancing(), problem).weights)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(200, abs=1e-6)
+    least = distance(found)
+    rng = np.random.default_rng(3)
+    assert least < distance(np.ones(200))
+    assert least < distance(truth(problem) / truth(problem).mean())
+    for _ in range(50):
+        other = 0.9 * found + 0.1 * 200 * rng.dirichlet(np.ones(200))
+        assert least <= distance(other) + 1e-9
+
+
+def test_a_quadratic_with_a_known_minimum():
+    matrix = np.diag([1.0, 2.0, 4.0])
+    # Within the bounds the minimum is Q^-1 c; the sum is free between 0 and 10.
+    free = least_quadratic(matrix, np.array([1.0, 1.0, 1.0]), 5.0, 0.0, 10.0)
+    np.testing.assert_allclose(free, [1.0, 0.5, 0.25], atol=1e-6)
+    # With sum 3: a_i = (1 + m) / q_i, (1 + m) (1.75) = 3.
+    bound = least_quadratic(matrix, np.array([1.0, 1.0, 1.0]), 5.0, 3.0, 3.0)
+    np.testing.assert_allclose(bound, 3 / 1.75 * np.array([1.0, 0.5, 0.25]), atol=1e-6)
+
+
+def test_a_projection_written_out():
+    np.testing.assert_allclose(project(np.array([2.0, -1.0, 0.5]), 1.0, 0.0, 9.0), [1.0, 0.0, 0.5])
+    np.testing.assert_allclose(project(np.array([2.0, 1.0]), 5.0, 1.0, 1.0), [1.0, 0.0], atol=1e-9)
+    np.testing.assert_allclose(project(np.array([0.5, 0.1]), 5.0, 2.0, 3.0), [1.2, 0.8], atol=1e-9)
+
+
+def test_all_pairs_of_too_many_rows_are_refused(monkeypatch):
+    monkeypatch.setattr(matching, "MOST_ROWS", 20)
+    for estimator in (KMM(), EnergyBalancing()):
+        with pytest.raises(UnavailableError, match="at most 20 rows a sample, these are 30"):
+            tiny.run(estimator, shifted_normals(30))
+
+
+@EVERY
+def test_rewards_shift_and_scale_the_estimate(estimator):
+    problem = tiny.small().sample(80, np.random.default_rng(4))
+    before = tiny.run(estimator, problem).value
+    changed = replace(problem, reward=3.0 * problem.reward + 7.0)
+    assert tiny.run(estimator, changed).value == pytest.approx(3.0 * before + 7.0, rel=1e-9)
+
+
+def test_bases_begin_with_a_constant():
+    rng = np.random.default_rng(5)
+    for basis in ("linear", "fourier", "nystroem", "forest"):
+        logged, target = basis_functions(
+            basis, rng.normal(size=(30, 2)), rng.normal(size=(20, 2)), rng
+        )
+        assert len(logged) == 30
+        assert len(target) == 20
+        assert (logged[:, 0] == 1).all()
+        assert logged.shape[1] > 2

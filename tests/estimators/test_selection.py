@@ -1,0 +1,434 @@
+"""Choosing among estimators: identities, failures, what candidates see, and the rules by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ope_bench import (
+    Access,
+    AccessError,
+    Estimate,
+    Estimator,
+    NestedEstimator,
+    PositivityViolation,
+    UnavailableError,
+    View,
+    params,
+)
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.seeding import DataSeed
+from ope_estimators.selection.anchored import anchored_score
+from ope_estimators.selection.candidates import Candidate
+from ope_estimators.selection.opera import mixture_weights
+from ope_estimators.selection.select import Select
+from ope_estimators.selection.slope import slope_choice
+from ope_estimators.selection.spread import Spread, covariance, resample
+from ope_estimators.tuning.slope import slope
+from support import tiny_worlds as tiny
+
+RULES = ("anchored", "minimax", "slope", "ocv", "opera", "bootstrap", "first")
+SEED = DataSeed("tiny", 0, 0)
+
+
+def a_problem(n: int = 60, seed: int = 0, **facts: Any) -> Any:
+    return tiny.small().sample(n, np.random.default_rng(seed), **facts)
+
+
+def answer(estimator: Estimator, problem: Any, **facts: Any) -> Estimate:
+    view = View(
+        problem,
+        estimator.access,
+        seed=SEED,
+        fit_cache=FitCache(),
+        optional=estimator.optional_access,
+        **facts,
+    )
+    rng = SEED.estimator("select")
+    return estimator.fit(view, rng=rng, device="cpu").estimate(view)
+
+
+def alone(text: str, problem: Any) -> Estimate:
+    """The estimate in a trial of its own."""
+    nested = NestedEstimator.of(text)
+    estimator = nested.estimator
+    view = View(problem, estimator.access, seed=SEED, fit_cache=FitCache())
+    estimator.fit(view, rng=SEED.estimator(nested.id), device="cpu")
+    return estimator.estimate(view)
+
+
+@params
+class Constant(Estimator):
+    """A value, with terms or without."""
+
+    value: float = 1.0
+    with_terms: bool = False
+
+    def estimate(self, view: View) -> Estimate:
+        terms = np.full(view.n, self.value) if self.with_terms else None
+        return Estimate(self.value, terms=terms)
+
+
+class Raising(Estimator):
+    """It has a mistake."""
+
+    def estimate(self, view: View) -> Estimate:
+        msg = "a mistake"
+        raise ValueError(msg)
+
+
+class Infinite(Estimator):
+    """It gives no finite value."""
+
+    def estimate(self, view: View) -> Estimate:
+        return Estimate(math.inf)
+
+
+class Unsupported(Estimator):
+    """It finds no support."""
+
+    def estimate(self, view: View) -> Estimate:
+        msg = "nothing in common"
+        raise PositivityViolation(msg, unsupported_mass=0.5, fallback=3.0)
+
+
+class OutOfMemory(Estimator):
+    """It needs too much."""
+
+    def estimate(self, view: View) -> Estimate:
+        raise MemoryError
+
+
+class Peeking(Estimator):
+    """It reads the propensities without declaring them, and hides that."""
+
+    def estimate(self, view: View) -> Estimate:
+        try:
+            return Estimate(float(view.propensity.mean()))
+        except AccessError:
+            return Estimate(0.0)
+
+
+class Spy(Estimator):
+    """It notes what it can reach of a view."""
+
+    access = Access.PROPENSITY
+    seen: dict[str, Any] = {}  # noqa: RUF012  read by the test
+
+    def estimate(self, view: View) -> Estimate:
+        guarded = ("propensity", "logging_policy", "target_policy", "embedding_distribution")
+        reached = [name for name in guarded if view._granted.get(name) is not None]
+        texts = " ".join(map(str, vars(view)))
+        type(self).seen = {"access": view.access, "reached": reached, "names": texts}
+        return Estimate(float(view.propensity.mean()))
+
+
+class Drawing(Estimator):
+    """It uses its random stream, and has no terms."""
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Drawing:
+        self.draw_ = float(rng.normal())
+        return self
+
+    def estimate(self, view: View) -> Estimate:
+        return Estimate(self.draw_ + float(view.reward.mean()))
+
+
+@pytest.mark.parametrize("by", RULES)
+@pytest.mark.parametrize(
+    "text",
+    ["ipws", "dr[cross_fit=2,regressor=ridge]", "sg-ipw[lambda_=ocv]", "dm[regressor=ridge]"],
+)
+def test_one_candidate_gives_its_own_estimate_bit_for_bit(by, text):
+    problem = a_problem()
+    chosen, own = answer(Select([text], by=by), problem), alone(text, problem)
+    assert chosen.value == own.value
+    assert chosen.standard_error == own.standard_error
+    assert own.weights is None or np.array_equal(chosen.weights, own.weights)
+    assert chosen.diagnostics["chosen"] == text
+
+
+@pytest.mark.parametrize("by", [rule for rule in RULES if rule != "opera"])
+def test_the_estimate_is_that_of_the_chosen_candidate_alone(by):
+    problem = a_problem()
+    candidates = ["ipw", "ipws", "sg-ipw[lambda_=ocv]", "logging-average"]
+    found = answer(Select(list(candidates), by=by), problem)
+    name = str(found.diagnostics["chosen"])
+    assert found.value == alone(name, problem).value
+    assert found.diagnostics[f"value[{name}]"] == found.value
+
+
+def test_first_takes_the_first_that_works_and_runs_no_later_one():
+    found = answer(Select([Raising(), "ipws", OutOfMemory()], by="first"), a_problem())
+    assert found.diagnostics["chosen"] == "ipws"
+    assert found.diagnostics["failure[raising]"] == "error: ValueError: a mistake"
+
+
+@pytest.mark.parametrize("by", RULES)
+def test_a_failure_costs_the_selection_that_candidate_only(by):
+    failing = [Raising(), Infinite(), Unsupported(), Peeking()]
+    found = answer(Select([*failing, "ipws"], by=by), a_problem())
+    assert found.value == alone("ipws", a_problem()).value
+    reasons = [str(found.diagnostics[f"failure[{name}]"]) for name in
+               ("raising", "infinite", "unsupported", "peeking")]  # fmt: skip
+    starts = ("error: ValueError", "nonfinite", "positivity", "error: AccessError")
+    assert all(text.startswith(start) for text, start in zip(reasons, starts, strict=True))
+
+
+def test_when_all_fail_the_selection_fails_as_the_gravest_of_them():
+    problem = a_problem()
+    with pytest.raises(PositivityViolation) as caught:
+        answer(Select([Unsupported()]), problem)
+    assert (caught.value.unsupported_mass, caught.value.fallback) == (0.5, 3.0)
+    assert math.isnan(answer(Select([Infinite(), Unsupported()]), problem).value)
+    with pytest.raises(RuntimeError, match="raising: error: ValueError: a mistake"):
+        answer(Select([Unsupported(), Raising(), Infinite()]), problem)
+    bare = a_problem()
+    object.__setattr__(bare, "propensity", None)
+    with pytest.raises(UnavailableError, match="the environment has no propensity"):
+        answer(Select(["ipws"]), bare)
+
+
+def test_memory_that_runs_out_is_no_failure_of_a_candidate():
+    with pytest.raises(MemoryError):
+        answer(Select([OutOfMemory(), "ipws"]), a_problem())
+
+
+def test_a_candidate_that_lacks_data_is_left_out_and_others_are_not():
+    bare = a_problem()
+    object.__setattr__(bare, "propensity", None)
+    found = answer(Select(["ipws", "dm[regressor=ridge]"], by="slope"), bare)
+    assert found.diagnostics["chosen"] == "dm[regressor=ridge]"
+    assert "no propensity" in str(found.diagnostics["failure[ipws]"])
+
+
+def test_access_is_that_of_candidates_and_anchor_together():
+    assert Select(["dm"], by="slope").access == Access.TARGET_POLICY
+    assert Select(["edr", "logging-average"]).access == Access.SAMPLES
+    both = Access.PROPENSITY | Access.TARGET_POLICY
+    assert Select(["ipws", "edr"]).access == both
+    assert Select(["edr"], anchor="ipws").access == both
+    assert Select(["edr"], by="slope", anchor="ipws").access == Access.SAMPLES
+
+
+def test_a_candidate_sees_no_more_than_it_declares():
+    answer(Select([Spy(), "ipws"], by="slope", n_resamples=3), a_problem())
+    # The last run was on a resample: access is the same, and no name tells of the truth.
+    assert Spy.seen["access"] == Access.PROPENSITY
+    assert Spy.seen["reached"] == ["propensity"]
+    assert "truth" not in Spy.seen["names"]
+
+
+def test_candidates_without_terms_are_computed_anew_and_the_cost_is_told():
+    found = answer(Select(["ipws", Drawing()], by="bootstrap", n_resamples=7), a_problem())
+    assert found.diagnostics["reruns"] == 7
+    with_terms = answer(Select(["ipws", "ipw"], by="bootstrap"), a_problem())
+    assert with_terms.diagnostics["reruns"] == 0
+
+
+def candidates_of(texts: list[Any], view: View) -> list[Candidate]:
+    nested = [NestedEstimator.of(text) for text in texts]
+    return [Candidate(one, one.run(view)) for one in nested]
+
+
+def view_of(problem: Any) -> View:
+    access = Access.PROPENSITY | Access.TARGET_POLICY
+    return View(problem, access, seed=SEED, fit_cache=FitCache())
+
+
+def test_variances_from_terms_are_squared_standard_errors_by_unit_too():
+    problem = a_problem(40)
+    for unit in (None, np.arange(40) // 3):
+        object.__setattr__(problem, "unit", unit)
+        view = view_of(problem)
+        some = candidates_of(["ipw", "ipws", "dr[regressor=ridge]", "sndr[regressor=ridge]"], view)
+        spread = covariance(some, view, n_resamples=2, seed=0)
+        errors = [one.estimate.standard_error for one in some]
+        assert np.sqrt(spread.variance) == pytest.approx(errors, rel=1e-12)
+
+
+def test_resampled_covariances_tend_to_those_of_all_resamples():
+    """Four rows have 256 resamples: enumerate them."""
+    view = view_of(a_problem(4, seed=3))
+    means = Candidate(NestedEstimator.of(Mean()), NestedEstimator.of(Mean()).run(view))
+    squares = Candidate(NestedEstimator.of("ipw"), NestedEstimator.of("ipw").run(view))
+    terms = squares.estimate.terms
+    values = np.array(
+        [
+            (view.reward[list(rows)].mean(), terms[list(rows)].mean())
+            for rows in itertools.product(range(4), repeat=4)
+        ]
+    )
+    exact = np.cov(values.T, ddof=0)
+    spread = covariance([means, squares], view, n_resamples=3000, seed=1)
+    assert spread.reruns == 3000
+    assert spread.covariance == pytest.approx(exact, rel=0.12, abs=0.02 * np.abs(exact).max())
+
+
+class Mean(Estimator):
+    """The mean reward, without terms."""
+
+    def estimate(self, view: View) -> Estimate:
+        return Estimate(float(view.reward.mean()))
+
+
+def test_resamples_keep_units_whole_and_shared_contexts_together():
+    problem = a_problem(12, shared=True)
+    object.__setattr__(problem, "unit", np.repeat([5, 9, 2, 7], 3))
+    view = view_of(problem)
+    logged, target = resample(view, np.random.default_rng(0))
+    assert np.array_equal(logged, target)
+    counts = np.bincount(logged, minlength=12).reshape(4, 3)
+    assert (counts == counts[:, :1]).all()
+    assert counts.sum() == 12
+    drawn = view.rows(logged, target)
+    assert drawn.shared_contexts
+    assert np.array_equal(drawn.propensity, view.propensity[logged])
+    assert np.array_equal(drawn.unit, view.unit[logged])
+    half, _ = resample(view, np.random.default_rng(0), 0.5)
+    assert len(half) == 6
+
+
+def test_anchored_score_is_the_formula():
+    values = np.array([1.0, 2.0, 4.0])
+    matrix = np.array([[1.0, 0.2, 0.1], [0.2, 0.5, 0.3], [0.1, 0.3, 2.0]])
+    first = 1.0 + max(0.0, 9.0 - (1.0 + 2.0 - 0.2))
+    second = 0.5 + max(0.0, 4.0 - (0.5 + 2.0 - 0.6))
+    assert anchored_score(values, Spread(matrix)) == pytest.approx([first, second])
+    near = np.array([4.1, 3.9, 4.0])
+    # Differences within their noise are no bias.
+    assert anchored_score(near, Spread(matrix)) == pytest.approx([1.0, 0.5])
+
+
+def test_of_several_anchors_the_one_that_sees_most_counts():
+    values = np.array([1.0, 3.0, 4.0, 0.5])
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    matrix = root @ root.T / 10
+    alone = [
+        anchored_score(values[[0, 1, anchor]], Spread(matrix[np.ix_(*[[0, 1, anchor]] * 2)]))
+        for anchor in (2, 3)
+    ]
+    together = anchored_score(values, Spread(matrix), 2)
+    assert together == pytest.approx(np.maximum(*alone))
+
+
+def test_minimax_compares_with_weighting_and_with_a_reward_model():
+    problem = a_problem(200)
+    found = answer(
+        Select(["ipws", "dr[regressor=ridge]", "logging-average"], by="minimax"), problem
+    )
+    assert found.diagnostics["anchor"] == "sndr[regressor=quadratic], ipws"
+    view = view_of(problem)
+    some = candidates_of(
+        ["ipws", "dr[regressor=ridge]", "logging-average", "sndr[regressor=quadratic]", "ipws"],
+        view,
+    )
+    spread = covariance(some, view, n_resamples=2, seed=0)
+    values = np.array([one.estimate.value for one in some])
+    variance = spread.variance
+    for k, one in enumerate(some[:3]):
+        seen = [
+            (values[k] - values[a]) ** 2 - variance[k] - variance[a] + 2 * spread.covariance[k, a]
+            for a in (3, 4)
+        ]
+        score = variance[k] + max(0.0, *seen)
+        assert found.diagnostics[f"score[{one.name}]"] == pytest.approx(score)
+
+
+def test_minimax_does_without_the_anchors_that_fail():
+    found = answer(Select(["ipw", "ipws"], by="minimax", anchor=Raising()), a_problem())
+    assert found.diagnostics["anchor"] is None
+    # An anchor without terms is computed anew on resamples.
+    found = answer(
+        Select(["ipw", "ipws"], by="minimax", anchor=Mean(), n_resamples=4), a_problem()
+    )
+    assert found.diagnostics["anchor"] == "mean"
+    assert found.diagnostics["reruns"] == 4
+
+
+def test_anchored_leaves_a_biased_candidate_however_narrow():
+    found = answer(Select([Constant(50.0, True), "ipws"], anchor="ipw"), a_problem())
+    assert found.diagnostics["chosen"] == "ipws"
+    blind = answer(Select([Constant(50.0, True), "ipws"], by="bootstrap"), a_problem())
+    assert blind.diagnostics["chosen"].startswith("constant")
+
+
+def test_the_ladder_of_slope_goes_from_wide_to_narrow():
+    values = np.array([0.0, 0.1, 5.0])
+    spread = Spread(np.diag([4.0, 1.0, 0.01]))
+    index, half_width = slope_choice(values, spread)
+    assert index == 1
+    assert np.argsort(-half_width).tolist() == [0, 1, 2]
+    assert slope(values, half_width) == index
+    # Walking from narrow to wide, candidate 2 would come first and be kept.
+    assert slope_choice(values[::-1], Spread(np.diag([0.01, 1.0, 4.0])))[0] == 1
+
+
+def test_mixture_weights_minimize_the_quadratic_form():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(3, 5))
+    matrix = root @ root.T
+    weights = mixture_weights(Spread(matrix))
+    assert weights.sum() == pytest.approx(1.0)
+    best = weights @ matrix @ weights
+    for _ in range(50):
+        other = weights + (step := rng.normal(size=3)) - step.mean()
+        assert other @ matrix @ other >= best - 1e-6
+    assert mixture_weights(Spread(np.ones((2, 2)))) == pytest.approx([0.5, 0.5])
+    assert mixture_weights(Spread(np.zeros((2, 2)))) == pytest.approx([0.5, 0.5])
+    broken = np.array([[1.0, np.inf], [np.inf, np.inf]])
+    assert mixture_weights(Spread(broken)).tolist() == [1.0, 0.0]
+
+
+def test_a_mixture_is_the_weighted_sum_and_withholds_its_error():
+    found = answer(Select(["ipw", "ipws", "logging-average"], by="opera"), a_problem())
+    told = found.diagnostics
+    names = ("ipw", "ipws", "logging-average")
+    total = sum(float(told[f"score[{name}]"]) * float(told[f"value[{name}]"]) for name in names)
+    assert found.value == pytest.approx(total)
+    assert found.standard_error is None
+
+
+def test_ocv_prefers_what_predicts_the_unbiased_mean():
+    found = answer(Select([Constant(50.0, True), "ipws"], by="ocv", anchor="ipw"), a_problem(200))
+    assert found.diagnostics["chosen"] == "ipws"
+    assert found.diagnostics["anchor"] == "ipw"
+
+
+def test_without_a_working_anchor_the_first_candidate_is_chosen_and_the_reason_told():
+    found = answer(Select(["ipw", "ipws"], anchor=Raising()), a_problem())
+    assert found.diagnostics["chosen"] == "ipw"
+    assert found.diagnostics["anchor"] is None
+    assert found.diagnostics["anchor_failure[raising]"] == "error: ValueError: a mistake"
+    no_terms = answer(Select(["ipw", "ipws"], anchor=Constant()), a_problem())
+    assert no_terms.diagnostics["anchor_failure[constant]"] == "it has no terms"
+
+
+def test_all_samples_of_two_rows_give_a_candidates_value():
+    """By enumeration: whatever is drawn, the estimate is one of the candidates'."""
+    world = tiny.small()
+    for _, problem in itertools.islice(world.every_sample(2), 0, None, 37):
+        found = answer(Select(["ipw", "logging-average"], by="slope"), problem)
+        values = [alone(text, problem).value for text in ("ipw", "logging-average")]
+        assert found.value in values
+
+
+def test_candidates_share_fits_and_pay_for_each_once():
+    problem = a_problem()
+    select = Select(["dr[regressor=ridge]", "sndr[regressor=ridge]"], by="slope")
+    cache = FitCache()
+    view = View(problem, select.access, seed=SEED, fit_cache=cache, optional=select.access)
+    select.fit(view, rng=SEED.estimator("select"), device="cpu")
+    # The model, and its average over the target policy.
+    assert len(cache.keys()) == 2
+    # Made within this trial's own time: nothing is charged on top.
+    assert view.shared_wall_seconds == 0
+    again = View(problem, select.access, seed=SEED, fit_cache=cache, optional=select.access)
+    select.fit(again, rng=SEED.estimator("select"), device="cpu")
+    both = sum(entry.wall_seconds for entry in cache._entries.values())
+    assert again.shared_wall_seconds == both

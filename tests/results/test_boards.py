@@ -1,0 +1,85 @@
+"""Committed boards come again from the exported trials, and from the renderers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judging.committed import EXPORTED_NOT, board_from_json, records_of
+
+from ope_bench.boards.leaderboard import boards, document
+from ope_bench.boards.ranking import reordered
+from ope_bench.report.text.render import render
+from support.paths import RESULTS
+
+FOLDERS = sorted(path.parent for path in RESULTS.rglob("leaderboard.json"))
+EXPORTED = [folder for folder in FOLDERS if (folder / "trials.parquet").exists()]
+
+
+def _name(folder: Path) -> str:
+    return folder.relative_to(RESULTS).as_posix()
+
+
+def _document(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))
+
+
+def _assert_same(found: Any, told: Any) -> None:
+    """Same keys, same values; sums may differ in the last bit.
+
+    Linear algebra adds in another order where it has another number of threads.
+    """
+    if isinstance(told, dict):
+        assert found.keys() == told.keys()
+        for name, value in told.items():
+            _assert_same(found[name], value)
+    elif isinstance(told, list):
+        assert len(found) == len(told)
+        for value, expected in zip(found, told, strict=True):
+            _assert_same(value, expected)
+    else:
+        assert type(found) is type(told)
+        assert found == (pytest.approx(told, rel=1e-12) if isinstance(told, float) else told)
+
+
+@pytest.mark.parametrize("folder", EXPORTED, ids=_name)
+def test_exported_trials_give_the_committed_json(folder: Path) -> None:
+    committed = _document(folder)
+    first = committed["boards"][0]
+    found = document(boards(records_of(folder), by=first["by"], truth=first["truth"]))
+    assert list(found) == list(committed)
+    for board, told in zip(found["boards"], committed["boards"], strict=True):
+        # The order of the keys is part of the file.
+        assert list(board) == list(told)
+        board["truth_se"] = told["truth_se"]
+        for row, line in zip(board["rows"], told["rows"], strict=True):
+            unknown = set(EXPORTED_NOT) | (
+                {"error_cdf_area"} if row["error_cdf_area"] is None else set()
+            )
+            assert list(row) == list(line)
+            row.update({name: line[name] for name in unknown})
+    _assert_same(found, committed)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
+def test_the_committed_json_renders_as_the_committed_markdown(folder: Path) -> None:
+    found = [board_from_json(board) for board in _document(folder)["boards"]]
+    committed = (folder / "leaderboard.md").read_text(encoding="utf-8")
+    assert render(found, "markdown").rstrip("\n") + "\n" == committed
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
+def test_the_committed_json_renders_as_the_committed_positivity_board(folder: Path) -> None:
+    found = [board_from_json(board) for board in _document(folder)["boards"]]
+    if found[0].by in ("time", "ratio"):
+        pytest.skip("rows without a time or a ratio error are on no such board")
+    text = render([reordered(board, "positivity") for board in found], "markdown")
+    committed = (folder / "positivity.md").read_text(encoding="utf-8")
+    # Rows with equally many failures stand in another order, which their JSON does not know.
+    assert _rows(text) == _rows(committed)
+
+
+def _rows(text: str) -> list[str]:
+    return sorted(line for line in text.splitlines() if line.startswith(("#", "|")))

@@ -1,0 +1,253 @@
+"""From errors to lines of evidence, and from lines to a verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from judging.claim import Claim
+from judging.errors import better, never_far, performs_well
+from judging.failures import never_fails
+from judging.limits import limit_of
+from judging.line import Line, marks, verdict
+from judging.page import page, word
+from judging.sweeps import falls, grows, stays
+from judging.trials import Method, Trials
+
+from ope_bench.contracts.arrays import FloatArray
+from ope_environments.saito.toy import SaitoToy
+
+IPW, EIPW, LOGGING = (Method.of(name, name) for name in ("ipw", "eipw", "logging-average"))
+RNG = np.random.default_rng
+
+
+def _lines(text: str) -> list[Line]:
+    decided = {"+": True, "-": False, "?": None}
+    return [Line(f"row {k}", f"n = {k}", "", decided=decided[mark]) for k, mark in enumerate(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "counts"),
+    [
+        ("+++", "holds", (3, 0, 0)),
+        ("+??", "holds where named", (1, 0, 2)),
+        ("+----", "mixed", (1, 4, 0)),
+        ("+-?", "mixed", (1, 1, 1)),
+        ("--?", "refuted", (0, 2, 1)),
+        ("??", "undecided", (0, 0, 2)),
+        ("", "undecided", (0, 0, 0)),
+    ],
+)
+def test_the_counts_alone_make_the_verdict(
+    text: str, word: str, counts: tuple[int, int, int]
+) -> None:
+    found = verdict(_lines(text))
+    assert (found.word, found.plus, found.minus, found.undecided) == (word, *counts)
+
+
+def test_holds_where_named_spells_the_lines_out() -> None:
+    lines = [
+        Line("A / B", "n = 1", "", decided=True),
+        Line("A / B", "n = 2", "", decided=None),
+        Line("A / C", "n = 1", "", decided=True),
+        Line("A / C", "n = 2", "", decided=True),
+        Line("slope", "along n", "", decided=True),
+    ]
+    assert verdict(lines).where == "A / B (1); A / C (every n); slope (along n)"
+
+
+def test_tests_of_one_form_are_corrected_together() -> None:
+    one = Line("", "", "", p=0.03)
+    assert marks([one]) == ["+"]
+    assert marks([one, one]) == ["?", "?"]
+    assert marks([Line("", "", "", p=0.03, sign=False)]) == ["−"]
+    # What is listed only takes part in no correction.
+    assert marks([one, Line("", "", "", p=0.01, counted=False)]) == ["+", None]
+
+
+def test_a_difference_shown_to_be_negligible_is_against_a_claim_of_one() -> None:
+    assert marks([Line("", "", "", p=0.9, negligible=True)]) == ["−"]
+    assert marks([Line("", "", "", p=1e-6, sign=True, negligible=True)]) == ["−"]
+
+
+def test_where_two_tests_contradict_each_other_nothing_is_said() -> None:
+    assert marks([Line("", "", "", p=1e-6, contrary=True)]) == ["?"]
+
+
+def _trials(
+    folder: Path,
+    errors: dict[Method, dict[int, FloatArray]],
+    truths: FloatArray | None = None,
+    axis: str = "n_samples",
+) -> Trials:
+    """Trials of `saito-toy` with these errors, NaN where the trial failed."""
+    rows = []
+    for method, by_setting in errors.items():
+        for setting, values in by_setting.items():
+            truth = np.ones(len(values)) if truths is None else truths
+            rows += [
+                {
+                    "environment": "saito-toy",
+                    "environment_params": json.dumps({axis: setting}),
+                    "estimator": method.estimator,
+                    "params": method.params,
+                    "replicate": k,
+                    "status": "positivity" if math.isnan(error) else "ok",
+                    "estimate": None if math.isnan(error) else float(truth[k] + error),
+                    "standard_error": None,
+                    "truth_expected": float(truth[k]),
+                    "truth_empirical": float(truth[k]),
+                    "diagnostics": "{}",
+                }
+                for k, error in enumerate(values)
+            ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "trials.parquet")
+    return Trials(folder, axis)
+
+
+def test_a_line_about_trials_that_are_missing_says_so_and_counts_as_undecided(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(LookupError, match="regenerate"):
+        Trials(tmp_path, "n_samples")
+    trials = _trials(tmp_path, {IPW: {10: np.ones(5)}})
+    with pytest.raises(LookupError, match=r"eipw .* 0 trials, 5 are needed"):
+        trials.rows(EIPW, 10)
+    lines = [*better(trials, EIPW, IPW), never_far(trials, IPW, [EIPW], 10, 2.0)]
+    assert [line.number for line in lines] == ["not run yet", "not run yet"]
+    assert verdict(lines).counts == "0 + · 0 − · 2 ?"
+
+
+def test_light_tails_are_compared_by_mean_squares_heavy_ones_by_ranks(tmp_path: Path) -> None:
+    light, heavy = RNG(0).normal(size=40), RNG(1).normal(size=40)
+    heavy[7] = 100.0
+    trials = _trials(tmp_path, {EIPW: {10: 0.3 * light}, IPW: {10: light}})
+    (line,) = better(trials, EIPW, IPW)
+    assert not line.typical
+    assert marks([line]) == ["+"]
+    # One enormous error and many small ones: no test of mean squares holds at 40 data sets.
+    trials = _trials(tmp_path, {EIPW: {10: 0.1 * heavy}, IPW: {10: light}})
+    (line,) = better(trials, EIPW, IPW)
+    assert line.typical
+    assert verdict([line]).word == "holds of typical errors"
+    assert "typical" in line.number
+
+
+def test_a_hundred_data_sets_are_compared_by_mean_squares_whatever_the_tails(
+    tmp_path: Path,
+) -> None:
+    errors = RNG(0).standard_t(2, size=100)
+    trials = _trials(tmp_path, {EIPW: {10: 0.5 * errors}, IPW: {10: errors}})
+    (line,) = better(trials, EIPW, IPW)
+    assert not line.typical
+
+
+def test_equal_errors_are_evidence_against_an_improvement(tmp_path: Path) -> None:
+    errors = RNG(0).normal(size=100)
+    noisy = errors * (1 + 0.01 * RNG(1).normal(size=100))
+    trials = _trials(tmp_path, {EIPW: {10: noisy}, IPW: {10: errors}})
+    assert marks(better(trials, EIPW, IPW)) == ["−"]
+
+
+def test_a_method_that_mostly_fails_is_listed_and_not_compared(tmp_path: Path) -> None:
+    errors = RNG(0).normal(size=20)
+    failing = np.where(np.arange(20) < 12, np.nan, 0.01 * errors)
+    trials = _trials(tmp_path, {EIPW: {10: errors}, IPW: {10: failing}})
+    lines = better(trials, EIPW, IPW)
+    assert marks(lines) == [None]
+    assert "ipw fails: 60%" in lines[0].number
+    assert marks(never_fails(trials, IPW)) == ["−"]
+    assert "eipw" in never_far(trials, EIPW, [IPW, EIPW], 10, 2.0).number
+
+
+@pytest.mark.parametrize("answer", ["zero", "mean", "median"])
+def test_no_constant_answer_performs_well(tmp_path: Path, answer: str) -> None:
+    truths = RNG(0).normal(1.0, 0.6, size=100)
+    constant = {"zero": 0.0, "mean": truths.mean(), "median": np.median(truths)}[answer]
+    errors = {EIPW: {10: constant - truths}, LOGGING: {10: -1.5 - truths}}
+    trials = _trials(tmp_path, errors, truths)
+    assert marks([performs_well(trials, EIPW, LOGGING, 10)]) == ["−"]
+
+
+def test_a_good_estimator_performs_well_and_the_logging_average_does_not(tmp_path: Path) -> None:
+    truths = RNG(0).normal(1.0, 0.6, size=100)
+    errors = {EIPW: {10: 0.1 * RNG(1).normal(size=100)}, LOGGING: {10: -0.5 - truths}}
+    trials = _trials(tmp_path, errors, truths)
+    assert marks([performs_well(trials, EIPW, LOGGING, 10)]) == ["+"]
+    assert marks([performs_well(trials, LOGGING, LOGGING, 10)]) == ["−"]
+
+
+def test_with_one_value_nothing_is_for_performing_well(tmp_path: Path) -> None:
+    truths = np.full(100, 0.09)
+    errors = {EIPW: {10: 1e-4 * RNG(1).normal(size=100)}, LOGGING: {10: -truths}}
+    trials = _trials(tmp_path, errors, truths)
+    assert marks([performs_well(trials, EIPW, LOGGING, 10)]) == ["?"]
+    assert trials.of_one_world(10)
+
+
+def _sweep(exponent: float, n: int = 100) -> dict[int, FloatArray]:
+    noise = RNG(3).normal(size=n)
+    return {size: noise * (size / 100.0) ** exponent for size in (100, 1000, 10_000)}
+
+
+def test_a_flat_error_is_against_improving_and_for_staying(tmp_path: Path) -> None:
+    trials = _trials(tmp_path, {IPW: _sweep(-0.003), EIPW: _sweep(-0.5)})
+    assert marks([falls(trials, IPW)]) == ["−"]
+    assert marks([grows(trials, IPW)]) == ["−"]
+    assert marks([stays(trials, IPW)]) == ["+"]
+    assert marks([falls(trials, EIPW)]) == ["+"]
+    assert marks([stays(trials, EIPW)]) == ["−"]
+
+
+def test_an_error_that_grows_does_not_go(tmp_path: Path) -> None:
+    trials = _trials(tmp_path, {IPW: _sweep(0.3)})
+    assert marks([stays(trials, IPW)]) == ["−"]
+    assert marks([stays(trials, IPW, at_least=True)]) == ["+"]
+    assert marks([grows(trials, IPW)]) == ["+"]
+
+
+def test_claims_that_no_trial_decides_say_so_whatever_their_lines() -> None:
+    claim = Claim(
+        "It fails", "here", {"as printed": _lines("+++")}, "", without=("by construction", "so.")
+    )
+    assert word(claim, "as printed") == "by construction"
+    text = page("# P\n", [claim], [claim])
+    assert "| **by construction** | 3 | 0 | 0 | by construction |" in text
+    assert "**By construction**: so." in text
+
+
+def test_a_table_marks_typical_errors_and_counts_every_sign() -> None:
+    lines = [Line("a", "n = 1", "1", p=0.001, typical=True), Line("a", "n = 2", "2", p=0.5)]
+    text = page("# P\n", [Claim("C", "here", {"form": lines}, "reading")])
+    assert "| a | 1 (+) | 2 ? |" in text
+    assert "1 + · 0 − · 1 ?" in text
+
+
+@pytest.fixture(scope="module")
+def toy() -> SaitoToy:
+    return SaitoToy(n_actions=20, n_samples=2000, truth_contexts=8192)
+
+
+def test_the_limit_of_the_printed_estimator_is_what_many_rows_give(toy: SaitoToy) -> None:
+    """Simulated with the true ratio: 400,000 draws of G, G' and a reward without noise."""
+    streams = [RNG([5, k]) for k in range(3)]
+    problem, truth = toy.sample(world_rng=streams[0], logged_rng=streams[1], target_rng=streams[2])
+    found = limit_of(problem)
+    assert found.value == pytest.approx(truth.expected, abs=0.05)
+    many, _ = SaitoToy(n_actions=20, n_samples=400_000, truth_contexts=32).sample(
+        world_rng=RNG([5, 0]), logged_rng=RNG(1), target_rng=RNG(2)
+    )
+    embed = many.embedding_distribution
+    weight = embed.marginal(many.target_policy, many.context, many.embedding)
+    weight = weight / embed.marginal(many.logging_policy, many.context, many.embedding)
+    squared = np.square((many.target_embedding - many.embedding) / found.bandwidth).sum(axis=1)
+    weight = weight * np.exp(-0.5 * squared)
+    simulated = float((weight * many.reward).sum() / weight.sum())
+    assert simulated == pytest.approx(found.limit, abs=0.05)
+    # The limit, not the value, is what the simulation is near.
+    assert abs(found.bias) > 0.01

@@ -1,0 +1,1 @@
+"""What several tests share: plugins, tiny worlds, files, a browser."""

@@ -1,0 +1,49 @@
+"""A run in a process of its own, for tests that kill it: PLUGINS STORE JOBS WHAT [NOTE]."""
+
+import sys
+from typing import Any
+
+from ope_bench.execution import Finished, Message, Started
+from ope_bench.execution.inprocess import InProcessExecutor
+from ope_bench.execution.local import LocalExecutor
+from ope_bench.execution.runner import Outcome, run
+from ope_bench.plugins.resolution import resolve
+from ope_bench.store import Store
+from ope_bench.trials.record import Trial
+
+PLANS: dict[str, tuple[range, list[tuple[str, dict[str, Any]]]]] = {
+    "short": (range(30), [("mean", {"seconds": 0.01}), ("noisy", {}), ("mean", {})]),
+    "many": (range(500), [("mean", {"label": str(number)}) for number in range(4)]),
+    "long": (range(40), [("mean", {"seconds": 0.3})]),
+    "endless": (range(4), [("misbehaving", {"how": "hang-in-c"})]),
+    "daemons": (range(1), [("misbehaving", {"how": "daemon-and-hang"})]),
+    "families": (range(1), [("misbehaving", {"how": "children-and-hang"})]),
+}
+
+
+def main() -> int:
+    plugins, store_path, jobs, what, *note = sys.argv[1:]
+    sys.path.insert(0, plugins)
+    replicates, asked = PLANS[what]
+    world = resolve("environment", "acme-coin")
+    more = {"note": note[0]} if note else {}
+    specs = [resolve("estimator", f"acme-{name}", {**params, **more}) for name, params in asked]
+    plan = [Trial(world, spec, replicate) for replicate in replicates for spec in specs]
+    executor = LocalExecutor(int(jobs)) if int(jobs) else InProcessExecutor()
+    outcome = Outcome()
+    with Store.open(store_path, write=True) as store:
+        run_id = store.begin_run(suite="kill", truth="empirical", planned=len(plan))
+        for event in run(plan, store=store, run_id=run_id, executor=executor, outcome=outcome):
+            if isinstance(event, Message):
+                print(event.text, flush=True)
+            if isinstance(event, Started):
+                print("started", flush=True)
+            if isinstance(event, Finished):
+                print("finished", event.record.key, flush=True)
+        store.end_run(run_id, outcome.exit_code())
+    print("over", outcome.executed, outcome.reused, flush=True)
+    return outcome.exit_code()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+/* Loaded before the C library: the k-th call of one kind on files below a folder fails. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static char kind[16], folder[4096];
+static long left = -1, count = 0;
+
+void fail_arm(const char *what, const char *under, long at) {
+    snprintf(kind, sizeof kind, "%s", what);
+    snprintf(folder, sizeof folder, "%s", under);
+    left = at;
+    count = 0;
+}
+
+long fail_count(void) { return count; }
+
+static int below(const char *path) {
+    /* Commands run in the folder. */
+    return path && (path[0] != '/' || strncmp(path, folder, strlen(folder)) == 0);
+}
+
+static int due(const char *what, const char *path) {
+    if (!folder[0] || strcmp(kind, what) != 0 || (path && !below(path))) return 0;
+    count++;
+    return left > 0 && --left == 0;
+}
+
+static int due_for(const char *what, int fd) {
+    char link[64], path[4096];
+    if (!folder[0] || strcmp(kind, what) != 0) return 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    if (n < 0) return 0;
+    path[n] = 0;
+    return due(what, path);
+}
+
+#define REAL(name) __typeof__(&name) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+#define FAIL(code) do { errno = code; return -1; } while (0)
+
+ssize_t write(int fd, const void *data, size_t n) {
+    REAL(write);
+    if (due_for("write", fd)) FAIL(ENOSPC);
+    return real(fd, data, n);
+}
+ssize_t pwrite64(int fd, const void *data, size_t n, off64_t at) {
+    REAL(pwrite64);
+    if (due_for("write", fd)) FAIL(ENOSPC);
+    return real(fd, data, n, at);
+}
+int fsync(int fd) {
+    REAL(fsync);
+    if (due_for("fsync", fd)) FAIL(EIO);
+    return real(fd);
+}
+int fdatasync(int fd) {
+    REAL(fdatasync);
+    if (due_for("fsync", fd)) FAIL(EIO);
+    return real(fd);
+}
+int ftruncate64(int fd, off64_t size) {
+    REAL(ftruncate64);
+    if (due_for("write", fd)) FAIL(EIO);
+    return real(fd, size);
+}
+int open64(const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    int mode = va_arg(more, int);
+    va_end(more);
+    REAL(open64);
+    if (due("open", path)) FAIL(EMFILE);
+    return real(path, flags, mode);
+}
+int open(const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    int mode = va_arg(more, int);
+    va_end(more);
+    REAL(open);
+    if (due("open", path)) FAIL(EMFILE);
+    return real(path, flags, mode);
+}
+int rename(const char *from, const char *to) {
+    REAL(rename);
+    if (due("rename", to)) FAIL(EIO);
+    return real(from, to);
+}
+pid_t fork(void) {
+    REAL(fork);
+    if (due("fork", NULL)) FAIL(EAGAIN);
+    return real();
+}
+/* Its caller's frame must outlive the child, which that of a wrapper does not. */
+pid_t vfork(void) { return fork(); }

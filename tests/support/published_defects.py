@@ -1,0 +1,199 @@
+"""Published formulas and codes that are wrong, each computed where the right answer is known.
+
+Everything is an expectation over a tiny environment, so that nothing is left to sampling: two
+contexts of equal probability and three actions, with the policies and mean rewards of the golden
+log. `DEFECTS` gives for each formula the identity that it fails, what the identity asks for and
+what the formula gives. No estimator of the package computes them, but for the ``-paper`` ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from support.golden_log import LOGGING, REWARD_MODEL, TARGET
+
+__all__ = ["DEFECTS", "VALUE", "Defect"]
+
+P0, P1, Q = LOGGING, TARGET, REWARD_MODEL
+X = np.array([0.5, 0.5])
+W = P1 / P0
+
+
+def mean(terms: np.ndarray) -> float:
+    """Expectation over contexts of a sum over actions."""
+    return float(X @ terms.sum(axis=1))
+
+
+VALUE = mean(P1 * Q)
+
+
+@dataclass(frozen=True)
+class Defect:
+    """One published formula.
+
+    Parameters
+    ----------
+    what : the formula, and what is wrong with it.
+    source : where it is published.
+    identity : what a right formula satisfies.
+    right, wrong : what the identity asks for, and what the formula gives.
+    shown : where this repository shows it: a test, an id or a page.
+    """
+
+    what: str
+    source: str
+    identity: str
+    right: Callable[[], float]
+    wrong: Callable[[], float]
+    shown: str
+
+
+def printed_dm() -> float:
+    """E π1(a|x) q(x, a) over logged actions, in place of the sum over actions."""
+    return mean(P0 * P1 * Q)
+
+
+def printed_edm() -> float:
+    """The same with densities of embeddings, here one embedding for actions 0 and 1."""
+    pool = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    return mean(P0 * (P1 @ pool) * Q)
+
+
+def printed_pair_kernel() -> float:
+    """The true ratio times a kernel between a logged and a target embedding, then normalized."""
+    gap = np.arange(3)[:, None] - np.arange(3)
+    near = P1 @ np.exp(-0.5 * gap**2)
+    return mean(P0 * W * near * Q) / mean(P0 * W * near)
+
+
+def tensor_without_context() -> float:
+    """Exact weights given G⊗C with contexts coded 0 and 1: rows of context 0 look alike."""
+    weight = np.vstack([np.ones(3), W[1]])
+    return mean(P0 * weight * Q)
+
+
+def cab(cut: float, *, swapped: bool) -> float:
+    """Continuous adaptive blending with the true reward model; min and max exchanged or not."""
+    kept = np.maximum(W, cut) if swapped else np.minimum(W, cut)
+    return mean(P1 * Q * np.maximum(0.0, 1.0 - cut / W) + P0 * kept * Q)
+
+
+MARGINAL = np.array([[0, 0], [1, 1], [1, 0]])
+"""Two dimensions of an embedding that names the action."""
+
+
+def mean_product_of_marginals() -> float:
+    """Mean of the product over dimensions of the ratios of marginals; that of a ratio is 1."""
+    weight = np.ones_like(W)
+    for column in MARGINAL.T:
+        same = (column[:, None] == column).astype(float)
+        weight *= (P1 @ same) / (P0 @ same)
+    return mean(P0 * weight)
+
+
+def context_clusters() -> float:
+    """Weights π1(c)/π0(c) of a cluster of contexts: 1, since policies do not move contexts."""
+    return mean(P0 * Q)
+
+
+def beta_ipw(fallback: bool) -> float:
+    """β-IPS on three rows of weight one half, of an action that is rarer under the target."""
+    w, r = np.full(3, 0.5), np.array([1.0, 0.0, 1.0])
+    spread = float((w * w - w).mean())
+    if fallback and spread <= 0:
+        return float(w @ r / w.sum())
+    beta = float(((w * w - w) * r).mean()) / max(spread, 1e-11)
+    return beta + float((w * (r - beta)).mean())
+
+
+def slope(*, reversed_ladder: bool) -> float:
+    """Candidates 0 ± 1 and 5 ± 0.1: the narrow one disagrees with the wide one."""
+    values, widths = np.array([0.0, 5.0]), np.array([1.0, 0.1])
+    order = np.argsort(widths if reversed_ladder else -widths)
+    kept = int(order[0])
+    for k in order[1:]:
+        if abs(values[k] - values[kept]) > widths[k] + (np.sqrt(6.0) - 1.0) * widths[kept]:
+            break
+        kept = int(k)
+    return float(values[kept])
+
+
+PAPER = "Lee, Arbour and Theocharous 2022"
+
+DEFECTS: tuple[Defect, ...] = (
+    Defect(
+        "DM weighs the logged action by π1 and does not sum over actions",
+        f"{PAPER}, as printed",
+        "with the true reward model, DM is the value",
+        lambda: VALUE,
+        printed_dm,
+        "`dm-paper`, in `results/paper`",
+    ),
+    Defect(
+        "EDM multiplies the logged row by the target's density of its embedding",
+        f"{PAPER}, as printed",
+        "with the true reward model, EDM is the value",
+        lambda: VALUE,
+        printed_edm,
+        "`edm-paper`; tests/estimators/test_embedded_exact.py",
+    ),
+    Defect(
+        "EPWS pairs a row with a random target row by a kernel, after weighting it",
+        f"{PAPER}, as printed",
+        "with the true ratio, EPWS tends to the value",
+        lambda: VALUE,
+        printed_pair_kernel,
+        "`epws-paper`; tests/estimators/test_epw.py",
+    ),
+    Defect(
+        "features G⊗C lose the embedding wherever the context is 0",
+        f"{PAPER}, as printed",
+        "a consistent classifier gives the value",
+        lambda: VALUE,
+        tensor_without_context,
+        "`epw-paper`; tests/estimators/test_density_ratio.py",
+    ),
+    Defect(
+        "CAB with min and max exchanged",
+        "a public implementation",
+        "with the true reward model, CAB is the value for every cut",
+        lambda: cab(2.0, swapped=False),
+        lambda: cab(2.0, swapped=True),
+        "tests/estimators/test_published_defects.py",
+    ),
+    Defect(
+        "MIPS weights as a product of the ratios of single dimensions",
+        "published generator and code of MIPS and of its doubly robust form",
+        "weights have mean 1",
+        lambda: mean(P0 * W),
+        mean_product_of_marginals,
+        "tests/estimators/test_published_defects.py",
+    ),
+    Defect(
+        "weights of clusters of contexts, which ignore the action",
+        "a public implementation",
+        "weighting by the true ratio gives the value",
+        lambda: VALUE,
+        context_clusters,
+        "tests/estimators/test_published_defects.py",
+    ),
+    Defect(
+        "β-IPS divides by a variance of weights that is cut at 1e-11 where it is negative",
+        "released code of Gupta et al. 2024",
+        "the estimate stays within the rewards where all weights are equal",
+        lambda: beta_ipw(fallback=True),
+        lambda: beta_ipw(fallback=False),
+        "tests/estimators/test_control_variates.py",
+    ),
+    Defect(
+        "SLOPE that walks from narrow to wide intervals",
+        "a public implementation",
+        "a candidate that disagrees with the widest interval is not chosen",
+        lambda: slope(reversed_ladder=False),
+        lambda: slope(reversed_ladder=True),
+        "tests/estimators/test_tuning.py",
+    ),
+)

@@ -1,0 +1,112 @@
+"""Facts that several files of the project state agree with each other."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from ope_bench import __version__
+from support.paths import ROOT
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+LINTERS = {"mypy", "ruff", "import-linter", "codespell", "pytest-cov", "pytest-xdist"}
+"""Tools that no test needs."""
+WORKFLOWS = ROOT / ".github" / "workflows"
+
+
+def _yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def test_the_version_stands_in_the_package_alone() -> None:
+    assert PROJECT["dynamic"] == ["version"]
+    assert "version" not in PROJECT
+    assert metadata.version("ope-bench") == __version__, "install again: pip install -e ."
+
+
+def test_changelog_and_citation_name_the_same_release() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## \[(.+?)\](?: - (\S+))?$", changelog, re.MULTILINE)
+    assert headings[0] == ("Unreleased", "")
+    citation = _yaml(ROOT / "CITATION.cff")
+    newest = (citation["version"], str(citation["date-released"]))
+    assert headings[1] == newest
+    assert Version(__version__) >= Version(newest[0])
+
+
+def test_ci_runs_every_python_that_the_package_names() -> None:
+    prefix = "Programming Language :: Python :: 3."
+    named = [one.removeprefix(prefix) for one in PROJECT["classifiers"] if one.startswith(prefix)]
+    matrix = _yaml(WORKFLOWS / "ci.yml")["jobs"]["tests"]["strategy"]["matrix"]["python-version"]
+    assert [one.removeprefix("3.") for one in matrix] == named
+    assert f">=3.{named[0]}" == PROJECT["requires-python"]
+
+
+def test_the_job_on_minimum_versions_takes_the_lower_bounds() -> None:
+    extras = PROJECT["optional-dependencies"]
+    lines = [
+        *PROJECT["dependencies"],
+        *(x for name in extras if name not in ("obp", "docs") for x in extras[name]),
+    ]
+    wanted = {one.name: str(one.specifier) for one in map(Requirement, lines) if one.specifier}
+    bounds = {name: f"=={wanted[name].removeprefix('>=')}" for name in wanted.keys() - LINTERS}
+    text = (ROOT / ".github" / "constraints-minimum.txt").read_text(encoding="utf-8")
+    ours, _, others = text.partition("# Not ours")
+    pinned = [Requirement(line) for line in ours.splitlines() if line and line[0] != "#"]
+    assert {one.name: str(one.specifier) for one in pinned} == bounds
+    assert others
+
+
+def test_the_page_of_suites_has_every_suite_in_its_table() -> None:
+    page = (ROOT / "bench" / "docs" / "suites.md").read_text(encoding="utf-8")
+    named = {name for row in page.splitlines() if row[:3] == "| `" for name in _code(row)}
+    shipped = {path.stem for path in (ROOT / "bench/ope_bench/suites").glob("*.yaml")}
+    assert named == shipped
+
+
+def _code(row: str) -> list[str]:
+    """What the first cell of a table's row has in code style."""
+    return re.findall(r"`([^`]+)`", row.split("|")[1])
+
+
+@pytest.mark.parametrize("path", sorted(WORKFLOWS.glob("*.yml")), ids=lambda path: path.name)
+def test_workflows_may_only_read_and_end_by_themselves(path: Path) -> None:
+    workflow = _yaml(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        assert job["timeout-minutes"] <= 60, name
+        assert set(job.get("permissions", {})) <= {"id-token"}, name
+
+
+def test_a_source_archive_holds_license_changelog_and_citation(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (archive,) = tmp_path.iterdir()
+    assert archive.name == f"ope_bench-{__version__}.tar.gz"
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"LICENSE", "CHANGELOG.md", "CITATION.cff", "README.md"} <= names
+    assert not any(name.startswith("results/") for name in names)
+
+
+def test_every_file_that_times_something_says_what_and_when() -> None:
+    folder = ROOT / "tests" / "benchmarks"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+\.py)`", text)
+    assert sorted(named) == sorted(path.name for path in folder.glob("*.py"))
