@@ -75,7 +75,7 @@ def lines(count: int) -> Iterator[list[str]]:
                 said.update(note for note in result.notes if note.startswith("interval:"))
                 for row in result:
                     if row.low is not None and row.high is not None and row.interval == kind:
-                        key = kind, row.estimator
+                        key: tuple[str, str] = kind, row.estimator
                         offered[key] += 1
                         width[key] += row.high - row.low
                         held[key] += row.low <= value <= row.high

@@ -102,7 +102,6 @@ def measure(arguments: Sequence[str]) -> dict[str, Any]:
     begun, most, spent = time.monotonic(), 0, 0.0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         process = psutil.Process(child.pid)
-        output = []
         while child.poll() is None:
             most = max(most, resident(process))
             try:

@@ -71,9 +71,10 @@ class Revision:
             from ope_bench.plugins.resolution import resolve
             from ope_bench.trials.record import Trial
         except ImportError:
-            from ope_bench.records import Trial
-            from ope_bench.resolve import resolve
-            from ope_bench.runner import Outcome, run
+            # Modules of before the packages.
+            from ope_bench.records import Trial  # type: ignore[import-not-found, no-redef]
+            from ope_bench.resolve import resolve  # type: ignore[import-not-found, no-redef]
+            from ope_bench.runner import Outcome, run  # type: ignore[import-not-found, no-redef]
         self.in_process, self.local, self.store = InProcessExecutor, LocalExecutor, Store
         self.outcome, self.run, self.resolve, self.trial = Outcome, run, resolve, Trial
 

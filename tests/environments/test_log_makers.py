@@ -289,7 +289,7 @@ def test_a_log_file_is_read_and_its_tables_are_its_data(draw: Draw, tmp_path: Pa
     [
         ({"maker": "resample", "log": None}, ParameterError, "name it by `log`"),
         ({"maker": "resample", "kept": 0.1}, UnavailableError, "keep more"),
-        ({"policy": "nwe"}, UsageError, "no policy 'nwe'; did you mean 'new'"),
+        ({"policy": "newe"}, UsageError, "no policy 'newe'; did you mean 'new'"),
         ({}, UsageError, "the log has 2 policies .new, old.; name one"),
         ({"log": "none.yaml"}, UsageError, "no such file"),
     ],

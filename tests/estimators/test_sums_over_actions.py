@@ -145,7 +145,12 @@ def test_a_model_of_few_splits_is_asked_few_times():
     (model,) = reward._models
     calls: list[int] = []
     predict = model.predict
-    model.predict = lambda rows: calls.append(len(rows)) or predict(rows)
+
+    def counted(rows):
+        calls.append(len(rows))
+        return predict(rows)
+
+    model.predict = counted
     row, action = (part.ravel() for part in np.indices((view.n, view.n_actions)))
     reward.pairs(view.context, row, action)
     assert sum(calls) <= 2 * view.n < len(row)
@@ -180,9 +185,12 @@ def run_on(fit_cache: FitCache, estimator: Estimator, problem: Problem) -> float
 def test_estimators_with_one_model_share_its_sum(monkeypatch):
     problem, sums = tiny.small().sample(50, np.random.default_rng(4)), []
     plain = FittedReward.logged_expected
-    monkeypatch.setattr(
-        FittedReward, "logged_expected", lambda *given: sums.append(1) or plain(*given)
-    )
+
+    def counted(*given):
+        sums.append(1)
+        return plain(*given)
+
+    monkeypatch.setattr(FittedReward, "logged_expected", counted)
     apart = [run_on(FitCache(), one, problem) for one in SHARING]
     assert len(sums) == len(SHARING)
     sums.clear()

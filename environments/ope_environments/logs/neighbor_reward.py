@@ -55,7 +55,8 @@ class NeighborReward:
         pair = self.data.action[near] + n_actions * np.arange(len(near))[:, None]
         size = len(near) * n_actions
         count = np.bincount(pair.reshape(-1), minlength=size)
-        total = np.bincount(pair.reshape(-1), self.data.reward[near].reshape(-1), minlength=size)
+        reward = self.data.reward[near].reshape(-1)
+        total: FloatArray = np.bincount(pair.reshape(-1), reward, minlength=size)
         shape = (len(near), n_actions)
         return self._shrunk(total.reshape(shape), count.reshape(shape), self.action_mean)
 

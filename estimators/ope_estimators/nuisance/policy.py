@@ -175,7 +175,8 @@ class FittedPolicy:
         ----------
         probability : (n,), of the sample's actions.
         """
-        last = self._model.steps[-1][1] if hasattr(self._model, "steps") else self._model
+        last: Any = self._model
+        last = last.steps[-1][1] if hasattr(last, "steps") else last
         facts: dict[str, Diagnostic] = {}
         if probability.all():
             facts["log_likelihood"] = float(np.log(probability).mean())

@@ -139,10 +139,10 @@ def _figures(
             message = next(iter(group.values())).error_message or ""
     facts = ReplicateFacts.of([one for group in found.values() for one in group], "expected")
     rmse: dict[str, float] = {}
-    for label, group in found.items():
-        errors = np.fromiter(aggregate(group, facts).imputed.values(), np.float64) if group else ()
+    for label, own in found.items():
+        errors = np.fromiter(aggregate(own, facts).imputed.values(), np.float64) if own else ()
         if len(errors):
-            rmse[label] = float(np.sqrt(np.square(errors).mean() + _truth_variance(group)))
+            rmse[label] = float(np.sqrt(np.square(errors).mean() + _truth_variance(own)))
     held = {label: _held(group) for label, group in found.items()}
     alike = records.get(Trial(world.spec, likeness, 0).key)
     distance = alike.diagnostics.get(WEIGHT_DISTANCE) if alike else None

@@ -45,11 +45,12 @@ def reliability_of(log: LogData) -> Reliability | None:
     unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
     n_actions, size = len(log.actions), np.bincount(unit).astype(np.float64)
     pairs, place = np.unique(unit * n_actions + log.action, return_inverse=True)
-    x = np.bincount(place.reshape(-1), 1.0 / log.propensity)
+    x: FloatArray = np.bincount(place.reshape(-1), 1.0 / log.propensity)
     action, rows = pairs % n_actions, size[pairs // n_actions]
 
     def over(values: FloatArray) -> FloatArray:
-        return np.bincount(action, values, minlength=n_actions)
+        total: FloatArray = np.bincount(action, values, minlength=n_actions)
+        return total
 
     # Raw moments of t = x - rows over units, x being 0 where an action does not occur.
     k = len(size)
