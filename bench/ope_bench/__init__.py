@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ope_bench.api import evaluate as evaluate
     from ope_bench.boards.board import Row as Row
-    from ope_bench.boards.column import BoardColumn as BoardColumn
+    from ope_bench.boards.columns.column import BoardColumn as BoardColumn
     from ope_bench.contracts.access import Access as Access
     from ope_bench.contracts.arrays import FloatArray as FloatArray
     from ope_bench.contracts.arrays import IntArray as IntArray
     from ope_bench.contracts.arrays import require_one_per_row as require_one_per_row
     from ope_bench.contracts.arrays import row_chunks as row_chunks
-    from ope_bench.contracts.data import STANDARD_ERROR_WITHHELD as STANDARD_ERROR_WITHHELD
-    from ope_bench.contracts.data import Diagnostic as Diagnostic
-    from ope_bench.contracts.data import Estimate as Estimate
     from ope_bench.contracts.data import Problem as Problem
     from ope_bench.contracts.data import Truth as Truth
     from ope_bench.contracts.embeddings import DeterministicEmbedding as DeterministicEmbedding
@@ -29,12 +26,15 @@ if TYPE_CHECKING:
     from ope_bench.contracts.embeddings import FiniteEmbedding as FiniteEmbedding
     from ope_bench.contracts.embeddings import RowIndex as RowIndex
     from ope_bench.contracts.environment import Environment as Environment
+    from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD as STANDARD_ERROR_WITHHELD
+    from ope_bench.contracts.estimate import Diagnostic as Diagnostic
+    from ope_bench.contracts.estimate import Estimate as Estimate
     from ope_bench.contracts.estimator import Estimator as Estimator
-    from ope_bench.contracts.import_paths import LearnerName as LearnerName
-    from ope_bench.contracts.import_paths import learner_from_path as learner_from_path
     from ope_bench.contracts.interval import Interval as Interval
     from ope_bench.contracts.interval import IntervalKind as IntervalKind
-    from ope_bench.contracts.parameters import params as params
+    from ope_bench.contracts.parameters.declaration import params as params
+    from ope_bench.contracts.parameters.import_paths import LearnerName as LearnerName
+    from ope_bench.contracts.parameters.import_paths import learner_from_path as learner_from_path
     from ope_bench.contracts.policies import DiscretePolicy as DiscretePolicy
     from ope_bench.contracts.policies import EpsilonGreedy as EpsilonGreedy
     from ope_bench.contracts.policies import PairFunction as PairFunction
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from ope_bench.contracts.policies import Softmax as Softmax
     from ope_bench.contracts.policies import Tabular as Tabular
     from ope_bench.contracts.policies import Uniform as Uniform
+    from ope_bench.contracts.random.sampling import sample_indices as sample_indices
+    from ope_bench.contracts.random.seeding import stream as stream
     from ope_bench.contracts.resampling import UnitSampler as UnitSampler
     from ope_bench.contracts.resampling import problem_rows as problem_rows
     from ope_bench.contracts.reward_range import check_rewards as check_rewards
-    from ope_bench.contracts.sampling import sample_indices as sample_indices
     from ope_bench.contracts.schema import Column as Column
     from ope_bench.contracts.schema import Schema as Schema
-    from ope_bench.contracts.seeding import stream as stream
     from ope_bench.contracts.view import BatchedNuisance as BatchedNuisance
     from ope_bench.contracts.view import Nuisance as Nuisance
     from ope_bench.contracts.view import View as View
@@ -66,19 +66,33 @@ if TYPE_CHECKING:
     from ope_bench.logs.log import Log as Log
     from ope_bench.logs.reading.target_policy import TargetPolicy as TargetPolicy
     from ope_bench.plugins.requirements import import_all as import_all
-    from ope_bench.statistics.empirical_likelihood import (
+    from ope_bench.statistics.value_intervals.empirical_likelihood import (
         empirical_likelihood_interval as empirical_likelihood_interval,
     )
-    from ope_bench.statistics.guaranteed import betting_interval as betting_interval
-    from ope_bench.statistics.guaranteed import (
+    from ope_bench.statistics.value_intervals.guaranteed import (
+        betting_interval as betting_interval,
+    )
+    from ope_bench.statistics.value_intervals.guaranteed import (
         betting_interval_of_terms as betting_interval_of_terms,
     )
-    from ope_bench.statistics.guaranteed import largest_shortfall as largest_shortfall
-    from ope_bench.statistics.guaranteed import logarithmic_interval as logarithmic_interval
-    from ope_bench.statistics.unit_bootstrap import UNIT_RESAMPLES as UNIT_RESAMPLES
-    from ope_bench.statistics.unit_bootstrap import bootstrap_interval as bootstrap_interval
-    from ope_bench.statistics.unit_bootstrap import percentile_interval as percentile_interval
-    from ope_bench.statistics.unit_bootstrap import resampled_rows as resampled_rows
+    from ope_bench.statistics.value_intervals.guaranteed import (
+        largest_shortfall as largest_shortfall,
+    )
+    from ope_bench.statistics.value_intervals.guaranteed import (
+        logarithmic_interval as logarithmic_interval,
+    )
+    from ope_bench.statistics.value_intervals.unit_bootstrap import (
+        UNIT_RESAMPLES as UNIT_RESAMPLES,
+    )
+    from ope_bench.statistics.value_intervals.unit_bootstrap import (
+        bootstrap_interval as bootstrap_interval,
+    )
+    from ope_bench.statistics.value_intervals.unit_bootstrap import (
+        percentile_interval as percentile_interval,
+    )
+    from ope_bench.statistics.value_intervals.unit_bootstrap import (
+        resampled_rows as resampled_rows,
+    )
     from ope_bench.suites.nested import EstimatorSpec as EstimatorSpec
     from ope_bench.suites.nested import NestedEstimator as NestedEstimator
     from ope_bench.suites.nested_environment import NestedEnvironment as NestedEnvironment
@@ -96,15 +110,10 @@ __version__ = "0.1.0"
 _NAMES = {
     "api": ("evaluate",),
     "boards.board": ("Row",),
-    "boards.column": ("BoardColumn",),
+    "boards.columns.column": ("BoardColumn",),
     "contracts.arrays": ("FloatArray", "IntArray", "require_one_per_row", "row_chunks"),
-    "contracts.data": (
-        "STANDARD_ERROR_WITHHELD",
-        "Diagnostic",
-        "Estimate",
-        "Problem",
-        "Truth",
-    ),
+    "contracts.data": ("Problem", "Truth"),
+    "contracts.estimate": ("STANDARD_ERROR_WITHHELD", "Diagnostic", "Estimate"),
     "contracts.embeddings": (
         "DeterministicEmbedding",
         "EmbeddingDistribution",
@@ -115,8 +124,8 @@ _NAMES = {
     "contracts.environment": ("Environment",),
     "contracts.estimator": ("Estimator",),
     "contracts.interval": ("Interval", "IntervalKind"),
-    "contracts.import_paths": ("LearnerName", "learner_from_path"),
-    "contracts.parameters": ("params",),
+    "contracts.parameters.import_paths": ("LearnerName", "learner_from_path"),
+    "contracts.parameters.declaration": ("params",),
     "contracts.policies": (
         "DiscretePolicy",
         "EpsilonGreedy",
@@ -129,8 +138,8 @@ _NAMES = {
     ),
     "contracts.resampling": ("UnitSampler", "problem_rows"),
     "contracts.reward_range": ("check_rewards",),
-    "contracts.seeding": ("stream",),
-    "contracts.sampling": ("sample_indices",),
+    "contracts.random.seeding": ("stream",),
+    "contracts.random.sampling": ("sample_indices",),
     "contracts.schema": ("Column", "Schema"),
     "contracts.access": ("Access",),
     "contracts.view": ("BatchedNuisance", "Nuisance", "View"),
@@ -151,14 +160,14 @@ _NAMES = {
     "plugins.requirements": ("import_all",),
     "suites.nested": ("EstimatorSpec", "NestedEstimator"),
     "suites.nested_environment": ("NestedEnvironment",),
-    "statistics.empirical_likelihood": ("empirical_likelihood_interval",),
-    "statistics.guaranteed": (
+    "statistics.value_intervals.empirical_likelihood": ("empirical_likelihood_interval",),
+    "statistics.value_intervals.guaranteed": (
         "betting_interval",
         "betting_interval_of_terms",
         "largest_shortfall",
         "logarithmic_interval",
     ),
-    "statistics.unit_bootstrap": (
+    "statistics.value_intervals.unit_bootstrap": (
         "UNIT_RESAMPLES",
         "bootstrap_interval",
         "percentile_interval",

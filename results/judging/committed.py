@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ope_bench.boards.board import Board, Interval, Row
-from ope_bench.boards.coverage_columns import ESS_PARTS
+from ope_bench.boards.columns.coverage import ESS_PARTS
 from ope_bench.boards.figures import Cost, DiagnosticSummary, Support, Warnings, Withheld
 from ope_bench.canonical import canonical_json
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.coverage import LEVEL, Coverage, Share
 from ope_bench.statistics.distribution import Summary
-from ope_bench.statistics.weights import EFFECTIVE_SAMPLE_SIZE
+from ope_bench.statistics.value_intervals.weights import EFFECTIVE_SAMPLE_SIZE
 from ope_bench.trials.devices import Device
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status

@@ -11,7 +11,7 @@ import numpy as np
 
 from judging.interval_trials import Cell, IntervalTrials, Method, Setting
 from ope_bench.canonical import canonical_json
-from ope_bench.statistics.weights import SMALLEST_EFFECTIVE
+from ope_bench.statistics.value_intervals.weights import SMALLEST_EFFECTIVE
 
 __all__ = ["HOLDS", "Choice", "Found", "choices", "document", "least_of"]
 

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import LEVEL, Share, wilson
-from ope_bench.statistics.weights import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE
+from ope_bench.statistics.value_intervals.weights import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE
 
 __all__ = ["FOLDERS", "Cell", "IntervalTrials", "Method", "Setting"]
 

@@ -11,7 +11,7 @@ from judging.interval_choice import HOLDS, Choice, Found, choices, document, lea
 from judging.interval_trials import Cell, IntervalTrials, Method, Setting
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import LEVEL, Share, wilson
-from ope_bench.statistics.weights import SMALLEST_EFFECTIVE
+from ope_bench.statistics.value_intervals.weights import SMALLEST_EFFECTIVE
 
 __all__ = ["LIMITS", "interval_choice", "intervals_page", "smallest_limit"]
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.seeding import stream
+from ope_bench.contracts.random.seeding import stream
 from ope_bench.plugins.resolution import resolve
 from ope_bench.trials.building import build
 from ope_bench.trials.record import Trial

@@ -84,8 +84,8 @@ def measure(world: str, estimators: Sequence[str]) -> list[Row]:
     from ope_bench.suites.manifest import settings
     from ope_bench.trials import timing
     from ope_bench.trials.building import build
+    from ope_bench.trials.process.threads import pinned
     from ope_bench.trials.record import Trial
-    from ope_bench.trials.threads import pinned
     from ope_bench.trials.trial import run_trial
     from ope_bench.trials.workspace import Workspace
 

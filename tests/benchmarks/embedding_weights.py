@@ -19,11 +19,11 @@ from sections import put, table
 
 from ope_bench import Access, FloatArray, IntArray, View, evaluate
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.suites.manifest import settings
 from ope_bench.trials.building import build
+from ope_bench.trials.process.threads import pinned
 from ope_bench.trials.record import Trial
-from ope_bench.trials.threads import pinned
 from ope_bench.trials.workspace import Workspace
 from ope_estimators.features.actions import design, encoded
 from ope_estimators.learning.folds import fold_of

@@ -19,7 +19,7 @@ from sections import put, table
 from ope_bench import Log, estimate
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.interval import IntervalKind
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.statistics.coverage import wilson
 from ope_bench.suites.manifest import settings
 from ope_bench.trials.building import build

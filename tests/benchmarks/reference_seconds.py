@@ -37,8 +37,8 @@ def measured(suite: str, replicates: int) -> Iterator[Line]:
     from ope_bench.suites.manifest import plan
     from ope_bench.suites.selector import selector_of
     from ope_bench.trials.building import build
+    from ope_bench.trials.process.threads import pinned
     from ope_bench.trials.status import Status
-    from ope_bench.trials.threads import pinned
     from ope_bench.trials.trial import run_trial
     from ope_bench.trials.workspace import Workspace
 

@@ -66,7 +66,7 @@ def ours(problem: Any, job: dict[str, Any]) -> dict[str, Any]:
     """Through a view."""
     from ope_bench.contracts.access import Access
     from ope_bench.contracts.fit_cache import FitCache
-    from ope_bench.contracts.seeding import DataSeed
+    from ope_bench.contracts.random.seeding import DataSeed
     from ope_bench.contracts.view import View
     from ope_estimators.baseline.direct.dm import DM
     from ope_estimators.embedded.learned.epws import EPWS

@@ -121,7 +121,7 @@ def _estimate(estimator: Any, problem: Any) -> float:
     import numpy as np
 
     from ope_bench.contracts.fit_cache import FitCache
-    from ope_bench.contracts.seeding import DataSeed
+    from ope_bench.contracts.random.seeding import DataSeed
     from ope_bench.contracts.view import View
 
     view = View(problem, estimator.access, seed=DataSeed("obp", 0, 0), fit_cache=FitCache())

@@ -5,7 +5,7 @@ import pytest
 
 from ope_bench import Access, View
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.plugins.resolution import resolve
 from ope_bench.trials.building import build
 from ope_environments.saito.toy import SaitoToy

@@ -15,8 +15,8 @@ from scipy.stats import chisquare
 from ope_bench.contracts import arrays
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.embeddings import FiniteEmbedding
+from ope_bench.contracts.parameters.validation import validated
 from ope_bench.contracts.policies import DiscretePolicy
-from ope_bench.contracts.validation import validated
 from ope_bench.errors import ParameterError
 from ope_environments.saito.toy import SaitoToy
 

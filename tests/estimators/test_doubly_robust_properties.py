@@ -123,7 +123,7 @@ def test_sums_over_continuous_actions_are_refused(estimator):
 
 def test_q_hat_is_fitted_once_for_all_that_share_it():
     from ope_bench.contracts.fit_cache import FitCache
-    from ope_bench.contracts.seeding import DataSeed
+    from ope_bench.contracts.random.seeding import DataSeed
     from ope_bench.contracts.view import View
 
     memo, problem = FitCache(), sample()

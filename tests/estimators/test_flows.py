@@ -10,9 +10,9 @@ import pytest
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.parameters.validation import validated
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.schema import Column, Schema
-from ope_bench.contracts.seeding import DataSeed
-from ope_bench.contracts.validation import validated
 from ope_bench.contracts.view import View
 from ope_bench.errors import ParameterError, UnavailableError
 

@@ -10,7 +10,7 @@ import pytest
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View
 from ope_bench.errors import OpeBenchError
 from ope_bench.suites.manifest import settings

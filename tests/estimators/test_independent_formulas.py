@@ -24,7 +24,7 @@ from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View
 from ope_environments.saito.toy import SaitoToy
 from ope_estimators.baseline.direct.dm import DM

@@ -20,7 +20,7 @@ from ope_bench import (
     logarithmic_interval,
 )
 from ope_bench.contracts.access import Access
-from ope_bench.statistics.unit_bootstrap import unit_resamples
+from ope_bench.statistics.value_intervals.unit_bootstrap import unit_resamples
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.doubly_robust.dr_os import DROS

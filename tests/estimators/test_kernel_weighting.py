@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from ope_bench.contracts.data import Estimate, Problem
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.estimate import Estimate
 from ope_bench.errors import PositivityViolation, UnavailableError
 from ope_environments.gaussian.gaussian_policy import GaussianPolicy
 from ope_environments.gaussian.linear_gaussian import LinearGaussian

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from ope_bench.contracts.validation import validated
+from ope_bench.contracts.parameters.validation import validated
 from ope_bench.errors import ParameterError, UnavailableError
 from ope_bench.plugins.resolution import resolve
 from ope_estimators.learning import learners

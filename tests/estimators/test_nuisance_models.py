@@ -9,8 +9,8 @@ from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.fit_cache import FitCache
 from ope_bench.contracts.policies import Uniform
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.schema import Column, Schema
-from ope_bench.contracts.seeding import DataSeed
 from ope_bench.contracts.view import View
 from ope_estimators.features.actions import ActionFeatures, encoded
 from ope_estimators.learning.folds import fold_of, folds

@@ -21,7 +21,7 @@ from ope_bench import (
     params,
 )
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_estimators.selection.anchored import anchored_score
 from ope_estimators.selection.candidates import Candidate
 from ope_estimators.selection.opera import mixture_weights

@@ -7,7 +7,7 @@ import pytest
 
 from ope_bench import Access, NestedEnvironment, NestedEstimator, Problem, View, evaluate
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.errors import UnavailableError, UsageError
 from ope_bench.testing.problems import problem
 from ope_estimators.selection.candidates import run_candidates

@@ -18,7 +18,7 @@ from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View, nuisance_key
 from ope_bench.testing.problems import problem as shipped_problem
 from ope_estimators.baseline.direct.dm import DM

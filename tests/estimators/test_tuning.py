@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ope_bench import params
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View
 from ope_environments.saito.toy import SaitoToy
 from ope_estimators.baseline.doubly_robust.dr_os import DROS

@@ -10,7 +10,7 @@ import pytest
 
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.parameters import signature
+from ope_bench.contracts.parameters.declaration import signature
 from ope_bench.contracts.schema import Column, Schema
 from ope_bench.plugins.registry import registry
 from ope_environments.gaussian.gaussian_policy import GaussianPolicy

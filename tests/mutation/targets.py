@@ -34,7 +34,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/bench/statistics/test_summaries.py",
     ),
     "bench/ope_bench/contracts/view.py": ("tests/bench/contracts/test_view.py",),
-    "bench/ope_bench/contracts/seeding.py": ("tests/bench/contracts/test_seeding.py",),
+    "bench/ope_bench/contracts/random/seeding.py": ("tests/bench/contracts/test_seeding.py",),
     "bench/ope_bench/gate/decision.py": ("tests/bench/gate/test_decision.py",),
     "bench/ope_bench/gate/screening.py": ("tests/bench/gate/test_decision.py",),
     "bench/ope_bench/execution/messages.py": ("tests/bench/execution/test_messages.py",),

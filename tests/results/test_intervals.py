@@ -15,7 +15,11 @@ from judging.interval_trials import FOLDERS, IntervalTrials, Method, Setting
 from judging.intervals import TRUSTED, intervals_page, smallest_limit
 
 import ope_bench
-from ope_bench.statistics.weights import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
+from ope_bench.statistics.value_intervals.weights import (
+    EFFECTIVE_SAMPLE_SIZE,
+    LEAST_EFFECTIVE,
+    SMALLEST_EFFECTIVE,
+)
 from support.paths import RESULTS
 
 SHIPPED = Path(ope_bench.__file__).parent / "logs" / "interval_choice.json"

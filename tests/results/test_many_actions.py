@@ -20,7 +20,7 @@ def test_settings_have_names_of_their_own_and_methods_are_planned_where_they_are
         planned.setdefault(name, set()).add(method)
     assert sorted(planned) == sorted(many_actions.SETTINGS)
     assert len(planned) == len(environments)
-    for method in vars(many_actions).values():
-        if isinstance(method, Method):
-            where = many_actions.FEWER if "pairwise" in method.name else many_actions.SETTINGS
-            assert all((method.estimator, method.params) in planned[name] for name in where)
+    for judged in vars(many_actions).values():
+        if isinstance(judged, Method):
+            where = many_actions.FEWER if "pairwise" in judged.name else many_actions.SETTINGS
+            assert all((judged.estimator, judged.params) in planned[name] for name in where)

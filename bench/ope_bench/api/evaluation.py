@@ -16,9 +16,9 @@ from ope_bench.plugins.resolution import spec_of
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.suites.manifest import settings
 from ope_bench.trials.building import build
-from ope_bench.trials.isolation import random_states_restored
+from ope_bench.trials.process.isolation import random_states_restored
+from ope_bench.trials.process.threads import pinned
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.threads import pinned
 from ope_bench.trials.trial import environment_failed, run_trial
 from ope_bench.trials.workspace import Workspace
 

@@ -11,8 +11,8 @@ from ope_bench.contracts.data import TruthKind
 from ope_bench.report.notebook.failures import failure_table
 from ope_bench.report.notebook.html_table import render_html
 from ope_bench.report.notebook.result_html import result_html
+from ope_bench.report.text.renderers.terminal import render_text
 from ope_bench.report.text.result import render_result
-from ope_bench.report.text.terminal import render_text
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Status
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ope_bench.boards.aggregation import ReplicateFacts, RowStatistics, aggregate
 from ope_bench.boards.board import Board, By, JointFigures, Row
-from ope_bench.boards.columns import as_json
+from ope_bench.boards.columns.built_in import as_json
 from ope_bench.boards.ranking import joint_statistics, ordered
 from ope_bench.boards.summary import summaries
 from ope_bench.canonical import canonical_json

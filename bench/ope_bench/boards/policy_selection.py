@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.boards.column import BoardColumn
+from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.canonical import canonical_json
 from ope_bench.plugins.labels import distinct_label
 from ope_bench.plugins.spec import PluginSpec

@@ -10,10 +10,10 @@ import numpy as np
 
 from ope_bench.boards.aggregation import RowStatistics
 from ope_bench.boards.board import Board, By, Interval, JointFigures, Row
-from ope_bench.boards.columns import COLUMNS
-from ope_bench.boards.emphasis import MOSTLY_FAILED
+from ope_bench.boards.columns.built_in import COLUMNS
+from ope_bench.boards.columns.emphasis import MOSTLY_FAILED
+from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.boards.figures import RowFigures
-from ope_bench.boards.layouts import LAYOUTS
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.bootstrap import rmse_intervals
 from ope_bench.statistics.paired import RowComparisons, compare_rows, detectable_growth, holm

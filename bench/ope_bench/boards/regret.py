@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate, error_of
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.emphasis import MOSTLY_FAILED
+from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.emphasis import MOSTLY_FAILED
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
-from ope_bench.contracts.seeding import stream
+from ope_bench.contracts.random.seeding import stream
 from ope_bench.plugins.labels import distinct_label, distinct_labels
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ope_bench.boards.board import Board, Row
-from ope_bench.boards.column import BoardColumn
+from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.canonical import canonical_json
 from ope_bench.statistics.ranks import (
     critical_difference,

@@ -13,7 +13,7 @@ from ope_bench.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from ope_bench.boards.board import Board
-    from ope_bench.boards.column import BoardColumn
+    from ope_bench.boards.columns.column import BoardColumn
 
 __all__ = ["HELP", "ColumnsOption", "check_parameters", "parse_columns", "print_columns"]
 
@@ -34,7 +34,7 @@ ColumnsOption = Annotated[
 
 def _available(by: str) -> list[BoardColumn]:
     """Return the columns that boards by a measure can show."""
-    from ope_bench.boards.column_registry import column_registry
+    from ope_bench.boards.columns.registry import column_registry
     from ope_bench.boards.policy_selection import SELECTION_COLUMNS
     from ope_bench.boards.regret import REGRET_COLUMNS
 
@@ -52,7 +52,7 @@ def parse_columns(text: str | None, by: str, form: str) -> list[BoardColumn] | N
     ------
     UsageError : a column is unknown, or the format has fixed columns.
     """
-    from ope_bench.boards.column_registry import select_columns
+    from ope_bench.boards.columns.registry import select_columns
     from ope_bench.report.parameter_columns import parameter_column
 
     if text is None:
@@ -88,7 +88,7 @@ def check_parameters(columns: Sequence[BoardColumn] | None, boards: Sequence[Boa
 
 def print_columns(by: str, form: Any) -> None:
     """Print the columns that boards by a measure can show, with their explanations."""
-    from ope_bench.boards.layouts import LAYOUTS
+    from ope_bench.boards.columns.layouts import LAYOUTS
     from ope_bench.boards.policy_selection import SELECTION_LAYOUT
     from ope_bench.boards.regret import REGRET_LAYOUT
     from ope_bench.report.text.boards import column_list

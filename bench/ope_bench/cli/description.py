@@ -35,7 +35,7 @@ def describe_plugin(reference: str) -> list[Facts]:
 
 
 def _facts(plugin: Any, cls: type) -> Facts:
-    from ope_bench.contracts.validation import describe
+    from ope_bench.contracts.parameters.validation import describe
 
     parameters = describe(cls)
     facts: Facts = {

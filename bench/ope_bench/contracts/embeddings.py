@@ -10,7 +10,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.policies import Actions, DiscretePolicy
-from ope_bench.contracts.sampling import sample_indices
+from ope_bench.contracts.random.sampling import sample_indices
 from ope_bench.errors import DataError
 
 __all__ = [

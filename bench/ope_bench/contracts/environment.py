@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ope_bench.contracts.data import Diagnostic, Estimate, Problem, Truth
-from ope_bench.contracts.parameters import Parametrized
+from ope_bench.contracts.data import Problem, Truth
+from ope_bench.contracts.estimate import Diagnostic, Estimate
+from ope_bench.contracts.parameters.declaration import Parametrized
 from ope_bench.errors import UnavailableError
 
 __all__ = ["Environment"]

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from ope_bench.contracts.access import Access
-from ope_bench.contracts.data import Estimate
-from ope_bench.contracts.parameters import Parametrized
+from ope_bench.contracts.estimate import Estimate
+from ope_bench.contracts.parameters.declaration import Parametrized
 from ope_bench.contracts.view import BatchedNuisance, View
 
 __all__ = ["Estimator"]

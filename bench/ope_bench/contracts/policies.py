@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ope_bench.contracts.arrays import FloatArray, IntArray, require_one_per_row, row_chunks
-from ope_bench.contracts.sampling import sample_indices
+from ope_bench.contracts.random.sampling import sample_indices
 from ope_bench.errors import no_attribute
 
 __all__ = [

@@ -14,8 +14,8 @@ from ope_bench.contracts.data import Problem
 from ope_bench.contracts.embeddings import EmbeddingDistribution
 from ope_bench.contracts.fit_cache import FitCache, ReusedCost
 from ope_bench.contracts.policies import Policy
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.schema import Schema
-from ope_bench.contracts.seeding import DataSeed
 from ope_bench.errors import AccessError, UnavailableError, no_attribute
 
 __all__ = ["BatchedNuisance", "Nuisance", "View", "nuisance_key"]

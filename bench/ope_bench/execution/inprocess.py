@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ope_bench.execution import Event, Finished, Limits, Started
-from ope_bench.trials.isolation import random_states_restored
-from ope_bench.trials.process_settings import ProcessSettings
+from ope_bench.trials.process.isolation import random_states_restored
+from ope_bench.trials.process.settings import ProcessSettings
+from ope_bench.trials.process.threads import pinned
 from ope_bench.trials.record import Trial
-from ope_bench.trials.threads import pinned
 from ope_bench.trials.trial import run_trial
 from ope_bench.trials.workspace import Workspace
 

@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 
-from ope_bench.execution import process_tree
+from ope_bench.execution.descendants import process_tree
 
 __all__ = ["main"]
 

@@ -19,8 +19,9 @@ from dataclasses import replace
 from typing import Any, Self
 
 from ope_bench.errors import UsageError
-from ope_bench.execution import Event, Finished, Limits, Started, Stopping, watchdog
-from ope_bench.execution.memory_watch import MemoryWatch
+from ope_bench.execution import Event, Finished, Limits, Started, Stopping
+from ope_bench.execution.descendants import watchdog
+from ope_bench.execution.descendants.memory_watch import MemoryWatch
 from ope_bench.execution.messages import Batch, Cramped, Done, Fit, Ready
 from ope_bench.execution.trial_queue import TrialQueue
 from ope_bench.execution.worker_failure import failure_record, words_for_exit

@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ope_bench.execution import process_tree
-from ope_bench.execution.watchdog import MARK
+from ope_bench.execution.descendants import process_tree
+from ope_bench.execution.descendants.watchdog import MARK
 from ope_bench.trials.record import Trial
 from ope_bench.trials.serialization import plain_facts, to_row
 from ope_bench.trials.status import Status

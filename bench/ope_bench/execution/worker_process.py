@@ -14,9 +14,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ope_bench.execution import Limits, keeper, process_tree
+from ope_bench.execution import Limits, keeper
 from ope_bench.execution.child_python import import_path, python_command
-from ope_bench.execution.memory_watch import MemoryWatch
+from ope_bench.execution.descendants import process_tree
+from ope_bench.execution.descendants.memory_watch import MemoryWatch
+from ope_bench.execution.descendants.watchdog import MARK, kill_marked
 from ope_bench.execution.messages import (
     BUFFER_BYTES,
     Batch,
@@ -28,10 +30,9 @@ from ope_bench.execution.messages import (
     Ready,
     parse_message,
 )
-from ope_bench.execution.watchdog import MARK, kill_marked
 from ope_bench.execution.worker_main import Task, separator
+from ope_bench.trials.process.threads import thread_variables
 from ope_bench.trials.status import Status
-from ope_bench.trials.threads import thread_variables
 
 __all__ = ["WorkerProcess"]
 

@@ -10,9 +10,10 @@ from typing import cast
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.contracts.data import Diagnostic, Estimate, Problem, Truth
+from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.environment import Environment
-from ope_bench.contracts.parameters import params
+from ope_bench.contracts.estimate import Diagnostic, Estimate
+from ope_bench.contracts.parameters.declaration import params
 from ope_bench.logs.paired import baseline_difference, standard_error
 from ope_bench.logs.problem import problem_of, unit_of
 from ope_bench.logs.reading.log_data import LogData

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.sampling import sample_indices
+from ope_bench.contracts.random.sampling import sample_indices
 from ope_bench.errors import UsageError
 from ope_bench.files import atomic_write
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ope_bench.logs.reading.log_data import LogData
-from ope_bench.statistics.weights import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
+from ope_bench.statistics.value_intervals.weights import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
 from ope_bench.trials.record import TrialRecord
 
 __all__ = ["interval_note"]

@@ -8,7 +8,7 @@ from typing import Any
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.interval import IntervalKind
-from ope_bench.contracts.validation import validated
+from ope_bench.contracts.parameters.validation import validated
 from ope_bench.errors import ParameterError
 from ope_bench.logs.log_trials import EstimatorPair
 from ope_bench.logs.reading.log_data import LogData

@@ -10,7 +10,7 @@ from ope_bench.logs.charts.values import plot_values
 from ope_bench.logs.result_rows import EstimateRow, EstimateValues
 from ope_bench.logs.result_tables import html, tables
 from ope_bench.plugins.requirements import import_all
-from ope_bench.report.text.terminal import render_text
+from ope_bench.report.text.renderers.terminal import render_text
 
 __all__ = ["Estimates"]
 

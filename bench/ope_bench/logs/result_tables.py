@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ope_bench.boards.column import Style
+from ope_bench.boards.columns.column import Style
 from ope_bench.logs.result_rows import (
     Difference,
     EstimateRow,

@@ -9,9 +9,9 @@ from typing import Any, cast
 from ope_bench.canonical import canonical_json
 from ope_bench.contracts.environment import Environment
 from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.parameters import added_defaults, without_added_defaults
-from ope_bench.contracts.seeding import ProblemSampling
-from ope_bench.contracts.validation import validated
+from ope_bench.contracts.parameters.declaration import added_defaults, without_added_defaults
+from ope_bench.contracts.parameters.validation import validated
+from ope_bench.contracts.random.seeding import ProblemSampling
 from ope_bench.errors import ParameterError, PluginError
 from ope_bench.plugins.registry import Kind, class_id, registry
 from ope_bench.plugins.spec import PluginSpec

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ope_bench.canonical import canonical_json
-from ope_bench.contracts.seeding import ProblemSampling
+from ope_bench.contracts.random.seeding import ProblemSampling
 from ope_bench.plugins.registry import Kind
 
 __all__ = ["PluginSpec"]

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.column_registry import column_registry
-from ope_bench.boards.columns import COLUMNS
-from ope_bench.boards.layouts import LAYOUTS
+from ope_bench.boards.columns.built_in import COLUMNS
+from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.layouts import LAYOUTS
+from ope_bench.boards.columns.registry import column_registry
 
 __all__ = ["describe_columns", "describe_layouts", "figure_columns", "page_columns"]
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from ope_bench.boards.board import Board, Row
-from ope_bench.boards.column import BoardColumn
+from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.canonical import canonical_json
 from ope_bench.plugins.resolution import complete_params
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ope_bench.contracts.parameters import signature
-from ope_bench.contracts.validation import validated
+from ope_bench.contracts.parameters.declaration import signature
+from ope_bench.contracts.parameters.validation import validated
 from ope_bench.errors import ParameterError, UsageError
 from ope_bench.plugins.imported_packages import imported_packages
 from ope_bench.plugins.registry import Kind, registry

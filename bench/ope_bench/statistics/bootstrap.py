@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.contracts.seeding import stream
+from ope_bench.contracts.random.seeding import stream
 from ope_bench.statistics.tails import FEWEST, BoolArray, heavy_tailed
 
 __all__ = ["BOOTSTRAP_SEED", "COVERED", "RESAMPLES", "Intervals", "rmse_intervals"]

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.seeding import stream
+from ope_bench.contracts.random.seeding import stream
 from ope_bench.statistics.distribution import squares
 from ope_bench.statistics.rearrangement import BoolArray, RatioTest, p_values
 from ope_bench.statistics.tails import heavy_tailed

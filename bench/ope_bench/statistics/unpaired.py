@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.contracts.seeding import stream
+from ope_bench.contracts.random.seeding import stream
 from ope_bench.statistics.rearrangement import BoolArray, RatioTest, p_values
 
 __all__ = ["permutation_test"]

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ope_bench.contracts.parameters import signature
+from ope_bench.contracts.parameters.declaration import signature
 from ope_bench.errors import OpeBenchError, ParameterError, PluginError, UsageError, did_you_mean
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.resolution import complete_params, resolve

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from ope_bench.contracts.data import Estimate
+from ope_bench.contracts.estimate import Estimate
 from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.parameters import hints_of, signature
+from ope_bench.contracts.parameters.declaration import hints_of, signature
 from ope_bench.contracts.view import View
 from ope_bench.errors import AccessError, DataError, ParameterError, UsageError
 from ope_bench.plugins.registry import registry

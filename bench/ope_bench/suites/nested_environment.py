@@ -11,8 +11,8 @@ from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.environment import Environment
 from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.resampling import problem_rows
-from ope_bench.contracts.seeding import DataSeed
 from ope_bench.contracts.view import View
 from ope_bench.errors import UnavailableError
 from ope_bench.suites.manifest import settings

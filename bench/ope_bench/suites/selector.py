@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ope_bench.canonical import canonical_json
-from ope_bench.contracts.parameters import signature
+from ope_bench.contracts.parameters.declaration import signature
 from ope_bench.errors import UsageError
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec

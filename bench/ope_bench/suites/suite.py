@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from annotated_types import Ge, Le, MinLen
 
 from ope_bench.contracts.data import TruthKind
-from ope_bench.contracts.parameters import signature
-from ope_bench.contracts.validation import validated
+from ope_bench.contracts.parameters.declaration import signature
+from ope_bench.contracts.parameters.validation import validated
 from ope_bench.errors import OpeBenchError, ParameterError, UsageError, did_you_mean
 from ope_bench.suites.selector import Selector, parse_selector
 from ope_bench.suites.yaml_document import Document, load_file

@@ -12,10 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from ope_bench.contracts.data import Estimate, Problem
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.estimate import Estimate
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View
 from ope_bench.errors import PositivityViolation, UnavailableError
 from ope_bench.plugins.exception_text import class_name, message_of, traceback_of

@@ -14,9 +14,9 @@ from functools import partial
 from types import FrameType
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
-from ope_bench.contracts.parameters import Parametrized
+from ope_bench.contracts.parameters.declaration import Parametrized
 from ope_bench.errors import UsageError, did_you_mean
-from ope_bench.trials.threads import pinned
+from ope_bench.trials.process.threads import pinned
 
 __all__ = ["Subject", "Check", "CheckFailed", "Checks", "NotApplicable", "CheckResult", "require"]
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from ope_bench.canonical import canonical_json
 from ope_bench.contracts.environment import Environment
 from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.parameters import hints_of, signature
-from ope_bench.contracts.validation import validated
+from ope_bench.contracts.parameters.declaration import hints_of, signature
+from ope_bench.contracts.parameters.validation import validated
 from ope_bench.errors import ParameterError
 from ope_bench.testing.checks import CheckFailed, NotApplicable, require
 

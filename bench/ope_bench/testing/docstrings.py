@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
-from ope_bench.contracts.parameters import signature
+from ope_bench.contracts.parameters.declaration import signature
 from ope_bench.testing.checks import require
 from ope_bench.testing.constructors import Subject
 

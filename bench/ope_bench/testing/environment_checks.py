@@ -12,7 +12,7 @@ import numpy as np
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.environment import Environment
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View
 from ope_bench.errors import UnavailableError
 from ope_bench.testing import constructors, docstrings, imports, policy_checks

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ope_bench.testing.checks import CheckFailed
-from ope_bench.trials.process_settings import ProcessSettings
+from ope_bench.trials.process.settings import ProcessSettings
 
 __all__ = ["untouched_global_random_state", "unchanged_process_settings"]
 

@@ -20,7 +20,7 @@ from ope_bench.testing.answering import EstimatorUnderTest
 from ope_bench.testing.checks import NotApplicable
 from ope_bench.testing.docstrings import formula_of, reference_of
 from ope_bench.testing.problems import UNSUPPORTED
-from ope_bench.trials.threads import pinned
+from ope_bench.trials.process.threads import pinned
 
 __all__ = [
     "DATA_ORDER",

@@ -13,7 +13,7 @@ import numpy as np
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.environment import Environment
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.errors import DataError, UnavailableError
 from ope_bench.plugins.exception_text import class_name, message_of, traceback_of
 from ope_bench.plugins.mistakes import explain

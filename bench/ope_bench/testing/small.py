@@ -6,7 +6,7 @@ from typing import Any
 
 from ope_bench.contracts.environment import Environment
 from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.parameters import signature
+from ope_bench.contracts.parameters.declaration import signature
 
 __all__ = ["check_parameters"]
 

@@ -19,7 +19,7 @@ from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.fit_cache import CachedFit, FitCache
 from ope_bench.contracts.view import BatchedNuisance, View, nuisance_key
 from ope_bench.trials import timing
-from ope_bench.trials.isolation import isolated, seed_global_states
+from ope_bench.trials.process.isolation import isolated, seed_global_states
 from ope_bench.trials.record import Trial
 
 __all__ = ["BlockCache", "OnBatch", "block_of"]

@@ -9,12 +9,12 @@ from functools import cache, cached_property
 from typing import Any, cast
 
 from ope_bench.canonical import canonical_json, plain
-from ope_bench.contracts.data import STANDARD_ERROR_WITHHELD, Diagnostic
+from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD, Diagnostic
 from ope_bench.contracts.interval import Interval, IntervalKind
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.plugins.mistakes import explain
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.statistics.weights import LEAST_EFFECTIVE, weight_warnings
+from ope_bench.statistics.value_intervals.weights import LEAST_EFFECTIVE, weight_warnings
 from ope_bench.trials.columns import ANSWER, DATA, EXPORTED, SECONDS, SHARED, WORD
 from ope_bench.trials.devices import Device
 from ope_bench.trials.status import Status

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ope_bench.contracts.access import Access
-from ope_bench.contracts.data import Estimate, Problem
+from ope_bench.contracts.data import Problem
 from ope_bench.contracts.environment import Environment
+from ope_bench.contracts.estimate import Estimate
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.interval import Interval
 from ope_bench.contracts.view import View
@@ -29,12 +30,12 @@ from ope_bench.plugins.code_digest import result_digest
 from ope_bench.plugins.exception_text import class_name, message_of, traceback_of
 from ope_bench.plugins.memory_errors import ran_out_of_memory
 from ope_bench.plugins.requirements import import_all
-from ope_bench.statistics.weights import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE
+from ope_bench.statistics.value_intervals.weights import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE
 from ope_bench.trials import timing
 from ope_bench.trials.batching import OnBatch
 from ope_bench.trials.building import build
 from ope_bench.trials.devices import Device
-from ope_bench.trials.isolation import OutputTail, isolated, seed_global_states
+from ope_bench.trials.process.isolation import OutputTail, isolated, seed_global_states
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from ope_bench.trials.weight_accuracy import weight_accuracy

@@ -15,7 +15,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.contracts.data import Estimate, Problem, WeightSpace
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.estimate import Estimate, WeightSpace
 
 __all__ = ["KnownDivergence", "weight_accuracy"]
 

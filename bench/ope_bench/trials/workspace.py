@@ -11,8 +11,8 @@ from ope_bench.contracts.environment import Environment
 from ope_bench.contracts.fit_cache import FitCache
 from ope_bench.errors import DataError
 from ope_bench.trials.batching import BlockCache
-from ope_bench.trials.isolation import seed_global_states
-from ope_bench.trials.process_settings import ProcessSettings
+from ope_bench.trials.process.isolation import seed_global_states
+from ope_bench.trials.process.settings import ProcessSettings
 from ope_bench.trials.record import Trial
 from ope_bench.trials.support import Support, support_of
 

@@ -56,7 +56,7 @@ class NeighborReward:
         size = len(near) * n_actions
         count = np.bincount(pair.reshape(-1), minlength=size)
         reward = self.data.reward[near].reshape(-1)
-        total: FloatArray = np.bincount(pair.reshape(-1), reward, minlength=size)
+        total = np.bincount(pair.reshape(-1), reward, minlength=size).astype(np.float64)
         shape = (len(near), n_actions)
         return self._shrunk(total.reshape(shape), count.reshape(shape), self.action_mean)
 

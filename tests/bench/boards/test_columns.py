@@ -8,16 +8,20 @@ import sys
 import pytest
 
 from ope_bench.boards.board import Row
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.column_registry import GROUP, ColumnRegistry, select_columns
-from ope_bench.boards.columns import COLUMNS, JSON_COLUMNS, as_json
-from ope_bench.boards.emphasis import has_doubtful_weights, row_warnings
+from ope_bench.boards.columns.built_in import COLUMNS, JSON_COLUMNS, as_json
+from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.emphasis import has_doubtful_weights, row_warnings
+from ope_bench.boards.columns.layouts import LAYOUTS
+from ope_bench.boards.columns.registry import GROUP, ColumnRegistry, select_columns
 from ope_bench.boards.figures import Withheld
-from ope_bench.boards.layouts import LAYOUTS
 from ope_bench.boards.leaderboard import boards
-from ope_bench.contracts.data import STANDARD_ERROR_WITHHELD
+from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD
 from ope_bench.errors import ParameterError, UsageError
-from ope_bench.statistics.weights import DOUBTFUL_WEIGHTS, LARGEST_SHARE, SMALLEST_MEAN
+from ope_bench.statistics.value_intervals.weights import (
+    DOUBTFUL_WEIGHTS,
+    LARGEST_SHARE,
+    SMALLEST_MEAN,
+)
 from ope_bench.trials.status import Status
 from support.distributions import write_distribution
 

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from ope_bench import STANDARD_ERROR_WITHHELD
-from ope_bench.boards.columns import as_json
+from ope_bench.boards.columns.built_in import as_json
 from ope_bench.boards.leaderboard import boards, document, iter_boards
 from ope_bench.boards.summary import across
-from ope_bench.statistics.weights import LEAST_EFFECTIVE, RARE_WEIGHTS
+from ope_bench.statistics.value_intervals.weights import LEAST_EFFECTIVE, RARE_WEIGHTS
 from ope_bench.trials.status import Status
 
 FIXED_KEYS = [

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from ope_bench.boards.column_registry import GROUP, column_registry
-from ope_bench.boards.columns import COLUMNS
+from ope_bench.boards.columns.built_in import COLUMNS
+from ope_bench.boards.columns.registry import GROUP, column_registry
 from ope_bench.boards.policy_selection import SELECTION_COLUMNS
 from support.distributions import write_distribution
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ope_bench.contracts.parameters import hints_of
-from ope_bench.contracts.validation import describe, validated
+from ope_bench.contracts.parameters.declaration import hints_of
+from ope_bench.contracts.parameters.validation import describe, validated
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.resolution import resolve
 from ope_bench.trials.record import Trial

@@ -7,8 +7,8 @@ import importlib.metadata
 import pytest
 
 from ope_bench import LearnerName, ParameterError, learner_from_path
-from ope_bench.contracts import import_paths
-from ope_bench.contracts.import_paths import import_class, is_import_path
+from ope_bench.contracts.parameters import import_paths
+from ope_bench.contracts.parameters.import_paths import import_class, is_import_path
 
 
 @pytest.mark.parametrize(

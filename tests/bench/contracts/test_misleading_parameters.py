@@ -3,7 +3,7 @@
 import pytest
 
 from ope_bench import Environment, params
-from ope_bench.contracts.validation import validated
+from ope_bench.contracts.parameters.validation import validated
 from ope_bench.errors import ParameterError
 from support.parameter_forms import Fields, Inner, InnerFields
 

@@ -14,8 +14,8 @@ from annotated_types import Ge, Gt
 from sklearn.base import clone
 
 from ope_bench import Estimate, Estimator, params
-from ope_bench.contracts.parameters import hints_of, signature
-from ope_bench.contracts.validation import describe, validated
+from ope_bench.contracts.parameters.declaration import hints_of, signature
+from ope_bench.contracts.parameters.validation import describe, validated
 from ope_bench.errors import ParameterError, UsageError
 from support.parameter_forms import Explicit, Fields, Inner, InnerFields
 

@@ -18,7 +18,7 @@ from ope_bench.contracts.policies import (
     Tabular,
     Uniform,
 )
-from ope_bench.contracts.sampling import SPAN, sample_indices
+from ope_bench.contracts.random.sampling import SPAN, sample_indices
 
 N_ACTIONS = 7
 SCORES = np.random.default_rng(5).normal(size=(3, N_ACTIONS))

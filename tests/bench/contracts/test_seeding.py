@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench.contracts.seeding import DataSeed, stream
+from ope_bench.contracts.random.seeding import DataSeed, stream
 from ope_bench.plugins.resolution import resolve
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.devices import Device

@@ -9,7 +9,7 @@ import pytest
 from ope_bench import Access, PositivityViolation, Problem, Truth, View
 from ope_bench.contracts import fit_cache
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import nuisance_key
 from ope_bench.errors import AccessError, UnavailableError
 from ope_bench.testing.problems import problem

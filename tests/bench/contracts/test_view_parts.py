@@ -10,7 +10,7 @@ import pytest
 
 from ope_bench import Access, View
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.errors import AccessError, UnavailableError
 from ope_bench.testing.problems import problem
 

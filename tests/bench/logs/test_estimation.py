@@ -16,7 +16,7 @@ from ope_bench import Environment, Log, Problem, TargetPolicy, Truth, View, esti
 from ope_bench.cli.app import invoke
 from ope_bench.cli.verbs.own_log.output import EstimateFormat, print_result
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.errors import UsageError
 from ope_bench.logs.estimation import INTERVALS
 from ope_bench.logs.log_trials import ENVIRONMENT

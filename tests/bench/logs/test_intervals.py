@@ -19,7 +19,7 @@ from ope_bench import (
     estimate,
 )
 from ope_bench.logs.paired import normal_interval
-from ope_bench.statistics.weights import RARE_WEIGHTS, SMALLEST_EFFECTIVE
+from ope_bench.statistics.value_intervals.weights import RARE_WEIGHTS, SMALLEST_EFFECTIVE
 from ope_estimators.baseline.weighting.ipw import IPW
 from support.small_logs import discrete, frame_of, items_of, log_of, table_of
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ope_bench import Environment, Estimate, Estimator, params
-from ope_bench.contracts.parameters import added_defaults, without_added_defaults
+from ope_bench.contracts.parameters.declaration import added_defaults, without_added_defaults
 from ope_bench.plugins.labels import distinct_labels
 from ope_bench.plugins.resolution import complete_params, resolve
 from ope_bench.report.sweeps import sweeps

@@ -4,13 +4,17 @@ import json
 
 import pytest
 
-from ope_bench.boards.column_registry import select_columns
-from ope_bench.boards.columns import as_json
+from ope_bench.boards.columns.built_in import as_json
+from ope_bench.boards.columns.registry import select_columns
 from ope_bench.boards.leaderboard import boards
-from ope_bench.contracts.data import STANDARD_ERROR_WITHHELD
+from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD
 from ope_bench.report.text.formats import figure
 from ope_bench.report.text.render import render
-from ope_bench.statistics.weights import DOUBTFUL_WEIGHTS, LEAST_EFFECTIVE, RARE_WEIGHTS
+from ope_bench.statistics.value_intervals.weights import (
+    DOUBTFUL_WEIGHTS,
+    LEAST_EFFECTIVE,
+    RARE_WEIGHTS,
+)
 from ope_bench.trials.status import Status
 
 

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from ope_bench.boards.columns import COLUMNS
+from ope_bench.boards.columns.built_in import COLUMNS
 from ope_bench.errors import UsageError
 from ope_bench.report.charts import CHARTS, sweep
 from ope_bench.report.content import ReportData

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from ope_bench.boards.column_registry import GROUP, column_registry
-from ope_bench.boards.columns import COLUMNS
-from ope_bench.boards.emphasis import DOUBTFUL
-from ope_bench.boards.layouts import LAYOUTS
+from ope_bench.boards.columns.built_in import COLUMNS
+from ope_bench.boards.columns.emphasis import DOUBTFUL
+from ope_bench.boards.columns.layouts import LAYOUTS
+from ope_bench.boards.columns.registry import GROUP, column_registry
 from ope_bench.boards.leaderboard import boards
 from ope_bench.report.content import ReportData
 from ope_bench.report.page.html import render_page

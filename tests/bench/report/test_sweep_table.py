@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from ope_bench.boards.column_registry import select_columns
+from ope_bench.boards.columns.registry import select_columns
 from ope_bench.boards.leaderboard import boards
 from ope_bench.errors import UsageError
 from ope_bench.plugins.spec import PluginSpec

@@ -8,17 +8,17 @@ import subprocess
 
 import pytest
 
-from ope_bench.report.text.csv import render_csv
-from ope_bench.report.text.latex import (
+from ope_bench.report.text.renderers.csv import render_csv
+from ope_bench.report.text.renderers.latex import (
     COLUMN_POINTS,
     PAGE_POINTS,
     SIZES,
     points_wide,
     render_latex,
 )
-from ope_bench.report.text.markdown import render_markdown
+from ope_bench.report.text.renderers.markdown import render_markdown
+from ope_bench.report.text.renderers.terminal import fit, render_text
 from ope_bench.report.text.table import Cell, Table, TableColumn
-from ope_bench.report.text.terminal import fit, render_text
 
 
 def table(names=("a|b", "c_d"), **facts):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ope_bench.contracts.seeding import stream
+from ope_bench.contracts.random.seeding import stream
 from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, rmse_intervals
 from ope_bench.statistics.tails import FEWEST
 

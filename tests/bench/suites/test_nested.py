@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ope_bench import Access, Estimate, Estimator, NestedEstimator, UsageError, View
-from ope_bench.contracts.validation import describe
+from ope_bench.contracts.parameters.validation import describe
 from ope_bench.errors import ParameterError
 from ope_bench.plugins.code_digest import code_digest, result_digest
 from ope_bench.plugins.labels import distinct_labels

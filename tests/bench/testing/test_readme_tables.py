@@ -10,7 +10,7 @@ from ope_bench.testing.readme_tables import (
     package_table,
     with_table,
 )
-from ope_bench.trials.threads import pinned
+from ope_bench.trials.process.threads import pinned
 from support.paths import ROOT
 
 PACKAGE = ROOT / "bench" / "ope_bench"

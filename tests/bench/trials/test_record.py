@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ope_bench import STANDARD_ERROR_WITHHELD, Access, Estimate, Estimator, Interval, evaluate
-from ope_bench.statistics.weights import (
+from ope_bench.statistics.value_intervals.weights import (
     DOUBTFUL_WEIGHTS,
     LARGEST_SHARE,
     LEAST_EFFECTIVE,

@@ -15,7 +15,7 @@ from ope_bench import Access, Estimate, Estimator, PositivityViolation, evaluate
 from ope_bench.errors import AccessError, ParameterError, UsageError
 from ope_bench.plugins import memory_errors as shortage
 from ope_bench.testing.problems import Given
-from ope_bench.trials.isolation import TAIL_CHARACTERS, isolated
+from ope_bench.trials.process.isolation import TAIL_CHARACTERS, isolated
 
 
 class Mean(Estimator):

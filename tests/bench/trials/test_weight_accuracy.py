@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench.contracts.data import Estimate, Problem
+from ope_bench.contracts.data import Problem
 from ope_bench.contracts.embeddings import FiniteEmbedding
+from ope_bench.contracts.estimate import Estimate
 from ope_bench.contracts.policies import Tabular
 from ope_bench.trials.weight_accuracy import KnownDivergence, weight_accuracy
 

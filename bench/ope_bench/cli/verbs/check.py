@@ -72,8 +72,8 @@ def command(
 
 def _outcomes(checks: Any, timeout: float | None, shown: int) -> list[CheckResult]:
     """Run the checks; with ``shown`` of them, a terminal shows which one runs."""
-    from ope_bench.trials.isolation import isolated
-    from ope_bench.trials.process_settings import ProcessSettings
+    from ope_bench.trials.process.isolation import isolated
+    from ope_bench.trials.process.settings import ProcessSettings
 
     outcomes: list[CheckResult] = []
     line = LiveLine(shown, width()) if shown else None

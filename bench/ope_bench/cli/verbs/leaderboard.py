@@ -31,7 +31,7 @@ from ope_bench.console.output import Format, document, note, use_color, width, w
 
 if TYPE_CHECKING:
     from ope_bench.boards.board import Board, By
-    from ope_bench.boards.column import BoardColumn
+    from ope_bench.boards.columns.column import BoardColumn
     from ope_bench.boards.regret import RegretBoard
     from ope_bench.contracts.data import TruthKind
     from ope_bench.store import Result, Store

@@ -9,7 +9,7 @@ from ope_bench.logs.advice.advice_values import AdviceValues
 from ope_bench.logs.charts.values import plot_values
 from ope_bench.logs.result_tables import notebook_html
 from ope_bench.plugins.requirements import import_all
-from ope_bench.report.text.terminal import render_text
+from ope_bench.report.text.renderers.terminal import render_text
 
 __all__ = ["Advice"]
 

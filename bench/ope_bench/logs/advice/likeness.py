@@ -8,9 +8,10 @@ import numpy as np
 
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.data import Diagnostic, Estimate, Problem
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.estimate import Diagnostic, Estimate
 from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.parameters import params
+from ope_bench.contracts.parameters.declaration import params
 from ope_bench.contracts.view import View
 from ope_bench.errors import UnavailableError
 from ope_bench.logs.problem import problem_of

@@ -14,8 +14,8 @@ from ope_bench.execution.runner import Outcome, interruptible
 from ope_bench.logs.advice.likeness import Likeness
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.building import build
+from ope_bench.trials.process.threads import pinned
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.threads import pinned
 from ope_bench.trials.trial import run_trial
 from ope_bench.trials.workspace import Workspace
 

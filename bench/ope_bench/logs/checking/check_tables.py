@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ope_bench.boards.column import Style
+from ope_bench.boards.columns.column import Style
 from ope_bench.logs.checking.findings import Finding, Runnable
 from ope_bench.report.text.table import Cell, Table, TableColumn
 

@@ -13,7 +13,7 @@ from ope_bench.contracts.access import Access
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.seeding import DataSeed
+from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View
 from ope_bench.errors import UnavailableError
 from ope_bench.logs.checking.check_tables import check_tables
@@ -23,8 +23,8 @@ from ope_bench.logs.estimation import CONFOUNDING, default_estimators
 from ope_bench.logs.paired import two_sided
 from ope_bench.logs.problem import problem_of, unit_of
 from ope_bench.logs.reading.log_data import LogData
+from ope_bench.report.text.renderers.terminal import render_text
 from ope_bench.report.text.table import Table
-from ope_bench.report.text.terminal import render_text
 from ope_bench.suites.manifest import settings
 from ope_bench.trials.building import build
 

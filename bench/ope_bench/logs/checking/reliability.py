@@ -45,11 +45,11 @@ def reliability_of(log: LogData) -> Reliability | None:
     unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
     n_actions, size = len(log.actions), np.bincount(unit).astype(np.float64)
     pairs, place = np.unique(unit * n_actions + log.action, return_inverse=True)
-    x: FloatArray = np.bincount(place.reshape(-1), 1.0 / log.propensity)
+    x = np.bincount(place.reshape(-1), 1.0 / log.propensity).astype(np.float64)
     action, rows = pairs % n_actions, size[pairs // n_actions]
 
     def over(values: FloatArray) -> FloatArray:
-        total: FloatArray = np.bincount(action, values, minlength=n_actions)
+        total: FloatArray = np.bincount(action, values, minlength=n_actions).astype(np.float64)
         return total
 
     # Raw moments of t = x - rows over units, x being 0 where an action does not occur.

@@ -20,7 +20,7 @@ from typing import Any
 from ope_bench import __version__
 from ope_bench.boards.aggregation import ReplicateFacts
 from ope_bench.boards.board import Board
-from ope_bench.boards.layouts import LAYOUTS
+from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.boards.ranking import reordered
 from ope_bench.boards.summary import Summary, summary_columns
 from ope_bench.canonical import plain

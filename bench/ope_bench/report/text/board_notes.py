@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from ope_bench.boards.board import Board
-from ope_bench.boards.columns import COLUMNS
-from ope_bench.boards.emphasis import DOUBTFUL, HEAVY, OPEN, weights_in_doubt
-from ope_bench.boards.layouts import LAYOUTS
+from ope_bench.boards.columns.built_in import COLUMNS
+from ope_bench.boards.columns.emphasis import DOUBTFUL, HEAVY, OPEN, weights_in_doubt
+from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.report.text.column_table import row_name
 from ope_bench.report.text.formats import ACCESS_LETTERS, access_letters, value_text
 from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, COVERED, RESAMPLES

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ope_bench.boards.board import Board
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.column_registry import column_registry, select_columns
-from ope_bench.boards.columns import COLUMNS, json_columns
-from ope_bench.boards.emphasis import OPEN
+from ope_bench.boards.columns.built_in import COLUMNS, json_columns
+from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.emphasis import OPEN
+from ope_bench.boards.columns.registry import column_registry, select_columns
+from ope_bench.boards.columns.settings import CSV_KEYS
 from ope_bench.boards.policy_selection import SELECTION_COLUMNS, SELECTION_LAYOUT, SelectionBoard
 from ope_bench.boards.regret import REGRET_COLUMNS, REGRET_LAYOUT, RegretBoard
-from ope_bench.boards.setting_columns import CSV_KEYS
 from ope_bench.boards.summary import Summary, summary_columns
 from ope_bench.report.text.board_notes import BOLD, STAR, board_notes
 from ope_bench.report.text.column_table import column_table

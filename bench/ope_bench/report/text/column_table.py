@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.columns import COLUMNS
+from ope_bench.boards.columns.built_in import COLUMNS
+from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.report.text.formats import MISSING, value_text
 from ope_bench.report.text.table import Cell, Table, TableColumn
 

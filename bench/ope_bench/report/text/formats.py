@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ope_bench.boards.column import ColumnFormat
+from ope_bench.boards.columns.column import ColumnFormat
 from ope_bench.canonical import canonical_json
 
 __all__ = [

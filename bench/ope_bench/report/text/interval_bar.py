@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ope_bench.boards.board import Row
-from ope_bench.boards.emphasis import HEAVY, interval_style
+from ope_bench.boards.columns.emphasis import HEAVY, interval_style
 from ope_bench.report.text.formats import figure
 from ope_bench.report.text.table import Cell, TableColumn
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ope_bench.boards.board import Board, Row
-from ope_bench.boards.column import Style
+from ope_bench.boards.columns.column import Style
 from ope_bench.report.text.formats import MISSING, figure
+from ope_bench.report.text.renderers.terminal import fit, render_text
 from ope_bench.report.text.table import Cell, Table, TableColumn
-from ope_bench.report.text.terminal import fit, render_text
 
 __all__ = ["labels_by_score", "marks_of", "overview_table", "render_overview", "score_cell"]
 

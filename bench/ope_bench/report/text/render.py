@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Literal
 
 from ope_bench.boards.board import Board
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.column_registry import select_columns
+from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.registry import select_columns
 from ope_bench.boards.policy_selection import SelectionBoard
 from ope_bench.boards.regret import RegretBoard
 from ope_bench.boards.summary import summaries
@@ -25,12 +25,12 @@ from ope_bench.report.text.boards import (
     summary_table,
     terminal_table,
 )
-from ope_bench.report.text.csv import render_csv
-from ope_bench.report.text.latex import render_latex
-from ope_bench.report.text.markdown import render_markdown
+from ope_bench.report.text.renderers.csv import render_csv
+from ope_bench.report.text.renderers.latex import render_latex
+from ope_bench.report.text.renderers.markdown import render_markdown
+from ope_bench.report.text.renderers.terminal import render_text
 from ope_bench.report.text.sweep_table import ParameterSweep, sweep_csv_table, sweep_table
 from ope_bench.report.text.table import Table
-from ope_bench.report.text.terminal import render_text
 
 __all__ = [
     "FEWEST_SETTINGS",

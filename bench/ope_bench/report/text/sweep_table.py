@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ope_bench.boards.board import Board, Row
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.columns import COLUMNS, as_json
+from ope_bench.boards.columns.built_in import COLUMNS, as_json
+from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.canonical import canonical_json
 from ope_bench.errors import UsageError, did_you_mean
 from ope_bench.report.parameter_columns import (

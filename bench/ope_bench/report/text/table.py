@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ope_bench.boards.column import Style
+from ope_bench.boards.columns.column import Style
 from ope_bench.printable import printable
 
 __all__ = ["Cell", "Table", "TableColumn"]

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ope_bench.boards.column import Style
+from ope_bench.boards.columns.column import Style
 from ope_bench.gate.session import GateReport
 from ope_bench.gate.timing import TimeReport
 from ope_bench.gate.verdict import Judgement, Verdict, Way
 from ope_bench.plugins.labels import distinct_label
 from ope_bench.report.text.formats import figure, seconds
-from ope_bench.report.text.markdown import prose, render_markdown
+from ope_bench.report.text.renderers.markdown import prose, render_markdown
+from ope_bench.report.text.renderers.terminal import render_text
 from ope_bench.report.text.table import Cell, Table, TableColumn
-from ope_bench.report.text.terminal import render_text
 
 __all__ = [
     "detail",

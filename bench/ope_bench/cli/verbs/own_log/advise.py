@@ -71,7 +71,7 @@ def command(
     from ope_bench.logs.advice.advise import advise
     from ope_bench.logs.log import Log
     from ope_bench.logs.page.render import advice_page, write_page
-    from ope_bench.report.text.terminal import render_text
+    from ope_bench.report.text.renderers.terminal import render_text
 
     longest = duration("--budget", budget)
     limit, most_memory = duration("--timeout", timeout), size("--memory", memory)

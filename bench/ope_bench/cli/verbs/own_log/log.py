@@ -43,7 +43,7 @@ def check(
 ) -> int:
     """Say what is in a log, what is wrong with it, and which estimators can use it."""
     from ope_bench.logs.log import Log
-    from ope_bench.report.text.terminal import render_text
+    from ope_bench.report.text.renderers.terminal import render_text
 
     with document(output) as emit:
         result = Log.read(file, timeout=duration("--timeout", timeout)).check()

@@ -63,9 +63,9 @@ def check_report(path: Path | None) -> None:
 def print_result(result: Estimates, output: EstimateFormat) -> None:
     """Print estimates; with json they are printed already, and only the notes follow."""
     from ope_bench.logs.result_tables import csv_table, tables
-    from ope_bench.report.text.csv import render_csv
-    from ope_bench.report.text.markdown import render_markdown
-    from ope_bench.report.text.terminal import render_text
+    from ope_bench.report.text.renderers.csv import render_csv
+    from ope_bench.report.text.renderers.markdown import render_markdown
+    from ope_bench.report.text.renderers.terminal import render_text
 
     if output is EstimateFormat.TEXT:
         shown = (

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.trials.library_settings import LIBRARY_SETTINGS
-from ope_bench.trials.setting import Setting, difference_of
+from ope_bench.trials.process.library_settings import LIBRARY_SETTINGS
+from ope_bench.trials.process.setting import Setting, difference_of
 
 __all__ = ["Leftovers", "ProcessSettings"]
 

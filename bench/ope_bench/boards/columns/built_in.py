@@ -11,8 +11,17 @@ from types import MappingProxyType
 from typing import Any
 
 from ope_bench.boards.board import Board, By
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.column_makers import (
+from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.coverage import COVERAGE, COVERAGE_DETAILS, DERIVED_COVERAGE
+from ope_bench.boards.columns.emphasis import (
+    DOUBTFUL,
+    HEAVY,
+    failure_style,
+    has_doubtful_weights,
+    interval_style,
+    tied_style,
+)
+from ope_bench.boards.columns.makers import (
     count,
     flag,
     json_value,
@@ -21,16 +30,7 @@ from ope_bench.boards.column_makers import (
     seconds,
     text,
 )
-from ope_bench.boards.coverage_columns import COVERAGE, COVERAGE_DETAILS, DERIVED_COVERAGE
-from ope_bench.boards.emphasis import (
-    DOUBTFUL,
-    HEAVY,
-    failure_style,
-    has_doubtful_weights,
-    interval_style,
-    tied_style,
-)
-from ope_bench.boards.setting_columns import SETTING_COLUMNS
+from ope_bench.boards.columns.settings import SETTING_COLUMNS
 
 __all__ = [
     "COLUMNS",

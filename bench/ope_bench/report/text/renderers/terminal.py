@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from ope_bench.boards.column import Style
+from ope_bench.boards.columns.column import Style
 from ope_bench.report.text.table import Table
 
 __all__ = ["fit", "render_text"]

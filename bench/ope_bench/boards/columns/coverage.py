@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.column_makers import count, json_value, number, percent, text
-from ope_bench.boards.emphasis import DOUBTFUL, row_warnings
+from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.emphasis import DOUBTFUL, row_warnings
+from ope_bench.boards.columns.makers import count, json_value, number, percent, text
 from ope_bench.statistics.coverage import Coverage, wilson
 
 __all__ = ["COVERAGE", "COVERAGE_DETAILS", "DERIVED_COVERAGE", "ESS_PARTS"]

@@ -15,9 +15,9 @@ from functools import cache, cached_property
 from typing import Any
 
 from ope_bench.boards.board import Board, By
-from ope_bench.boards.column import BoardColumn
-from ope_bench.boards.columns import COLUMNS
-from ope_bench.boards.layouts import LAYOUTS
+from ope_bench.boards.columns.built_in import COLUMNS
+from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.errors import UsageError, did_you_mean
 
 __all__ = ["GROUP", "ColumnRegistry", "column_registry", "select_columns"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.trials.process_settings import ProcessSettings
+from ope_bench.trials.process.settings import ProcessSettings
 
 __all__ = ["OutputTail", "isolated", "random_states_restored", "seed_global_states"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ope_bench.boards.column import BoardColumn
+from ope_bench.boards.columns.column import BoardColumn
 
 __all__ = ["count", "flag", "json_value", "number", "percent", "seconds", "text"]
 

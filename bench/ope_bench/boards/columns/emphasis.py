@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ope_bench.boards.board import Row
-from ope_bench.boards.column import Mark, Style
-from ope_bench.statistics.weights import DOUBTFUL_WEIGHTS, LEAST_EFFECTIVE, weight_warnings
+from ope_bench.boards.columns.column import Mark, Style
+from ope_bench.statistics.value_intervals.weights import (
+    DOUBTFUL_WEIGHTS,
+    LEAST_EFFECTIVE,
+    weight_warnings,
+)
 
 __all__ = [
     "DOUBTFUL",

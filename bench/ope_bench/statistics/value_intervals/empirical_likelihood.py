@@ -9,7 +9,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.interval import Interval
-from ope_bench.statistics.unit_sums import unit_means
+from ope_bench.statistics.value_intervals.unit_sums import unit_means
 
 __all__ = ["empirical_likelihood_interval"]
 

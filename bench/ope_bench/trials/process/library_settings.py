@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ope_bench.trials.setting import Setting
+from ope_bench.trials.process.setting import Setting
 
 __all__ = ["LIBRARY_SETTINGS"]
 

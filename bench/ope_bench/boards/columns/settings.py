@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ope_bench.boards.board import Board
-from ope_bench.boards.column import BoardColumn
+from ope_bench.boards.columns.column import BoardColumn
 
 __all__ = ["CSV_KEYS", "SETTING_COLUMNS"]
 

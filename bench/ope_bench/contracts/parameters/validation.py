@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ope_bench.contracts.parameters import hints_of, signature, unknown_parameter
+from ope_bench.contracts.parameters.declaration import hints_of, signature, unknown_parameter
 from ope_bench.errors import ParameterError, did_you_mean
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Columns of boards: one registry, from which every format reads."""

@@ -1,0 +1,1 @@
+"""Parameters of estimators and environments: declared, validated, described."""

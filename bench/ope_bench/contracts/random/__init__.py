@@ -1,0 +1,1 @@
+"""Random streams of a trial, and draws from them."""

@@ -1,0 +1,1 @@
+"""Processes that workers and their trials start: measured, and ended with them."""
