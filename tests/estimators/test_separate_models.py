@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,7 +155,7 @@ def test_a_row_is_never_predicted_by_a_model_that_has_seen_it():
     before = view.fitted(spec).logged(view.context, view.action)
     changed = problem.reward.copy()
     changed[7] += 100.0
-    other = tiny.view_of(Problem(**(vars(problem) | {"reward": changed})))
+    other = tiny.view_of(replace(problem, reward=changed))
     after = other.fitted(spec).logged(view.context, view.action)
     assert after[7] == before[7]
     assert (after != before).any()

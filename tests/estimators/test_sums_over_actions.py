@@ -46,7 +46,7 @@ ENSEMBLES = [
 def table(n: int = 200, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(n, d))
-    return rows, rows[:, 0] - 2 * rows[:, 6] + 0.1 * rng.normal(size=n)
+    return rows, rows[:, 0] - 1.2 * rows[:, 6] + 0.1 * rng.normal(size=n)
 
 
 @pytest.mark.parametrize("model", ENSEMBLES, ids=repr)

@@ -27,9 +27,10 @@ def _document(folder: Path) -> dict[str, Any]:
 
 
 def _assert_same(found: Any, told: Any) -> None:
-    """Same keys, same values; sums may differ in the last bit.
+    """Same keys, same values; sums may differ in the last bits.
 
-    Linear algebra adds in another order where it has another number of threads.
+    Linear algebra adds in another order on another processor, or with another number of threads,
+    and a column may be a difference of large sums.
     """
     if isinstance(told, dict):
         assert found.keys() == told.keys()
@@ -41,7 +42,7 @@ def _assert_same(found: Any, told: Any) -> None:
             _assert_same(value, expected)
     else:
         assert type(found) is type(told)
-        assert found == (pytest.approx(told, rel=1e-12) if isinstance(told, float) else told)
+        assert found == (pytest.approx(told, rel=1e-9) if isinstance(told, float) else told)
 
 
 @pytest.mark.parametrize("folder", EXPORTED, ids=_name)

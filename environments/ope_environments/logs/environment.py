@@ -14,7 +14,6 @@ from ope_bench import (
     EpsilonGreedy,
     FloatArray,
     IntArray,
-    Log,
     ParameterError,
     Problem,
     Schema,
@@ -174,6 +173,8 @@ class Logs(FromPopulation):
     def data_files(self) -> tuple[str, ...]:
         """The table, or the log file and its tables, if any."""
         if self.log is not None:
+            from ope_bench import Log  # imports scipy, which a list of plugins need not wait for
+
             return Log.files(self.log)
         return () if self.path is None else (self.path,)
 

@@ -7,33 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ope_bench import Environment, Estimate, Estimator, UsageError, evaluate
+from ope_bench import Estimate, UsageError, evaluate
 from ope_bench.api.progress import Progress
 from ope_bench.trials.status import Status
+from support.importable_plugins import Broken, Half
 
 WORLD = "saito-toy[n_actions=[5,8],n_samples=60]"
-
-
-class Half(Estimator):
-    """Half of the mean."""
-
-    def fit(self, view, *, rng, device):
-        self.draw_ = rng.standard_normal()
-        return self
-
-    def estimate(self, view):
-        return Estimate(float(view.reward.mean()) / 2 + self.draw_)
-
-
-class Broken(Environment):
-    """An environment that raises."""
-
-    def __init__(self, n_samples: int = 10) -> None:
-        self.n_samples = n_samples
-
-    def sample(self, *, world_rng, logged_rng, target_rng):
-        msg = "no data today"
-        raise ValueError(msg)
 
 
 def answers(results):
@@ -66,7 +45,7 @@ def test_no_process_is_refused():
 def test_an_environment_that_cannot_be_sampled_is_told_at_once(n_jobs):
     with pytest.raises(UsageError, match="environment 'broken': no data today") as failure:
         evaluate(["ipw", "dm"], Broken(), replicates=2, n_jobs=n_jobs)
-    assert "test_evaluate.py" in str(failure.value), "with the line"
+    assert "importable_plugins.py" in str(failure.value), "with the line"
 
 
 def test_progress_is_one_line_on_stderr(capsys):

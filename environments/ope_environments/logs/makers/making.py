@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from ope_bench import Log, stream
+from ope_bench import stream
 from ope_environments.logs.makers.pseudo_reward import PseudoReward
 from ope_environments.logs.makers.redrawn import Redrawn
 from ope_environments.logs.makers.resample import Resample
@@ -54,12 +54,16 @@ def maker_of_file(path: str, policy: str | None, name: MakerName, **settings: An
     policy : name of the policy to evaluate; the only one where None.
     name, settings : as for `make`.
     """
+    from ope_bench import Log  # imports scipy, which a list of plugins need not wait for
+
     state = tuple((file, Path(file).stat().st_mtime_ns) for file in Log.files(path))
     return _maker(path, state, policy, name, tuple(sorted(settings.items())))
 
 
 @lru_cache(maxsize=1)
 def _source(path: str, _state: object, policy: str | None) -> Source:
+    from ope_bench import Log  # imports scipy, which a list of plugins need not wait for
+
     # All worlds of a log have the same target sample, where one is drawn.
     return Source(Log.read(path).problem(policy, stream("logs", "target sample")))
 
