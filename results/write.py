@@ -8,7 +8,7 @@
 - results/intervals/README.md: which interval to use when, and the same as JSON, which
   `ope-bench estimate` quotes;
 - results/CHANGES.md: today's verdicts beside the former ones;
-- the marked blocks of README.md and results/README.md.
+- the marked blocks of README.md, results/README.md, bench/docs/gate.md and bench/docs/costs.md.
 
 ``python results/write.py`` writes them; with ``--check`` it only compares, names the files that
 say something else, and exits with 1. A claim about trials that are not committed stops it.
@@ -108,6 +108,8 @@ def main() -> int:
     claims = [*experiments(results), *theory(results)]
     beside = experiments(results, "empirical")
     open_questions = questions(results)
+    docs = root / "bench" / "docs"
+    with_blocks = [root / "README.md", results / "README.md", docs / "gate.md", docs / "costs.md"]
     pages = [
         ("The paper", "paper", claims),
         ("Beyond the paper", "beyond", open_questions),
@@ -121,8 +123,7 @@ def main() -> int:
         results / "intervals" / "README.md": intervals_page(results),
         root / "bench" / "ope_bench" / "logs" / "interval_choice.json": interval_choice(results),
         results / "CHANGES.md": changes(CHANGES, results / "judging" / "former.json", pages),
-        root / "README.md": filled(root / "README.md", results),
-        results / "README.md": filled(results / "README.md", results),
+        **{path: filled(path, results) for path in with_blocks},
     }
     stale = [path for path, text in texts.items() if _text(path) != text]
     if "--check" in sys.argv[1:]:

@@ -7,12 +7,14 @@ becomes a table of scores (RMSE with failures at the logging average's error) by
 from ``leaderboard.json`` of the folder;
 ``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
 power, ``<!-- costs harness -->`` and
-``<!-- costs obp 10000 1000 -->`` of what is measured in results/performance.
+``<!-- costs obp 10000 1000 -->`` of what is measured in results/performance. Links lead from the
+file's own folder.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -37,9 +39,12 @@ def filled(path: Path, results: Path) -> str:
     results : the folder results/.
     """
 
+    from_page = f"]({os.path.relpath(results, path.parent)}/"
+
     def made(found: re.Match[str]) -> str:
         opening, kind, words, closing = found.groups()
-        return f"{opening}{_table(_cells(kind, words, results))}{closing}"
+        table = _table(_cells(kind, words, results)).replace("](results/", from_page)
+        return f"{opening}{table}{closing}"
 
     return _BLOCK.sub(made, path.read_text(encoding="utf-8"))
 

@@ -1,4 +1,4 @@
-"""The README's commands, executed in their order, on fewer replicates."""
+"""The commands of the README and of a newcomer's pages, in their order, on fewer replicates."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ ELSEWHERE = ("estimate", "log", "new", "store", "submit", "verify", "site", "adv
 """Commands that tests of their own execute."""
 
 
+PAGES = (README, *(ROOT / "bench" / "docs" / f"{name}.md" for name in ("run", "clusters", "gate")))
+
+
 def commands() -> list[list[str]]:
-    text = README.read_text(encoding="utf-8")
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     blocks = "".join(BLOCK.findall(text)).replace(" && ", "\n")
     lines = blocks.strip().splitlines()
     split = [shlex.split(line, comments=True) for line in lines]

@@ -1,24 +1,29 @@
-"""The README's section "On your own log", executed line by line."""
+"""The README's section "On your own log" and its page, executed line by line."""
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 
 from ope_bench.cli.app import invoke
-from support.paths import README
+from support.paths import README, ROOT
 
+PAGE = ROOT / "bench" / "docs" / "own-logs.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def test_every_command_of_the_section_works(tmp_path, monkeypatch, capsys):
-    """Lines of an sh block are run; the Python block is the file that it names."""
+    """Lines of an sh block are run; the page's Python block is the file that it names."""
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8")
     section = re.search(r"^## On your own log\n(.*?)(?=^## )", text, re.DOTALL | re.MULTILINE)
     assert text.index("## Run it") < section.start() < text.index("## What it finds")
+    page = PAGE.read_text(encoding="utf-8")
+    code = [(language, body) for language, body in BLOCK.findall(page) if language == "python"]
+    assert len(code) == 1
     commands = 0
-    for language, body in BLOCK.findall(section[1]):
+    for language, body in [*BLOCK.findall(section[1]), *code]:
         if language == "python":
             name = re.match(r"# (\w+\.py)\n", body)[1]
             (tmp_path / name).write_text(body, encoding="utf-8")
@@ -40,3 +45,21 @@ def test_every_command_of_the_section_works(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "shop" / "mine.yaml").is_file()
     assert "Verdict on target" in (tmp_path / "advice.html").read_text(encoding="utf-8")
     assert "ipws" in capsys.readouterr().out
+
+
+def test_the_page_explains_every_line_of_the_check_that_it_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    page = PAGE.read_text(encoding="utf-8")
+    (shown,) = [body for language, body in BLOCK.findall(page) if language == "text"]
+    assert invoke(["log", "example", "shop"]) == 0
+    capsys.readouterr()
+    assert invoke(["log", "check", "shop/shop.yaml"]) == 0
+    said = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert shown.splitlines() == said[: len(shown.splitlines())]
+    assert invoke(["log", "check", "shop/shop.yaml", "--format", "json"]) == 0
+    names = [one["name"] for one in json.loads(capsys.readouterr().out)["checks"]]
+    explained = re.findall(r"^\| ([^|]+) \|", page.partition("## What `log check` says")[2], re.M)
+    for name in names:
+        kind = re.sub(r"^target: |drift of .*$", "", name) or "drift of"
+        assert any(kind in one for one in explained), name
