@@ -19,7 +19,7 @@ from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Result, Run, Store
 from ope_bench.trials.status import Status
 
-__all__ = ["ReportData", "EstimatorInfo", "Setting", "gc_disabled"]
+__all__ = ["EstimatorInfo", "ReportData", "Setting", "gc_disabled", "summaries_of"]
 
 OURS = "ope-bench "
 """Prefix of the origins of built-in plugins."""
@@ -97,6 +97,29 @@ class Setting:
     def surrogate(self) -> bool:
         """Return whether the data are a surrogate."""
         return "surrogate" in self.board.environment_origin.lower()
+
+
+def summaries_of(settings: Iterable[Setting]) -> tuple[tuple[str, Summary], ...]:
+    """Summarize each environment's settings, and all settings, if at least two are complete.
+
+    Settings with different truths are never mixed.
+
+    Parameters
+    ----------
+    settings : settings of a report.
+    """
+    groups: dict[str, list[Board]] = {}
+    for setting in settings:
+        board = setting.board
+        groups.setdefault(f"all settings, {board.truth} truth", []).append(board)
+        groups.setdefault(f"{board.environment}, {board.truth} truth", []).append(board)
+    found: dict[tuple[int, ...], tuple[str, Summary]] = {}
+    for name, group in groups.items():
+        summary = across(group)
+        if summary is not None and summary.complete >= 2:
+            # With one environment, its name is used instead of "all".
+            found[tuple(map(id, group))] = (name, summary)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,22 +215,8 @@ class ReportData:
 
     @cached_property
     def across(self) -> tuple[tuple[str, Summary], ...]:
-        """Summarize each environment's settings, and all settings, if at least two are complete.
-
-        Settings with different truths are never mixed.
-        """
-        groups: dict[str, list[Board]] = {}
-        for setting in self.settings:
-            board = setting.board
-            groups.setdefault(f"all settings, {board.truth} truth", []).append(board)
-            groups.setdefault(f"{board.environment}, {board.truth} truth", []).append(board)
-        found: dict[tuple[int, ...], tuple[str, Summary]] = {}
-        for name, group in groups.items():
-            summary = across(group)
-            if summary is not None and summary.complete >= 2:
-                # With one environment, its name is used instead of "all".
-                found[tuple(map(id, group))] = (name, summary)
-        return tuple(found.values())
+        """Return the summaries over all settings, by name."""
+        return summaries_of(self.settings)
 
     def labels_of(self, summary: Summary) -> list[str]:
         """Return the labels of a summary's rows."""

@@ -241,7 +241,7 @@ def _page(
             "FOOTER": f"{made} UTC. It holds aggregates of the log, and no row of it.",
             "DATA": escaped_json({figure.name: figure.data() for figure in figures}),
             "VEGA": script(),
-            "SCRIPT": read_part("theme.js") + _read("page.js"),
+            "SCRIPT": read_part("scripts/theme.js") + _read("page.js"),
         },
     )
 

@@ -17,7 +17,10 @@ from ope_bench.report.requirements import needs_extra
 
 __all__ = ["fill", "read_part", "render_page"]
 
-SCRIPTS = ("core", "table", "theme", "charts", "overview", "boards", "across", "trials", "main")
+SCRIPTS = (
+    *("core", "table", "theme", "charts", "about", "result", "boards", "across", "trials"),
+    *("runs", "words", "main"),
+)
 """The page's scripts in order; they share one scope."""
 
 
@@ -60,7 +63,7 @@ def fill(template: str, parts: dict[str, str]) -> str:
 
 
 def _script() -> str:
-    return "\n".join(read_part(f"{name}.js") for name in SCRIPTS)
+    return "\n".join(read_part(f"scripts/{name}.js") for name in SCRIPTS)
 
 
 def read_part(name: str) -> str:

@@ -35,6 +35,7 @@ from ope_bench.report.columns import (
     page_columns,
 )
 from ope_bench.report.content import EstimatorInfo, ReportData, Setting
+from ope_bench.report.page.groups import Group, docstrings_of, groups_of, outcomes_of_runs
 from ope_bench.report.sweeps import Sweep, sweeps
 from ope_bench.report.text.board_notes import board_notes
 from ope_bench.store import Result, Run
@@ -65,6 +66,7 @@ def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
     keys = _shortest_keys(content)
     short = short_labels([method.label for method in content.methods])
     machines = _unique(run.machine for run in content.runs)
+    done = outcomes_of_runs(content)
     return {
         "schema": 1,
         "version": __version__,
@@ -73,7 +75,7 @@ def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
         "store": str(content.store),
         "suite": content.suite,
         "run": content.run,
-        "runs": [_run(run, machines) for run in content.runs],
+        "runs": [_run(run, machines) | {"done": done[run.id]} for run in content.runs],
         "machines": machines,
         "status": _statuses(content),
         "statuses": [status.value for status in Status],
@@ -85,9 +87,8 @@ def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
         "figures": [column.key for column in figure_columns()],
         "rows": [line for setting in content.settings for line in _rows(setting)],
         "sweeps": [_sweep(sweep) for sweep in sweeps(content.settings)],
-        "ranks": [
-            _ranks(name, summary, content.labels_of(summary)) for name, summary in content.across
-        ],
+        "groups": [_suite_group(content, group) for group in groups_of(content)],
+        "docstrings": docstrings_of(content),
         "charts": _specs(),
         "styles": [
             [one.color, list(one.dash), one.shape]
@@ -118,6 +119,18 @@ def _sweep(sweep: Sweep) -> dict[str, Any]:
         "parameter": sweep.parameter,
         "at": [[value, index] for value, index in sweep.at],
         "logarithmic": sweep.at[0][0] > 0,
+    }
+
+
+def _suite_group(content: ReportData, group: Group) -> dict[str, Any]:
+    return {
+        "suite": group.suite,
+        "title": group.title,
+        "settings": list(group.settings),
+        "sentences": list(group.sentences),
+        "ranks": [
+            _ranks(name, summary, content.labels_of(summary)) for name, summary in group.across
+        ],
     }
 
 

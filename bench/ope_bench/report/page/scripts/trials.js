@@ -36,11 +36,12 @@ async function openTrials(row, push = true) {
   const setting = data.settings[row.place];
   const close = el("button", { type: "button", onclick: () => box.close() }, "Close");
   const facts = [["setting", setting.label], ["environment parameters", words(setting.params)], ["environment from", `${setting.origin || "unknown"}, version ${setting.version}`],
-    ["parameters", words(row.how.params) || "none"], ["estimator from", row.how.origin || "unknown"], ["access", row.access.replaceAll("_", " ")], ["device", row.device],
+    ["parameters", words(row.how.params) || "none"], ["estimator from", row.how.origin || "unknown"], ["access", accessWords(row.how.access)], ["device", row.device],
     ["RMSE", `${figure(row.rmse)} (${row.heavy_tailed ? "heavy-tailed, no interval" : range(row.rmse_low, row.rmse_high, figure)}), score ${figure(row.score)}, median ${figure(row.median_absolute_error)}`],
     ["trials", Object.entries(row.status).map(([word, n]) => `${n} ${word}`).join(", ")]];
   box.replaceChildren(
-    el("header", {}, el("h2", { id: "trials-title" }, `${row.method} `, ...rowBadges(row), ...settingBadges(setting)), close),
+    el("header", {}, el("h2", { id: "trials-title" }, `${row.method} `, ...rowBadges(row), ...settingBadges(setting)),
+      el("button", { type: "button", onclick: () => { box.close(); openAbout(row.how); } }, "Formula and assumptions"), close),
     el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
     ...[faults(trials), trialTable(row, trials)].filter(Boolean));
   if (!box.open) box.showModal();
@@ -53,7 +54,8 @@ function faults(trials) {
     kinds.set(name, [...(kinds.get(name) || []), one]);
   });
   if (!kinds.size) return null;
-  return el("div", {}, el("h3", {}, "What went wrong"), ...[...kinds].map(([name, those]) => el("details", { open: kinds.size === 1 },
+  const title = trials.some((one) => one.fault && one.status !== "ok") ? "What went wrong" : "What trials that went right said";
+  return el("div", {}, el("h3", {}, title), ...[...kinds].map(([name, those]) => el("details", { open: kinds.size === 1 },
     el("summary", { class: data.severity[those[0].status] }, `${those.length} × ${name}`),
     those[0].fault[2] ? el("pre", { tabindex: "0" }, those[0].fault[2]) : null,
     those[0].fault[3] ? el("pre", { tabindex: "0" }, those[0].fault[3]) : null,

@@ -1,14 +1,18 @@
 // The page: filters, sections, the address, news from a run.
 
 function fillFilters() {
+  const suites = data.groups.map((one) => el("option", { value: one.suite || "*", selected: one === shownGroup() }, one.suite || "everything"));
+  $("suite").replaceChildren(...suites);
+  $("suite").closest("label").hidden = data.groups.length < 2;
+  shownPlaces = new Set(shownGroup().settings);
   const options = (id, all, found) => {
     $(id).replaceChildren(el("option", { value: "" }, all), ...[...new Set(found)].map((value) => el("option", { value }, value.replaceAll("_", " "))));
     $(id).value = state[id];
     if ($(id).selectedIndex < 0) { state[id] = ""; $(id).value = ""; }
   };
-  options("environment", "all", data.settings.map((one) => one.environment));
-  options("access", "any", rows.map((row) => row.access));
-  options("device", "any", rows.map((row) => row.device));
+  options("environment", "all", [...shownPlaces].map((place) => data.settings[place].environment));
+  options("access", "any", rows.filter(({ place }) => shownPlaces.has(place)).map((row) => row.access));
+  options("device", "any", rows.filter(({ place }) => shownPlaces.has(place)).map((row) => row.device));
   $("find").value = state.find;
 }
 
@@ -16,8 +20,8 @@ function update() {
   const kept = document.activeElement && document.activeElement.getAttribute("aria-label");
   const main = $("main");
   forget(main);
-  const parts = [["overview", "Overview", overview()], ["boards", "Boards", boardsSection(update)], ["sweeps", "Sweeps", sweepSection(update)],
-    ["positivity", "Positivity", positivitySection()], ["ranks", "Ranks", ranksSection(update)]].filter(([, , node]) => node);
+  const parts = [["result", "Result", resultSection()], ["sweeps", "Sweeps", sweepSection(update)], ["boards", "Settings", boardsSection(update)],
+    ["positivity", "Positivity", positivitySection()], ["ranks", "Ranks", ranksSection(update)], ["runs", "Runs", runsSection()], ["words", "Words", wordsSection()]].filter(([, , node]) => node);
   main.replaceChildren(...parts.map(([, , node]) => node));
   $("sections").replaceChildren(...parts.map(([id, title]) => el("a", { href: `#${id}`, onclick: (event) => {
     // The address belongs to what was chosen, so a section is scrolled to instead.
@@ -25,11 +29,16 @@ function update() {
     $(id).scrollIntoView({ behavior: "smooth" });
   } }, title)));
   const shown = rows.filter(passes).length;
-  $("shown").textContent = `${count(shown)} of ${count(rows.length)} rows`;
+  $("shown").textContent = `${count(shown)} of ${count(rows.filter(({ place }) => shownPlaces.has(place)).length)} rows`;
+  watchEdges(main);
+  drawWhenIdle();
   if (kept) [...main.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === kept)?.focus();
 }
 
 function openCell() {
+  const how = data.methods.find((one) => one.label === state.about);
+  if (how) openAbout(how, false);
+  else if ($("about").open) $("about").close();
   if (!state.cell) {
     if ($("trials").open) $("trials").close();
     return;
@@ -42,7 +51,7 @@ function show() {
   unpackRows();
   opened.clear();
   fillFilters();
-  $("scope").textContent = [data.suite || data.store, data.suite && data.run].filter(Boolean).join(", ");
+  $("scope").textContent = [data.store, data.run].filter(Boolean).join(", ");
   $("footer").replaceChildren(`Made by ope-bench ${data.version} on ${day(data.made)} UTC from ${data.store}`, data.live ? "; follows the store." : ".");
   update();
 }
@@ -79,15 +88,22 @@ try {
 } catch { /* a private window */ }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
 
+$("suite").addEventListener("change", (event) => {
+  // Filters of one suite mean nothing in another.
+  choose({ ...DEFAULTS, by: state.by, suite: event.target.value });
+  fillFilters();
+  update();
+});
 for (const id of ["environment", "access", "device"]) $(id).addEventListener("change", (event) => { choose({ [id]: event.target.value }); update(); });
 let typing;
 $("find").addEventListener("input", (event) => {
   clearTimeout(typing);
   typing = setTimeout(() => { choose({ find: event.target.value }); update(); }, 150);
 });
-$("reset").addEventListener("click", () => { choose({ ...DEFAULTS, by: state.by }); fillFilters(); update(); });
+$("reset").addEventListener("click", () => { choose({ ...DEFAULTS, by: state.by, suite: state.suite }); fillFilters(); update(); });
 $("filters").addEventListener("submit", (event) => event.preventDefault());
 $("trials").addEventListener("close", () => choose({ cell: "" }));
+$("about").addEventListener("close", () => choose({ about: "" }));
 addEventListener("hashchange", () => { readAddress(); fillFilters(); update(); openCell(); });
 addEventListener("popstate", () => { readAddress(); fillFilters(); update(); openCell(); });
 
@@ -95,4 +111,7 @@ const section = readAddress();
 show();
 openCell();
 if (section && $(section)) $(section).scrollIntoView();
-if (data.live) follow();
+if (data.live) {
+  setInterval(() => { if ($("updated")) $("updated").textContent = sinceUpdate(); }, 1000);
+  follow();
+}

@@ -4,7 +4,7 @@
 const PARTS = {
   estimator: (row) => [el("button", { type: "button", class: "link", onclick: () => openTrials(row), title: "Show the trials" }, row.method), ...rowBadges(row)],
   status: (row) => Object.entries(row.status).filter(([word]) => word !== "ok").map(([word, n]) => el("span", { class: data.severity[word] }, `${word} ${n} `)),
-  access: (row) => row.access.replaceAll("_", " "),
+  access: (row) => accessParts(row.how.access),
 };
 
 /* A column of the registry over rows of boards. */
@@ -34,7 +34,7 @@ function boardColumns(by, lines) {
 const shortSetting = (label, environment, among = []) => (environment && among.every((row) => row.environment === environment) && label !== environment ? label.replace(`${environment} `, "") : label);
 
 /* The settings that the filters leave. */
-const shownSettings = () => data.settings.map((setting, place) => ({ setting, place })).filter(({ setting }) => !state.environment || setting.environment === state.environment);
+const shownSettings = () => data.settings.map((setting, place) => ({ setting, place })).filter(({ setting, place }) => shownPlaces.has(place) && (!state.environment || setting.environment === state.environment));
 
 function matrix() {
   const shown = shownSettings();
@@ -52,7 +52,7 @@ function matrix() {
   const short = (setting) => shortSetting(setting.label, common);
   const cell = (how, place) => cells.get(`${how.label}\n${place}`);
   const columns = [
-    { key: "method", title: "estimator", value: (how) => how.label, show: (how) => [how.label, ...(how.third_party ? [badge("third-party", `plugin: ${how.origin || "unknown"}`)] : [])] },
+    { key: "method", title: "estimator", value: (how) => how.label, show: (how) => [el("button", { type: "button", class: "link", title: "Formula, assumptions, parameters", onclick: () => openAbout(how) }, how.label), ...(how.third_party ? [badge("third-party", `plugin: ${how.origin || "unknown"}`)] : [])] },
     ...shown.map(({ setting, place }) => ({
       key: short(setting), title: short(setting) + (setting.surrogate ? " (surrogate)" : ""), why: setting.label, number: true,
       value: (how) => (cell(how, place) ? cell(how, place)[headline.key] : null),
@@ -84,12 +84,12 @@ function boardRows(place, by) {
 }
 
 function boardsSection(update) {
-  const questions = Object.keys(data.layouts).filter((by) => by === "rmse" || by === "positivity" || data.settings.some((one) => one.ranks[by].length));
+  const questions = Object.keys(data.layouts).filter((by) => by === "rmse" || by === "positivity" || shownSettings().some(({ setting }) => setting.ranks[by].length));
   if (!questions.includes(state.by)) state.by = "rmse";
   const place = currentSetting();
   const bar = el("div", { class: "bar", role: "group", "aria-label": "Question" },
     ...questions.map((by) => el("button", { type: "button", "aria-pressed": String(state.by === by), onclick: () => { choose({ by, sort: "" }); update(); } }, data.layouts[by].title)));
-  const section = el("section", { id: "boards", "aria-labelledby": "boards-title" }, el("h2", { id: "boards-title" }, "Boards"), bar, matrix());
+  const section = el("section", { id: "boards", "aria-labelledby": "boards-title" }, el("h2", { id: "boards-title" }, "Settings"), bar, matrix());
   if (place >= 0) section.append(...board(place, update));
   return section;
 }

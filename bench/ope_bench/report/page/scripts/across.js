@@ -1,7 +1,8 @@
 // Charts over several settings: sweeps, positivity, ranks.
 
 function sweepSection(update) {
-  const usable = data.sweeps.map((sweep, place) => ({ sweep, place })).filter(({ sweep }) => !state.environment || data.settings[sweep.at[0][1]].environment === state.environment);
+  const shown = new Set(shownSettings().map(({ place }) => place));
+  const usable = data.sweeps.map((sweep, place) => ({ sweep: { ...sweep, at: sweep.at.filter(([, one]) => shown.has(one)) }, place })).filter(({ sweep }) => sweep.at.length > 1);
   if (!usable.length) return null;
   const { sweep } = usable.find(({ place }) => String(place) === state.sweep) || usable[0];
   const value = new Map(sweep.at.map(([x, place]) => [place, x]));
@@ -10,7 +11,7 @@ function sweepSection(update) {
   const pick = el("select", { "aria-label": "Sweep", onchange: (event) => { choose({ sweep: event.target.value }); update(); } },
     ...usable.map((one) => el("option", { value: String(one.place), selected: one.sweep === sweep }, one.sweep.title)));
   const scales = [["rmse", "RMSE"], ["log10", "log10 RMSE"]].map(([scale, title]) => el("button", { type: "button", "aria-pressed": String(state.scale === scale), onclick: () => { choose({ scale }); update(); } }, title));
-  return el("section", { id: "sweeps", "aria-labelledby": "sweeps-title" }, el("h2", { id: "sweeps-title" }, "Sweeps"),
+  return el("section", { id: "sweeps", "aria-labelledby": "sweeps-title" }, el("h2", { id: "sweeps-title" }, "Along a parameter"),
     el("div", { class: "bar" }, pick, ...scales),
     chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals; hollow points: some trials failed, and the RMSE is over the others.",
       make: () => ({ height: 420, parameter: sweep.parameter, ticks: [...new Set(sweep.at.map(([x]) => x))], tables: { table: rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && (measure !== "rmse" || row.rmse > 0))
@@ -27,11 +28,12 @@ function positivitySection() {
 }
 
 function ranksSection(update) {
-  if (!data.ranks.length) return null;
-  const place = data.ranks[Number(state.ranks)] ? Number(state.ranks) : 0;
-  const summary = data.ranks[place];
+  const { ranks } = shownGroup();
+  if (!ranks.length) return null;
+  const place = ranks[Number(state.ranks)] ? Number(state.ranks) : 0;
+  const summary = ranks[place];
   const pick = el("select", { "aria-label": "Settings", onchange: (event) => { choose({ ranks: event.target.value }); update(); } },
-    ...data.ranks.map((one, i) => el("option", { value: String(i), selected: i === place }, one.title)));
+    ...ranks.map((one, i) => el("option", { value: String(i), selected: i === place }, one.title)));
   const columns = summary.columns.map((column, i) => ({ key: column.key, title: column.title, why: column.explanation, number: column.number, value: (line) => line[i], show: (line) => inWords(column.format, line[i]) }));
   const found = (label) => state.find === "" || label.toLowerCase().includes(state.find.toLowerCase());
   const table = sortableTable({ columns, lines: summary.rows.filter((line) => found(line[0])), name: "ranks", sort: "mean_rank:asc", head: "estimator", caption: `Over ${summary.settings} settings, mean ranks over the ${summary.complete} in which every estimator has a score` });

@@ -91,6 +91,7 @@ function chartFigure({ chart, title, words, make, legend = true }) {
   const node = el("figure", { "data-chart": chart }, el("figcaption", {}, title, tools), box, legend ? names : null,
     words ? el("p", { class: "notes" }, words) : null);
   node.draw = async () => {
+    node.dataset.started = "yes";
     try {
       const { tables, height, ...facts } = await make();
       let main = tables.table || tables.methods;
@@ -133,6 +134,19 @@ function chartFigure({ chart, title, words, make, legend = true }) {
   };
   waiting.observe(node);
   return node;
+}
+
+/* Charts that are not near the screen are drawn when nothing else is to do: paper has no screen. */
+let idle = 0;
+function drawWhenIdle() {
+  cancelIdleCallback(idle);
+  idle = requestIdleCallback(async () => {
+    const next = [...document.querySelectorAll("figure")].find((node) => !node.dataset.started);
+    if (!next) return;
+    waiting.unobserve(next);
+    await next.draw();
+    drawWhenIdle();
+  }, { timeout: 2000 });
 }
 
 /* What leaves the page takes its listeners along. */

@@ -1,27 +1,17 @@
 // What was run, when, on what, and how the trials ended.
 
-function overview() {
+function runsSection() {
   const total = data.statuses.reduce((sum, word) => sum + data.status[word], 0);
-  const dirty = data.machines.some((one) => one.git && one.git.dirty);
+  if (!data.runs.length) return null;
   const chips = data.statuses.filter((word) => data.status[word]).map((word) => el("li", {}, el("b", { class: data.severity[word] }, count(data.status[word])), ` ${word}`));
   const scope = [data.suite && `suite ${data.suite}`, data.run && `run ${data.run}`].filter(Boolean).join(", ");
-  return el("section", { id: "overview", "aria-labelledby": "overview-title" },
-    el("h2", { id: "overview-title" }, "Overview"),
+  return el("section", { id: "runs", "aria-labelledby": "runs-title" },
+    el("h2", { id: "runs-title" }, "Runs"),
     el("ul", { class: "chips", "aria-label": "Trials by status" }, el("li", {}, el("b", {}, count(total)), total === 1 ? " trial" : " trials"), ...chips),
     el("p", { class: "soft" }, `${data.methods.length} ${data.methods.length === 1 ? "estimator" : "estimators"}, `
       + `${data.settings.length} ${data.settings.length === 1 ? "setting" : "settings"}; ${scope ? `restricted to ${scope}; ` : ""}`
-      + "newest outcome of every trial. ", ...overviewBadges(dirty)),
-    total === 0 ? el("p", { class: "empty" }, "No trial is stored here yet. ", el("code", {}, "ope-bench run"), " fills the store.") : null,
-    data.runs.length ? runsTable() : null,
-    machinesList());
-}
-
-function overviewBadges(dirty) {
-  const marks = [];
-  if (data.settings.some((one) => one.surrogate)) marks.push(badge("surrogate data", "some settings use data that only stand for the real ones"));
-  if (data.methods.some((one) => one.third_party) || data.settings.some((one) => one.third_party)) marks.push(badge("third-party", "some numbers come from plugins of other packages"));
-  if (dirty) marks.push(badge("dirty", "some runs were made from a working tree with uncommitted changes"));
-  return marks;
+      + "newest outcome of every trial."),
+    runsTable(), machinesList());
 }
 
 function runsTable() {
@@ -33,7 +23,7 @@ function runsTable() {
     { key: "truth", title: "truth", value: (run) => run.truth, show: (run) => run.truth },
     { key: "planned", title: "planned", number: true, value: (run) => run.planned, show: (run) => count(run.planned) },
     { key: "took", title: "took", number: true, value: took, show: (run) => seconds(took(run)) },
-    { key: "exit_code", title: "ended", value: (run) => run.exit_code, show: (run) => (run.exit_code === null ? "unfinished" : `exit ${run.exit_code}`) },
+    { key: "exit_code", title: "ended", value: (run) => run.exit_code, show: (run) => (run.exit_code === null ? `unfinished, ${count(run.done)} done` : `exit ${run.exit_code}`) },
     { key: "machine", title: "machine", value: (run) => run.machine, show: (run) => `#${run.machine + 1}` },
     { key: "revision", title: "revision", value: (run) => (machine(run).git || {}).revision, show: (run) => {
       const git = machine(run).git;

@@ -39,7 +39,7 @@ function unpackRows() {
 const plainName = (how) => (how.device === "cpu" ? how.label : how.label.replace(` (${how.device})`, ""));
 
 /* The address holds everything that a reader chose, so that any view can be linked to. */
-const DEFAULTS = { environment: "", find: "", access: "", device: "", setting: "", by: "rmse", sort: "", sweep: "0", scale: "rmse", ranks: "0", columns: "", cell: "" };
+const DEFAULTS = { suite: "", environment: "", find: "", access: "", device: "", setting: "", by: "rmse", sort: "", sweep: "0", scale: "rmse", ranks: "0", columns: "", cell: "", about: "" };
 let state = { ...DEFAULTS };
 
 function readAddress() {
@@ -57,8 +57,14 @@ function choose(changes, push = false) {
   history[push ? "pushState" : "replaceState"](null, "", address);
 }
 
+/* The suite that is shown: the newest run's unless another was chosen; "*" is everything. */
+const NOTHING = { suite: "", title: "", settings: [], sentences: [], ranks: [] };
+const shownGroup = () => data.groups.find((one) => state.suite && one.suite === (state.suite === "*" ? "" : state.suite)) || data.groups[0] || NOTHING;
+let shownPlaces = new Set();
+
 function passes(row) {
-  return (!state.environment || row.environment === state.environment)
+  return shownPlaces.has(row.place)
+    && (!state.environment || row.environment === state.environment)
     && (!state.find || row.method.toLowerCase().includes(state.find.toLowerCase()))
     && (!state.access || row.access === state.access)
     && (!state.device || row.device === state.device);
