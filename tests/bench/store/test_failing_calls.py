@@ -1,4 +1,4 @@
-"""Any system call or allocation may fail: what had finished stays, the same command completes it."""
+"""Whichever system call or allocation fails, what had finished stays and can be completed."""
 
 from __future__ import annotations
 
