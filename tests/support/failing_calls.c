@@ -1,4 +1,5 @@
-/* Loaded before the C library: the k-th call of one kind on files below a folder fails. */
+/* Loaded before the C library: the k-th call of one kind on files below a folder fails, or the k-th
+   allocation ("malloc"), or it and all that follow ("memory"). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -6,16 +7,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 static char kind[16], folder[4096];
-static long left = -1, count = 0;
+static long left = -1, count = 0, lasting = 0;
 
 void fail_arm(const char *what, const char *under, long at) {
     snprintf(kind, sizeof kind, "%s", what);
     snprintf(folder, sizeof folder, "%s", under);
     left = at;
+    lasting = strcmp(what, "memory") == 0;
     count = 0;
 }
 
@@ -29,7 +32,9 @@ static int below(const char *path) {
 static int due(const char *what, const char *path) {
     if (!folder[0] || strcmp(kind, what) != 0 || (path && !below(path))) return 0;
     count++;
-    return left > 0 && --left == 0;
+    if (left <= 0 || --left > 0) return 0;
+    left = lasting;
+    return 1;
 }
 
 static int due_for(const char *what, int fd) {
@@ -100,3 +105,29 @@ pid_t fork(void) {
 }
 /* Its caller's frame must outlive the child, which that of a wrapper does not. */
 pid_t vfork(void) { return fork(); }
+
+/* Looking these up by name would allocate. */
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+#define FAIL_ALLOCATION(value) \
+    if (due("malloc", NULL) || due("memory", NULL)) { errno = ENOMEM; return value; }
+
+void *malloc(size_t n) {
+    FAIL_ALLOCATION(NULL);
+    return __libc_malloc(n);
+}
+void *calloc(size_t n, size_t size) {
+    FAIL_ALLOCATION(NULL);
+    return __libc_calloc(n, size);
+}
+void *realloc(void *old, size_t n) {
+    FAIL_ALLOCATION(NULL);
+    return __libc_realloc(old, n);
+}
+void *mmap(void *at, size_t n, int access, int flags, int fd, off_t from) {
+    REAL(mmap);
+    FAIL_ALLOCATION(MAP_FAILED);
+    return real(at, n, access, flags, fd, from);
+}
+void *mmap64(void *at, size_t n, int access, int flags, int fd, off64_t from) {
+    return mmap(at, n, access, flags, fd, from);
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import sys
@@ -19,6 +20,7 @@ from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
 from ope_bench.cli.verbs import own_log
 from ope_bench.console.streams import ignore_broken_pipe
 from ope_bench.errors import OpeBenchError, did_you_mean
+from ope_bench.plugins.memory_errors import ran_out_of_memory
 from ope_bench.plugins.requirements import CORE, pip_line
 from ope_bench.printable import printable
 
@@ -115,6 +117,11 @@ def invoke(arguments: Sequence[str]) -> int:
         if isinstance(exc, ModuleNotFoundError) and (module := exc.name) in CORE:
             # The checkout is newer than its installation.
             return _complain(f"the package '{module}' is missing: {pip_line(module)}")
+        if ran_out_of_memory(exc):
+            # Without memory even this line may fail.
+            with contextlib.suppress(MemoryError):
+                _complain("memory ran out; outcomes that were stored before are safe")
+            return USAGE
         traceback.print_exc()
         sys.stderr.write("ope-bench: this is a bug of ope-bench, not of your input\n")
         return OUR_BUG

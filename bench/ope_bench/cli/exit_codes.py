@@ -35,8 +35,8 @@ _BROKEN = f"{', '.join(_others)} or {_last}"
 MEANINGS = {
     CLEAN: "Done. A positivity failure and an unavailable trial are results, not failures.",
     REGRESSION: "`gate` found a regression, or a check of `check` failed.",
-    USAGE: "A mistake in the command, or a file or store that cannot be used. `gate`: there is no "
-    "such baseline (`--allow-missing` makes this 0).",
+    USAGE: "A mistake in the command, a file or store that cannot be used, or no memory left. "
+    "`gate`: there is no such baseline (`--allow-missing` makes this 0).",
     FAILED_TRIALS: f"`run`: trials ended in {_BROKEN} "
     "(`--allow-failures` makes this 0). `rerun`: the trial did.",
     EMPTY: "`run` and `gate`: the plan is empty, or a planned trial has no outcome. `gate` and "

@@ -15,6 +15,8 @@ _SIGNS = (
     "out of memory",
     "bad_alloc",
     "DefaultCPUAllocator",
+    # Python's own threads.
+    "can't allocate lock",
     # OpenBLAS, which ends the process after this message.
     "Memory allocation still failed",
 )

@@ -6,6 +6,8 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 
+from ope_bench.store.transaction import transaction
+
 __all__ = ["ADDED", "APPLICATION_ID", "MIGRATIONS", "migrate", "view_older"]
 
 APPLICATION_ID = 0x4F504542
@@ -179,8 +181,7 @@ def migrate(
     for number, (name, statements) in enumerate(migrations, start=1):
         if number <= have:
             continue
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS migration "
                 "(number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied REAL NOT NULL) STRICT"
@@ -191,7 +192,3 @@ def migrate(
                 "INSERT INTO migration VALUES (?, ?, ?)", (number, name, time.time())
             )
             connection.execute(f"PRAGMA user_version = {number}")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")

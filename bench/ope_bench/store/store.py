@@ -25,6 +25,7 @@ from ope_bench.store.lock import WriterLock
 from ope_bench.store.lookup import only_name
 from ope_bench.store.opening import connect, reading, require_utf8, store_error
 from ope_bench.store.results import RUN_COLUMNS, Conflict, Result, Run, Seconds, StoreInfo
+from ope_bench.store.transaction import transaction
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.serialization import (
     RECORD_COLUMNS,
@@ -99,15 +100,8 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(self._db):
                 yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                # After some errors, such as a full disk, SQLite has rolled back already.
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
         except sqlite3.Error as exc:
             raise store_error(self.path, exc) from exc
 
