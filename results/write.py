@@ -2,9 +2,11 @@
 
 - results/paper/README.md: the paper's claims, judged;
 - results/beyond.md: what it leaves open;
-- results/field.md: what others publish of weights, doubly robust forms and kernels;
+- results/field.md: what others publish of weights, doubly robust forms, kernels and many actions;
 - results/defects.md: published formulas that are wrong;
 - results/tuning/README.md: which rule chooses best;
+- results/advice/README.md: how rules for choosing an estimator do on held-out worlds, and the same
+  as JSON, which `ope-bench advise` quotes;
 - results/intervals/README.md: which interval to use when, and the same as JSON, which
   `ope-bench estimate` quotes;
 - results/CHANGES.md: today's verdicts beside the former ones;
@@ -19,6 +21,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from judging.advice import advice_page, benchmark
 from judging.beyond import questions
 from judging.blocks import filled
 from judging.changes import changes
@@ -67,11 +70,11 @@ are against the value. What changed since the verdicts before: [CHANGES](CHANGES
 FIELD = """\
 # What others publish
 
-Claims of other papers about transforms of weights, doubly robust forms and kernels over continuous
-actions, judged in the same way as [the paper's](paper/README.md), by the suites `weighting`,
-`doubly-robust` and `continuous`. Made by `python results/write.py` from the committed trials; no
-figure in a table was typed. Errors are against the value. A refuted claim is one about these
-environments: the papers' own data are others.
+Claims of other papers about transforms of weights, doubly robust forms, kernels over continuous
+actions and pooling of many actions, judged in the same way as [the paper's](paper/README.md), by
+the suites `weighting`, `doubly-robust`, `continuous` and `large-actions`. Made by
+`python results/write.py` from the committed trials; no figure in a table was typed. Errors are
+against the value. A refuted claim is one about these environments: the papers' own data are others.
 """
 
 DEFECTS = """\
@@ -109,6 +112,7 @@ def main() -> int:
     beside = experiments(results, "empirical")
     open_questions = questions(results)
     docs = root / "bench" / "docs"
+    advice = root / "bench" / "ope_bench" / "logs" / "advice"
     with_blocks = [root / "README.md", results / "README.md", docs / "gate.md", docs / "costs.md"]
     pages = [
         ("The paper", "paper", claims),
@@ -120,6 +124,8 @@ def main() -> int:
         results / "field.md": page(FIELD, field(results)),
         results / "defects.md": defects(DEFECTS, root),
         results / "tuning" / "README.md": tuning_page(results),
+        results / "advice" / "README.md": advice_page(results),
+        advice / "benchmark.json": benchmark(results),
         results / "intervals" / "README.md": intervals_page(results),
         root / "bench" / "ope_bench" / "logs" / "interval_choice.json": interval_choice(results),
         results / "CHANGES.md": changes(CHANGES, results / "judging" / "former.json", pages),

@@ -9,6 +9,7 @@ from judging.claim import Claim
 from judging.errors import better
 from judging.failures import never_fails
 from judging.line import Line
+from judging.many_actions import many_actions
 from judging.trials import Method, Trials
 
 __all__ = ["field"]
@@ -48,6 +49,7 @@ def field(results: Path) -> list[Claim]:
         _kernels_answer(kernels),
         _kernel_with_model(kernels),
         _bandwidth(kernels),
+        *many_actions(results),
     ]
 
 
