@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.embeddings import DeterministicEmbedding
 from ope_bench.contracts.estimate import Estimate
@@ -33,21 +34,26 @@ ACTION = np.array([0, 1, 2, 0, 2, 2])
 REWARD = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 1.0])
 
 
-def problem() -> Problem:
-    """The log. The target sample has each action once in either context; no weight uses it."""
+def problem(
+    context: IntArray = CONTEXT, action: IntArray = ACTION, reward: FloatArray = REWARD
+) -> Problem:
+    """The log, or another one under the same policies.
+
+    The target sample has each action once in either context; no weight uses it.
+    """
     embedding = CLUSTER[:, None].astype(float)
     everything = np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)
     return Problem(
-        context=CONTEXT[:, None].astype(float),
-        action=ACTION,
-        embedding=embedding[ACTION],
-        reward=REWARD,
+        context=context[:, None].astype(float),
+        action=action,
+        embedding=embedding[action],
+        reward=reward,
         target_context=everything[0][:, None].astype(float),
         target_action=everything[1],
         target_embedding=embedding[everything[1]],
         n_actions=3,
         schema=Schema((Column("categorical", (0.0, 1.0)),), (Column("atoms"),)),
-        propensity=LOGGING[CONTEXT, ACTION],
+        propensity=LOGGING[context, action],
         logging_policy=Tabular(LOGGING, code),
         target_policy=Tabular(TARGET, code),
         action_embedding=embedding,
@@ -63,9 +69,9 @@ class TableModel:
         return REWARD_MODEL[context, action]
 
 
-def given_reward() -> FittedReward:
-    """q̂ of the log, with the methods that a fitted reward model has."""
-    folds: Any = np.zeros(6, dtype=int), np.full(6, -1)
+def given_reward(rows: int) -> FittedReward:
+    """q̂ of a log, with the methods that a fitted reward model has."""
+    folds: Any = np.zeros(rows, dtype=int), np.full(6, -1)
     pairs: Any = lambda context, action: np.column_stack([context[:, 0], action])  # noqa: E731
     return FittedReward((TableModel(),), folds, pairs, 2)
 
@@ -73,15 +79,21 @@ def given_reward() -> FittedReward:
 class GivenFits(FitCache):
     """Finds a reward model of actions ready-made; makes everything else."""
 
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+
     def get(self, key: str, make: Any) -> CachedFit:
         if ".RewardModel(" in key and "on='action'" in key:
-            self.put(key, CachedFit(given_reward(), 0.0, 0.0))
+            self.put(key, CachedFit(given_reward(self.rows), 0.0, 0.0))
         return super().get(key, make)
 
 
-def run(estimator: Estimator) -> Estimate:
-    """What the estimator says of the log."""
-    view = View(problem(), estimator.access, seed=DataSeed("golden", 0, 0), fit_cache=GivenFits())
+def run(estimator: Estimator, log: Problem | None = None) -> Estimate:
+    """What the estimator says of the log, or of another one."""
+    log = problem() if log is None else log
+    seed, fits = DataSeed("golden", 0, 0), GivenFits(len(log.reward))
+    view = View(log, estimator.access, seed=seed, fit_cache=fits)
     estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
     estimate = estimator.estimate(view)
     assert not view.violations

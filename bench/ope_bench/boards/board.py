@@ -12,7 +12,7 @@ from ope_bench.contracts.data import TruthKind
 
 __all__ = ["Board", "By", "Interval", "JointFigures", "Row"]
 
-By = Literal["rmse", "positivity", "coverage", "time", "ratio"]
+By = Literal["rmse", "positivity", "coverage", "time", "ratio", "balance"]
 
 RATIO_MEASURES = ("target_log_ratio_rmse", "log_ratio_rmse", "kl_error")
 """Diagnostics by which estimated density ratios are ranked, the first that exists.

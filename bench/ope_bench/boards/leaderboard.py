@@ -56,8 +56,8 @@ def boards(
     Parameters
     ----------
     records : the newest of each key; of records with equal keys, the last counts.
-    by : the measure that orders the rows. Boards by time and by ratio contain only rows that have
-        it.
+    by : the measure that orders the rows. Boards by time, by ratio and by balance contain only
+        rows that have it.
     truth : the value against which errors are measured.
     """
     settings: dict[str, list[TrialRecord]] = {}

@@ -117,8 +117,8 @@ class TrialRecord:
         from the worker's cache and are charged again, or the trial's share of batched training.
     peak_rss_bytes, gpu_peak_bytes : largest memory during the trial.
     exclusive : no other trial ran at the same time, so that times may be compared.
-    diagnostics : those of the estimator, the effective sample size of its weights, and the
-        comparison with the true ratio.
+    diagnostics : those of the estimator, the effective sample size of its weights, the comparison
+        with the true ratio, and the balance of weighted logs with the target sample.
     access : flags that the estimator declared.
     origin : distribution and version of the estimator's plugin, or its file.
     environment_origin : the same for the environment, with a note such as "surrogate".

@@ -39,6 +39,7 @@ from ope_bench.trials.process.isolation import OutputTail, isolated, seed_global
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from ope_bench.trials.weight_accuracy import weight_accuracy
+from ope_bench.trials.weight_balance import weight_balance
 from ope_bench.trials.workspace import Data, Workspace
 
 __all__ = ["OnFit", "devices_of", "environment_failed", "run_trial"]
@@ -244,6 +245,7 @@ class _Attempt:
             **self._effective(estimate, data),
             **estimate.diagnostics,
             **weight_accuracy(problem, estimate),
+            **weight_balance(problem, estimate),
             **environment.examine(problem, estimate),
         }
         facts["estimate"] = estimate.value

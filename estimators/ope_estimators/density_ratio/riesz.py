@@ -52,10 +52,11 @@ class LeastSquaresRatio:
         penalty = self.penalty
         if penalty is None:
             penalty = self._chosen(logged, target, *folds(view, FOLDS, rng))
-        theta = self._solve(logged, target, penalty)
+        theta = self.solve(logged, target, penalty)
         return SampleWeights(logged @ theta, target @ theta, {"penalty": float(penalty)})
 
-    def _solve(self, logged: FloatArray, target: FloatArray, penalty: float) -> FloatArray:
+    def solve(self, logged: FloatArray, target: FloatArray, penalty: float) -> FloatArray:
+        """θ for the values of a basis at both samples, (n, k) and (m, k): (k,)."""
         gram = (1.0 - self.beta) * logged.T @ logged / len(logged)
         if self.beta > 0:
             gram += self.beta * target.T @ target / len(target)
@@ -74,7 +75,7 @@ class LeastSquaresRatio:
             if not (len(train) and len(train_target) and len(test_target)):
                 continue
             for j, penalty in enumerate(PENALTIES):
-                theta = self._solve(train, train_target, float(penalty))
+                theta = self.solve(train, train_target, float(penalty))
                 at_logged, at_target = test @ theta, test_target @ theta
                 loss[j] += (1.0 - self.beta) * np.square(at_logged).mean()
                 loss[j] += self.beta * np.square(at_target).mean() - 2.0 * at_target.mean()

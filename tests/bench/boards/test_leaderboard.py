@@ -10,6 +10,7 @@ from ope_bench import STANDARD_ERROR_WITHHELD
 from ope_bench.boards.columns.built_in import as_json
 from ope_bench.boards.leaderboard import boards, document, iter_boards
 from ope_bench.boards.summary import across
+from ope_bench.report.text.board_notes import board_notes
 from ope_bench.statistics.value_intervals.weights import LEAST_EFFECTIVE, RARE_WEIGHTS
 from ope_bench.trials.status import Status
 
@@ -340,6 +341,27 @@ def test_the_ratio_board_orders_by_the_error_of_the_log_ratio(record):
     ]
     board = only(boards(records, by="ratio"))
     assert [(row.estimator, row.ratio_error) for row in board.rows] == [("b", 0.2), ("a", 0.5)]
+
+
+def test_the_balance_board_orders_by_the_mean_difference_and_leaves_out_old_records(record):
+    def told(after):
+        return {"smd_before": 0.5, "smd_after": after, "mmd_before": 0.2, "mmd_after": 0.1}
+
+    records = [
+        *(record("a", r, diagnostics=told(0.3 + 0.1 * r)) for r in range(3)),
+        *(record("b", r, 9.0, diagnostics=told(0.1)) for r in range(3)),
+        # Of a store from before the diagnostics were recorded.
+        *(record("c", r, diagnostics={"mean_weight": 1.0}) for r in range(3)),
+    ]
+    board = only(boards(records, by="balance"))
+    found = as_json(board)["rows"]
+    assert [(row["estimator"], row["rank"], row["smd_after"]) for row in found] == [
+        ("b", 1, 0.1),
+        ("a", 2, pytest.approx(0.4)),
+    ]
+    assert [found[0][key] for key in ("smd_before", "mmd_before", "mmd_after")] == [0.5, 0.2, 0.1]
+    assert "smd_after" not in as_json(only(boards(records)))["rows"][0]
+    assert any("standardized mean difference" in note for note in board_notes(board))
 
 
 def test_no_records_give_no_boards():

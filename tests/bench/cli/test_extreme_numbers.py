@@ -24,7 +24,7 @@ SETTINGS = (
 READERS: dict[str, tuple[str, ...]] = {
     **{
         by: ("leaderboard", "--by", by)
-        for by in ("rmse", "positivity", "time", "ratio", "selection", "regret")
+        for by in ("rmse", "positivity", "time", "ratio", "balance", "selection", "regret")
     },
     **{form: ("leaderboard", "--format", form) for form in ("json", "markdown", "csv", "latex")},
     "report": ("report", "-o", "report.html"),

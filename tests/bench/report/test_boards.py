@@ -42,12 +42,12 @@ def mixed(normal_row, record):
     return [*normal_row("good"), *heavy, *picky, *broken, *timed]
 
 
-@pytest.mark.parametrize("by", ["rmse", "positivity", "coverage", "time", "ratio"])
+@pytest.mark.parametrize("by", ["rmse", "positivity", "coverage", "time", "ratio", "balance"])
 @pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
 def test_every_board_renders_in_every_format(mixed, by, form):
     text = render(boards(mixed, by=by), form)
     assert "\x1b" not in text
-    if by != "ratio":
+    if by not in ("ratio", "balance"):
         assert "timed" in text
 
 

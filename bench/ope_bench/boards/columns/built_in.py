@@ -323,6 +323,14 @@ def _diagnostic(name: str, title: str, explanation: str) -> BoardColumn:
     )
 
 
+BALANCE = (
+    _diagnostic("smd_after", "SMD", "largest standardized mean difference of the weighted logs"),
+    _diagnostic("smd_before", "SMD logs", "largest standardized mean difference of the logs"),
+    _diagnostic("mmd_after", "MMD", "kernel distance of the weighted logs to the target sample"),
+    _diagnostic("mmd_before", "MMD logs", "kernel distance of the logs to the target sample"),
+)
+"""Further figures, in JSON and CSV of boards by balance."""
+
 DERIVED = (
     number(
         "rmse_interval",
@@ -353,15 +361,21 @@ DERIVED = (
 COLUMNS: Mapping[str, BoardColumn] = MappingProxyType(
     {
         column.key: column
-        for column in (*JSON_COLUMNS, *COVERAGE_DETAILS, *DERIVED, *SETTING_COLUMNS)
+        for column in (*JSON_COLUMNS, *COVERAGE_DETAILS, *BALANCE, *DERIVED, *SETTING_COLUMNS)
     }
 )
 """The built-in columns by key."""
 
 
+FURTHER_COLUMNS: Mapping[By, tuple[BoardColumn, ...]] = MappingProxyType(
+    {"coverage": COVERAGE_DETAILS, "balance": BALANCE}
+)
+"""What a row has besides in JSON and CSV, by board."""
+
+
 def json_columns(by: By) -> tuple[BoardColumn, ...]:
-    """Return the columns of a row in JSON and CSV; boards by coverage have more of them."""
-    return (*JSON_COLUMNS, *COVERAGE_DETAILS) if by == "coverage" else JSON_COLUMNS
+    """Return the columns of a row in JSON and CSV; some boards have more than others."""
+    return (*JSON_COLUMNS, *FURTHER_COLUMNS.get(by, ()))
 
 
 def as_json(board: Board) -> dict[str, Any]:

@@ -65,7 +65,8 @@ class BoardColumn:
     format : how values are printed: ``number`` (three digits), ``percent`` (of a share),
         ``seconds``, ``bytes``, ``count`` or ``text``; the others are for built-in columns.
     boards : the boards that show it after the built-in columns: ``rmse``, ``positivity``,
-        ``time``, ``ratio``. Empty: it is shown only if ``--columns`` names it.
+        ``coverage``, ``time``, ``ratio``, ``balance``. Empty: it is shown only if ``--columns``
+        names it.
     drop : narrow terminals omit columns, small numbers first; None: never omitted.
     hide_empty : omitted from boards in which no row has a value.
     mark : a sign on some of its values.

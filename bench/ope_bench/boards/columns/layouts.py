@@ -154,5 +154,22 @@ LAYOUTS: Mapping[By, Layout] = MappingProxyType(
             ),
             further=("auc", "log_loss", "ratio_measure", "replicates"),
         ),
+        "balance": Layout(
+            title="Balance",
+            measure="smd_after",
+            headline="smd_after",
+            shown=(
+                "rank",
+                "estimator",
+                "smd_after",
+                "smd_before",
+                "mmd_after",
+                "mmd_before",
+                "mean_weight",
+                "ess_fraction",
+                "rmse",
+            ),
+            further=("max_weight_share", "ratio_error", "replicates"),
+        ),
     }
 )

@@ -48,6 +48,7 @@ class Question(enum.StrEnum):
     COVERAGE = "coverage"
     TIME = "time"
     RATIO = "ratio"
+    BALANCE = "balance"
     SELECTION = "selection"
     REGRET = "regret"
 
@@ -287,5 +288,5 @@ def stored_boards(
 
 
 def _boards_with_rows(part: _Part, by: By) -> list[Board]:
-    """Leave out boards without rows, as by coverage, time or ratio: they answer nothing."""
+    """Leave out boards without rows, as by coverage, time, ratio or balance: no answers."""
     return [board for board in part.boards(by) if board.rows]

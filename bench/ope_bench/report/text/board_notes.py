@@ -135,6 +135,15 @@ def _ratio_measures(board: Board) -> Iterator[str]:
         yield f"ratio error: {', '.join(measures)}, median over replicates"
 
 
+def _balance(board: Board) -> Iterator[str]:
+    if board.by == "balance":
+        yield (
+            "SMD: largest standardized mean difference between weighted logs and target sample "
+            "over the columns of context and embedding; MMD: their kernel distance; "
+            "both median over replicates, and of the logs before weighting"
+        )
+
+
 def _doubtful_weights(board: Board) -> Iterator[str]:
     """Name the rows, as a narrow table has no column that could be marked."""
     names: dict[str, list[str]] = {}
@@ -203,6 +212,7 @@ def _notes(tied: str) -> tuple[tuple[set[str], Notes], ...]:
         ({"failure_rate", "status"}, _support),
         ({"warning_precision", "warning_recall"}, _warnings),
         ({"ratio_error"}, _ratio_measures),
+        ({"smd_after", "mmd_after"}, _balance),
         ({"missed_below", "missed_above"}, _coverage),
         ({"coverage", "interval_width", "max_weight_share"}, _doubtful_weights),
         ({"coverage", "interval_width", "withheld"}, _withheld),
