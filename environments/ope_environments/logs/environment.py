@@ -66,8 +66,9 @@ class Logs(FromPopulation):
                    action: offer, reward: bought, propensity: p, embedding: "price, kind"}
 
     ``log`` names a log file instead (bench/docs/own-logs.md), with the policy to evaluate; of the
-    other parameters only ``n_samples``, ``maker``, ``policy``, ``kept``, ``reward_model``,
-    ``ridge`` and ``logging_model`` then count. Three makers keep different parts of the log:
+    other parameters only ``n_samples``, ``maker``, ``policy``, ``kept``, ``toward``,
+    ``reward_model``, ``ridge`` and ``logging_model`` then count. Three makers keep different parts
+    of the log:
 
     - ``redrawn``: contexts; actions come from the logging policy, fitted and calibrated where the
       log does not give it, and rewards from q;
@@ -119,6 +120,8 @@ class Logs(FromPopulation):
     policy : name of the policy, where the log file has several.
     kept : share of the rows that ``resample`` accepts; the fewer, the closer is its pseudo-logger
         to that policy.
+    toward : share of that policy in the pseudo-logger of ``resample``, in place of ``kept``; 5 to
+        10 values from 0 to 1 make as many pseudo-loggers between the two.
 
     References
     ----------
@@ -139,6 +142,7 @@ class Logs(FromPopulation):
         "maker": "redrawn",
         "policy": None,
         "kept": 0.5,
+        "toward": None,
     }
 
     n_samples: Annotated[int, Ge(1)] | None = 1000
@@ -160,6 +164,7 @@ class Logs(FromPopulation):
     maker: MakerName = "redrawn"
     policy: str | None = None
     kept: Annotated[float, Gt(0), Le(1)] = 0.5
+    toward: Annotated[float, Ge(0), Le(1)] | None = None
 
     _made_from = cast("Maker | None", None)
 
@@ -216,6 +221,7 @@ class Logs(FromPopulation):
             "ridge": self.ridge,
             "by_context": self.logging_model == "logistic",
             "kept": self.kept,
+            "toward": self.toward,
         }
 
     def population(self, world_rng: np.random.Generator) -> Population:

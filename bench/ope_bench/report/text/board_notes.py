@@ -10,7 +10,7 @@ from ope_bench.boards.columns.built_in import COLUMNS
 from ope_bench.boards.columns.emphasis import DOUBTFUL, HEAVY, OPEN, weights_in_doubt
 from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.report.text.column_table import row_name
-from ope_bench.report.text.formats import ACCESS_LETTERS, access_letters, value_text
+from ope_bench.report.text.formats import ACCESS_LETTERS, access_letters, figure, value_text
 from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, COVERED, RESAMPLES
 
 __all__ = ["BOLD", "STAR", "board_notes"]
@@ -20,6 +20,9 @@ BOLD, STAR = "bold:", "*"
 
 FEW = 30
 """Replicates below which a board states the coverage of its intervals."""
+
+MUCH = 0.2
+"""Share of the smallest RMSE from which a board states the standard error of its truth."""
 
 MOST_NAMES = 4
 
@@ -93,6 +96,19 @@ def _empirical(board: Board) -> Iterator[str]:
     if board.truth == "expected" and any(row.rmse_empirical is not None for row in board.rows):
         column = COLUMNS["rmse_empirical"]
         yield f"{column.title}: {column.explanation}"
+
+
+def _truth_error(board: Board) -> Iterator[str]:
+    """State the truth's own error where errors are hardly larger."""
+    errors = [row.rmse.value for row in board.rows if row.rmse.value]
+    if board.truth != "expected" or not board.truth_se or not errors:
+        return
+    share = board.truth_se / min(errors)
+    if share >= MUCH:
+        yield (
+            f"truth: an estimate with standard error {figure(board.truth_se)}, {share:.2g} of the "
+            "smallest RMSE; errors are against the estimate"
+        )
 
 
 def _imputed(board: Board) -> Iterator[str]:
@@ -207,6 +223,7 @@ def _notes(tied: str) -> tuple[tuple[set[str], Notes], ...]:
         ({"rank", "score"}, _not_ranked),
         ({"rmse_interval"}, _heavy_tailed),
         ({"rmse_empirical"}, _empirical),
+        ({"rmse", "coverage"}, _truth_error),
         ({"score"}, _imputed),
         ({"rmse", "rmse_interval", "bias", "median_absolute_error"}, _survivors),
         ({"failure_rate", "status"}, _support),

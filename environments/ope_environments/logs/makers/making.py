@@ -28,6 +28,7 @@ def make(
     ridge: float,
     by_context: bool,
     kept: float,
+    toward: float | None = None,
 ) -> Maker:
     """Return the maker of a name.
 
@@ -36,12 +37,12 @@ def make(
     source : the log.
     reward_model, ridge : of ``pseudo-reward`` and ``redrawn``.
     by_context : of ``redrawn``: whether a fitted logging policy depends on the context.
-    kept : of ``resample``.
+    kept, toward : of ``resample``.
     """
     if name == "pseudo-reward":
         return PseudoReward(source, reward_model, ridge)
     if name == "resample":
-        return Resample(source, kept)
+        return Resample(source, kept, toward)
     return Redrawn(source, reward_model, ridge, by_context)
 
 

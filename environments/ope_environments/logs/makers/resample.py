@@ -9,7 +9,6 @@ import numpy as np
 
 from ope_bench import (
     DiscretePolicy,
-    FloatArray,
     IntArray,
     Problem,
     Truth,
@@ -17,34 +16,13 @@ from ope_bench import (
     problem_rows,
 )
 from ope_environments.logs.makers.source import Source
+from ope_environments.populations.blend import Blend
 from ope_environments.populations.rejection import accept
 
-__all__ = ["Blend", "Resample"]
+__all__ = ["Resample"]
 
 LEAST_ROWS = 20
 """Rows that a pseudo-logger must be expected to leave."""
-
-
-class Blend(DiscretePolicy):
-    """A mixture of two policies, (1 - share) first + share second, where the first plays.
-
-    Parameters
-    ----------
-    first, second : policies over the same actions.
-    share : of the second.
-    """
-
-    def __init__(self, first: DiscretePolicy, second: DiscretePolicy, share: float) -> None:
-        super().__init__(first.n_actions)
-        self.first, self.second, self.share = first, second, share
-
-    def table(self, context: FloatArray) -> FloatArray:
-        """Return the probabilities of a chunk: (k, n_actions)."""
-        base = self.first.table(context)
-        mixed = (1 - self.share) * base + self.share * self.second.table(context)
-        mixed[base == 0] = 0.0
-        found: FloatArray = mixed / mixed.sum(axis=1, keepdims=True)
-        return found
 
 
 class Resample:
@@ -64,6 +42,7 @@ class Resample:
     source : the log; with propensities of a randomized logging policy.
     kept : share of the rows to accept, in expectation; more are left where even pi1 itself as
         the pseudo-logger accepts more.
+    toward : share of the policy to evaluate in the pseudo-logger, in place of ``kept``.
 
     Attributes
     ----------
@@ -74,7 +53,7 @@ class Resample:
     UnavailableError : a probability is unknown, or too few rows would be left.
     """
 
-    def __init__(self, source: Source, kept: float) -> None:
+    def __init__(self, source: Source, kept: float, toward: float | None = None) -> None:
         self.source = source
         problem = source.problem
         if problem.propensity is None:
@@ -85,7 +64,10 @@ class Resample:
         of_logged = problem.target_policy.probability(problem.context, problem.action)
         self._weight = of_logged / problem.propensity
         largest = float(self._weight.max())
-        self.skew = skew = min(1.0, (1 / kept - 1) / (largest - 1)) if largest > 1 else 1.0
+        setting = f"kept={kept:g}" if toward is None else f"toward={toward:g}"
+        if toward is None:
+            toward = min(1.0, (1 / kept - 1) / (largest - 1)) if largest > 1 else 1.0
+        self.skew = skew = toward
         self._wanted = (1 - skew) * problem.propensity + skew * of_logged
         self._blend: Blend | None = None
         logging, target = problem.logging_policy, problem.target_policy
@@ -96,7 +78,7 @@ class Resample:
         left = float(ratio.mean() / ratio.max()) * source.n
         if left < LEAST_ROWS:
             msg = (
-                f"maker=resample would leave {left:.0f} of {source.n:,} rows with kept={kept:g}, "
+                f"maker=resample would leave {left:.0f} of {source.n:,} rows with {setting}, "
                 f"fewer than {LEAST_ROWS}; keep more"
             )
             raise UnavailableError(msg)

@@ -1,0 +1,1 @@
+"""Randomized trials as environments: real rewards, and a truth that randomization gives."""
