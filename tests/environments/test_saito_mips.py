@@ -46,7 +46,7 @@ def weights(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_each_dimensions_reward_is_standardized_over_contexts_and_categories() -> None:
-    world = small(eta="equal", d_context=4)._world(np.random.default_rng(0))
+    world = small(eta="equal", d_context=4).world(np.random.default_rng(0))
     context = np.random.default_rng(1).normal(size=(200_000, 4))
     for reward in world.rewards:
         q = 3.0 * LinearScore(reward)(context)
@@ -57,7 +57,7 @@ def test_each_dimensions_reward_is_standardized_over_contexts_and_categories() -
 def test_the_score_is_the_expected_reward_over_the_joint_embedding(draw: Draw) -> None:
     environment = small()
     problem, _ = draw(environment)
-    world = environment._world(np.random.default_rng([0, 0]))
+    world = environment.world(np.random.default_rng([0, 0]))
     embedding = problem.embedding_distribution
     assert isinstance(embedding, FactoredEmbedding)
     atoms = embedding.support()
@@ -107,7 +107,7 @@ def test_replicates_of_one_world_are_independent(draw: Draw) -> None:
 def test_noise_is_normal_around_the_reward_of_the_embedding(draw: Draw) -> None:
     environment = small(reward_std=2.5)
     problem, _ = draw(environment)
-    world = environment._world(np.random.default_rng([0, 0]))
+    world = environment.world(np.random.default_rng([0, 0]))
     mean = sum(
         LinearScore(affine).at(problem.context, problem.embedding[:, d].astype(int))
         for d, affine in enumerate(world.rewards)

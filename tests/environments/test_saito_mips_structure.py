@@ -27,7 +27,7 @@ def small(**changes: object) -> SaitoMIPS:
 
 
 def world_of(**changes: object):  # type: ignore[no-untyped-def]
-    return small(**changes)._world(np.random.default_rng([0, 0]))
+    return small(**changes).world(np.random.default_rng([0, 0]))
 
 
 def test_the_own_part_has_its_standard_deviation_over_actions_and_contexts() -> None:
@@ -41,7 +41,9 @@ def test_the_own_part_is_in_the_score_and_in_the_rewards(draw: Draw) -> None:
     environment = small(own_std=1.5, reward_std=0.0)
     problem, _ = draw(environment)
     with_own, without = world_of(own_std=1.5), world_of()
-    np.testing.assert_allclose(with_own.score() - without.score(), with_own.own, atol=1e-12)
+    np.testing.assert_allclose(
+        with_own.score.weights - without.score.weights, with_own.own, atol=1e-12
+    )
     expected = LinearScore(with_own.own).at(problem.context, problem.action)
     for dimension, affine in enumerate(with_own.rewards):
         code = problem.embedding[:, dimension].astype(int)

@@ -275,15 +275,19 @@ class EpsilonGreedy(DiscretePolicy):
     def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
         """Compare with the greedy action, without a table: (n,)."""
         require_one_per_row("action", action, len(context))
-        hit = self.greedy(context) == action
-        return np.where(hit, 1.0 - self.epsilon, 0.0) + self.epsilon / self.n_actions
+        return self._chance(self.greedy(context) == action)
 
     def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
         """Draw a uniform action with probability epsilon, else the greedy one."""
         explore = rng.random(len(context)) < self.epsilon
         anywhere = rng.integers(self.n_actions, size=len(context))
-        action = np.where(explore, anywhere, self.greedy(context))
-        return action, self.probability(context, action)
+        greedy = self.greedy(context)
+        action = np.where(explore, anywhere, greedy)
+        return action, self._chance(greedy == action)
+
+    def _chance(self, is_greedy: npt.NDArray[np.bool_]) -> FloatArray:
+        """Return the probability of actions, of which some are the greedy ones: (n,)."""
+        return np.where(is_greedy, 1.0 - self.epsilon, 0.0) + self.epsilon / self.n_actions
 
     def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
         """Return (1 - epsilon) f(x, greedy) + epsilon * mean over actions of f(x, a): (n,)."""

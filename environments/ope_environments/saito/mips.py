@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -26,7 +26,7 @@ from ope_environments.saito.deficient_softmax import DeficientSoftmax
 from ope_environments.synthetic.context_integral import normal_expectation
 from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore, greedy_value
 
-__all__ = ["SaitoMIPS"]
+__all__ = ["MIPSRows", "MIPSWorld", "SaitoMIPS"]
 
 
 @params
@@ -147,54 +147,50 @@ class SaitoMIPS(Environment):
                 f" {self.n_cat_dim} dimensions; leave at least one"
             )
             raise ParameterError(msg)
-        world = self._world(world_rng)
-        score = LinearScore(world.score())
-        logging = DeficientSoftmax(
-            score,
-            n_deficient=int(self.deficient_share * self.n_actions),
-            beta=self.beta,
-        )
-        sign = 1.0 if self.optimal else -1.0
-        preference = LinearScore(sign * score.weights)
-        target = LinearGreedy(preference, self.epsilon)
-        everything = FactoredEmbedding(world.tables)
-        observed = FactoredEmbedding(world.tables[self.n_unobserved :])
-
-        shape = (self.n_samples, self.d_context)
-        context = logged_rng.standard_normal(shape)
-        action, propensity = logging.draw(context, logged_rng)
-        embedding = everything.sample(action, logged_rng)
-        reward = self._rewards(world, context, action, embedding, logged_rng)
-
-        target_context = context if self.shared_contexts else target_rng.standard_normal(shape)
-        target_action = target.sample(target_context, target_rng)
-        target_embedding = everything.sample(target_action, target_rng)
-        target_reward = self._rewards(
-            world, target_context, target_action, target_embedding, target_rng
-        )
-        preferred, error = normal_expectation(
-            partial(greedy_value, preference, target),
-            self.d_context,
-            self.truth_contexts,
-            target_rng,
-        )
+        world = self.world(world_rng)
+        logs = self.logs(world, logged_rng)
+        outcomes = self.outcomes(world, logs, target_rng)
+        expected, error = self.value(world, target_rng)
         problem = Problem(
-            context=context,
-            action=action,
-            embedding=embedding[:, self.n_unobserved :],
-            reward=reward,
-            target_context=target_context,
-            target_action=target_action,
-            target_embedding=target_embedding[:, self.n_unobserved :],
+            context=logs.context,
+            action=logs.action,
+            embedding=logs.embedding[:, self.n_unobserved :],
+            reward=logs.reward,
+            target_context=outcomes.context,
+            target_action=outcomes.action,
+            target_embedding=outcomes.embedding[:, self.n_unobserved :],
             n_actions=self.n_actions,
             schema=self._schema(),
-            propensity=propensity,
-            logging_policy=logging,
-            target_policy=target,
-            embedding_distribution=observed,
+            propensity=logs.probability,
+            logging_policy=world.logging_policy,
+            target_policy=world.target_policy,
+            embedding_distribution=FactoredEmbedding(world.tables[self.n_unobserved :]),
             shared_contexts=self.shared_contexts,
         )
-        return problem, Truth(sign * preferred, error, float(target_reward.mean()))
+        return problem, Truth(expected, error, float(outcomes.reward.mean()))
+
+    @property
+    def sign(self) -> float:
+        """1 where the target policy prefers large rewards, else -1."""
+        return 1.0 if self.optimal else -1.0
+
+    def logs(self, world: MIPSWorld, rng: np.random.Generator) -> MIPSRows:
+        """Draw the logged sample, all dimensions of its embeddings included."""
+        context = rng.standard_normal((self.n_samples, self.d_context))
+        return world.rows(context, world.logging_policy, rng)
+
+    def outcomes(self, world: MIPSWorld, logs: MIPSRows, rng: np.random.Generator) -> MIPSRows:
+        """Draw the target sample; with ``shared_contexts``, in the contexts of the logs."""
+        context = logs.context
+        if not self.shared_contexts:
+            context = rng.standard_normal(context.shape)
+        return world.rows(context, world.target_policy, rng)
+
+    def value(self, world: MIPSWorld, rng: np.random.Generator) -> tuple[float, float]:
+        """Integrate the target policy's expected reward; return it with its standard error."""
+        value_at = partial(greedy_value, world.preference, world.target_policy)
+        preferred, error = normal_expectation(value_at, self.d_context, self.truth_contexts, rng)
+        return self.sign * preferred, error
 
     def _schema(self) -> Schema:
         column = Column("categorical", tuple(map(float, range(self.n_cat_per_dim))))
@@ -202,7 +198,8 @@ class SaitoMIPS(Environment):
             (Column(),) * self.d_context, (column,) * (self.n_cat_dim - self.n_unobserved)
         )
 
-    def _world(self, rng: np.random.Generator) -> _World:
+    def world(self, rng: np.random.Generator) -> MIPSWorld:
+        """Draw what all samples of a world share: rewards, embeddings and policies."""
         rewards = [self._dimension(rng) for _ in range(self.n_cat_dim)]
         if self.eta == "equal":
             eta = np.full(self.n_cat_dim, 1.0 / self.n_cat_dim)
@@ -225,10 +222,11 @@ class SaitoMIPS(Environment):
         logits -= logits.max(axis=2, keepdims=True)
         tables = np.exp(logits, out=logits)
         tables /= tables.sum(axis=2, keepdims=True)
-        return _World(
+        return MIPSWorld(
             [weight * reward for weight, reward in zip(eta, rewards, strict=True)],
             [np.ascontiguousarray(tables[:, d]) for d in range(self.n_cat_dim)],
             own.T,
+            self,
         )
 
     def _dimension(self, rng: np.random.Generator) -> FloatArray:
@@ -246,38 +244,87 @@ class SaitoMIPS(Environment):
         standardized: FloatArray = reward / np.sqrt(variance)
         return standardized
 
-    def _rewards(
-        self,
-        world: _World,
-        context: FloatArray,
-        action: IntArray,
-        embedding: FloatArray,
-        rng: np.random.Generator,
-    ) -> FloatArray:
-        mean = LinearScore(world.own).at(context, action)
-        for dimension, affine in enumerate(world.rewards):
-            code: IntArray = embedding[:, dimension].astype(np.int64)
-            mean += LinearScore(affine).at(context, code)
-        return mean + self.reward_std * rng.standard_normal(len(context))
 
-
-@dataclass(frozen=True)
-class _World:
-    """The parameters drawn by ``world_rng``.
+class MIPSWorld:
+    """A world of `SaitoMIPS`: its parameters, and the policies that follow from them.
 
     Parameters
     ----------
     rewards : eta_d q_d, one (1 + d_context, n_cat_per_dim) a dimension.
     tables : p(e_d|a), one (n_actions, n_cat_per_dim) a dimension.
     own : what the action adds itself, (1 + d_context, n_actions).
+    environment : its settings of policies and rewards.
     """
 
-    rewards: list[FloatArray]
-    tables: list[FloatArray]
-    own: FloatArray
-
-    def score(self) -> FloatArray:
-        """Return q(x, a), affine in the context: (1 + d_context, n_actions)."""
-        pairs = zip(self.rewards, self.tables, strict=True)
+    def __init__(
+        self,
+        rewards: list[FloatArray],
+        tables: list[FloatArray],
+        own: FloatArray,
+        environment: SaitoMIPS,
+    ) -> None:
+        self.rewards = rewards
+        self.tables = tables
+        self.own = own
+        self.embedding = FactoredEmbedding(tables)
+        pairs = zip(rewards, tables, strict=True)
         total: FloatArray = np.sum([reward @ table.T for reward, table in pairs], axis=0)
-        return total + self.own
+        self.score = LinearScore(total + own)
+        """q(x, a), affine in the context."""
+        self._environment = environment
+
+    @cached_property
+    def logging_policy(self) -> DeficientSoftmax:
+        """The softmax of the score."""
+        share, n_actions = self._environment.deficient_share, self.score.n_actions
+        return DeficientSoftmax(
+            self.score, n_deficient=int(share * n_actions), beta=self._environment.beta
+        )
+
+    @cached_property
+    def preference(self) -> LinearScore:
+        """What the target policy maximizes: the score, or its negative."""
+        return LinearScore(self._environment.sign * self.score.weights)
+
+    @cached_property
+    def target_policy(self) -> LinearGreedy:
+        """Epsilon-greedy on the preference."""
+        return LinearGreedy(self.preference, self._environment.epsilon)
+
+    def rows(
+        self,
+        context: FloatArray,
+        policy: DeficientSoftmax | LinearGreedy,
+        rng: np.random.Generator,
+    ) -> MIPSRows:
+        """Draw an action of a policy, its embedding and its reward in each context."""
+        action, probability = policy.draw(context, rng)
+        embedding = self.embedding.sample(action, rng)
+        reward = np.zeros(len(context))
+        if self.own.any():
+            reward += LinearScore(self.own).at(context, action)
+        for dimension, affine in enumerate(self.rewards):
+            code: IntArray = embedding[:, dimension].astype(np.int64)
+            reward += LinearScore(affine).at(context, code)
+        reward += self._environment.reward_std * rng.standard_normal(len(context))
+        return MIPSRows(context, action, probability, embedding, reward)
+
+
+@dataclass(frozen=True)
+class MIPSRows:
+    """A sample of a `MIPSWorld`, n rows.
+
+    Parameters
+    ----------
+    context : (n, d_context)
+    action : (n,)
+    probability : (n,), of the action under the policy that drew it.
+    embedding : (n, n_cat_dim), unobserved dimensions included.
+    reward : (n,)
+    """
+
+    context: FloatArray
+    action: IntArray
+    probability: FloatArray
+    embedding: FloatArray
+    reward: FloatArray
