@@ -22,10 +22,9 @@ from ope_bench import (
     UnavailableError,
     did_you_mean,
 )
-from ope_environments.logs.decisions import Decisions
-from ope_environments.logs.reward_model import LinearReward, fit_linear
 from ope_environments.populations.blend import Blend
 from ope_environments.populations.design import Design
+from ope_environments.populations.linear_reward import LinearReward, fit_ridge
 from ope_environments.populations.population import draw_rows
 from ope_environments.populations.rejection import accept
 from ope_environments.randomized.policies import MixedRule, TiltedShares
@@ -253,11 +252,14 @@ def _constant_rule(arm: int) -> Callable[[FloatArray, FloatArray], IntArray]:
 
 def _linear(trial: Trial, rows: IntArray, action: IntArray, n_actions: int) -> LinearReward:
     context, columns = trial.features
-    names = tuple(map(str, range(n_actions)))
-    eye = np.eye(n_actions)
-    outcome = trial.outcome[rows]
-    data = Decisions(context[rows], columns, action, names, outcome, None, eye, ())
-    return fit_linear(data, Design(columns, context), RIDGE)
+    return fit_ridge(
+        context[rows],
+        action,
+        trial.outcome[rows],
+        n_actions=n_actions,
+        design=Design(columns, context),
+        ridge=RIDGE,
+    )
 
 
 def _halves(unit: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
