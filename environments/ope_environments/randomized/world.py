@@ -41,6 +41,9 @@ LEAST_ROWS = 20
 RIDGE = 10.0
 """Penalty of the models of the outcome."""
 
+LEAST_SHARE = 0.05
+"""Share below which a learnt rule does not choose an arm: too few rows would tell its value."""
+
 FARTHEST = 2.0
 """Standard deviations at which the predicted outcome is cut off in the skew."""
 
@@ -234,12 +237,16 @@ def _outcome_model(trial: Trial) -> LinearReward:
 
 
 def _learnt_rule(trial: Trial, rows: IntArray) -> Callable[[FloatArray, FloatArray], IntArray]:
-    """Return the arm with the largest outcome, as a regression for each arm predicts it."""
+    """Return the arm with the largest predicted outcome, by a regression for each arm.
+
+    Among arms that have a share of `LEAST_SHARE` in the stratum, or where none has, the largest.
+    """
     model = _linear(trial, rows, trial.arm[rows], len(trial.arms))
     width = trial.features[0].shape[1]
 
     def best(context: FloatArray, share: FloatArray) -> IntArray:
-        predicted = np.where(share > 0, model(context[:, :width]), -math.inf)
+        least = np.minimum(LEAST_SHARE, share.max(axis=1, keepdims=True))
+        predicted = np.where(share >= least, model(context[:, :width]), -math.inf)
         chosen: IntArray = predicted.argmax(axis=1)
         return chosen
 
