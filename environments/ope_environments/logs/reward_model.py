@@ -9,11 +9,11 @@ import numpy as np
 from ope_bench import FloatArray, IntArray
 from ope_environments.logs.decisions import Decisions
 from ope_environments.populations.design import Design
+from ope_environments.populations.linear_reward import LinearReward, fit_ridge
 
 __all__ = [
     "BoostedReward",
     "ConstantReward",
-    "LinearReward",
     "RewardModel",
     "fit_boosted",
     "fit_constant",
@@ -31,46 +31,16 @@ class RewardModel(Protocol):
         """Of each row's action: (k,)."""
 
 
-class LinearReward:
-    """q(x, a) = weights_a . design(x), clipped to the range of the logged rewards.
-
-    Parameters
-    ----------
-    design : of the context.
-    weights : (n_actions, width)
-    low, high : the range.
-    """
-
-    def __init__(self, design: Design, weights: FloatArray, low: float, high: float) -> None:
-        self.design = design
-        self.weights = weights
-        self.low, self.high = low, high
-
-    def __call__(self, context: FloatArray) -> FloatArray:
-        """Of every action: (k, n_actions)."""
-        table: FloatArray = np.clip(self.design(context) @ self.weights.T, self.low, self.high)
-        return table
-
-    def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """Of each row's action: (k,)."""
-        mean = np.einsum("kw,kw->k", self.design(context), self.weights[action])
-        kept: FloatArray = np.clip(mean, self.low, self.high)
-        return kept
-
-
 def fit_linear(data: Decisions, design: Design, ridge: float) -> LinearReward:
-    """Fit a ridge regression on all rows, and one per action on its residuals."""
-    rows = design(data.context)
-    penalty = ridge * np.eye(design.width)
-    common = np.linalg.solve(rows.T @ rows + penalty, rows.T @ data.reward)
-    left = data.reward - rows @ common
-    weights = np.tile(common, (len(data.actions), 1))
-    order = np.argsort(data.action, kind="stable")
-    starts = np.searchsorted(data.action[order], np.arange(1, len(data.actions)))
-    for action, mine in enumerate(np.split(order, starts)):
-        gram = rows[mine].T @ rows[mine] + penalty
-        weights[action] += np.linalg.solve(gram, rows[mine].T @ left[mine])
-    return LinearReward(design, weights, float(data.reward.min()), float(data.reward.max()))
+    """Fit a ridge regression for each action, shrunk to a common one."""
+    return fit_ridge(
+        data.context,
+        data.action,
+        data.reward,
+        n_actions=len(data.actions),
+        design=design,
+        ridge=ridge,
+    )
 
 
 class BoostedReward:

@@ -41,7 +41,7 @@ class Randomized(Environment):
     see. No outcome is changed or made, no row is repeated, and propensities are those of the
     logging policy. The target policy is one arm for all, or a rule that is learnt on half of the
     units, which are then in neither logs nor truth (a ridge regression for each arm; the arm with
-    the largest predicted outcome), mixed with the trial's shares:
+    the largest predicted outcome among those with a share of 5 %), mixed with the trial's shares:
 
         target(a|x) = (1 - epsilon) 1{a = rule(x)} + epsilon share(a|x)
 

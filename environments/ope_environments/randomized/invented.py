@@ -10,7 +10,7 @@ from ope_bench import FloatArray, IntArray
 from ope_environments.randomized.frame import Frame
 from ope_environments.randomized.roles import Roles
 
-__all__ = ["ARMS", "INVENTED_ROLES", "invented_frame", "mean_outcome", "mean_share"]
+__all__ = ["ARMS", "INVENTED_ROLES", "invented_frame", "mean_outcome"]
 
 ARMS = ("call", "letter", "none", "visit")
 SHARES = np.array([[0.2, 0.3, 0.3, 0.2], [0.25, 0.25, 0.25, 0.25], [0.1, 0.2, 0.5, 0.2]])
@@ -36,12 +36,6 @@ def mean_outcome(context: FloatArray, stratum: IntArray, arm: IntArray) -> Float
     """Return BASE_a + LEVEL_s + SLOPE_a . x, linear in contexts that average zero: (n,)."""
     mean: FloatArray = BASE[arm] + LEVEL[stratum] + np.einsum("kd,kd->k", SLOPE[arm], context)
     return mean
-
-
-def mean_share() -> FloatArray:
-    """Return each arm's probability over strata: (n_arms,)."""
-    share: FloatArray = OF_STRATUM @ SHARES
-    return share
 
 
 def invented_frame(rng: np.random.Generator, households: int = 2000) -> Frame:

@@ -22,10 +22,9 @@ from ope_bench import (
     UnavailableError,
     did_you_mean,
 )
-from ope_environments.logs.decisions import Decisions
-from ope_environments.logs.reward_model import LinearReward, fit_linear
 from ope_environments.populations.blend import Blend
 from ope_environments.populations.design import Design
+from ope_environments.populations.linear_reward import LinearReward, fit_ridge
 from ope_environments.populations.population import draw_rows
 from ope_environments.populations.rejection import accept
 from ope_environments.randomized.policies import MixedRule, TiltedShares
@@ -41,6 +40,9 @@ LEAST_ROWS = 20
 
 RIDGE = 10.0
 """Penalty of the models of the outcome."""
+
+LEAST_SHARE = 0.05
+"""Share below which a learnt rule does not choose an arm: too few rows would tell its value."""
 
 FARTHEST = 2.0
 """Standard deviations at which the predicted outcome is cut off in the skew."""
@@ -235,12 +237,16 @@ def _outcome_model(trial: Trial) -> LinearReward:
 
 
 def _learnt_rule(trial: Trial, rows: IntArray) -> Callable[[FloatArray, FloatArray], IntArray]:
-    """Return the arm with the largest outcome, as a regression for each arm predicts it."""
+    """Return the arm with the largest predicted outcome, by a regression for each arm.
+
+    Among arms that have a share of `LEAST_SHARE` in the stratum, or where none has, the largest.
+    """
     model = _linear(trial, rows, trial.arm[rows], len(trial.arms))
     width = trial.features[0].shape[1]
 
     def best(context: FloatArray, share: FloatArray) -> IntArray:
-        predicted = np.where(share > 0, model(context[:, :width]), -math.inf)
+        least = np.minimum(LEAST_SHARE, share.max(axis=1, keepdims=True))
+        predicted = np.where(share >= least, model(context[:, :width]), -math.inf)
         chosen: IntArray = predicted.argmax(axis=1)
         return chosen
 
@@ -253,11 +259,14 @@ def _constant_rule(arm: int) -> Callable[[FloatArray, FloatArray], IntArray]:
 
 def _linear(trial: Trial, rows: IntArray, action: IntArray, n_actions: int) -> LinearReward:
     context, columns = trial.features
-    names = tuple(map(str, range(n_actions)))
-    eye = np.eye(n_actions)
-    outcome = trial.outcome[rows]
-    data = Decisions(context[rows], columns, action, names, outcome, None, eye, ())
-    return fit_linear(data, Design(columns, context), RIDGE)
+    return fit_ridge(
+        context[rows],
+        action,
+        trial.outcome[rows],
+        n_actions=n_actions,
+        design=Design(columns, context),
+        ridge=RIDGE,
+    )
 
 
 def _halves(unit: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
