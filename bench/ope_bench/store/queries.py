@@ -24,7 +24,7 @@ INSERT_RUN = """
     VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM machine WHERE digest = ?),
         (SELECT coalesce(max(number), 0) + 1 FROM run))
 """
-END_RUN = "UPDATE run SET finished = ?, exit_code = ? WHERE id = ?"
+END_RUN = "UPDATE run SET finished = started + ?, exit_code = ? WHERE id = ?"
 
 RESULTS = f"""
     WITH chosen AS (

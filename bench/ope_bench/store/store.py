@@ -60,6 +60,7 @@ class Store:
         self._file = file_identity(path)
         self._spec_ids: dict[str, int] = {}
         self._labelled: set[tuple[str, str]] = set()
+        self._begun: dict[str, float] = {}
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = False) -> Self:
@@ -134,10 +135,11 @@ class Store:
             db.execute(queries.INSERT_MACHINE, (digest(facts), facts))
             row = (run_id, suite, truth, command, now, planned, digest(facts))
             db.execute(queries.INSERT_RUN, row)
+        self._begun[run_id] = time.monotonic()
         return run_id
 
     def end_run(self, run_id: str, exit_code: int) -> None:
-        """Record the end of a run.
+        """Record the end of a run that this store began.
 
         Raises
         ------
@@ -150,7 +152,9 @@ class Store:
             )
             raise StoreError(msg)
         with self._transaction() as db:
-            db.execute(queries.END_RUN, (time.time(), exit_code, run_id))
+            # The system's clock may have been set during the run.
+            seconds = time.monotonic() - self._begun[run_id]
+            db.execute(queries.END_RUN, (seconds, exit_code, run_id))
 
     def add(
         self,

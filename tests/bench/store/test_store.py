@@ -138,6 +138,20 @@ def test_what_was_written_last_counts_whatever_the_clock_said(
         assert sorted(one.estimate or 0.0 for one in fresh.values()) == [2.0, 6.0]
 
 
+def test_a_clock_set_back_during_a_run_does_not_end_it_before_it_began(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = time.time()
+    with Store.open(path, write=True) as store:
+        monkeypatch.setattr(time, "time", lambda: clock)
+        run = begin(store)
+        monkeypatch.setattr(time, "time", lambda: clock - 86_400.0)
+        store.end_run(run, 0)
+        (stored,) = store.runs()
+    assert stored.finished is not None
+    assert 0 <= stored.finished - stored.started < 3_600
+
+
 def test_two_suites_with_different_truth_give_two_results(path: Path) -> None:
     filled(path, record())
     filled(path, record(), suite="other", truth="expected")

@@ -1,0 +1,166 @@
+"""The system's clock may be wrong and may be set at any time; only monotonic clocks measure."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ope_bench.store import Store
+from support.paths import SUPPORT
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+YEAR = 365 * 86_400
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the library is for Linux"),
+    pytest.mark.skipif(COMPILER is None, reason="compiles a library"),
+]
+
+PLUGINS = """
+import pathlib
+import time
+
+from ope_bench import Estimate, Estimator
+
+
+class Wait(Estimator):
+    \"\"\"Wait, then average.\"\"\"
+
+    def __init__(self, seconds: float = 0.05) -> None:
+        self.seconds = seconds
+
+    def estimate(self, view):
+        time.sleep(self.seconds)
+        return Estimate(float(view.reward.mean()))
+
+
+class Moody(Estimator):
+    \"\"\"Fail where a file is.\"\"\"
+
+    def estimate(self, view):
+        if (pathlib.Path(__file__).parent / "fail").exists():
+            raise ValueError("not now")
+        return Estimate(float(view.reward.mean()))
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built = tmp_path_factory.mktemp("clock") / "clock.so"
+    source = str(SUPPORT / "jumping_clock.c")
+    command = [str(COMPILER), "-shared", "-fPIC", "-w", "-o", str(built), source, "-ldl"]
+    subprocess.run(command, check=True)
+    return built
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "plugins.py").write_text(PLUGINS, encoding="utf-8")
+    return tmp_path
+
+
+def command(folder: Path, library: Path, words: list[str], jumps: str, **more: Any) -> Any:
+    """Run a command under a clock that is wrong by, and is set every so many times."""
+    code = "from ope_bench.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=folder,
+        env={**os.environ, "LD_PRELOAD": str(library), "JUMPS": jumps},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        **more,
+    )
+
+
+def planned(*estimators: str, replicates: int) -> list[str]:
+    names = [word for one in estimators for word in ("--est", f"./plugins.py:{one}")]
+    return ["--env", "gaussian[n_samples=5]", *names, "--replicates", str(replicates)]
+
+
+def seen_on_terminal(leader: int) -> str:
+    seen = b""
+    try:
+        while part := os.read(leader, 1 << 16):
+            seen += part
+    except OSError:  # all have closed it
+        pass
+    return seen.decode()
+
+
+def test_a_clock_that_is_set_during_a_run_changes_no_outcome_and_no_duration(
+    folder: Path, library: Path
+) -> None:
+    words = ["run", *planned("Wait", "Wait[seconds=0.01]", replicates=15), "--jobs", "2"]
+    words += ["--timeout", "60s", "--format", "json", "--store"]
+    begun = time.monotonic()
+    leader, follower = pty.openpty()
+    try:
+        done = command(folder, library, [*words, "jumps.sqlite"], f"{YEAR} 3", stderr=follower)
+    finally:
+        os.close(follower)
+    seen = seen_on_terminal(leader)
+    os.close(leader)
+    spent = time.monotonic() - begun
+    assert done.returncode == 0, seen
+    assert "left" in seen
+    assert not re.search(r"(?<![\w;\[])-\s?\d", seen), "a negative duration"
+    assert 0 < json.loads(done.stdout)["seconds"] < spent
+    calm = command(folder, library, [*words, "calm.sqlite"], "0 0", stderr=subprocess.DEVNULL)
+    assert calm.returncode == 0
+    with Store.open(folder / "jumps.sqlite") as jumps, Store.open(folder / "calm.sqlite") as calm:
+        answers = {one.key: one.answer for one in jumps.records()}
+        assert answers == {one.key: one.answer for one in calm.records()}
+        assert len(answers) == 30
+        for record in jumps.records():
+            assert 0 <= record.fit_seconds + record.estimate_seconds < spent
+        (run,) = jumps.runs()
+        assert 0 <= run.finished - run.started < spent
+        assert abs(run.started - time.time()) > YEAR / 2, "the clock was never wrong"
+
+
+def test_limits_hold_whatever_the_clock_says(folder: Path, library: Path) -> None:
+    words = ["run", *planned("Wait[seconds=0.1]", "Wait[seconds=600]", replicates=1)]
+    begun = time.monotonic()
+    words += ["--timeout", "6s", "--jobs", "2", "--store", "s.sqlite"]
+    done = command(folder, library, words, f"{YEAR} 2", stderr=subprocess.PIPE)
+    assert done.returncode == 3, done.stderr
+    assert time.monotonic() - begun < 120
+    with Store.open(folder / "s.sqlite") as store:
+        status = {one.trial.estimator.params["seconds"]: one.status for one in store.records()}
+    assert status == {0.1: "ok", 600.0: "timeout"}
+
+
+def test_the_newest_outcome_is_the_one_stored_last_whatever_the_clock_said(
+    folder: Path, library: Path
+) -> None:
+    words = ["run", *planned("Moody", replicates=3), "--jobs", "1", "--format", "json"]
+
+    def run(jumps: int, *more: str) -> dict[str, Any]:
+        done = command(folder, library, [*words, *more], f"{jumps} 0", stderr=subprocess.PIPE)
+        return {**json.loads(done.stdout), "returncode": done.returncode}
+
+    (folder / "fail").touch()
+    assert run(YEAR, "--store", "s.sqlite")["returncode"] == 3
+    (folder / "fail").unlink()
+    mended = run(-YEAR, "--store", "s.sqlite", "--retry", "failed")
+    assert (mended["executed"], mended["returncode"]) == (3, 0)
+    merge = ["store", "merge", "s.sqlite", "--store", "m.sqlite"]
+    assert command(folder, library, merge, f"{YEAR} 1", stderr=subprocess.PIPE).returncode == 0
+    for store in ("s.sqlite", "m.sqlite"):
+        again = run(0, "--store", store)
+        assert (again["reused"], again["status"]["ok"], again["returncode"]) == (3, 3, 0)
+    export = ["export", "--to", "t.jsonl", "--store", "m.sqlite"]
+    assert command(folder, library, export, f"{-YEAR} 1", stderr=subprocess.PIPE).returncode == 0
+    rows = [json.loads(line) for line in (folder / "t.jsonl").read_text().splitlines()]
+    assert [row["status"] for row in rows] == ["ok"] * 3
