@@ -33,7 +33,8 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr,
     ast.BitOr: ast.BitAnd,
 }
-_CALLS = {"any": "all", "all": "any", "min": "max", "max": "min", "mean": "sum", "sum": "mean"}
+_PAIRS = (("any", "all"), ("min", "max"), ("mean", "sum"), ("minimum", "maximum"))
+_CALLS = dict((*_PAIRS, *((after, before) for before, after in _PAIRS)))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """Do the tests bite? Change one place of a file, run its narrow tests, count what they notice.
 
     python tests/mutation/run.py [--per-file 8] [--only PART] [--jobs 1]
+    python tests/mutation/run.py --catalogue 50 [--only PART] [--jobs 1]
 
 Mutants are drawn by a fixed seed, so that scores can be compared; `SCORE.md` is written beside
-this file. A mutant that its narrow tests let through and that `EQUIVALENT` names is not counted.
+this file, or `CATALOGUE.md` of changes that are drawn over all files of `CATALOGUE` together. A
+mutant that its narrow tests let through and that `EQUIVALENT` names is not counted.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from mutation.mutators import Mutant, mutants_of
-from mutation.targets import EQUIVALENT, TARGETS
+from mutation.targets import CATALOGUE, EQUIVALENT, TARGETS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("bench", "estimators", "environments")
@@ -50,6 +52,22 @@ def drawn(path: str, most: int) -> list[Mutant]:
     return sorted(chosen, key=lambda one: (one.line, one.change))
 
 
+def drawn_of_all(
+    paths: Sequence[str] | Mapping[str, object], most: int
+) -> dict[str, list[Mutant]]:
+    """Mutants of all files together, drawn by one seed; by file, those that have any."""
+    every = [
+        (path, mutant)
+        for path in paths
+        for mutant in mutants_of((ROOT / path).read_text(encoding="utf-8"))
+    ]
+    chosen = random.Random("catalogue").sample(range(len(every)), min(most, len(every)))
+    found: dict[str, list[Mutant]] = {}
+    for path, mutant in (every[index] for index in sorted(chosen)):
+        found.setdefault(path, []).append(mutant)
+    return found
+
+
 def is_killed(copy: Path, path: str, source: str, tests: Sequence[str]) -> bool:
     """Whether the tests fail with this source; a run without end counts as noticed."""
     (copy / path).write_text(source, encoding="utf-8")
@@ -72,31 +90,34 @@ def is_killed(copy: Path, path: str, source: str, tests: Sequence[str]) -> bool:
     return done.returncode != 0
 
 
-def outcomes_of(path: str, tests: Sequence[str], most: int) -> list[Outcome]:
-    """Run the narrow tests against mutants of one file, in a copy of the repository."""
+def outcomes_of(tests: Sequence[str], mutants: Mapping[str, Sequence[Mutant]]) -> list[Outcome]:
+    """Run narrow tests against the mutants of their files, in a copy of the repository."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / "copy"
         ignore = shutil.ignore_patterns(".git", "results", "__pycache__", ".*_cache")
         shutil.copytree(ROOT, copy, ignore=ignore)
-        source = (copy / path).read_text(encoding="utf-8")
-        if is_killed(copy, path, source, tests):
-            msg = f"the tests of {path} fail without a change"
-            raise RuntimeError(msg)
         found = []
-        for mutant in drawn(path, most):
-            found.append(Outcome(path, mutant, is_killed(copy, path, mutant.source, tests)))
-            print("killed  " if found[-1].killed else "SURVIVED", path, mutant.line, mutant.change)
-            sys.stdout.flush()
+        for path, some in mutants.items():
+            source = (copy / path).read_text(encoding="utf-8")
+            if not found and is_killed(copy, path, source, tests):
+                msg = f"the tests of {path} fail without a change"
+                raise RuntimeError(msg)
+            for mutant in some:
+                found.append(Outcome(path, mutant, is_killed(copy, path, mutant.source, tests)))
+                word = "killed  " if found[-1].killed else "SURVIVED"
+                print(word, path, mutant.line, mutant.change, flush=True)
+            (copy / path).write_text(source, encoding="utf-8")
         return found
 
 
-def table(outcomes: Sequence[Outcome]) -> str:
+def table(outcomes: Sequence[Outcome], options: str) -> str:
     """The score by file, then what survived."""
     lines = [
         "# Mutation score",
         "",
-        "Made by `python tests/mutation/run.py`: one-place changes, drawn by a fixed seed,",
-        "against the tests that `targets.py` names for the file. Equivalent ones are not counted.",
+        f"Made by `python tests/mutation/run.py{options}`: one-place changes, drawn by a fixed",
+        "seed, against the tests that `targets.py` names for the file. Equivalent ones are not",
+        "counted.",
         "",
         "| file | killed | of | equivalent |",
         "| --- | ---: | ---: | ---: |",
@@ -125,15 +146,26 @@ def main() -> None:
     """Parse the command line, run, write the score."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--per-file", type=int, default=8)
+    parser.add_argument("--catalogue", type=int, metavar="N", help="N changes of all its files")
     parser.add_argument("--only", default="", help="part of the path of files")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
-    chosen = {path: tests for path, tests in TARGETS.items() if asked.only in path}
+    targets = CATALOGUE if asked.catalogue else TARGETS
+    if asked.catalogue:
+        mutants = drawn_of_all(targets, asked.catalogue)
+    else:
+        mutants = {path: drawn(path, asked.per_file) for path in targets}
+    groups: dict[tuple[str, ...], dict[str, list[Mutant]]] = {}
+    for path, some in mutants.items():
+        if asked.only in path:
+            groups.setdefault(targets[path], {})[path] = some
     with ThreadPoolExecutor(asked.jobs) as pool:
-        parts = pool.map(lambda path: outcomes_of(path, chosen[path], asked.per_file), chosen)
-        text = table([one for part in parts for one in part])
+        parts = pool.map(outcomes_of, groups, groups.values())
+        options = f" --catalogue {asked.catalogue}" if asked.catalogue else ""
+        text = table([one for part in parts for one in part], options)
     if not asked.only:
-        (Path(__file__).parent / "SCORE.md").write_text(text, encoding="utf-8")
+        name = "CATALOGUE.md" if asked.catalogue else "SCORE.md"
+        (Path(__file__).parent / name).write_text(text, encoding="utf-8")
     print(text)
 
 

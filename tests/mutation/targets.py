@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["EQUIVALENT", "TARGETS"]
+__all__ = ["CATALOGUE", "EQUIVALENT", "TARGETS"]
 
 _BRANCHES = "tests/estimators/test_branches.py"
 
@@ -40,6 +40,63 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "bench/ope_bench/execution/messages.py": ("tests/bench/execution/test_messages.py",),
 }
 """Narrow tests of each file; they take seconds."""
+
+_TESTS = "tests/estimators"
+_PACKAGE = "estimators/ope_estimators"
+_GOLDEN = f"{_TESTS}/test_golden_log.py"
+
+_FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "baseline/weighting": (
+        (_GOLDEN, f"{_TESTS}/test_weight_transforms.py"),
+        ("beta_ipw", "clipped_weights", "el_ipw", "es_ipw", "ipw_re", "ix_ipw", "ls_ipw")
+        + ("lse_ipw", "sg_ipw", "shrunk_weights", "transformed"),
+    ),
+    "baseline/doubly_robust": (
+        (
+            _GOLDEN,
+            f"{_TESTS}/test_doubly_robust.py",
+            f"{_TESTS}/test_doubly_robust_properties.py",
+        ),
+        ("blended", "cab", "dr_os", "dr_ps", "mrdr", "residual_weighted", "sg_dr", "sndr")
+        + ("switch", "switch_dr", "tmle"),
+    ),
+    "density_ratio": (
+        (f"{_TESTS}/test_balancing.py", f"{_TESTS}/test_ratio_choice.py"),
+        ("basis", "entropy", "kliep", "matching", "riesz", "sampled"),
+    ),
+    "embedded/balancing": (
+        (f"{_TESTS}/test_balancing.py", f"{_TESTS}/test_ratio_choice.py"),
+        ("balanced", "energy_balancing", "entropy_balancing", "kliep", "kmm", "riesz", "rulsif"),
+    ),
+    "structure": (
+        (_GOLDEN, f"{_TESTS}/test_structure.py"),
+        ("group_ipw", "learned_mips", "mdr", "mr", "offcem", "pc_ipw"),
+    ),
+    "nuisance": (
+        (_GOLDEN, f"{_TESTS}/test_structure.py"),
+        ("action_clusters", "action_smoothing"),
+    ),
+    "continuous": (
+        (f"{_TESTS}/test_kernel_weighting.py",),
+        ("kernel_dr", "kernel_ipw", "kernel_ipws", "kernel_weighted"),
+    ),
+    "selection": (
+        (f"{_TESTS}/test_selection.py", f"{_TESTS}/test_tuning.py"),
+        ("anchored", "bootstrap", "candidates", "first", "ocv", "opera", "select", "slope")
+        + ("spread", "worlds"),
+    ),
+    "tuning": (
+        (f"{_TESTS}/test_selection.py", f"{_TESTS}/test_tuning.py"),
+        ("cross_validation", "estimated_mse", "slope", "thresholds"),
+    ),
+}
+
+CATALOGUE: dict[str, tuple[str, ...]] = {
+    f"{_PACKAGE}/{folder}/{name}.py": tests
+    for folder, (tests, names) in _FAMILIES.items()
+    for name in names
+}
+"""Estimators of other papers, and the parts that only they use, with their tests."""
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("bench/ope_bench/statistics/bootstrap.py", "1e-12 -> 1.5e-12"): (

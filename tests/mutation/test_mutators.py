@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mutation.mutators import mutants_of
-from mutation.targets import EQUIVALENT, TARGETS
+from mutation.run import drawn_of_all
+from mutation.targets import CATALOGUE, EQUIVALENT, TARGETS
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parents[2]
         ("x: Annotated[int, Ge(1)] = 2", ["2 -> 3"]),
         ("@dataclass(frozen=True)\nclass A:\n    n = 0.0", ["0.0 -> 1.0"]),
         ("any(a)", ["any(a) -> all(a)"]),
+        ("np.minimum(a, b)", ["np.minimum(a, b) -> np.maximum(a, b)"]),
         ("-a * b", ["-a -> a", "-a * b -> -a / b"]),
         ("not (a and b)", ["a and b -> a or b", "not (a and b) -> a and b"]),
         ("True", ["True -> False"]),
@@ -35,8 +37,15 @@ def test_each_change_is_one_place(source: str, changes: list[str]) -> None:
 
 
 def test_targets_name_files_that_exist_and_changes_that_can_be_made() -> None:
-    for path, tests in TARGETS.items():
+    for path, tests in (TARGETS | CATALOGUE).items():
         assert all((ROOT / name).is_file() for name in (path, *tests)), path
     for path, change in EQUIVALENT:
         made = {one.change for one in mutants_of((ROOT / path).read_text(encoding="utf-8"))}
         assert change in made, (path, change)
+
+
+def test_the_draw_over_all_files_is_the_same_each_time_and_of_the_asked_size() -> None:
+    drawn = drawn_of_all(CATALOGUE, 50)
+    assert sum(map(len, drawn.values())) == 50
+    assert len(drawn) > 10
+    assert drawn == drawn_of_all(CATALOGUE, 50)
