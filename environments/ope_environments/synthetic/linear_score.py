@@ -17,6 +17,10 @@ PRUNE_DIMENSIONS = 4
 SPAN = 1_024
 """Actions that many rows look at together where there are very many actions."""
 
+LEAST_ENTRIES = 128
+"""Entries that a row counts for at least: with few actions, chunks of all rows would be too large
+for memory that is reused."""
+
 FLAT = 1e-12
 """Spread, beside the largest weight, below which an axis holds rounding errors only."""
 
@@ -117,18 +121,28 @@ class LinearGreedy(EpsilonGreedy):
         # Where a single row would fill a chunk, many rows look at a span of actions together:
         # else each of them would fetch all weights from memory for itself.
         span = n_contenders if len(row_chunks(1, n_contenders)) == 1 else SPAN
-        found = np.zeros(len(context), dtype=np.int64)
-        leading = np.full(len(context), -np.inf)
-        design = _with_one(context)
-        for rows in row_chunks(len(context), span):
-            for start in range(0, n_contenders, span):
-                scores = design[rows] @ self._weights[:, start : start + span]
-                at = scores.argmax(axis=1)
-                score = np.take_along_axis(scores, at[:, None], axis=1)[:, 0]
-                ahead = score > leading[rows]
-                found[rows][ahead] = start + at[ahead]
-                leading[rows][ahead] = score[ahead]
+        found = np.empty(len(context), dtype=np.int64)
+        for rows in row_chunks(len(context), max(span, LEAST_ENTRIES)):
+            design = _with_one(context[rows])
+            scores = design @ self._weights[:, :span]
+            best = scores.argmax(axis=1)
+            if span < n_contenders:
+                best = self._ahead(design, best, scores.max(axis=1), span)
+            found[rows] = best
         return self._contenders[found]
+
+    def _ahead(
+        self, design: FloatArray, best: IntArray, leading: FloatArray, span: int
+    ) -> IntArray:
+        """The argmax over all spans, from that over the first one, whose maximum is leading."""
+        for start in range(span, len(self._contenders), span):
+            scores = design @ self._weights[:, start : start + span]
+            at = scores.argmax(axis=1)
+            score = np.take_along_axis(scores, at[:, None], axis=1)[:, 0]
+            ahead = score > leading
+            best[ahead] = start + at[ahead]
+            leading[ahead] = score[ahead]
+        return best
 
 
 def greedy_value(score: LinearScore, policy: LinearGreedy, context: FloatArray) -> FloatArray:

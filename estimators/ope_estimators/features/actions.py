@@ -84,16 +84,36 @@ class ActionFeatures:
         else:
             self._table = _embedding_table(view, view.n_actions)
 
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        if self._table is not None:
+            return int(self._table.shape[1])
+        return 1 if self._column is None else self._n_columns
+
     def __call__(self, action: IntArray | FloatArray) -> FloatArray:
         """Return the features of each action: (k, n_features)."""
+        features = np.empty((len(action), self.width))
+        self.write(action, features)
+        return features
+
+    def write(self, action: IntArray | FloatArray, out: FloatArray) -> None:
+        """Write the features of each action into an array.
+
+        Parameters
+        ----------
+        action : (k,)
+        out : (k, n_features), overwritten.
+        """
         if self._table is not None:
-            return self._table[action]
-        if self._column is None:
-            return action[:, None].astype(np.float64)
-        # Actions that were never logged are in an extra column, which is dropped.
-        features = np.zeros((len(action), self._n_columns + 1))
-        features[np.arange(len(action)), self._column[action]] = 1.0
-        return features[:, :-1]
+            out[:] = self._table[action]
+        elif self._column is None:
+            out[:, 0] = action
+        else:
+            out[:] = 0.0
+            column = self._column[action]
+            logged = np.flatnonzero(column < self._n_columns)
+            out[logged, column[logged]] = 1.0
 
     def alike(self, columns: IntArray) -> IntArray | None:
         """Return a number for each action, equal for actions that agree in some columns.

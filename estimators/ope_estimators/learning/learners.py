@@ -23,6 +23,7 @@ from ope_bench import (
     did_you_mean,
     learner_from_path,
 )
+from ope_estimators.learning.pipelines import fit_steps, is_pipeline
 from ope_estimators.learning.unit_validation import fit_by_units
 
 __all__ = [
@@ -176,7 +177,8 @@ def fitted(
         # Actions are classes, also where there are nearly as many of them as rows.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         if unit is None:
-            return learner.fit(features, outcome)
+            fit = fit_steps if is_pipeline(learner) else type(learner).fit
+            return fit(learner, features, outcome)
         return fit_by_units(learner, features, outcome, unit)
 
 

@@ -13,6 +13,7 @@ from ope_bench import FloatArray, IntArray, Policy, View, row_chunks
 from ope_estimators.features.actions import ActionFeatures, ActionFeaturesName, design, encoded
 from ope_estimators.learning.folds import logged_folds, target_folds
 from ope_estimators.learning.learners import fit_weighted, fitted, regressor
+from ope_estimators.learning.pipelines import linear_prediction
 from ope_estimators.learning.trees import split_columns
 
 __all__ = [
@@ -84,8 +85,16 @@ class PairFeatures:
         self._n_context = encoded(self._columns, view.context[:1]).shape[1]
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
-        """Return the features of each pair: (k, n_features)."""
-        return design(encoded(self._columns, context), self._points(points))
+        """Return the features of each pair, a new array: (k, n_features)."""
+        if self._actions is None:
+            return design(encoded(self._columns, context), self._points(points))
+        width = self._n_context + self._actions.width
+        if width == 0:
+            return design(np.empty((len(context), 0)))
+        table = np.empty((len(context), width))
+        table[:, : self._n_context] = encoded(self._columns, context)
+        self._actions.write(points, table[:, self._n_context :])
+        return table
 
     def alike(self, columns: IntArray) -> IntArray | None:
         """Return a number for each action, equal where some columns of the features are.
@@ -120,7 +129,7 @@ def fit_by_folds(
     weight : (n,), weights of the logged rows in the regression; None for equal ones.
     """
     table = features(view.context, points)
-    n_folds = min(cross_fit, len(np.unique(view.unit)))
+    n_folds = 1 if cross_fit == 1 else min(cross_fit, len(np.unique(view.unit)))
     fold = logged_folds(view.unit, n_folds, rng)
     models = []
     for k in range(n_folds):
@@ -158,6 +167,7 @@ class FittedReward:
         self._features = features
         self._width = width
         self._groups: dict[tuple[int, ...], IntArray | None] = {}
+        self._linear = {id(model): linear_prediction(model) for model in models}
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
         """Evaluate q̂ anywhere by the average over the folds' models: (k,)."""
@@ -252,8 +262,15 @@ class FittedReward:
         for rows in row_chunks(len(context), self._width):
             table = self._features(context[rows], points[rows])
             for model in models:
-                out[rows] += np.asarray(model.predict(table), dtype=np.float64).reshape(-1)
+                out[rows] += self._values(model, table, keep=model is not models[-1])
         return out / len(models)
+
+    def _values(self, model: Any, table: FloatArray, *, keep: bool) -> FloatArray:
+        """Predict each row of a table of features, which may be overwritten unless kept: (k,)."""
+        linear = self._linear[id(model)]
+        if linear is None:
+            return np.asarray(model.predict(table), dtype=np.float64).reshape(-1)
+        return linear(table.copy() if keep else table)
 
 
 def distinct_pairs(context: FloatArray, group: IntArray) -> tuple[IntArray, IntArray]:
@@ -282,6 +299,10 @@ def expectation(
     policy: Policy, context: FloatArray, f: Callable[[FloatArray, IntArray], FloatArray]
 ) -> FloatArray:
     """Compute E[f(x, a)] over actions once per distinct context: (n,)."""
+    # Rows differ where a column does, which is cheaper to know.
+    for column in context.T:
+        if 2 * len(np.unique(column)) > len(context):
+            return policy.expect(context, f)
     different, inverse = np.unique(context, axis=0, return_inverse=True)
     if 2 * len(different) > len(context):
         # Few repeats: pass the array itself, for which policies may have cached results.

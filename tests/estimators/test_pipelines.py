@@ -1,0 +1,101 @@
+"""Standardized linear models: the bits of scikit-learn's pipelines, without their checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ope_bench.contracts.access import Access
+from ope_bench.contracts.view import View
+from ope_bench.testing.problems import problem as shipped_problem
+from ope_estimators.features.actions import design, encoded
+from ope_estimators.learning.learners import fitted, regressor
+from ope_estimators.learning.pipelines import fit_steps, linear_prediction
+from ope_estimators.nuisance.reward import RewardModel
+from support import tiny_worlds as tiny
+
+
+def rows(n: int = 301, d: int = 7, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    table = 3.0 * rng.normal(size=(n, d)) + rng.normal(size=d)
+    table[:, -1] = rng.integers(0, 2, n)
+    return table, table.sum(axis=1) + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("d", [1, 2, 11, 64])
+@pytest.mark.parametrize("name", ["linear", "ridge"])
+@pytest.mark.parametrize("seed", range(3))
+def test_predictions_have_the_bits_of_scikit_learn(name, d, seed):
+    table, outcome = rows(d=d, seed=seed)
+    model = regressor(name, seed=0)
+    by_pipeline = clone(model).fit(table, outcome)
+    linear = linear_prediction(fitted(model, table, outcome, None))
+    assert linear is not None
+    for n in (1, 3, 300, 4001):
+        other = rows(n, d, seed + 10)[0]
+        np.testing.assert_array_equal(linear(other.copy()), by_pipeline.predict(other))
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        regressor("ridge", seed=0, params={"degree": 2}),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+    ],
+    ids=["regressor", "classifier"],
+)
+def test_steps_fitted_one_by_one_are_the_fitted_pipeline(pipeline):
+    table, outcome = rows()
+    if hasattr(pipeline, "predict_proba"):
+        outcome = np.digitize(outcome, [-1.0, 1.0])
+    together = clone(pipeline).fit(table, outcome)
+    apart = fit_steps(pipeline, table, outcome)
+    assert apart is pipeline
+    np.testing.assert_array_equal(apart.predict(table), together.predict(table))
+    np.testing.assert_array_equal(apart[-1].coef_, together[-1].coef_)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Ridge(),
+        make_pipeline(Ridge()),
+        make_pipeline(StandardScaler(), Lasso()),
+        regressor("ridge", seed=0, params={"degree": 2}),
+        regressor("gbm", seed=0, params={"n_estimators": 2}),
+    ],
+    ids=repr,
+)
+def test_other_models_predict_by_themselves(model):
+    assert linear_prediction(model.fit(*rows())) is None
+
+
+def test_a_pipeline_of_many_outcomes_predicts_by_itself():
+    table, outcome = rows()
+    model = make_pipeline(StandardScaler(), Ridge())
+    assert linear_prediction(model.fit(table, np.column_stack([outcome, outcome]))) is None
+
+
+def by_pipelines(model: Any, view: View, table: np.ndarray) -> np.ndarray:
+    """The folds' models averaged as scikit-learn predicts."""
+    return np.sum([one.predict(table) for one in model._models], axis=0) / len(model._models)
+
+
+@pytest.mark.parametrize("features", ["one-hot", "embedding", "ordinal"])
+@pytest.mark.parametrize("cross_fit", [1, 3])
+def test_a_reward_model_has_the_bits_of_its_pipelines(features, cross_fit):
+    problem = shipped_problem("random embeddings", n=60)
+    view = tiny.view_of(problem, Access.TARGET_POLICY)
+    model = view.fitted(RewardModel("ridge", (), "action", features, cross_fit))
+    row, action = (part.ravel() for part in np.indices((view.n, view.n_actions)))
+    context = view.context[row]
+    own = model._features._actions(action)
+    table = design(encoded(view.schema.context, context), own)
+    np.testing.assert_array_equal(model._features(context, action), table)
+    np.testing.assert_array_equal(model(context, action), by_pipelines(model, view, table))
