@@ -27,6 +27,7 @@ from judging.regrets import (
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate
 from ope_bench.boards.regret import RegretBoard, RegretRow, ratio_interval
 from ope_bench.suites.nested import NestedEstimator
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
 __all__ = ["advice_page", "benchmark"]
@@ -90,9 +91,9 @@ class _Class:
         """
         pairs = []
         for group in _by_world(self.records):
-            facts = ReplicateFacts.of(group, "expected")
+            facts = ReplicateFacts.of(Outcomes.of(group), "expected")
             mine, other = (
-                aggregate([one for one in group if _is(one, wanted)], facts).imputed
+                aggregate(Outcomes.of(one for one in group if _is(one, wanted)), facts).imputed
                 for wanted in (row, self.always)
             )
             keys = [key for key in mine if key in other]

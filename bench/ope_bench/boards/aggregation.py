@@ -1,12 +1,13 @@
-"""Aggregate the records of one estimator on one setting."""
+"""Aggregate the outcomes of one estimator on one setting."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,73 +19,87 @@ from ope_bench.boards.figures import (
     Warnings,
     Withheld,
 )
-from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.statistics.coverage import Coverage, ErrorIntervals, wilson
 from ope_bench.statistics.distribution import (
     area_under_cdf,
+    median,
     root_mean_square,
+    scaled_rms,
     summarize,
 )
-from ope_bench.trials.record import TrialRecord
+from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.status import Status
 
 __all__ = [
     "ReplicateFacts",
     "RowStatistics",
     "aggregate",
-    "error_of",
+    "errors_of",
+    "known_values",
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReplicateFacts:
-    """Facts of replicates' data, by data key, taken from the records of all estimators.
+    """Facts of replicates' data, taken from the outcomes of all estimators.
 
     The record of a trial whose worker died lacks truth and logging average; records of other
-    estimators on the same data have them.
+    estimators on the same data have them. All arrays are (replicates + 1,), NaN where unknown;
+    the last entry is that of data that are none of these.
 
     Parameters
     ----------
+    places : index of each replicate by data key.
     truth : the value against which errors are measured.
     expected : the target policy's value.
     empirical : mean reward of the target sample.
     logging_average : mean logged reward.
     """
 
-    truth: Mapping[str, float | None]
-    expected: Mapping[str, float | None]
-    empirical: Mapping[str, float | None]
-    logging_average: Mapping[str, float | None]
+    places: Mapping[str, int]
+    truth: FloatArray
+    expected: FloatArray
+    empirical: FloatArray
+    logging_average: FloatArray
 
     @classmethod
-    def of(cls, records: Iterable[TrialRecord], truth: TruthKind) -> ReplicateFacts:
-        """Collect the facts from records."""
-        expected: dict[str, float | None] = {}
-        empirical: dict[str, float | None] = {}
-        average: dict[str, float | None] = {}
-        for record in records:
-            key = record.trial.data_key
-            if expected.get(key) is None:
-                expected[key] = record.truth_expected
-            if empirical.get(key) is None:
-                empirical[key] = record.truth_empirical
-            if average.get(key) is None:
-                average[key] = record.logging_average
+    def of(cls, outcomes: Outcomes, truth: TruthKind) -> ReplicateFacts:
+        """Collect the facts from outcomes: of each replicate the first that is known."""
+        keys = outcomes.data_key.tolist()
+        places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        at = np.array([places[key] for key in keys], dtype=np.int64)
+
+        def first(values: FloatArray) -> FloatArray:
+            found = np.full(len(places) + 1, np.nan)
+            known = np.flatnonzero(~np.isnan(values))[::-1]
+            # Of assignments to one place the last counts: the first in order.
+            found[at[known]] = values[known]
+            return found
+
+        expected, empirical = first(outcomes.truth_expected), first(outcomes.truth_empirical)
+        average = first(outcomes.logging_average)
         chosen = empirical if truth == "empirical" else expected
-        return cls(chosen, expected, empirical, average)
+        return cls(places, chosen, expected, empirical, average)
+
+    def at(self, outcomes: Outcomes) -> IntArray:
+        """Return the place of each trial's data in the arrays."""
+        places = self.places
+        return np.array([places.get(key, -1) for key in outcomes.data_key.tolist()], np.int64)
+
+    @cached_property
+    def naive(self) -> FloatArray:
+        """Return the error of the logging average on each replicate."""
+        # Rewards may be so large that their difference is not finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.logging_average - self.truth
 
     @cached_property
     def naive_square(self) -> float | None:
         """Return the mean squared error of the logging average over all replicates."""
-        errors = [self.naive_error(key) for key in self.truth]
-        known = [error for error in errors if error is not None]
+        known = known_values(self.naive)
         return sum(error * error for error in known) / len(known) if known else None
-
-    def naive_error(self, data_key: str) -> float | None:
-        """Return the error of the logging average on a replicate."""
-        average, truth = self.logging_average.get(data_key), self.truth.get(data_key)
-        return None if average is None or truth is None else average - truth
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,47 +120,58 @@ class RowStatistics:
     figures: RowFigures
 
 
-def error_of(record: TrialRecord, facts: ReplicateFacts) -> float | None:
-    """Return the error of a finite estimate; None for every other outcome."""
-    return _error(record, facts.truth.get(record.trial.data_key))
+@np.errstate(over="ignore", invalid="ignore")
+def errors_of(outcomes: Outcomes, facts: ReplicateFacts) -> FloatArray:
+    """Return the errors of finite estimates: (n,); NaN for every other outcome."""
+    return _errors(outcomes, facts.truth[facts.at(outcomes)])
 
 
-def _error(record: TrialRecord, truth: float | None) -> float | None:
-    if record.status is not Status.OK or record.estimate is None or truth is None:
-        return None
-    error = record.estimate - truth
-    return error if math.isfinite(error) else None
+def _errors(outcomes: Outcomes, truth: FloatArray) -> FloatArray:
+    errors = np.where(outcomes.has(Status.OK), outcomes.estimate - truth, np.nan)
+    return np.where(np.isfinite(errors), errors, np.nan)
 
 
-def aggregate(records: Sequence[TrialRecord], facts: ReplicateFacts) -> RowStatistics:
-    """Aggregate the records of one row."""
-    records = sorted(records, key=lambda record: (record.trial.seed, record.trial.replicate))
-    status = Counter(record.status for record in records)
-    tried = [record for record in records if record.status.tried]
+def known_values(values: FloatArray) -> list[float]:
+    """Return the numbers that exist, in order."""
+    found: list[float] = values[~np.isnan(values)].tolist()
+    return found
+
+
+# Finite estimates may be so large that a figure made of them is not.
+@np.errstate(over="ignore", invalid="ignore")
+def aggregate(outcomes: Outcomes, facts: ReplicateFacts) -> RowStatistics:
+    """Aggregate the outcomes of one row."""
+    outcomes = outcomes.take(np.lexsort((outcomes.replicate, outcomes.seed)))
+    tried = outcomes.take(outcomes.tried)
+    at = facts.at(tried)
+    keys: list[str] = tried.data_key.tolist()
+    single = _errors(tried, facts.truth[at])
     errors = {
-        record.trial.data_key: error
-        for record in tried
-        if (error := error_of(record, facts)) is not None
+        key: error
+        for key, error in zip(keys, single.tolist(), strict=True)
+        if not math.isnan(error)
     }
-    imputed = _impute(tried, errors, facts)
+    imputed = _impute(keys, errors, facts.naive[at].tolist())
     array = np.fromiter(errors.values(), np.float64)
-    truths = np.array([facts.truth[key] for key in errors], dtype=np.float64)
+    truths = facts.truth[[facts.places[key] for key in errors]]
+    numbers = np.bincount(outcomes.status, minlength=len(STATUSES)).tolist()
+    status = dict(zip(STATUSES, numbers, strict=True))
     figures = RowFigures(
-        replicates=len(records),
+        replicates=len(outcomes),
         errors=summarize(array),
         imputed=len(imputed) - len(errors),
         truth_rms=root_mean_square(truths) if len(truths) else None,
         error_cdf_area=_area(array, facts.naive_square),
-        rmse_empirical=_rmse_empirical(tried, facts),
-        status={item.value: status[item] for item in Status if status[item]},
+        rmse_empirical=_rmse_empirical(tried, facts.empirical[at]),
+        status={item.value: number for item, number in status.items() if number},
         positivity=wilson(status[Status.POSITIVITY], len(tried)),
         failure=wilson(len(tried) - status[Status.OK], len(tried)),
-        warnings=_warnings(tried, facts),
-        coverage=_coverage(tried, facts),
+        warnings=_warnings(tried, facts.truth[at], facts.naive[at]),
+        coverage=_coverage(tried, facts.expected[at]),
         withheld=_withheld(tried),
-        support=_support(records),
-        cost=_cost(records),
-        diagnostics=_diagnostics(records),
+        support=_support(outcomes),
+        cost=_cost(outcomes),
+        diagnostics=_diagnostics(outcomes.diagnostics.tolist()),
     )
     return RowStatistics(errors=array, imputed=imputed, tried=len(tried), figures=figures)
 
@@ -158,40 +184,32 @@ def _area(errors: FloatArray, limit: float | None) -> float | None:
         return area_under_cdf(np.square(errors), limit)
 
 
-def _rmse_empirical(records: Iterable[TrialRecord], facts: ReplicateFacts) -> float | None:
+def _rmse_empirical(outcomes: Outcomes, empirical: FloatArray) -> float | None:
     """Return the RMSE of finite estimates against the mean reward of their target samples."""
-    errors = (_error(record, facts.empirical.get(record.trial.data_key)) for record in records)
-    known = [error for error in errors if error is not None]
-    return summarize(np.array(known, dtype=np.float64)).rmse
+    errors = _errors(outcomes, empirical)
+    known = errors[~np.isnan(errors)]
+    return scaled_rms(known) if len(known) else None
 
 
 def _impute(
-    records: Iterable[TrialRecord], errors: Mapping[str, float], facts: ReplicateFacts
+    keys: Sequence[str], errors: Mapping[str, float], naive: Sequence[float]
 ) -> dict[str, float]:
     """Return errors by data key, in record order; failures have the logging average's."""
     imputed: dict[str, float] = {}
-    for record in records:
-        key = record.trial.data_key
-        error = errors[key] if key in errors else facts.naive_error(key)
-        if error is not None:
+    for key, other in zip(keys, naive, strict=True):
+        error = errors.get(key, other)
+        if not math.isnan(error):
             imputed[key] = error
     return imputed
 
 
-def _warnings(records: Iterable[TrialRecord], facts: ReplicateFacts) -> Warnings:
-    warned = judged = right = missed = 0
-    for record in records:
-        key = record.trial.data_key
-        violation = record.status is Status.POSITIVITY
-        warned += violation
-        value = record.fallback if violation else record.estimate
-        truth, naive = facts.truth.get(key), facts.naive_error(key)
-        if value is None or truth is None or naive is None:
-            continue
-        large = abs(value - truth) > abs(naive)
-        judged += violation
-        right += violation and large
-        missed += large and not violation
+def _warnings(outcomes: Outcomes, truth: FloatArray, naive: FloatArray) -> Warnings:
+    violation = outcomes.has(Status.POSITIVITY)
+    distance = np.abs(np.where(violation, outcomes.fallback, outcomes.estimate) - truth)
+    comparable = ~np.isnan(distance) & ~np.isnan(naive)
+    large = comparable & (distance > np.abs(naive))
+    warned, judged = int(violation.sum()), int((comparable & violation).sum())
+    right, missed = int((large & violation).sum()), int((large & ~violation).sum())
     # Without a fallback it is unknown whether the warning was right, and so is recall.
     known = right + missed and judged == warned
     return Warnings(
@@ -202,55 +220,41 @@ def _warnings(records: Iterable[TrialRecord], facts: ReplicateFacts) -> Warnings
     )
 
 
-def _coverage(records: Sequence[TrialRecord], facts: ReplicateFacts) -> Coverage:
+def _coverage(outcomes: Outcomes, expected: FloatArray) -> Coverage:
     """Coverage of the estimators' own intervals, else of the normal ones of standard errors."""
-    rows = [
-        (
-            record.estimate,
-            record.standard_error,
-            facts.expected.get(record.trial.data_key),
-            record.ess_fraction,
-            record.interval_low,
-            record.interval_high,
-            record.interval_level,
-        )
-        for record in records
-        if record.status is Status.OK
-    ]
-    table = np.array(rows, dtype=np.float64).reshape(len(rows), 7)
-    estimate, error, truth, ess, low, high, level = table.T
-    normal = ErrorIntervals.normal(estimate, error, truth, ess_fraction=ess)
+    ok = outcomes.has(Status.OK)
+    estimate, error = outcomes.estimate[ok], outcomes.standard_error[ok]
+    low, high = outcomes.interval_low[ok], outcomes.interval_high[ok]
+    normal = ErrorIntervals.normal(
+        estimate, error, expected[ok], ess_fraction=outcomes.ess_fraction[ok]
+    )
     own = np.isfinite(low)
     found = replace(
         normal,
         down=np.where(own, estimate - low, normal.down),
         up=np.where(own, high - estimate, normal.up),
-        level=np.where(own, level, normal.level),
+        level=np.where(own, outcomes.interval_level[ok], normal.level),
     ).coverage()
-    kinds = {kind for record in records if (kind := _interval_kind(record)) is not None}
+    words = zip(outcomes.interval_kind[ok].tolist(), np.isnan(error).tolist(), strict=True)
+    kinds = {kind or ("" if unknown else "asymptotic") for kind, unknown in words} - {""}
     return replace(found, kind=", ".join(sorted(kinds)))
 
 
-def _interval_kind(record: TrialRecord) -> str | None:
-    if record.status is not Status.OK:
-        return None
-    return record.interval_kind or (None if record.standard_error is None else "asymptotic")
-
-
-def _withheld(records: Iterable[TrialRecord]) -> Withheld:
-    reasons = Counter(record.withheld for record in records if record.withheld)
+def _withheld(outcomes: Outcomes) -> Withheld:
+    reasons = Counter(outcomes.withheld())
     return Withheld(count=reasons.total(), reasons=tuple(one for one, _ in reasons.most_common()))
 
 
-def _support(records: Sequence[TrialRecord]) -> Support:
-    names = [field.name for field in fields(Support)]
+def _support(outcomes: Outcomes) -> Support:
     return Support(
-        **{name: _average(getattr(record, name) for record in records) for name in names}
+        **{one.name: _average(known_values(getattr(outcomes, one.name))) for one in _OF_SUPPORT}
     )
 
 
-def _average(values: Iterable[float | None]) -> float | None:
-    known = [float(value) for value in values if value is not None]
+_OF_SUPPORT = fields(Support)
+
+
+def _average(known: Sequence[float]) -> float | None:
     return _mean(known) if known else None
 
 
@@ -260,51 +264,59 @@ def _mean(values: Sequence[float]) -> float:
     return direct if math.isfinite(direct) else sum(value / len(values) for value in values)
 
 
-def _cost(records: Sequence[TrialRecord]) -> Cost:
+def _cost(outcomes: Outcomes) -> Cost:
     """Summarize costs; seconds of trials that ran alone, since others are not comparable."""
-    alone = [record for record in records if record.exclusive and record.status is Status.OK]
-    fit = [record.fit_seconds for record in alone]
-    estimate = [record.estimate_seconds for record in alone]
-    both = [
-        fit_seconds + estimate_seconds
-        for fit_seconds, estimate_seconds in zip(fit, estimate, strict=True)
-        if fit_seconds is not None and estimate_seconds is not None
-    ]
+    alone = outcomes.exclusive & outcomes.has(Status.OK)
+    fit, estimate = outcomes.fit_seconds[alone], outcomes.estimate_seconds[alone]
     return Cost(
-        fit_seconds=_median(fit),
-        estimate_seconds=_median(estimate),
-        seconds=_median(both),
-        peak_rss_bytes=_median([record.peak_rss_bytes for record in records]),
+        fit_seconds=_median(known_values(fit)),
+        estimate_seconds=_median(known_values(estimate)),
+        seconds=_median(known_values(fit + estimate)),
+        peak_rss_bytes=_median(known_values(outcomes.peak_rss_bytes)),
     )
 
 
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [float(value) for value in values if value is not None]
-    return float(np.median(known)) if known else None
+def _median(known: Sequence[float]) -> float | None:
+    return median(known) if known else None
 
 
-def _diagnostics(records: Sequence[TrialRecord]) -> dict[str, DiagnosticSummary]:
+def _diagnostics(trials: Sequence[Mapping[str, Any]]) -> dict[str, DiagnosticSummary]:
+    return {name: _summary_of_diagnostic(known) for name, known in _numbers(trials).items()}
+
+
+def _numbers(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[float]]:
+    """Return the finite numbers of each name, in the order of their trials."""
+    if len({tuple(one) for one in trials}) == 1:
+        table = zip(*(one.values() for one in trials), strict=True)
+        columns = dict(zip(trials[0], table, strict=False))
+        # In nearly every row all trials have the same numbers; the loop below takes far longer.
+        if all(map(_all_finite, columns.values())):
+            return columns
     values: dict[str, list[float]] = {}
-    for record in records:
-        for name, value in record.diagnostics.items():
-            if isinstance(value, int | float) and (number := _finite(value)) is not None:
+    for diagnostics in trials:
+        for name, value in diagnostics.items():
+            number = _number(value)
+            if number is not None and math.isfinite(number):
                 values.setdefault(name, []).append(number)
-    return {name: _summary_of_diagnostic(known) for name, known in values.items()}
+    return values
 
 
-def _finite(value: float | int) -> float | None:
+def _all_finite(column: Sequence[Any]) -> bool:
+    return set(map(type, column)) == {float} and all(map(math.isfinite, column))
+
+
+def _number(value: object) -> float | None:
     try:
-        number = float(value)
+        return float(value) if isinstance(value, int | float) else None
     except OverflowError:  # an integer of an older store
         return None
-    return number if math.isfinite(number) else None
 
 
 def _summary_of_diagnostic(values: Sequence[float]) -> DiagnosticSummary:
     return DiagnosticSummary(
         count=len(values),
         mean=_mean(values),
-        median=float(np.median(values)),
+        median=median(values),
         minimum=min(values),
         maximum=max(values),
     )

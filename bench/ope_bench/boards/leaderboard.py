@@ -8,7 +8,8 @@ failures count with the logging average's error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +21,13 @@ from ope_bench.boards.columns.built_in import as_json
 from ope_bench.boards.ranking import joint_statistics, ordered
 from ope_bench.boards.summary import summaries
 from ope_bench.canonical import canonical_json
+from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.labels import distinct_labels
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, RESAMPLES
 from ope_bench.statistics.distribution import root_mean_square
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
 __all__ = [
@@ -60,54 +63,45 @@ def boards(
         rows that have it.
     truth : the value against which errors are measured.
     """
-    settings: dict[str, list[TrialRecord]] = {}
-    for record in records:
-        settings.setdefault(record.trial.environment.identity_json, []).append(record)
-    return iter_boards(settings.values(), by=by, truth=truth)
+    return iter_boards(Outcomes.by_setting(records), by=by, truth=truth)
 
 
 def iter_boards(
-    settings: Iterable[Iterable[TrialRecord]],
+    settings: Iterable[Outcomes],
     *,
     by: By = "rmse",
     truth: TruthKind = "expected",
 ) -> list[Board]:
-    """Compute `boards` of one setting after another, without keeping the records.
+    """Compute `boards` of one setting after another, without keeping the outcomes.
 
     Parameters
     ----------
-    settings : the records of each setting of an environment.
+    settings : the outcomes of each setting of an environment.
     by, truth : as for `boards`.
     """
     found: list[tuple[PluginSpec, Board]] = []
     for group in settings:
-        newest = {record.key: record for record in group}
-        records = sorted(newest.values(), key=_record_order())
-        if records:
+        if len(group):
+            outcomes = _ordered(group.newest())
             # Finite estimates may be so large that a figure made of them is not.
             with np.errstate(over="ignore", invalid="ignore"):
-                board = _board(records, by, truth)
-            found.append((records[0].trial.environment, board))
+                board = _board(outcomes, by, truth)
+            found.append((outcomes.environment[0], board))
     found.sort(key=lambda one: (_sortable(one[0]), one[0].identity_json))
     labels = distinct_labels([spec for spec, _ in found])
     return [replace(board, label=label) for (_, board), label in zip(found, labels, strict=True)]
 
 
-def _record_order() -> Callable[[TrialRecord], tuple[Any, ...]]:
-    """Return a sort key of records that caches the part of each spec."""
-    cached: dict[int, tuple[Any, ...]] = {}
-
-    def spec_order(spec: PluginSpec) -> tuple[Any, ...]:
-        if id(spec) not in cached:
-            cached[id(spec)] = _sortable(spec)
-        return cached[id(spec)]
-
-    def of(record: TrialRecord) -> tuple[Any, ...]:
-        trial = record.trial
-        specs = spec_order(trial.environment), spec_order(trial.estimator)
-        return *specs, trial.device, trial.threads, trial.seed, trial.replicate, trial.key
-
-    return of
+def _ordered(outcomes: Outcomes) -> Outcomes:
+    """Order outcomes by estimator, device, threads and data set; those of one key are one."""
+    specs = {id(spec): spec for spec in outcomes.estimator.tolist()}
+    places = {name: _sortable(spec) for name, spec in specs.items()}
+    ranks = {place: rank for rank, place in enumerate(sorted(set(places.values())))}
+    rank = [ranks[places[id(spec)]] for spec in outcomes.estimator.tolist()]
+    device = {word: number for number, word in enumerate(sorted(set(outcomes.device.tolist())))}
+    devices = [device[word] for word in outcomes.device.tolist()]
+    by = (outcomes.replicate, outcomes.seed, outcomes.threads, devices, rank)
+    return outcomes.take(np.lexsort(by))
 
 
 def _sortable(spec: PluginSpec) -> tuple[Any, ...]:
@@ -121,19 +115,15 @@ def _sortable(spec: PluginSpec) -> tuple[Any, ...]:
     return (spec.id, params, spec.worlds, spec.version)
 
 
-def _board(records: Sequence[TrialRecord], by: By, truth: TruthKind) -> Board:
-    facts = ReplicateFacts.of(records, truth)
-    rows: dict[str, list[TrialRecord]] = {}
-    for record in records:
-        trial = record.trial
-        key = f"{trial.estimator.identity_json} {trial.device} {trial.threads}"
-        rows.setdefault(key, []).append(record)
-    statistics = [aggregate(group, facts) for group in rows.values()]
-    specs = [_row_spec(group) for group in rows.values()]
-    parts = (statistics, joint_statistics(statistics), rows.values(), specs)
+def _board(outcomes: Outcomes, by: By, truth: TruthKind) -> Board:
+    facts = ReplicateFacts.of(outcomes, truth)
+    rows = list(outcomes.by_row())
+    statistics = [aggregate(row, facts) for row in rows]
+    specs = [_row_spec(row) for row in rows]
+    parts = (statistics, joint_statistics(statistics), rows, specs)
     board_rows = [_row(*part) for part in zip(*parts, distinct_labels(specs), strict=True)]
-    spec = records[0].trial.environment
-    origins = {record.environment_origin: None for record in records if record.environment_origin}
+    spec = outcomes.environment[0]
+    origins = {origin: None for origin in outcomes.environment_origin.tolist() if origin}
     return Board(
         by=by,
         environment=spec.id,
@@ -142,39 +132,38 @@ def _board(records: Sequence[TrialRecord], by: By, truth: TruthKind) -> Board:
         environment_version=spec.version,
         worlds=spec.worlds,
         truth=truth,
-        truth_se=_root_mean_square(record.truth_expected_se for record in records),
-        truth_rms=_root_mean_square(facts.truth.values()),
+        truth_se=_root_mean_square(outcomes.truth_expected_se),
+        truth_rms=_root_mean_square(facts.truth),
         rows=tuple(ordered(board_rows, by)),
     )
 
 
-def _root_mean_square(values: Iterable[float | None]) -> float | None:
-    known = np.array([value for value in values if value is not None], dtype=np.float64)
+def _root_mean_square(values: FloatArray) -> float | None:
+    known = values[~np.isnan(values)]
     return root_mean_square(known) if len(known) else None
 
 
-def _row_spec(group: Sequence[TrialRecord]) -> PluginSpec:
-    """Return the row's spec, with the label of its last labeled record; keys contain no labels."""
-    labeled = [record.trial.estimator for record in group if record.trial.estimator.label]
-    return (labeled or [group[0].trial.estimator])[-1]
+def _row_spec(row: Outcomes) -> PluginSpec:
+    """Return the row's spec, with the label of its last labeled trial; keys contain no labels."""
+    specs: list[PluginSpec] = row.estimator.tolist()
+    return next((spec for spec in reversed(specs) if spec.label), specs[0])
 
 
 def _row(
     statistics: RowStatistics,
     joint: JointFigures,
-    group: Sequence[TrialRecord],
+    row: Outcomes,
     spec: PluginSpec,
     label: str,
 ) -> Row:
-    last = group[-1]
     return Row(
         estimator=spec.id,
         label=label,
         params=spec.params,
-        access=tuple(dict.fromkeys(flag for record in group for flag in record.access)),
-        device=last.trial.device.value,
-        threads=last.trial.threads,
-        origin=last.origin or spec.origin,
+        access=tuple(dict.fromkeys(itertools.chain.from_iterable(row.access.tolist()))),
+        device=row.device[-1],
+        threads=int(row.threads[-1]),
+        origin=row.origin[-1] or spec.origin,
         **vars(statistics.figures),
         **vars(joint),
     )

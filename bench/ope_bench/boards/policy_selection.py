@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ope_bench.boards.columns.column import BoardColumn
-from ope_bench.canonical import canonical_json
 from ope_bench.plugins.labels import distinct_label
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.selection import Selection, selection
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Status
 
@@ -23,6 +23,7 @@ __all__ = [
     "SelectionBoard",
     "SelectionRow",
     "selection_boards",
+    "stream_selection_boards",
 ]
 
 MEASURES = ("spearman", "kendall", "regret", "relative_regret", "type_one", "type_two")
@@ -150,43 +151,92 @@ def selection_boards(records: Iterable[TrialRecord]) -> list[SelectionBoard]:
     Logs are drawn before and independently of the target, so settings that differ in their target
     policy alone have equal logging averages on every replicate, which identifies the groups.
     """
-    settings: dict[str, list[TrialRecord]] = {}
-    for record in records:
-        settings.setdefault(canonical_json(record.trial.environment.identity), []).append(record)
-    groups: dict[tuple[Any, ...], list[list[TrialRecord]]] = {}
-    for members in settings.values():
-        logs = sorted({(*_replicate(r), r.logging_average) for r in members if _usable(r)})
-        if logs:
-            groups.setdefault((members[0].trial.environment.id, *logs), []).append(members)
+    return _boards([_Policy.of(one.newest()) for one in Outcomes.by_setting(records)])
+
+
+def stream_selection_boards(settings: Iterable[Outcomes]) -> list[SelectionBoard]:
+    """Compute `selection_boards` of one setting after another, keeping the estimates alone.
+
+    Parameters
+    ----------
+    settings : the outcomes of each setting of an environment.
+    """
+    found = [_Policy.of(outcomes.newest()) for outcomes in settings if len(outcomes)]
+    # By their keys, whatever order the settings come in.
+    return _boards(sorted(found, key=lambda one: one.first))
+
+
+def _boards(found: Iterable[_Policy]) -> list[SelectionBoard]:
+    groups: dict[tuple[Any, ...], list[_Policy]] = {}
+    for policy in found:
+        if policy.logs:
+            groups.setdefault((policy.environment.id, policy.logs), []).append(policy)
     return [_board(group) for group in groups.values() if len(group) > 1]
 
 
-def _usable(record: TrialRecord) -> bool:
-    return record.logging_average is not None and record.truth_expected is not None
+Replicate = tuple[int, int]
+UNKNOWN = (math.nan, math.nan)
 
 
-def _replicate(record: TrialRecord) -> tuple[int, int]:
-    return record.trial.seed, record.trial.replicate
+@dataclass(frozen=True, eq=False)
+class _Policy:
+    """One setting: what is known of a target policy and its estimates, by seed and replicate.
+
+    Parameters
+    ----------
+    first : smallest key of its trials.
+    logs : replicates with their logging averages, where the policy's value is known, too.
+    values : the policy's value.
+    rows : spec and device of each row by name.
+    cells : estimates of each row, NaN for failures, with the trials' logging averages.
+    """
+
+    first: str
+    environment: PluginSpec
+    logs: tuple[tuple[int, int, float], ...]
+    values: Mapping[Replicate, float]
+    rows: Mapping[str, tuple[PluginSpec, str]]
+    cells: Mapping[str, Mapping[Replicate, tuple[float, float]]]
+
+    @classmethod
+    def of(cls, outcomes: Outcomes) -> _Policy:
+        """Collect what is known of one setting."""
+        known = ~np.isnan(outcomes.truth_expected)
+        logged = outcomes.take(known & ~np.isnan(outcomes.logging_average))
+        logs = zip(_replicates(logged), logged.logging_average.tolist(), strict=True)
+        of_policy = outcomes.take(known)
+        rows: dict[str, tuple[PluginSpec, str]] = {}
+        cells: dict[str, dict[Replicate, tuple[float, float]]] = {}
+        for row in outcomes.by_row(threads=False):
+            spec, device = row.estimator[0], row.device[0]
+            name = f"{spec.identity_json} {device}"
+            estimates = np.where(row.has(Status.OK), row.estimate, np.nan).tolist()
+            pairs = zip(estimates, row.logging_average.tolist(), strict=True)
+            rows[name] = spec, device
+            cells[name] = dict(zip(_replicates(row), pairs, strict=True))
+        return cls(
+            outcomes.key[0],
+            outcomes.environment[0],
+            tuple(sorted({(*at, average) for at, average in logs})),
+            dict(zip(_replicates(of_policy), of_policy.truth_expected.tolist(), strict=True)),
+            rows,
+            cells,
+        )
 
 
-def _board(group: Sequence[Sequence[TrialRecord]]) -> SelectionBoard:
-    environments = [members[0].trial.environment for members in group]
+def _replicates(outcomes: Outcomes) -> list[Replicate]:
+    return list(zip(outcomes.seed.tolist(), outcomes.replicate.tolist(), strict=True))
+
+
+def _board(group: Sequence[_Policy]) -> SelectionBoard:
+    environments = [policy.environment for policy in group]
     rows: dict[str, tuple[PluginSpec, str]] = {}
-    cells: dict[str, dict[tuple[int, int], list[TrialRecord | None]]] = {}
-    values: dict[tuple[int, int], list[float]] = {}
-    for index, members in enumerate(group):
-        for record in members:
-            trial = record.trial
-            name = canonical_json([trial.estimator.identity, trial.device])
-            rows.setdefault(name, (trial.estimator, trial.device.value))
-            cell = cells.setdefault(name, {})
-            cell.setdefault(_replicate(record), [None] * len(group))[index] = record
-            if record.truth_expected is not None:
-                known = values.setdefault(_replicate(record), [math.nan] * len(group))
-                known[index] = record.truth_expected
+    for policy in group:
+        for name, row in policy.rows.items():
+            rows.setdefault(name, row)
     specs = [spec for spec, _ in rows.values()]
     board_rows = [
-        _row(spec, device, distinct_label(spec, specs), cells[name], values)
+        _row(name, spec, device, distinct_label(spec, specs), group)
         for name, (spec, device) in rows.items()
     ]
     board_rows.sort(key=lambda row: (math.inf if row.regret is None else row.regret, row.label))
@@ -195,19 +245,17 @@ def _board(group: Sequence[Sequence[TrialRecord]]) -> SelectionBoard:
 
 
 def _row(
-    spec: PluginSpec,
-    device: str,
-    label: str,
-    cell: Mapping[tuple[int, int], Sequence[TrialRecord | None]],
-    values: Mapping[tuple[int, int], Sequence[float]],
+    name: str, spec: PluginSpec, device: str, label: str, group: Sequence[_Policy]
 ) -> SelectionRow:
     selections: list[Selection] = []
-    for replicate, records in sorted(cell.items()):
-        value = np.array(values.get(replicate, ()), dtype=np.float64)
-        estimate = np.array([_estimate(record) for record in records])
-        if np.isfinite(estimate).sum() < 2 or len(value) == 0 or np.isnan(value).any():
+    cells = [policy.cells.get(name, {}) for policy in group]
+    for at in sorted(set().union(*cells)):
+        value = np.array([policy.values.get(at, math.nan) for policy in group])
+        estimate = np.array([cell.get(at, UNKNOWN)[0] for cell in cells])
+        if np.isfinite(estimate).sum() < 2 or np.isnan(value).any():
             continue
-        reference = next((r.logging_average for r in records if r is not None), None)
+        _, average = next(cell[at] for cell in cells if at in cell)
+        reference = None if math.isnan(average) else average
         selections.append(selection(estimate, value, reference=reference))
     means = {name: _mean(getattr(item, name) for item in selections) for name in MEASURES}
     return SelectionRow(
@@ -218,12 +266,6 @@ def _row(
         replicates=len(selections),
         **means,
     )
-
-
-def _estimate(record: TrialRecord | None) -> float:
-    if record is None or record.status is not Status.OK or record.estimate is None:
-        return math.nan
-    return record.estimate
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

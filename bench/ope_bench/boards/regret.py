@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.boards.aggregation import ReplicateFacts, aggregate, error_of
+from ope_bench.boards.aggregation import ReplicateFacts, aggregate, errors_of
 from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.boards.columns.emphasis import MOSTLY_FAILED
 from ope_bench.contracts.arrays import FloatArray
@@ -18,6 +18,7 @@ from ope_bench.contracts.random.seeding import stream
 from ope_bench.plugins.labels import distinct_label, distinct_labels
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "RegretRow",
     "ratio_interval",
     "regret_board",
+    "stream_regret_board",
 ]
 
 CHOSEN = "chosen"
@@ -109,8 +111,9 @@ class _Cell:
 
 @dataclass(frozen=True, eq=False)
 class _Setting:
-    """One setting: its cells by row, and the row that is the best fixed choice."""
+    """One setting: specs and cells by row, and the row that is the best fixed choice."""
 
+    specs: Mapping[str, PluginSpec]
     cells: Mapping[str, _Cell]
     best: str | None
 
@@ -142,21 +145,38 @@ def regret_board(
     records : the newest of each key.
     truth : the value against which errors are measured.
     """
+    return stream_regret_board(Outcomes.by_setting(records), truth=truth)
+
+
+def stream_regret_board(
+    settings: Iterable[Outcomes], *, truth: TruthKind = "expected"
+) -> RegretBoard | None:
+    """Compute the `regret_board` of one setting after another, without keeping the outcomes.
+
+    Parameters
+    ----------
+    settings : the outcomes of each setting of an environment.
+    truth : as for `regret_board`.
+    """
+    found: dict[str, tuple[PluginSpec, _Setting]] = {}
     # Finite estimates may be so large that their squares are not.
     with np.errstate(over="ignore", invalid="ignore"):
-        return _board(records, truth)
+        for outcomes in settings:
+            if len(outcomes):
+                spec = outcomes.environment[0]
+                found[spec.identity_json] = spec, _setting(outcomes.newest(), truth)
+        return _board([found[name] for name in sorted(found)], truth)
 
 
-def _board(records: Iterable[TrialRecord], truth: TruthKind) -> RegretBoard | None:
-    by_setting: dict[str, list[TrialRecord]] = {}
-    for record in records:
-        by_setting.setdefault(record.trial.environment.identity_json, []).append(record)
-    groups = [by_setting[name] for name in sorted(by_setting)]
-    specs: dict[str, PluginSpec] = {}
-    settings = [_setting(group, truth, specs) for group in groups]
+def _board(found: Sequence[tuple[PluginSpec, _Setting]], truth: TruthKind) -> RegretBoard | None:
+    settings = [setting for _, setting in found]
     if all(setting.best is None for setting in settings):
         return None
-    environments = distinct_labels([group[0].trial.environment for group in groups])
+    specs: dict[str, PluginSpec] = {}
+    for setting in settings:
+        for name, spec in setting.specs.items():
+            specs.setdefault(name, spec)
+    environments = distinct_labels([spec for spec, _ in found])
     rows = [_row(name, specs, settings, environments) for name in sorted(specs)]
     rows.sort(key=lambda row: (math.inf if row.regret is None else row.regret, row.label))
     labels = {name: distinct_label(spec, list(specs.values())) for name, spec in specs.items()}
@@ -168,23 +188,19 @@ def _board(records: Iterable[TrialRecord], truth: TruthKind) -> RegretBoard | No
     )
 
 
-def _setting(
-    records: Sequence[TrialRecord], truth: TruthKind, specs: dict[str, PluginSpec]
-) -> _Setting:
-    facts = ReplicateFacts.of(records, truth)
-    rows: dict[str, list[TrialRecord]] = {}
-    for record in records:
-        trial = record.trial
-        name = f"{trial.estimator.identity_json} {trial.device.value}"
-        specs.setdefault(name, trial.estimator)
-        rows.setdefault(name, []).append(record)
+def _setting(outcomes: Outcomes, truth: TruthKind) -> _Setting:
+    facts = ReplicateFacts.of(outcomes, truth)
+    specs: dict[str, PluginSpec] = {}
     cells: dict[str, _Cell] = {}
     scores: dict[str, float] = {}
     most = 0
-    for name, group in rows.items():
-        statistics = aggregate(group, facts)
-        fixed = not any(CHOSEN in record.diagnostics for record in group)
-        cells[name] = _Cell(statistics.imputed, fixed, () if fixed else _candidates(group, facts))
+    for row in outcomes.by_row(threads=False):
+        spec = row.estimator[0]
+        name = f"{spec.identity_json} {row.device[0]}"
+        specs[name] = spec
+        statistics = aggregate(row, facts)
+        fixed = not any(CHOSEN in diagnostics for diagnostics in row.diagnostics.tolist())
+        cells[name] = _Cell(statistics.imputed, fixed, () if fixed else _candidates(row, facts))
         failed = (statistics.figures.failure.value or 0.0) > MOSTLY_FAILED
         if fixed and statistics.imputed and not failed:
             scores[name] = _rms(np.fromiter(statistics.imputed.values(), np.float64))
@@ -192,19 +208,18 @@ def _setting(
     # Rows that ran on fewer data sets may have met the easier ones.
     whole = [name for name in sorted(scores) if len(cells[name].errors) == most]
     best = min(whole, key=lambda name: scores[name]) if whole else None
-    return _Setting(cells, best)
+    return _Setting(specs, cells, best)
 
 
-def _candidates(records: Sequence[TrialRecord], facts: ReplicateFacts) -> list[dict[str, float]]:
+def _candidates(row: Outcomes, facts: ReplicateFacts) -> list[dict[str, float]]:
     """Errors of the candidates of a row by data set, from the values that its trials report."""
     errors: dict[str, dict[str, float]] = {}
-    for record in records:
-        truth = facts.truth.get(record.trial.data_key)
-        if error_of(record, facts) is None or truth is None:
-            continue
-        for name, value in record.diagnostics.items():
+    truths = np.where(np.isnan(errors_of(row, facts)), np.nan, facts.truth[facts.at(row)])
+    trials = zip(row.data_key.tolist(), truths.tolist(), row.diagnostics.tolist(), strict=True)
+    for key, truth, diagnostics in trials:
+        for name, value in diagnostics.items() if not math.isnan(truth) else ():
             if name.startswith(CANDIDATE) and isinstance(value, float):
-                errors.setdefault(name, {})[record.trial.data_key] = value - truth
+                errors.setdefault(name, {})[key] = value - truth
     most = max(map(len, errors.values()), default=0)
     # A candidate that failed somewhere has no RMSE on the same data sets.
     return [one for one in errors.values() if len(one) == most]

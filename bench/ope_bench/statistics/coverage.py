@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ope_bench.contracts.arrays import FloatArray
+from ope_bench.statistics.distribution import median
 
 __all__ = [
     "ESS_LIMITS",
@@ -180,7 +181,7 @@ class ErrorIntervals:
             below=below,
             above=above,
             width=float(width.mean()),
-            median_width=float(np.median(width)),
+            median_width=median(width.tolist()),
             score=float((width + 2 / (1 - self.level) * missed).mean()),
             level=float(self.level.mean()),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,9 @@ __all__ = [
     "area_under_cdf",
     "cvar",
     "mean",
+    "median",
     "root_mean_square",
+    "scaled_rms",
     "squares",
     "squared_error_cdf",
     "summarize",
@@ -57,6 +60,21 @@ def mean(values: FloatArray) -> float:
     return direct if math.isfinite(direct) else float((values / len(values)).sum())
 
 
+def median(values: Sequence[float]) -> float:
+    """Median of at least one finite number.
+
+    NumPy's is the same, and takes ten times as long on a few dozen numbers.
+
+    >>> median([3.0, 1.0]), median([3.0, 1.0, 2.0])
+    (2.0, 2.0)
+    """
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
+
+
 def root_mean_square(values: FloatArray) -> float:
     """Root of the mean square of at least one finite number, also where squares overflow.
 
@@ -69,6 +87,19 @@ def root_mean_square(values: FloatArray) -> float:
         return direct
     unit = float(np.abs(values).max())
     return unit * float(np.sqrt(np.square(values / unit).mean()))
+
+
+def scaled_rms(values: FloatArray) -> float:
+    """Root of the mean square of at least one finite number, in units of the largest.
+
+    Squares then neither overflow nor underflow; `root_mean_square` differs in the last bit.
+
+    >>> scaled_rms(np.array([3e-200, -3e-200]))
+    3e-200
+    """
+    size = np.abs(values)
+    unit = float(size.max()) or 1.0
+    return unit * float(np.sqrt(np.square(size / unit).mean()))
 
 
 LARGEST_ROOT = 1e150
@@ -114,8 +145,8 @@ def summarize(errors: FloatArray) -> Summary:
         n,
         bias=mean(errors),
         sd=unit * float((errors / unit).std(ddof=1)) if n > 1 else None,
-        median_absolute_error=float(np.median(size)),
-        rmse=unit * float(np.sqrt(np.square(size / unit).mean())),
+        median_absolute_error=median(size.tolist()),
+        rmse=scaled_rms(errors),
         quantiles=tuple(map(float, np.quantile(size, LEVELS))),
         worst=largest,
         cvar=worst_tenth if math.isfinite(worst_tenth) else None,

@@ -6,15 +6,13 @@ from ope_bench.trials.serialization import RECORD_COLUMNS, SPEC_COLUMNS, TRIAL_C
 
 __all__ = [
     "ALL_SPECS",
-    "BY_KEY",
-    "BY_SETTING",
     "CURRENT",
     "END_RUN",
     "INSERT",
     "INSERT_MACHINE",
     "INSERT_RUN",
     "INSERT_SPEC",
-    "RESULTS",
+    "SELECTED",
     "SPEC_ID",
 ]
 
@@ -26,27 +24,18 @@ INSERT_RUN = """
 """
 END_RUN = "UPDATE run SET finished = started + ?, exit_code = ? WHERE id = ?"
 
-RESULTS = f"""
+SELECTED = """
     WITH chosen AS (
-        SELECT run_record.record AS record, run.id AS run, max(run.number)
+        SELECT run_record.record AS record, run_record.key AS key, run.id AS run,
+            max(run.number) AS number
         FROM run_record JOIN run ON run.id = run_record.run
         WHERE (:suite IS NULL OR run.suite = :suite) AND (:run IS NULL OR run.id = :run)
+            AND (:truth IS NULL OR run.truth = :truth)
         GROUP BY run.truth, run_record.key
     )
-    SELECT {", ".join(f"record.{name}" for name in RECORD_COLUMNS)},
-        record.environment, record.estimator,
-        {", ".join(f"record.{name}" for name in TRIAL_COLUMNS)},
-        record.run, chosen.run, world.label, method.label
-    FROM chosen
-    JOIN record ON record.id = chosen.record
-    JOIN spec AS setting ON setting.id = record.environment
-    LEFT JOIN label AS world ON world.run = chosen.run AND world.spec = record.environment
-    LEFT JOIN label AS method ON method.run = chosen.run AND method.spec = record.estimator
-    ORDER BY """  # noqa: S608  column names of our own
-
-BY_KEY = "record.key, chosen.run"
-# Two specs, of two versions of a distribution, may be the same setting.
-BY_SETTING = f"setting.plugin, setting.params, setting.worlds, setting.version, {BY_KEY}"
+    SELECT chosen.record, chosen.number, record.environment
+    FROM chosen JOIN record ON record.id = chosen.record ORDER BY chosen.key, chosen.run
+"""
 
 SPEC_ID = "SELECT id FROM spec WHERE digest = ?"
 ALL_SPECS = f"SELECT id, {', '.join(SPEC_COLUMNS)} FROM spec"  # noqa: S608

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,16 +24,14 @@ from ope_bench.store.lock import WriterLock
 from ope_bench.store.lookup import only_name
 from ope_bench.store.opening import connect, reading, require_utf8, store_error
 from ope_bench.store.results import RUN_COLUMNS, Conflict, Result, Run, Seconds, StoreInfo
+from ope_bench.store.selection import Selection
 from ope_bench.store.transaction import transaction
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.serialization import (
-    RECORD_COLUMNS,
-    SPEC_COLUMNS,
     from_row,
-    spec_from,
     spec_row,
     to_row,
-    trial_from,
     trial_row,
 )
 
@@ -109,13 +106,6 @@ class Store:
     def _fetched(self, query: str, parameters: Any = ()) -> list[Any]:
         with reading(self.path):
             return self._db.execute(query, parameters).fetchall()
-
-    def _streamed(self, query: str, parameters: Any = ()) -> Iterator[Any]:
-        """Yield rows one by one, so that not all rows of a large store are in memory at once."""
-        try:
-            yield from self._db.execute(query, parameters)
-        except sqlite3.Error as exc:
-            raise store_error(self.path, exc) from exc
 
     def begin_run(
         self,
@@ -246,36 +236,27 @@ class Store:
         ------
         StoreError : no run id, or more than one, begins like this.
         """
-        return self._results(suite, run, queries.BY_KEY)
+        yield from self._selected(suite, run).results()
 
     def settings(
         self, *, suite: str | None = None, run: str | None = None
     ) -> Iterator[list[Result]]:
         """Yield the `results` of one environment setting after another, to bound memory."""
-        found = self._results(suite, run, queries.BY_SETTING)
-        for _, group in groupby(found, lambda one: one.record.trial.environment.identity_json):
-            yield list(group)
+        yield from self._selected(suite, run).settings()
 
-    def _results(self, suite: str | None, run: str | None, order: str) -> Iterator[Result]:
+    def outcomes(
+        self, *, suite: str | None = None, run: str | None = None, truth: TruthKind | None = None
+    ) -> Iterator[Outcomes]:
+        """Yield the outcomes of `settings` by column, of runs with one kind of truth or of all."""
+        yield from self._selected(suite, run, truth).outcomes()
+
+    def _selected(
+        self, suite: str | None, run: str | None, truth: TruthKind | None = None
+    ) -> Selection:
         runs = {one.id: one for one in self.runs()}
         if run is not None:
             run = only_name("run", run, list(runs), self.path)
-        specs = {row[0]: row[1:] for row in self._fetched(queries.ALL_SPECS)}
-        built: dict[tuple[int, str | None], PluginSpec] = {}
-
-        def spec(number: int, label: str | None) -> PluginSpec:
-            if (number, label) not in built:
-                row = dict(zip(SPEC_COLUMNS, specs[number], strict=True))
-                built[number, label] = spec_from(row, label or "")
-            return built[number, label]
-
-        n = len(RECORD_COLUMNS)
-        for row in self._streamed(queries.RESULTS + order, {"suite": suite, "run": run}):
-            world, method, *asked, made_by, through, world_label, method_label = row[n:]
-            with reading(self.path):
-                trial = trial_from(spec(world, world_label), spec(method, method_label), asked)
-                result = Result(from_row(trial, row[:n]), runs[through], sys.intern(made_by))
-            yield result
+        return Selection(self._db, self.path, runs, suite=suite, run=run, truth=truth)
 
     def records(
         self, *, suite: str | None = None, run: str | None = None

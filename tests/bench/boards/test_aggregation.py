@@ -9,24 +9,31 @@ import random
 import numpy as np
 import pytest
 
-from ope_bench.boards.aggregation import ReplicateFacts, aggregate, error_of
+from ope_bench.boards.aggregation import ReplicateFacts, aggregate, errors_of
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 
 def statistics(records, truth="expected", others=()):
-    return aggregate(records, ReplicateFacts.of([*records, *others], truth))
+    facts = ReplicateFacts.of(Outcomes.of([*records, *others]), truth)
+    return aggregate(Outcomes.of(records), facts)
+
+
+def errors(records, truth="expected"):
+    outcomes = Outcomes.of(records)
+    return errors_of(outcomes, ReplicateFacts.of(outcomes, truth)).tolist()
 
 
 def test_what_a_dead_trial_does_not_know_its_neighbors_on_the_same_data_do(record):
     unknown = {"truth_expected": None, "truth_empirical": None, "logging_average": None}
     dead = record("ipw", 0, status=Status.CRASH, **unknown)
-    alone = ReplicateFacts.of([dead], "expected")
-    assert alone.naive_error(dead.trial.data_key) is None
+    alone = ReplicateFacts.of(Outcomes.of([dead]), "expected")
+    assert np.isnan(alone.naive).all()
     assert alone.naive_square is None
     neighbor = record("dm", 0)
     for order in ([dead, neighbor], [neighbor, dead]):
-        facts = ReplicateFacts.of(order, "expected")
-        assert facts.naive_error(dead.trial.data_key) == -0.5
+        facts = ReplicateFacts.of(Outcomes.of(order), "expected")
+        assert facts.naive[facts.at(Outcomes.of([dead]))].tolist() == [-0.5]
     found = statistics([dead], others=[neighbor])
     assert found.imputed == {dead.trial.data_key: -0.5}
     assert found.figures.imputed == 1
@@ -35,21 +42,20 @@ def test_what_a_dead_trial_does_not_know_its_neighbors_on_the_same_data_do(recor
 def test_errors_are_measured_against_the_truth_asked_for(record):
     one = record("ipw", 0, 0.25, truth_empirical=1.5)
     for truth, error in (("expected", 0.25), ("empirical", -0.25)):
-        facts = ReplicateFacts.of([one], truth)
-        assert error_of(one, facts) == pytest.approx(error)
+        assert errors([one], truth) == pytest.approx([error])
         assert statistics([one], truth).errors.tolist() == pytest.approx([error])
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
 def test_no_other_status_has_an_error_whatever_it_says(record, status):
     one = record("ipw", 0, status=status, estimate=3.0)
-    assert error_of(one, ReplicateFacts.of([one], "expected")) is None
+    assert math.isnan(*errors([one]))
 
 
 @pytest.mark.parametrize("estimate", [math.nan, math.inf, -math.inf, None])
 def test_no_error_is_infinite_or_no_number(record, estimate):
     one = record("ipw", 0, estimate=estimate)
-    assert error_of(one, ReplicateFacts.of([one], "expected")) is None
+    assert math.isnan(*errors([one]))
 
 
 def test_failures_are_imputed_and_unavailable_trials_do_not_count(record):

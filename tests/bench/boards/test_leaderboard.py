@@ -12,6 +12,7 @@ from ope_bench.boards.leaderboard import boards, document, iter_boards
 from ope_bench.boards.summary import across
 from ope_bench.report.text.board_notes import board_notes
 from ope_bench.statistics.value_intervals.weights import LEAST_EFFECTIVE, RARE_WEIGHTS
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 FIXED_KEYS = [
@@ -394,6 +395,6 @@ def test_settings_that_come_in_turn_give_the_same_boards(record):
     settings = {}
     for one in records:
         settings.setdefault(one.trial.environment.identity_json, []).append(one)
-    in_turn = iter_boards(iter(settings.values()))
+    in_turn = iter_boards(map(Outcomes.of, settings.values()))
     assert in_turn == boards(records)
     assert [board.label for board in in_turn] == ["toy n=9", "toy n=10"]

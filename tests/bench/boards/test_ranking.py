@@ -14,6 +14,7 @@ from ope_bench.boards.aggregation import ReplicateFacts, aggregate
 from ope_bench.boards.leaderboard import boards
 from ope_bench.boards.ranking import joint_statistics, ordered, reordered
 from ope_bench.statistics.bootstrap import rmse_intervals
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 
@@ -31,8 +32,8 @@ def cells(record):
             ]
             for name, row in enumerate(rows)
         ]
-        known = ReplicateFacts.of(list(itertools.chain(*records)), "expected")
-        return [aggregate(row, known) for row in records]
+        known = ReplicateFacts.of(Outcomes.of(itertools.chain(*records)), "expected")
+        return [aggregate(Outcomes.of(row), known) for row in records]
 
     return make
 
@@ -76,7 +77,8 @@ def test_without_a_naive_error_a_row_with_failures_has_no_score(cells):
 
 def test_a_row_that_was_never_tried_has_no_figure(record):
     records = [record("ipw", number, status=Status.UNAVAILABLE) for number in range(3)]
-    (one,) = joint_statistics([aggregate(records, ReplicateFacts.of(records, "expected"))])
+    outcomes = Outcomes.of(records)
+    (one,) = joint_statistics([aggregate(outcomes, ReplicateFacts.of(outcomes, "expected"))])
     assert (one.score, one.rmse.value, one.rmse.low, one.tied) == (None, None, None, False)
 
 
@@ -87,7 +89,8 @@ def test_scores_of_tiny_and_huge_errors_neither_vanish_nor_overflow(record, scal
         record("ipw", 0, estimate=3 * scale, **facts),
         record("ipw", 1, estimate=-4 * scale, **facts),
     ]
-    (one,) = joint_statistics([aggregate(records, ReplicateFacts.of(records, "expected"))])
+    outcomes = Outcomes.of(records)
+    (one,) = joint_statistics([aggregate(outcomes, ReplicateFacts.of(outcomes, "expected"))])
     assert one.score == pytest.approx(scale * math.sqrt(12.5))
 
 

@@ -7,12 +7,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ope_bench.errors import StoreError
 from ope_bench.store import Freshness, Store
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.serialization import facts_from, plain_facts
 from ope_bench.trials.status import Status
@@ -321,3 +323,24 @@ def test_results_come_setting_by_setting_whichever_version_of_a_plugin_made_them
         {3},
     ]
     assert sorted((one for group in found for one in group), key=lambda one: one.key) == together
+
+
+def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
+    worlds = [replace(WORLD, params={"n_actions": n}) for n in (2, 3)]
+    trials = [Trial(world, METHOD, number, seed=5) for number in range(3) for world in worlds]
+    facts = {"diagnostics": {"a": 1.5, "b": "word"}, "access": ("propensity",), "exclusive": True}
+    filled(path, *(record(one, estimate=float(n), **facts) for n, one in enumerate(trials)))
+    labelled = Trial(worlds[0], replace(METHOD, label="mine"), 0, seed=5)
+    filled(path, record(labelled, Status.ERROR, estimate=None), truth="expected")
+    with Store.open(path) as store:
+        for truth, of in ((None, None), ("empirical", "empirical"), ("expected", "expected")):
+            found = [[one for one in g if of in (None, one.run.truth)] for g in store.settings()]
+            groups = [[one.record for one in group] for group in found if group]
+            told = list(store.outcomes(truth=truth))
+            assert len(told) == len(groups)
+            for columns, records in zip(told, groups, strict=True):
+                expected = Outcomes.of(records)
+                for name, column in vars(columns).items():
+                    assert np.array_equal(
+                        column, getattr(expected, name), equal_nan=column.dtype == np.float64
+                    ), name

@@ -10,6 +10,7 @@ from ope_bench.boards.board import Board, By
 from ope_bench.boards.leaderboard import iter_boards
 from ope_bench.contracts.data import TruthKind
 from ope_bench.store import Store
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Severity, Status
 
@@ -69,12 +70,12 @@ class RunSummary:
             for _ in settings:
                 pass
             return ending
-        by_rmse = iter_boards(settings, truth=truth)
+        by_rmse = iter_boards(map(Outcomes.of, settings), truth=truth)
         more = ending.questions[1:] if len(by_rmse) < BOARDS_SHOWN else ()
         others = [
             board
             for by in more
-            for board in iter_boards(_settings(store, run), by=by, truth=truth)
+            for board in iter_boards(map(Outcomes.of, _settings(store, run)), by=by, truth=truth)
             if board.rows
         ]
         few = len(by_rmse) + len(others) <= BOARDS_SHOWN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,10 +32,13 @@ from ope_bench.console.output import Format, document, note, use_color, width, w
 if TYPE_CHECKING:
     from ope_bench.boards.board import Board, By
     from ope_bench.boards.columns.column import BoardColumn
+    from ope_bench.boards.policy_selection import SelectionBoard
     from ope_bench.boards.regret import RegretBoard
     from ope_bench.contracts.data import TruthKind
-    from ope_bench.store import Result, Store
-    from ope_bench.trials.record import TrialRecord
+    from ope_bench.plugins.spec import PluginSpec
+    from ope_bench.store import Store
+    from ope_bench.suites.selector import Selector
+    from ope_bench.trials.outcomes import Outcomes
 
 __all__ = ["command", "stored_boards"]
 
@@ -169,22 +172,22 @@ class _Part:
                 return part
         return self
 
-    def records(self) -> list[TrialRecord]:
-        """Read the newest outcomes."""
+    def selection(self) -> list[SelectionBoard]:
+        """Compute the boards of policy selection."""
+        from ope_bench.boards.policy_selection import stream_selection_boards
+
         with self._opened() as opened:
-            found = opened.results(suite=self.suite, run=self.run)
-            return [result.record for result in self._chosen(found)]
+            return stream_selection_boards(self._settings(opened, None))
 
     def regret(self) -> list[RegretBoard]:
         """Compute the regret board for each kind of truth."""
-        from ope_bench.boards.regret import regret_board
+        from ope_bench.boards.regret import stream_regret_board
 
         truths: tuple[TruthKind, ...] = ("empirical", "expected")
-        found = []
         with self._opened() as opened:
-            for truth in truths:
-                newest = {one.key: one for part in self._settings(opened, truth) for one in part}
-                found.append(regret_board(newest.values(), truth=truth))
+            found = [
+                stream_regret_board(self._settings(opened, truth), truth=truth) for truth in truths
+            ]
         return [board for board in found if board is not None]
 
     def boards(self, by: By) -> list[Board]:
@@ -207,36 +210,29 @@ class _Part:
             check_suite(opened, self.suite)
             yield opened
 
-    def _settings(self, opened: Store, truth: TruthKind) -> Iterator[list[TrialRecord]]:
-        if all(run.truth != truth for run in opened.runs()):
-            return
-        for results in opened.settings(suite=self.suite, run=self.run):
-            kept = [result for result in results if result.run.truth == truth]
-            yield [result.record for result in self._chosen(kept)]
-
-    def _chosen(self, results: Iterable[Result]) -> Iterator[Result]:
+    def _settings(self, opened: Store, truth: TruthKind | None) -> Iterator[Outcomes]:
         from ope_bench.suites.manifest import selects
         from ope_bench.suites.selector import parse_selector
 
         worlds = [parse_selector(text) for text in self.environments]
         methods = [parse_selector(text) for text in self.estimators]
-        for result in results:
-            trial = result.record.trial
-            if self.seed is not None and trial.seed != self.seed:
-                continue
-            if (not worlds or any(selects(one, trial.environment) for one in worlds)) and (
-                not methods or any(selects(one, trial.estimator) for one in methods)
-            ):
-                yield result
+
+        def chosen(spec: PluginSpec, selectors: Sequence[Selector]) -> bool:
+            return not selectors or any(selects(one, spec) for one in selectors)
+
+        for outcomes in opened.outcomes(suite=self.suite, run=self.run, truth=truth):
+            kept = outcomes.where("environment", lambda spec: chosen(spec, worlds))
+            kept = kept.where("estimator", lambda spec: chosen(spec, methods))
+            if self.seed is not None:
+                kept = kept.take(kept.seed == self.seed)
+            if len(kept):
+                yield kept
 
 
 def _selection(part: _Part, form: Any, columns: Sequence[BoardColumn] | None) -> int:
     """Compute selection boards, always against the expected truth, the value of a policy."""
     with document(Format.JSON if form == "json" else Format.TEXT) as emit:
-        from ope_bench.boards.policy_selection import selection_boards
-
-        newest = {one.key: one for one in part.records()}
-        found = selection_boards(newest.values())
+        found = part.selection()
         emit({"schema": 1, "boards": [{"by": "selection"} | one.as_json() for one in found]})
     if form == "json":
         return 0

@@ -13,6 +13,7 @@ from ope_bench.logs.advice.likeness import WEIGHT_DISTANCE
 from ope_bench.logs.advice.worlds import World
 from ope_bench.logs.paired import normal_interval
 from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 
 __all__ = ["CandidateFigures", "WorldFigures", "candidate_figures", "plan_trials", "world_figures"]
@@ -137,10 +138,12 @@ def _figures(
                 found[label].append(record)
         elif group and not known:
             message = next(iter(group.values())).error_message or ""
-    facts = ReplicateFacts.of([one for group in found.values() for one in group], "expected")
+    outcomes = Outcomes.of([one for group in found.values() for one in group])
+    facts = ReplicateFacts.of(outcomes, "expected")
     rmse: dict[str, float] = {}
     for label, own in found.items():
-        errors = np.fromiter(aggregate(own, facts).imputed.values(), np.float64) if own else ()
+        statistics = aggregate(Outcomes.of(own), facts)
+        errors = np.fromiter(statistics.imputed.values(), np.float64)
         if len(errors):
             rmse[label] = float(np.sqrt(np.square(errors).mean() + _truth_variance(own)))
     held = {label: _held(group) for label, group in found.items()}

@@ -1,0 +1,178 @@
+"""The newest outcomes of some runs, read one part of them after another.
+
+What is selected is held as three numbers a trial; the records themselves are read in parts, so
+that no more than one part of a large store is in memory at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from ope_bench.contracts.data import TruthKind
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.store import queries
+from ope_bench.store.opening import reading
+from ope_bench.store.results import Result, Run
+from ope_bench.trials.columns import columns_of
+from ope_bench.trials.outcomes import OF_RECORD, Outcomes
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.serialization import (
+    RECORD_COLUMNS,
+    SPEC_COLUMNS,
+    TRIAL_COLUMNS,
+    from_row,
+    spec_from,
+    trial_from,
+)
+
+__all__ = ["Selection"]
+
+READ_AT_ONCE = 1_000
+
+_ACCESS = next(one.from_plain for one in columns_of(TrialRecord) if one.name == "access")
+
+
+class Selection:
+    """The newest selected run's record of each key, once for each truth, ordered by key.
+
+    Parameters
+    ----------
+    db, path : of the store.
+    runs : all runs of the store, by id.
+    suite, run, truth : only runs of this suite, of this id, of this kind of truth.
+    """
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        path: Path,
+        runs: Mapping[str, Run],
+        *,
+        suite: str | None = None,
+        run: str | None = None,
+        truth: TruthKind | None = None,
+    ) -> None:
+        self._db, self._path, self._runs = db, path, runs
+        self._records, self._through, self._worlds = (array("q") for _ in range(3))
+        self._specs: dict[tuple[int, str | None], PluginSpec] = {}
+        wanted = {"suite": suite, "run": run, "truth": truth}
+        with reading(path):
+            # Rows one by one: all of them at once would be larger than what is kept.
+            for record, number, world in db.execute(queries.SELECTED, wanted):
+                self._records.append(record)
+                self._through.append(number)
+                self._worlds.append(world)
+
+    def results(self) -> Iterator[Result]:
+        """Yield the results, ordered by key."""
+        for start in range(0, len(self._records), READ_AT_ONCE):
+            yield from self._results(range(start, min(start + READ_AT_ONCE, len(self._records))))
+
+    def settings(self) -> Iterator[list[Result]]:
+        """Yield the results of one environment setting after another."""
+        for places in self._by_setting():
+            yield list(self._results(places))
+
+    def outcomes(self) -> Iterator[Outcomes]:
+        """Yield the outcomes of one environment setting after another, each ordered by key."""
+        for places in self._by_setting():
+            columns = (*_OF_STORE, *(f"record.{name}" for name in OF_RECORD))
+            rows = [(*row, through) for row, through in self._rows(columns, places)]
+            with reading(self._path):
+                yield self._outcomes(rows)
+
+    def _by_setting(self) -> list[list[int]]:
+        """Return the places of each setting's records; two specs may be the same setting."""
+        specs = self._spec_rows
+        names = {number: tuple(specs[number][name] for name in _SETTING) for number in specs}
+        settings: dict[tuple[Any, ...], list[int]] = {}
+        for place, world in enumerate(self._worlds):
+            settings.setdefault(names[world], []).append(place)
+        return [settings[name] for name in sorted(settings)]
+
+    def _rows(
+        self, columns: Sequence[str], places: Sequence[int]
+    ) -> Iterator[tuple[tuple[Any, ...], Run]]:
+        """Yield columns of records, with the run through which each is selected."""
+        query = (
+            f"SELECT id, {', '.join(columns)} FROM record "  # noqa: S608  column names of our own
+            "WHERE id IN (SELECT value FROM json_each(?))"
+        )
+        wanted = json.dumps([self._records[place] for place in places])
+        with reading(self._path):
+            found = {row[0]: row[1:] for row in self._db.execute(query, (wanted,))}
+        for place in places:
+            # Another program may have pruned the store since.
+            if (row := found.get(self._records[place])) is not None:
+                yield row, self._numbered[self._through[place]]
+
+    def _results(self, places: Sequence[int]) -> Iterator[Result]:
+        columns = (*_OF_TRIAL, *(f"record.{name}" for name in RECORD_COLUMNS))
+        for row, through in self._rows(columns, places):
+            made_by, world, method, *asked = row[: len(_OF_TRIAL)]
+            with reading(self._path):
+                specs = self._spec(world, through), self._spec(method, through)
+                record = from_row(trial_from(*specs, asked), row[len(_OF_TRIAL) :])
+                result = Result(record, through, sys.intern(made_by))
+            yield result
+
+    def _outcomes(self, rows: Sequence[tuple[Any, ...]]) -> Outcomes:
+        names = (*_NAMES, *OF_RECORD, "through")
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        through = columns.pop("through")
+        for name in ("environment", "estimator"):
+            columns[name] = list(map(self._spec, columns[name], through))
+        data: dict[tuple[int, int], str] = {}
+        of_data = list(zip(columns["seed"], columns["replicate"], strict=True))
+        for spec, at in zip(columns["environment"], of_data, strict=True):
+            if at not in data:
+                data[at] = Trial(spec, spec, at[1], seed=at[0]).data_key
+        columns["data_key"] = [data[at] for at in of_data]
+        columns["access"] = list(map(cast("Any", _ACCESS), columns["access"]))
+        columns["diagnostics"] = _objects(columns["diagnostics"])
+        return Outcomes.from_columns(columns)
+
+    def _spec(self, number: int, through: Run) -> PluginSpec:
+        """Return a spec with its label in a run."""
+        label = self._labels.get((through.id, number))
+        if (number, label) not in self._specs:
+            self._specs[number, label] = spec_from(self._spec_rows[number], label or "")
+        return self._specs[number, label]
+
+    @cached_property
+    def _numbered(self) -> dict[int, Run]:
+        return {one.number: one for one in self._runs.values()}
+
+    @cached_property
+    def _spec_rows(self) -> dict[int, dict[str, Any]]:
+        with reading(self._path):
+            rows = self._db.execute(queries.ALL_SPECS).fetchall()
+        return {row[0]: dict(zip(SPEC_COLUMNS, row[1:], strict=True)) for row in rows}
+
+    @cached_property
+    def _labels(self) -> dict[tuple[str, int], str]:
+        with reading(self._path):
+            rows = self._db.execute("SELECT run, spec, label FROM label").fetchall()
+        return {(run, spec): label for run, spec, label in rows}
+
+
+_SETTING = ("plugin", "params", "worlds", "version")
+_OF_TRIAL = ("run", "environment", "estimator", *TRIAL_COLUMNS)
+_NAMES = ("key", "environment", "estimator", *TRIAL_COLUMNS)
+_OF_STORE = tuple(f"record.{name}" for name in _NAMES)
+
+
+def _objects(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Parse JSON objects, all at once: that shares their names, and is faster."""
+    found: list[dict[str, Any]] = json.loads(f"[{','.join(texts)}]")
+    if len(found) != len(texts) or any(type(one) is not dict for one in found):
+        msg = "diagnostics are one JSON object a record"
+        raise ValueError(msg)
+    return found

@@ -1,0 +1,214 @@
+"""The outcomes of many trials by column, of which boards are made without holding records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.record import TrialRecord
+from ope_bench.trials.status import Status
+
+__all__ = ["STATUSES", "BoolArray", "ObjectArray", "Outcomes"]
+
+BoolArray = npt.NDArray[np.bool_]
+ObjectArray = npt.NDArray[np.object_]
+Rows = IntArray | BoolArray | slice
+
+STATUSES = tuple(Status)
+"""The statuses in the order of their numbers in `Outcomes.status`."""
+
+_NUMBER = {status: number for number, status in enumerate(STATUSES)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Outcomes:
+    """Trials by column; all columns are (n,), and a number that does not exist is NaN.
+
+    Parameters
+    ----------
+    environment, estimator : specs.
+    key, data_key : of the trial, and of the data that it ran on.
+    status : index in `STATUSES`.
+    interval_kind : a word or None.
+    diagnostics : mappings of each trial's own.
+    seed ... exclusive : see `ope_bench.trials.record.TrialRecord`.
+    """
+
+    environment: ObjectArray
+    estimator: ObjectArray
+    key: ObjectArray
+    data_key: ObjectArray
+    seed: IntArray
+    replicate: IntArray
+    device: ObjectArray
+    threads: IntArray
+    status: IntArray
+    estimate: FloatArray
+    standard_error: FloatArray
+    fallback: FloatArray
+    truth_expected: FloatArray
+    truth_expected_se: FloatArray
+    truth_empirical: FloatArray
+    logging_average: FloatArray
+    unsupported_mass: FloatArray
+    observed_unsupported_mass: FloatArray
+    n_logged_actions: FloatArray
+    n_target_actions: FloatArray
+    ess_fraction: FloatArray
+    max_weight_share: FloatArray
+    fit_seconds: FloatArray
+    estimate_seconds: FloatArray
+    peak_rss_bytes: FloatArray
+    interval_low: FloatArray
+    interval_high: FloatArray
+    interval_level: FloatArray
+    interval_kind: ObjectArray
+    exclusive: BoolArray
+    access: ObjectArray
+    origin: ObjectArray
+    environment_origin: ObjectArray
+    diagnostics: ObjectArray
+
+    @classmethod
+    def of(cls, records: Iterable[TrialRecord]) -> Self:
+        """Return the columns of records, in their order."""
+        kept = list(records)
+        trials = [record.trial for record in kept]
+        columns: dict[str, list[Any]] = {
+            name: [getattr(trial, name) for trial in trials] for name in OF_TRIAL
+        }
+        columns["device"] = [trial.device.value for trial in trials]
+        columns |= {name: [getattr(record, name) for record in kept] for name in OF_RECORD}
+        return cls.from_columns(columns)
+
+    @classmethod
+    def by_setting(cls, records: Iterable[TrialRecord]) -> Iterator[Self]:
+        """Yield the outcomes of each setting of an environment, as they first come."""
+        settings: dict[str, list[TrialRecord]] = {}
+        for record in records:
+            settings.setdefault(record.trial.environment.identity_json, []).append(record)
+        return map(cls.of, settings.values())
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Sequence[Any]]) -> Self:
+        """Return outcomes of columns of plain values; None for numbers that do not exist.
+
+        Parameters
+        ----------
+        columns : by the names of this class's parameters.
+
+        Raises
+        ------
+        ValueError, LookupError : a value is none of its column.
+        """
+        return cls(**{name: make(columns[name]) for name, make in _ARRAYS.items()})
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def take(self, rows: Rows) -> Self:
+        """Return some of the trials, in the order of ``rows``."""
+        return type(self)(**{name: column[rows] for name, column in vars(self).items()})
+
+    def where(
+        self, name: Literal["environment", "estimator"], chosen: Callable[[PluginSpec], bool]
+    ) -> Self:
+        """Return the trials whose spec is chosen; each spec is asked about once."""
+        specs = getattr(self, name).tolist()
+        distinct = {id(spec): spec for spec in specs}
+        answers = {number: chosen(spec) for number, spec in distinct.items()}
+        if all(answers.values()):
+            return self
+        return self.take(np.array([answers[id(spec)] for spec in specs], dtype=np.bool_))
+
+    def newest(self) -> Self:
+        """Return the last trial of each key, ordered by key."""
+        last = {key: place for place, key in enumerate(self.key.tolist())}
+        order = [last[key] for key in sorted(last)]
+        return self if order == list(range(len(self))) else self.take(np.array(order, np.int64))
+
+    def by_row(self, *, threads: bool = True) -> Iterator[Self]:
+        """Yield the trials of each estimator and device, as they first come.
+
+        Parameters
+        ----------
+        threads : numbers of threads are different rows, too.
+        """
+        # Thousands of trials share a spec.
+        specs = {id(spec): spec for spec in self.estimator.tolist()}
+        known = {name: spec.identity_json for name, spec in specs.items()}
+        identities = [known[id(spec)] for spec in self.estimator.tolist()]
+        numbers = self.threads.tolist() if threads else [1] * len(self)
+        cells = zip(identities, self.device.tolist(), numbers, strict=True)
+        rows: dict[tuple[str, str, int], list[int]] = {}
+        for place, cell in enumerate(cells):
+            rows.setdefault(cell, []).append(place)
+        for places in rows.values():
+            yield self.take(_span(places))
+
+    @property
+    def tried(self) -> BoolArray:
+        """Whether the estimator ran."""
+        return _TRIED[self.status]
+
+    def has(self, status: Status) -> BoolArray:
+        """Whether the trial ended like this."""
+        return np.asarray(self.status == _NUMBER[status])
+
+    def withheld(self) -> list[str]:
+        """Why estimators withheld their standard errors, one text for each trial that did."""
+        without = np.flatnonzero(np.isnan(self.standard_error))
+        reasons = (one.get(STANDARD_ERROR_WITHHELD) for one in self.diagnostics[without].tolist())
+        return [str(reason) for reason in reasons if reason]
+
+
+_TRIED: BoolArray = np.array([status.tried for status in STATUSES])
+
+OF_TRIAL = (
+    *("environment", "estimator", "key", "data_key"),
+    *("seed", "replicate", "device", "threads"),
+)
+"""The columns that a trial has, and not its record."""
+
+OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in OF_TRIAL)
+"""The columns that a record has."""
+
+
+def _span(places: list[int]) -> Rows:
+    """Return consecutive places as a slice, of which columns are views."""
+    first, last = places[0], places[-1]
+    if last - first == len(places) - 1:
+        return slice(first, last + 1)
+    return np.array(places, np.int64)
+
+
+def _objects(values: Sequence[Any]) -> ObjectArray:
+    # An array made of tuples would be a table.
+    column = np.empty(len(values), np.object_)
+    column[:] = values
+    return column
+
+
+def _statuses(values: Sequence[Any]) -> IntArray:
+    return np.array([_NUMBER[value] for value in values], np.int64)
+
+
+_MAKERS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "FloatArray": partial(np.array, dtype=np.float64),
+    "IntArray": partial(np.array, dtype=np.int64),
+    "BoolArray": partial(np.array, dtype=np.bool_),
+    "ObjectArray": _objects,
+}
+_ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {
+    **{one.name: _MAKERS[str(one.type)] for one in fields(Outcomes)},
+    "status": _statuses,
+}
+"""How each column is made of a sequence, by its type."""

@@ -1,0 +1,231 @@
+"""What a large store costs its readers: boards, exports, a page, a comparison; time and memory.
+
+    python tests/benchmarks/stored_trials.py [--peer CHECKOUT] [--trials N ...] [--output FILE]
+
+Stores of invented trials are written, a trial's outcome being a real one whose estimate was
+changed: its columns are as long as they are in use. Twenty estimators ran on fifty data sets of
+every setting; one trial in fifty failed, another withheld its estimate. Every reader is then a
+process of its own, as a user starts it, on one thread. With ``--peer`` the readers of another
+checkout take turns with this one's, and what both print or write must be the same, byte by byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from interleaved import written
+from sections import table
+from statement import facts_now, megabytes, statement
+from trial_cost import one_thread
+
+HERE = Path(__file__).parents[2]
+ESTIMATORS, REPLICATES = 20, 50
+SIZES = (100_000, 200_000)
+MEASURES = ("rmse", "positivity", "coverage", "time", "ratio", "selection", "regret")
+FAILS, WITHHOLDS = 50, 50
+"""One trial in so many has an error, and one in so many is a positivity violation."""
+
+TEXT = """\
+# Reading large stores
+
+Stores of invented trials, {estimators} estimators on {replicates} data sets of every setting; each
+reader is a process of its own, processor seconds (of all its threads, start-up included) and the
+most memory that it held at any moment{turns}.
+
+{tables}
+
+{statement}"""
+
+Row = dict[str, Any]
+
+
+def invent(path: Path, n_trials: int, *, shift: float = 0.0) -> None:
+    """Write a store of trials that were never run, in the form of one that was."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from ope_bench.store import Store
+    from ope_bench.suites.manifest import plan
+    from ope_bench.suites.suite import adhoc
+    from ope_bench.trials.status import Status
+    from ope_bench.trials.trial import run_trial
+    from ope_bench.trials.workspace import Workspace
+
+    settings = n_trials // (ESTIMATORS * REPLICATES)
+    worlds = [f"saito-toy[n_actions={2 + number}]" for number in range(settings)]
+    methods = [f"ipw[clip={1 + number}]" for number in range(ESTIMATORS)]
+    trials = plan(replace(adhoc(worlds, methods), replicates=REPLICATES)).trials
+    real = replace(run_trial(trials[0], Workspace()), code_digest="0123456789abcdef")
+    noise = np.random.default_rng(0).standard_normal((len(trials), 2))
+    with Store.open(path, write=True) as store:
+        run_id = store.begin_run(suite="large", truth="expected", planned=len(trials))
+        for number, (trial, (error, other)) in enumerate(zip(trials, noise, strict=True)):
+            truth = 0.5 + 1e-3 * trial.replicate
+            facts: dict[str, Any] = {
+                "estimate": truth + 0.1 * float(error) + shift,
+                "truth_expected": truth,
+                "truth_empirical": truth + 0.01 * float(other),
+                "logging_average": 0.3 + 1e-3 * trial.replicate,
+                "exclusive": True,
+            }
+            if number % FAILS == 7:
+                facts |= {"status": Status.ERROR, "estimate": None, "standard_error": None}
+                facts |= {"error_type": "ValueError", "error_message": "no such value"}
+            elif number % WITHHOLDS == 11:
+                facts |= {"status": Status.POSITIVITY, "fallback": facts["estimate"]}
+                facts |= {"estimate": None, "standard_error": None}
+            store.add(replace(real, trial=trial, **facts), run_id)
+        store.end_run(run_id, 0)
+
+
+def readers(
+    store: Path, other: Path, folder: Path
+) -> Iterator[tuple[str, list[str], Path | None]]:
+    """Yield the name, the arguments and the file of each reader."""
+    kept = ["--store", str(store)]
+    for by in MEASURES:
+        yield (
+            f"leaderboard --by {by}",
+            ["leaderboard", "--by", by, "--format", "json", *kept],
+            None,
+        )
+    for ending in ("csv", "jsonl", "parquet"):
+        file = folder / f"trials.{ending}"
+        yield f"export --to trials.{ending}", ["export", "--to", str(file), *kept], file
+    file = folder / "report.html"
+    yield "report -o report.html", ["report", "-o", str(file), *kept], file
+    yield "compare A B", ["compare", "--format", "json", str(store), str(other)], None
+
+
+def measure(code: Path, words: Sequence[str], file: Path | None) -> Row:
+    """Run one reader of a checkout; return its cost and a digest of what it gave."""
+    folders = [str(code / name) for name in ("bench", "estimators", "environments")]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        begun = time.perf_counter()
+        started = subprocess.Popen(
+            [sys.executable, "-m", "ope_bench", *words],
+            env={**one_thread(), "PYTHONPATH": os.pathsep.join(folders)},
+            stdout=out,
+            stderr=err,
+        )
+        _, status, used = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - begun
+        if started.returncode != 0:
+            err.seek(0)
+            raise RuntimeError(f"{shlex.join(words)}:\n{err.read().decode()[-2_000:]}")
+        out.seek(0)
+        given = out.read() if file is None else file.read_bytes()
+    return {
+        "seconds": seconds,
+        "cpu_seconds": used.ru_utime + used.ru_stime,
+        "peak_bytes": used.ru_maxrss * 1024,
+        "bytes": len(given),
+        # The page names the moment at which it was made.
+        "digest": None if words[0] == "report" else hashlib.sha256(given).hexdigest(),
+    }
+
+
+def compared(sizes: Sequence[int], sides: Mapping[str, Path], wanted: str) -> Iterator[Row]:
+    """Yield a row for each size and reader."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for size in sizes:
+            store, other = (folder / f"{size}-{side}.sqlite" for side in "ab")
+            for path, shift in ((store, 0.0), (other, 0.01)):
+                alone = [sys.executable, __file__, "--invent", str(path)]
+                subprocess.run([*alone, "--trials", str(size), "--shift", str(shift)], check=True)
+            for reader, words, file in readers(store, other, folder):
+                if wanted not in reader:
+                    continue
+                found = {side: measure(code, words, file) for side, code in sides.items()}
+                row: Row = {"trials": size, "reader": reader, **found}
+                row["same"] = len({one["digest"] for one in found.values()}) == 1
+                print(json.dumps(row), file=sys.stderr, flush=True)
+                yield row
+            store.unlink()
+            other.unlink()
+
+
+def markdown(report: Row) -> str:
+    """The page."""
+    peer = "peer" in report["rows"][0]
+    heads = ["reader", "processor, s", "wall, s", "memory, MiB"]
+    if peer:
+        heads += [
+            "before: processor, s",
+            "wall, s",
+            "memory, MiB",
+            "time, of before",
+            "same bytes",
+        ]
+    parts = []
+    for size in dict.fromkeys(row["trials"] for row in report["rows"]):
+        rows = [line(row) for row in report["rows"] if row["trials"] == size]
+        parts += [f"## {size:,} trials", "", table(heads, rows), ""]
+    turns = f"; *before* is {report['before']}, in turns with this revision" if peer else ""
+    return TEXT.format(
+        estimators=ESTIMATORS,
+        replicates=REPLICATES,
+        turns=turns,
+        tables="\n".join(parts).strip(),
+        statement=statement(report["command"], report["facts"]),
+    )
+
+
+def line(row: Row) -> list[str]:
+    """The cells of one reader."""
+    cells = [f"`{row['reader']}`"]
+    for side in ("ours", "peer"):
+        if side in row:
+            cost = row[side]
+            cells += [f"{cost['cpu_seconds']:.1f}", f"{cost['seconds']:.1f}"]
+            cells.append(megabytes(cost["peak_bytes"]))
+    if "peer" in row:
+        cells.append(f"{row['ours']['cpu_seconds'] / row['peer']['cpu_seconds']:.2f}")
+        told = "yes" if row["same"] else "no"
+        cells.append("-" if row["ours"]["digest"] is None else told)
+    return cells
+
+
+def main() -> int:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--trials", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--only", default="", help="readers whose name contains this")
+    parser.add_argument("--peer", type=Path, help="another checkout, measured in turns")
+    parser.add_argument("--before", default="another revision", help="its name in the page")
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--invent", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--shift", type=float, default=0.0, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.invent:
+        invent(given.invent, given.trials[0], shift=given.shift)
+        return 0
+    sides = {"ours": HERE} | ({"peer": given.peer.resolve()} if given.peer else {})
+    words = ["--peer", "CHECKOUT", "--before", given.before] if given.peer else []
+    report = {
+        "command": shlex.join(["python", f"tests/benchmarks/{Path(__file__).name}", *words]),
+        "facts": facts_now(),
+        "before": given.before,
+        "rows": list(compared(given.trials, sides, given.only)),
+    }
+    if given.output:
+        written(given.output, report, markdown(report))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
