@@ -7,6 +7,7 @@
 - results/tuning/README.md: which rule chooses best;
 - results/intervals/README.md: which interval to use when, and the same as JSON, which
   `ope-bench estimate` quotes;
+- results/randomized/README.md: do orders and intervals hold on real rewards;
 - results/CHANGES.md: today's verdicts beside the former ones;
 - the marked blocks of README.md and results/README.md.
 
@@ -27,6 +28,7 @@ from judging.field import field
 from judging.intervals import interval_choice, intervals_page
 from judging.page import page
 from judging.paper import experiments
+from judging.randomized import randomized_page
 from judging.theory import theory
 from judging.tuning import tuning_page
 
@@ -120,6 +122,7 @@ def main() -> int:
         results / "tuning" / "README.md": tuning_page(results),
         results / "intervals" / "README.md": intervals_page(results),
         root / "bench" / "ope_bench" / "logs" / "interval_choice.json": interval_choice(results),
+        results / "randomized" / "README.md": randomized_page(results),
         results / "CHANGES.md": changes(CHANGES, results / "judging" / "former.json", pages),
         root / "README.md": filled(root / "README.md", results),
         results / "README.md": filled(results / "README.md", results),
