@@ -9,6 +9,7 @@
   as JSON, which `ope-bench advise` quotes;
 - results/intervals/README.md: which interval to use when, and the same as JSON, which
   `ope-bench estimate` quotes;
+- results/randomized/README.md: do orders and intervals hold on real rewards;
 - results/CHANGES.md: today's verdicts beside the former ones;
 - the marked blocks of README.md, results/README.md, bench/docs/gate.md and bench/docs/costs.md.
 
@@ -30,6 +31,7 @@ from judging.field import field
 from judging.intervals import interval_choice, intervals_page
 from judging.page import page
 from judging.paper import experiments
+from judging.randomized import randomized_page
 from judging.theory import theory
 from judging.tuning import tuning_page
 
@@ -128,6 +130,7 @@ def main() -> int:
         advice / "benchmark.json": benchmark(results),
         results / "intervals" / "README.md": intervals_page(results),
         root / "bench" / "ope_bench" / "logs" / "interval_choice.json": interval_choice(results),
+        results / "randomized" / "README.md": randomized_page(results),
         results / "CHANGES.md": changes(CHANGES, results / "judging" / "former.json", pages),
         **{path: filled(path, results) for path in with_blocks},
     }
