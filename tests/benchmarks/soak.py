@@ -3,7 +3,8 @@
     python tests/benchmarks/soak.py [SECONDS]
 
 One run after another on the same store, each with an order of its own from a fixed seed: SIGKILL,
-SIGTERM or SIGSTOP and SIGCONT to a worker, SIGINT or SIGKILL to the run. Afterwards: no trial
+SIGTERM or SIGSTOP and SIGCONT to a worker, SIGINT or SIGKILL to the run. Each has forty replicates
+more to do than are stored, so that the rest is short on a slow machine too. Afterwards: no trial
 twice, all checksums right, every outcome that of an undisturbed run, no process and no file left.
 """
 
@@ -23,9 +24,11 @@ from typing import Any
 
 import psutil
 
+from ope_bench.errors import StoreError
 from ope_bench.store import Store
 
 TRIALS = ["--env", "saito-toy[n_samples=60]", "--est", "ipw", "--est", "dm", "--est", "mips"]
+ESTIMATORS = TRIALS.count("--est")
 SILENT: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 CODE = "from ope_bench.cli import main; main()"
 
@@ -41,6 +44,16 @@ def answers(store: Path) -> dict[str, object]:
     with Store.open(store) as opened:
         assert opened.check().damage == ()
         return {one.key: one.answer for one in opened.records() if one.status.is_answer}
+
+
+def stored(store: Path) -> int:
+    """Number of trials with an outcome."""
+    try:
+        with Store.open(store) as opened:
+            return opened.info().trials
+    # The first run may die before there is one.
+    except StoreError:
+        return 0
 
 
 def disturb(process: subprocess.Popen[bytes], moments: random.Random) -> str:
@@ -75,7 +88,7 @@ def main() -> None:
         end = time.monotonic() + seconds
         codes: Counter[int] = Counter()
         while time.monotonic() < end:
-            replicates += 40
+            replicates = max(replicates, stored(store) // ESTIMATORS + 40)
             with subprocess.Popen(command(store, replicates), cwd=folder, **SILENT) as process:
                 while process.poll() is None:
                     time.sleep(moments.uniform(0.1, 2.0))

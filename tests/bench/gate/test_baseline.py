@@ -1,4 +1,6 @@
+import contextlib
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,7 +9,15 @@ from hypothesis import strategies as st
 
 from ope_bench.boards.leaderboard import boards, document
 from ope_bench.errors import StoreError
-from ope_bench.gate.baseline import Acceptance, Baseline, SuiteFacts, is_baseline, load, save
+from ope_bench.gate.baseline import (
+    Acceptance,
+    Baseline,
+    SuiteFacts,
+    _checksum,
+    is_baseline,
+    load,
+    save,
+)
 from ope_bench.gate.baseline_format import identity_of
 from ope_bench.trials.status import Status
 
@@ -123,6 +133,30 @@ def test_a_valid_checksum_over_nonsense_is_still_refused(file, baseline, monkeyp
     save(file, replace(baseline, records=(wrong,)))
     with pytest.raises(StoreError, match="line 2"):
         load(file)
+
+
+@pytest.mark.parametrize("wrong", [None, math.nan, math.inf, 5, "?", [5], {"?": 5}, ...])
+@pytest.mark.parametrize(
+    "name", ["suite", "trials", "history", "machine", "environments", "estimators", "given"]
+)
+def test_a_header_of_nonsense_is_refused_whatever_its_checksum(file, name, wrong):
+    first, *lines = file.read_text().splitlines()
+    header = json.loads(first)
+    if wrong is ...:
+        header.pop(name, None)
+    else:
+        header[name] = wrong
+    with contextlib.suppress(ValueError):  # of numbers that are not finite there is none
+        header["sha256"] = _checksum(header, lines)
+    file.write_text("\n".join([json.dumps(header), *lines]) + "\n")
+    told = ""
+    try:
+        load(file)
+    except StoreError as exc:
+        told = str(exc)
+    # Any facts of a machine are facts, and the parameters that a suite gave may be unknown.
+    assert told or name in ("machine", "given")
+    assert "\n" not in told
 
 
 def test_a_missing_folder_is_made(tmp_path, baseline):

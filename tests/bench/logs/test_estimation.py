@@ -371,6 +371,18 @@ KEYS = {
 }
 
 
+@pytest.mark.parametrize("form", ["text", "csv", "markdown"])
+def test_estimates_are_printed_without_control_characters(form, capsys):
+    given = discrete()
+    evil = TargetPolicy(table=table_of(given.target_policy, given))
+    result = estimate(log_of(given, **{"new \x1b]0;owned\x07\u202e": evil}), ["ipw"])
+    capsys.readouterr()
+    print_result(result, EstimateFormat(form))
+    told = capsys.readouterr().out
+    assert "owned" in told
+    assert not set(told) & set("\x1b\x07\u202e")
+
+
 def test_json_csv_markdown_and_text_say_the_same(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     path = str(write_small(tmp_path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -77,6 +76,6 @@ def print_result(result: Estimates, output: EstimateFormat) -> None:
         write("\n".join(map(render_markdown, tables(result))).rstrip())
     else:
         if output is EstimateFormat.CSV:
-            sys.stdout.write(render_csv([csv_table(result)]))
+            write(render_csv([csv_table(result)]).removesuffix("\n"))
         for line in result.notes:
             note(line)
