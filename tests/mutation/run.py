@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +52,7 @@ def drawn(path: str, most: int) -> list[Mutant]:
     return sorted(chosen, key=lambda one: (one.line, one.change))
 
 
-def drawn_of_all(
-    paths: Sequence[str] | Mapping[str, object], most: int
-) -> dict[str, list[Mutant]]:
+def drawn_of_all(paths: Iterable[str], most: int) -> dict[str, list[Mutant]]:
     """Mutants of all files together, drawn by one seed; by file, those that have any."""
     every = [
         (path, mutant)

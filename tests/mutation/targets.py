@@ -48,8 +48,19 @@ _GOLDEN = f"{_TESTS}/test_golden_log.py"
 _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "baseline/weighting": (
         (_GOLDEN, f"{_TESTS}/test_weight_transforms.py"),
-        ("beta_ipw", "clipped_weights", "el_ipw", "es_ipw", "ipw_re", "ix_ipw", "ls_ipw")
-        + ("lse_ipw", "sg_ipw", "shrunk_weights", "transformed"),
+        (
+            "beta_ipw",
+            "clipped_weights",
+            "el_ipw",
+            "es_ipw",
+            "ipw_re",
+            "ix_ipw",
+            "ls_ipw",
+            "lse_ipw",
+            "sg_ipw",
+            "shrunk_weights",
+            "transformed",
+        ),
     ),
     "baseline/doubly_robust": (
         (
@@ -57,8 +68,19 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"{_TESTS}/test_doubly_robust.py",
             f"{_TESTS}/test_doubly_robust_properties.py",
         ),
-        ("blended", "cab", "dr_os", "dr_ps", "mrdr", "residual_weighted", "sg_dr", "sndr")
-        + ("switch", "switch_dr", "tmle"),
+        (
+            "blended",
+            "cab",
+            "dr_os",
+            "dr_ps",
+            "mrdr",
+            "residual_weighted",
+            "sg_dr",
+            "sndr",
+            "switch",
+            "switch_dr",
+            "tmle",
+        ),
     ),
     "density_ratio": (
         (f"{_TESTS}/test_balancing.py", f"{_TESTS}/test_ratio_choice.py"),
@@ -82,8 +104,18 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "selection": (
         (f"{_TESTS}/test_selection.py", f"{_TESTS}/test_tuning.py"),
-        ("anchored", "bootstrap", "candidates", "first", "ocv", "opera", "select", "slope")
-        + ("spread", "worlds"),
+        (
+            "anchored",
+            "bootstrap",
+            "candidates",
+            "first",
+            "ocv",
+            "opera",
+            "select",
+            "slope",
+            "spread",
+            "worlds",
+        ),
     ),
     "tuning": (
         (f"{_TESTS}/test_selection.py", f"{_TESTS}/test_tuning.py"),

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ope_bench import FloatArray
+from ope_bench import FloatArray, Problem, Tabular
+from support.tiny_worlds import code
 
 MEAN = np.linspace(0.05, 0.60, 10)
 """Probability of a reward of 1, by arm."""
@@ -51,3 +52,22 @@ class RareArm:
         """Draw importance weights and rewards: (n,), (n,)."""
         arm = rng.choice(10, size=n, p=policy(OVERLAPS[self.overlap]))
         return self.ratio[arm], (rng.random(n) < MEAN[arm]).astype(np.float64)
+
+    def problem(self, n: int, rng: np.random.Generator) -> Problem:
+        """Draw logs as a problem without a target sample."""
+        logging = policy(OVERLAPS[self.overlap])
+        arm = rng.choice(10, size=n, p=logging)
+        return Problem(
+            context=np.zeros((n, 1)),
+            action=arm,
+            embedding=arm[:, None].astype(float),
+            reward=(rng.random(n) < MEAN[arm]).astype(np.float64),
+            target_context=None,
+            target_action=None,
+            target_embedding=None,
+            n_actions=10,
+            propensity=logging[arm],
+            logging_policy=Tabular(logging[None], code),
+            target_policy=Tabular(policy(0.5)[None], code),
+            reward_range=(0.0, 1.0),
+        )
