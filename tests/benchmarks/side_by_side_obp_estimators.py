@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 import interleaved
 import obp_peer
-from statement import statement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -357,13 +356,14 @@ def line(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """The report to read."""
-    worst = max((row.get("relative_difference", 0.0) for row in report["rows"]), default=0.0)
+def markdown(reports: list[dict[str, Any]]) -> str:
+    """The reports to read."""
+    rows = [row for report in reports for row in report["rows"]]
+    worst = max((row.get("relative_difference", 0.0) for row in rows), default=0.0)
     same = ", ".join(name for name, tolerance in ESTIMATORS.items() if tolerance is not None)
     intro = (
-        f"The same logs and policies on both sides, sb-obp {report['peer']}, in turns, one thread"
-        " each. A ratio is the peer's figure over ours, median (lowest to highest) over rounds;"
+        f"The same logs and policies on both sides, sb-obp {reports[-1]['peer']}, in turns,"
+        " one thread each. A ratio is the peer's figure over ours, median (lowest to highest) over rounds;"
         " times are of the processor. *whole* is from logs and policies to the number, the peer's"
         " tables of probabilities included; *call* with the tables ready, and with our target"
         " policy's greedy actions known. Memory is the peak rise of *whole*; less than"
@@ -386,7 +386,8 @@ def markdown(report: dict[str, Any]) -> str:
     )
     head = (
         "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"
-        " | ours, MB | peer, MB | ratio |"
+        " | ours, MB | peer, MB | ratio |\n"
+        "|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
     return "\n".join(
         [
@@ -396,15 +397,11 @@ def markdown(report: dict[str, Any]) -> str:
             "",
             agreement,
             "",
-            head,
-            "|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-            *map(line, report["rows"]),
-            "",
             why,
             "",
+            *obp_peer.sections(reports, head, line),
             f"The peer: `{obp_peer.INSTALL}`",
             "",
-            statement(report["command"], report),
         ]
     )
 
