@@ -379,11 +379,12 @@ def markdown(reports: list[dict[str, Any]]) -> str:
         "Exact MIPS weights need the exponential of a score for every row and action, on both"
         " sides; ours go through them chunk by chunk and keep none, hence the memory. The direct"
         " method predicts for every row and action: the peer by scikit-learn's pipeline, ours by"
-        " the pipeline's coefficients, with its bits. The fits are scikit-learn's on both sides, by"
-        " the newer release on ours, whose checks of the input cost more than those of the peer's"
-        " older one: with 1,000 rows and 10 actions they are most of our time. Estimated weights"
-        " are its logistic regression, nearly all of the time on both sides. IPW and SNIPW look up"
-        " what they need, once the target policy is known: [actions.md](actions.md)."
+        " the pipeline's coefficients, with its bits. The fits are scikit-learn's on both sides,"
+        " by the newer release on ours, whose checks of the input cost more than those of the"
+        " peer's older one: with 1,000 rows and 10 actions they are most of our time."
+        " Estimated weights are its logistic regression, nearly all of the time on both sides."
+        " IPW and SNIPW look up what they need, once the target policy is known:"
+        " [actions.md](actions.md)."
     )
     head = (
         "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"
