@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import interleaved
-from statement import facts_now
+from statement import by_machine, facts_now, machine_name, statement
 
 VERSION = "0.5.10"
 INSTALL = (
@@ -51,9 +51,9 @@ def conduct(
     script: str,
     given: argparse.Namespace,
     compare: Compare,
-    markdown: Callable[[dict[str, Any]], str],
+    markdown: Callable[[list[dict[str, Any]]], str],
 ) -> int:
-    """Both sides started, compared at every size, and the report written.
+    """Both sides started, compared at every size, and the report written beside other machines'.
 
     Parameters
     ----------
@@ -71,6 +71,21 @@ def conduct(
         "ours": interleaved.Side(sys.executable, script, "ours"),
         "peer": interleaved.Side(given.peer, script, "peer"),
     }
-    return interleaved.conducted(
-        report, sides, lambda: compare(sizes, given, sides), markdown, given.output
-    )
+    interleaved.conducted(report, sides, lambda: compare(sizes, given, sides), str, None)
+    if given.output:
+        reports = by_machine(given.output, report)
+        interleaved.written(given.output, {"machines": reports}, markdown(reports))
+    return 0
+
+
+def sections(
+    reports: list[dict[str, Any]], head: str, line: Callable[[dict[str, Any]], str]
+) -> Iterator[str]:
+    """A table and its statement for every machine, the latest last."""
+    for report in reports:
+        yield f"## {machine_name(report)}, {report['day']}"
+        yield ""
+        yield head
+        yield from map(line, report["rows"])
+        yield ""
+        yield statement(report["command"], report).replace("## How", "### How")

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 
 import interleaved
 import obp_peer
-from statement import statement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -357,16 +356,17 @@ def line(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """The report to read."""
-    worst = max((row.get("relative_difference", 0.0) for row in report["rows"]), default=0.0)
+def markdown(reports: list[dict[str, Any]]) -> str:
+    """The reports to read."""
+    rows = [row for report in reports for row in report["rows"]]
+    worst = max((row.get("relative_difference", 0.0) for row in rows), default=0.0)
     same = ", ".join(name for name, tolerance in ESTIMATORS.items() if tolerance is not None)
     intro = (
-        f"The same logs and policies on both sides, sb-obp {report['peer']}, in turns, one thread"
-        " each. A ratio is the peer's figure over ours, median (lowest to highest) over rounds;"
-        " times are of the processor. *whole* is from logs and policies to the number, the peer's"
-        " tables of probabilities included; *call* with the tables ready, and with our target"
-        " policy's greedy actions known. Memory is the peak rise of *whole*; less than"
+        f"The same logs and policies on both sides, sb-obp {reports[-1]['peer']}, in turns,"
+        " one thread each. A ratio is the peer's figure over ours, median (lowest to highest) over"
+        " rounds; times are of the processor. *whole* is from logs and policies to the number, the"
+        " peer's tables of probabilities included; *call* with the tables ready, and with our"
+        " target policy's greedy actions known. Memory is the peak rise of *whole*; less than"
         f" {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that."
     )
     agreement = (
@@ -376,17 +376,20 @@ def markdown(report: dict[str, Any]) -> str:
         " both sides."
     )
     why = (
-        "Where the ratio of times is near one, both do the same arithmetic. Exact MIPS weights"
-        " need the exponential of a score for every row and action, on both sides; ours go through"
-        " them chunk by chunk and keep none, hence the memory. The direct method is scikit-learn's"
-        " predictions for every row and action, estimated weights its logistic regression, nearly"
-        " all of the time on both sides, by the newer release on ours: with few rows its checks of"
-        " the input cost more than the peer's older one. IPW and SNIPW look up what they need,"
-        " once the target policy is known: [actions.md](actions.md)."
+        "Exact MIPS weights need the exponential of a score for every row and action, on both"
+        " sides; ours go through them chunk by chunk and keep none, hence the memory. The direct"
+        " method predicts for every row and action: the peer by scikit-learn's pipeline, ours by"
+        " the pipeline's coefficients, with its bits. The fits are scikit-learn's on both sides,"
+        " by the newer release on ours, whose checks of the input cost more than those of the"
+        " peer's older one: with 1,000 rows and 10 actions they are most of our time."
+        " Estimated weights are its logistic regression, nearly all of the time on both sides."
+        " IPW and SNIPW look up what they need, once the target policy is known:"
+        " [actions.md](actions.md)."
     )
     head = (
         "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"
-        " | ours, MB | peer, MB | ratio |"
+        " | ours, MB | peer, MB | ratio |\n"
+        "|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
     return "\n".join(
         [
@@ -396,15 +399,11 @@ def markdown(report: dict[str, Any]) -> str:
             "",
             agreement,
             "",
-            head,
-            "|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-            *map(line, report["rows"]),
-            "",
             why,
             "",
+            *obp_peer.sections(reports, head, line),
             f"The peer: `{obp_peer.INSTALL}`",
             "",
-            statement(report["command"], report),
         ]
     )
 

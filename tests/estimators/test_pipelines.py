@@ -99,3 +99,19 @@ def test_a_reward_model_has_the_bits_of_its_pipelines(features, cross_fit):
     table = design(encoded(view.schema.context, context), own)
     np.testing.assert_array_equal(model._features(context, action), table)
     np.testing.assert_array_equal(model(context, action), by_pipelines(model, view, table))
+
+
+@pytest.mark.parametrize("learner", ["ridge", "random-forest", "hist-gbm"])
+@pytest.mark.parametrize("cross_fit", [1, 3])
+def test_all_pairs_have_the_bits_of_pairs_one_by_one(learner, cross_fit, monkeypatch):
+    monkeypatch.setattr("ope_bench.contracts.arrays.CHUNK_ENTRIES", 500)
+    problem = shipped_problem("random embeddings", n=60)
+    view = tiny.view_of(problem, Access.TARGET_POLICY)
+    model = view.fitted(RewardModel(learner, (), "action", "ordinal", cross_fit))
+    row, action = (part.ravel() for part in np.indices((view.n, view.n_actions)))
+    for one, _ in model.parts():
+        apart = one(view.context[row], action)
+        np.testing.assert_array_equal(one.everywhere(view.context, view.n_actions), apart)
+    expected = view.target_policy.expect(view.context, model)
+    apart = view.target_policy.expect(view.context, lambda context, points: model(context, points))
+    np.testing.assert_array_equal(expected, apart)

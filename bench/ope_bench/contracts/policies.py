@@ -34,7 +34,11 @@ Actions = npt.NDArray[Any]
 """(n,): integers, or floats where actions are continuous; a policy takes the kind it draws."""
 
 PairFunction = Callable[[FloatArray, IntArray], FloatArray]
-"""f(context (k, d_context), action (k,)) -> (k,): one value per pair."""
+"""f(context (k, d_context), action (k,)) -> (k,): one value per pair.
+
+A function may have a method ``everywhere(context (k, d_context), n_actions) -> (k * n_actions,)``
+that gives the values of all pairs, those of a context next to each other, without a table of them.
+"""
 
 Score = Callable[[FloatArray], FloatArray]
 """score(context (k, d_context)) -> (k, n_actions), called on chunks of rows only."""
@@ -135,10 +139,13 @@ class DiscretePolicy(ABC):
 
     def _values(self, context: FloatArray, f: PairFunction) -> FloatArray:
         """Evaluate f at every pair of a chunk: (k, n_actions)."""
-        pairs = np.repeat(context, self.n_actions, axis=0)
-        actions = np.tile(np.arange(self.n_actions), len(context))
-        values = f(pairs, actions)
-        require_one_per_row("the result of f", values, len(pairs))
+        everywhere = getattr(f, "everywhere", None)
+        if everywhere is not None:
+            values = everywhere(context, self.n_actions)
+        else:
+            pairs = np.repeat(context, self.n_actions, axis=0)
+            values = f(pairs, np.tile(np.arange(self.n_actions), len(context)))
+        require_one_per_row("the result of f", values, len(context) * self.n_actions)
         return values.reshape(len(context), self.n_actions)
 
 

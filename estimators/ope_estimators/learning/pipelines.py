@@ -28,13 +28,17 @@ def fit_steps(pipeline: Any, features: FloatArray, outcome: FloatArray | IntArra
 
     Parameters
     ----------
-    pipeline : of scikit-learn, without a cache.
+    pipeline : of scikit-learn, without a cache; its scalers center and scale.
     features : (k, d)
     outcome : (k,)
     """
     *transformers, last = (step for _, step in pipeline.steps)
     for transformer in transformers:
-        features = transformer.fit_transform(features, outcome)
+        if _is(transformer, "sklearn.preprocessing.", ("StandardScaler",)):
+            transformer.fit(features)
+            features = (features - transformer.mean_) / transformer.scale_
+        else:
+            features = transformer.fit_transform(features, outcome)
     last.fit(features, outcome)
     return pipeline
 

@@ -173,6 +173,10 @@ class FittedReward:
         """Evaluate q̂ anywhere by the average over the folds' models: (k,)."""
         return self._predicted(self._models, context, points)
 
+    def everywhere(self, context: FloatArray, n_actions: int) -> FloatArray:
+        """Evaluate q̂ at every action in each context, in the order of `np.ndindex`: (k * a,)."""
+        return self._predicted_everywhere(self._models, context, n_actions)
+
     def logged(self, context: FloatArray, points: Points) -> FloatArray:
         """Evaluate q̂ at one point per logged row, by the model fitted without the row: (n,)."""
         out = np.empty(len(self._fold))
@@ -229,8 +233,7 @@ class FittedReward:
         if len(self._models) == 1:
             return [(self, slice(None))]
         return [
-            (partial(self._predicted, (model,)), self._fold == k)
-            for k, model in enumerate(self._models)
+            (_FoldReward(self, model), self._fold == k) for k, model in enumerate(self._models)
         ]
 
     def _predicted(
@@ -243,6 +246,20 @@ class FittedReward:
         if 2 * len(first) > len(points):
             return self._evaluated(models, context, points)
         return self._evaluated(models, context[first], points[first])[inverse]
+
+    def _predicted_everywhere(
+        self, models: tuple[Any, ...], context: FloatArray, n_actions: int
+    ) -> FloatArray:
+        n_pairs = len(context) * n_actions
+        if self._alike(models) is not None:
+            pairs = np.repeat(context, n_actions, axis=0)
+            return self._predicted(models, pairs, np.tile(np.arange(n_actions), len(context)))
+
+        def pairs_of(rows: slice) -> tuple[FloatArray, IntArray]:
+            row, action = np.divmod(np.arange(rows.start, rows.stop), n_actions)
+            return context[row], action
+
+        return self._summed(models, n_pairs, pairs_of)
 
     def _alike(self, models: tuple[Any, ...]) -> IntArray | None:
         """Numbers of the actions, equal where none of the models tells them apart."""
@@ -258,9 +275,18 @@ class FittedReward:
     def _evaluated(
         self, models: tuple[Any, ...], context: FloatArray, points: Points
     ) -> FloatArray:
-        out = np.zeros(len(context))
-        for rows in row_chunks(len(context), self._width):
-            table = self._features(context[rows], points[rows])
+        return self._summed(models, len(context), lambda rows: (context[rows], points[rows]))
+
+    def _summed(
+        self,
+        models: tuple[Any, ...],
+        n_pairs: int,
+        pairs_of: Callable[[slice], tuple[FloatArray, Points]],
+    ) -> FloatArray:
+        """Average the models over chunks of pairs: (n_pairs,)."""
+        out = np.zeros(n_pairs)
+        for rows in row_chunks(n_pairs, self._width):
+            table = self._features(*pairs_of(rows))
             for model in models:
                 out[rows] += self._values(model, table, keep=model is not models[-1])
         return out / len(models)
@@ -271,6 +297,28 @@ class FittedReward:
         if linear is None:
             return np.asarray(model.predict(table), dtype=np.float64).reshape(-1)
         return linear(table.copy() if keep else table)
+
+
+class _FoldReward:
+    """q̂ of one fold's model.
+
+    Parameters
+    ----------
+    reward : of all folds.
+    model : of the fold.
+    """
+
+    def __init__(self, reward: FittedReward, model: Any) -> None:
+        self._reward = reward
+        self._models = (model,)
+
+    def __call__(self, context: FloatArray, points: Points) -> FloatArray:
+        """Evaluate the model: (k,)."""
+        return self._reward._predicted(self._models, context, points)
+
+    def everywhere(self, context: FloatArray, n_actions: int) -> FloatArray:
+        """Evaluate the model at every action in each context: (k * n_actions,)."""
+        return self._reward._predicted_everywhere(self._models, context, n_actions)
 
 
 def distinct_pairs(context: FloatArray, group: IntArray) -> tuple[IntArray, IntArray]:
