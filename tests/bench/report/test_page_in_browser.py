@@ -194,7 +194,7 @@ def test_a_cell_opens_its_trials_with_tracebacks_and_the_command_to_run_one_agai
     hostile = json.dumps(HOSTILE)
     press(
         opened,
-        f"[...document.querySelectorAll('#boards button.link')].find((one) => "
+        f"[...{BOARD}.querySelectorAll('button.link')].find((one) => "
         f"one.textContent === {hostile})",
     )
     opened.until("document.getElementById('trials').open")

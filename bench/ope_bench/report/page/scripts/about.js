@@ -7,15 +7,14 @@ function spans(text) {
 
 /* Paragraphs of a docstring: indented ones are formulas or code, underlined ones are headings. */
 function docParts(text) {
-  return text.split(/\n\s*\n/).flatMap((paragraph) => {
+  return text.replace(/\n(?=(Assumptions|Fails when|Complexity|Cost): )/g, "\n\n").split(/\n\s*\n/).flatMap((paragraph) => {
     const lines = paragraph.split("\n").filter((line) => line.trim());
     if (!lines.length) return [];
     if (lines.length > 1 && /^-{3,}$/.test(lines[1])) return [el("h3", {}, lines[0]), ...docParts(lines.slice(2).join("\n"))];
-    if (lines.every((line) => line.startsWith("    ")) || lines[0].startsWith(">>>")) return [el("pre", { tabindex: "0" }, lines.map((line) => line.replace(/^ {4}/, "")).join("\n"))];
+    if (lines.every((line) => line.startsWith("    ")) || lines[0].startsWith(">>>")) return [el("pre", { tabindex: "0" }, lines.map((line) => line.replace(/^ {4}/, "").replaceAll("`", "")).join("\n"))];
     // An entry of a list of parameters begins at the margin; its further lines are indented.
     const entries = lines.reduce((all, line) => (/^\s/.test(line) && all.length ? [...all.slice(0, -1), `${all.at(-1)} ${line.trim()}`] : [...all, line]), []);
-    const [name] = entries[0].split(" : ");
-    if (entries.every((entry) => /^[\w, ]+ : /.test(entry)) && name.length < 60) {
+    if (entries.every((entry) => /^[\w, ]+ : /.test(entry))) {
       return [el("dl", {}, ...entries.flatMap((entry) => { const at = entry.indexOf(" : "); return [el("dt", {}, el("code", {}, entry.slice(0, at))), el("dd", {}, ...spans(entry.slice(at + 3)))]; }))];
     }
     const lead = /^(Assumptions|Fails when|Complexity|Cost): /.exec(entries[0]);

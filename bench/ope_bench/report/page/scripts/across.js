@@ -13,9 +13,15 @@ function sweepSection(update) {
   const scales = [["rmse", "RMSE"], ["log10", "log10 RMSE"]].map(([scale, title]) => el("button", { type: "button", "aria-pressed": String(state.scale === scale), onclick: () => { choose({ scale }); update(); } }, title));
   return el("section", { id: "sweeps", "aria-labelledby": "sweeps-title" }, el("h2", { id: "sweeps-title" }, "Along a parameter"),
     el("div", { class: "bar" }, pick, ...scales),
-    chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals; hollow points: some trials failed, and the RMSE is over the others.",
-      make: () => ({ height: 420, parameter: sweep.parameter, ticks: [...new Set(sweep.at.map(([x]) => x))], tables: { table: rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && (measure !== "rmse" || row.rmse > 0))
-        .map(({ how, status, diagnostics, ...row }) => ({ ...row, value: value.get(row.place) })) } }) }));
+    chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals, cut at the edges; hollow points: some trials failed, and the RMSE is over the others. A name singles a line out.",
+      make: () => {
+        const table = rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && row.rmse > 0)
+          .map(({ how, status, diagnostics, ...row }) => ({ ...row, value: value.get(row.place) }));
+        const sizes = table.map((row) => row.rmse);
+        const ends = sizes.length ? [Math.min(...sizes) / 1.5, Math.max(...sizes) * 1.5] : null;
+        return { height: 420, parameter: sweep.parameter, ticks: [...new Set(sweep.at.map(([x]) => x))], tables: { table },
+          domain: ends && (measure === "rmse" ? ends : ends.map(Math.log10)) };
+      } }));
 }
 
 function positivitySection() {

@@ -33,6 +33,13 @@ function boardColumns(by, lines) {
 /* Without the environment's name where there is only one. */
 const shortSetting = (label, environment, among = []) => (environment && among.every((row) => row.environment === environment) && label !== environment ? label.replace(`${environment} `, "") : label);
 
+/* Labels without the words that all of them have. */
+function withoutCommon(labels) {
+  const split = labels.map((label) => label.split(" "));
+  const common = new Set(labels.length > 1 ? split[0].filter((word) => split.every((one) => one.includes(word))) : []);
+  return split.map((parts, i) => parts.filter((word) => !common.has(word)).join(" ") || labels[i]);
+}
+
 /* The settings that the filters leave. */
 const shownSettings = () => data.settings.map((setting, place) => ({ setting, place })).filter(({ setting, place }) => shownPlaces.has(place) && (!state.environment || setting.environment === state.environment));
 
@@ -43,18 +50,19 @@ function matrix() {
   const cells = new Map();
   rows.filter(passes).forEach((row) => cells.set(`${row.method}\n${row.place}`, row));
   const optional = !["rmse", "positivity"].includes(by);
-  const methods = data.methods.filter((how) => shown.some(({ place }) => {
+  const order = overallLines().map(({ how }) => how);
+  const methods = order.filter((how) => shown.some(({ place }) => {
     const row = cells.get(`${how.label}\n${place}`);
     return row && !(optional && row[headline.key] === null);
   }));
   if (!methods.length) return el("p", { class: "empty" }, rows.length ? "No row passes the filters." : "No boards yet.");
   const common = new Set(shown.map(({ setting }) => setting.environment)).size === 1 ? shown[0].setting.environment : null;
-  const short = (setting) => shortSetting(setting.label, common);
+  const names = withoutCommon(shown.map(({ setting }) => shortSetting(setting.label, common)));
   const cell = (how, place) => cells.get(`${how.label}\n${place}`);
   const columns = [
     { key: "method", title: "estimator", value: (how) => how.label, show: (how) => [el("button", { type: "button", class: "link", title: "Formula, assumptions, parameters", onclick: () => openAbout(how) }, how.label), ...(how.third_party ? [badge("third-party", `plugin: ${how.origin || "unknown"}`)] : [])] },
-    ...shown.map(({ setting, place }) => ({
-      key: short(setting), title: short(setting) + (setting.surrogate ? " (surrogate)" : ""), why: setting.label, number: true,
+    ...shown.map(({ setting, place }, i) => ({
+      key: names[i], title: names[i] + (setting.surrogate ? " (surrogate)" : ""), why: setting.label, number: true,
       value: (how) => (cell(how, place) ? cell(how, place)[headline.key] : null),
       show: (how) => {
         const row = cell(how, place);

@@ -10,8 +10,9 @@ const WIDEST = { ranks: 640 };
 const STYLED = { color: 0, strokeDash: 1, shape: 2 };
 
 /* A method keeps its looks whatever the filters leave; 'unit' is where an axis turns logarithmic,
-   'parameter' what is swept, 'ticks' its values. */
-function adapted(spec, labels, { unit, parameter, ticks }) {
+   'parameter' what is swept, 'ticks' its values, 'domain' the ends of the vertical axis: bands are
+   cut there, for one wide interval would press all lines together. */
+function adapted(spec, labels, { unit, parameter, ticks, domain }) {
   const copy = structuredClone(spec);
   const paper = cssColor("paper");
   const walk = (node) => {
@@ -21,6 +22,8 @@ function adapted(spec, labels, { unit, parameter, ticks }) {
       if (node[channel] && node[channel].field === "method") Object.assign(node[channel], { legend: null, scale: { domain: labels, range: labels.map((one) => styleOf(one)[part]) } });
     }
     if (node.value === "paper") node.value = paper;
+    if (domain && node.y && node.y.field) node.y.scale = { ...node.y.scale, domain, nice: false };
+    if (domain && node.type === "area") node.clip = true;
     if (node.field === "value" && node.title && parameter) {
       node.title = parameter.replaceAll("_", " ");
       if (node.axis && ticks && ticks.length <= 8) node.axis.values = ticks;
@@ -82,7 +85,7 @@ function brief(tables) {
 }
 
 /* A figure that draws itself when it comes near the screen.
-   make() -> {tables: {name: lines}, height, unit, parameter, ticks}, or a promise of it. */
+   make() -> {tables: {name: lines}, height, unit, parameter, ticks, domain}, or a promise of it. */
 function chartFigure({ chart, title, words, make, legend = true }) {
   let everything = false;
   const box = el("div", { class: "chart", role: "img", "aria-label": `${title}. ${words || ""} The data can be downloaded as a table.` });

@@ -42,7 +42,7 @@ function sortableTable({ columns, lines, caption, sort, onsort, tied, name, head
   }
 
   fill();
-  const table = el("table", {}, caption ? el("caption", {}, caption) : null, el("thead", {}, el("tr", {}, ...heads)), body);
+  const table = el("table", {}, caption ? el("caption", {}, el("span", {}, caption)) : null, el("thead", {}, el("tr", {}, ...heads)), body);
   const save = el("button", { type: "button", onclick: () => download(`${name}.csv`,
     csv(columns.map((one) => one.key), ordered().map((line) => columns.map((one) => one.value(line))))) }, "Download CSV");
   const scroll = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption || name }, table);
