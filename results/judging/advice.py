@@ -25,7 +25,8 @@ from judging.regrets import (
     selects,
 )
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate
-from ope_bench.boards.regret import RegretBoard, RegretRow, ratio_interval
+from ope_bench.boards.regret import RegretBoard, RegretRow
+from ope_bench.boards.regret_intervals import ratio_interval
 from ope_bench.suites.nested import NestedEstimator
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord

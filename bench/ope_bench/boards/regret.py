@@ -12,12 +12,11 @@ import numpy as np
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate, errors_of
 from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.boards.columns.emphasis import MOSTLY_FAILED
+from ope_bench.boards.regret_intervals import Pair, finite_exp, ratio_intervals
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
-from ope_bench.contracts.random.seeding import stream
 from ope_bench.plugins.labels import distinct_label, distinct_labels
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
@@ -27,7 +26,6 @@ __all__ = [
     "REGRET_LAYOUT",
     "RegretBoard",
     "RegretRow",
-    "ratio_interval",
     "regret_board",
     "stream_regret_board",
 ]
@@ -37,8 +35,6 @@ CHOSEN = "chosen"
 
 CANDIDATE = "value["
 """Beginning of the diagnostics that hold the estimates of its candidates."""
-
-RESAMPLES = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +173,13 @@ def _board(found: Sequence[tuple[PluginSpec, _Setting]], truth: TruthKind) -> Re
         for name, spec in setting.specs.items():
             specs.setdefault(name, spec)
     environments = distinct_labels([spec for spec, _ in found])
-    rows = [_row(name, specs, settings, environments) for name in sorted(specs)]
+    names = sorted(specs)
+    known = [_known_pairs(name, settings, environments) for name in names]
+    intervals = ratio_intervals([[pair for _, pair in pairs] for pairs in known])
+    rows = [
+        _row(name, specs, settings, pairs, interval)
+        for name, pairs, interval in zip(names, known, intervals, strict=True)
+    ]
     rows.sort(key=lambda row: (math.inf if row.regret is None else row.regret, row.label))
     labels = {name: distinct_label(spec, list(specs.values())) for name, spec in specs.items()}
     return RegretBoard(
@@ -238,19 +240,26 @@ def _rms(errors: FloatArray) -> float:
     return float(np.sqrt(np.square(errors).mean()))
 
 
+def _known_pairs(
+    name: str, settings: Sequence[_Setting], environments: Sequence[str]
+) -> list[tuple[str, Pair]]:
+    """Return a row's errors and those of the best fixed choice, by setting, where both ran."""
+    pairs = [(label, one.pair(name)) for label, one in zip(environments, settings, strict=True)]
+    return [(label, pair) for label, pair in pairs if pair is not None and _rms(pair[1]) > 0]
+
+
 def _row(
     name: str,
     specs: Mapping[str, PluginSpec],
     settings: Sequence[_Setting],
-    environments: Sequence[str],
+    known: Sequence[tuple[str, Pair]],
+    interval: tuple[float | None, float | None],
 ) -> RegretRow:
     spec = specs[name]
-    pairs = [(label, one.pair(name)) for label, one in zip(environments, settings, strict=True)]
-    known = [(label, pair) for label, pair in pairs if pair is not None and _rms(pair[1]) > 0]
     logs = np.array([_log_ratio(*pair) for _, pair in known])
     own = [pair for one in settings if (pair := one.own_pair(name)) is not None]
     own_logs = np.array([_log_ratio(*pair) for pair in own if _rms(pair[1]) > 0])
-    low, high = ratio_interval([pair for _, pair in known])
+    low, high = interval
     worst = int(np.argmax(logs)) if len(logs) else None
     return RegretRow(
         estimator=spec.id,
@@ -262,7 +271,7 @@ def _row(
         regret_low=low,
         regret_high=high,
         regret_90=_point(logs),
-        worst=None if worst is None else _exp(float(logs[worst])),
+        worst=None if worst is None else finite_exp(float(logs[worst])),
         worst_setting=None if worst is None else known[worst][0],
         own_regret=_geometric_mean(own_logs),
         own_90=_point(own_logs),
@@ -275,48 +284,11 @@ def _log_ratio(errors: FloatArray, best: FloatArray) -> float:
 
 
 def _geometric_mean(logs: FloatArray) -> float | None:
-    return _exp(float(logs.mean())) if len(logs) else None
+    return finite_exp(float(logs.mean())) if len(logs) else None
 
 
 def _point(logs: FloatArray) -> float | None:
-    return _exp(float(np.quantile(logs, 0.9))) if len(logs) else None
-
-
-def _exp(log: float) -> float | None:
-    """Return exp, None where it is no finite number."""
-    value = math.exp(log) if log < 700 else math.inf
-    return value if math.isfinite(value) else None
-
-
-def ratio_interval(
-    pairs: Sequence[tuple[FloatArray, FloatArray]],
-) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the geometric mean of ratios of RMSEs over settings.
-
-    A percentile interval; the data sets of each setting are resampled, the settings stay.
-
-    Parameters
-    ----------
-    pairs : errors of two rows on the same data sets, for each setting.
-    """
-    if not pairs or min(len(left) for left, _ in pairs) < 2:
-        return None, None
-    total = np.zeros(RESAMPLES)
-    for index, (left, right) in enumerate(pairs):
-        n = len(left)
-        # By place and size alone, so that rows on the same data sets share their resamples.
-        rng = stream("regret", BOOTSTRAP_SEED, index, n)
-        counts = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            total += 0.5 * np.log(counts @ np.square(left)) - 0.5 * np.log(
-                counts @ np.square(right)
-            )
-    logs = total / len(pairs)
-    logs = logs[np.isfinite(logs)]
-    if not len(logs):
-        return None, None
-    low, high = np.quantile(logs, [0.025, 0.975])
-    return _exp(float(low)), _exp(float(high))
+    return finite_exp(float(np.quantile(logs, 0.9))) if len(logs) else None
 
 
 def _column(key: str, title: str, explanation: str, **facts: Any) -> BoardColumn:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ope_bench.canonical import plain
 from ope_bench.errors import UsageError, did_you_mean
+from ope_bench.plugins.spec import PluginSpec
 from ope_bench.printable import without_formula
 from ope_bench.store.results import Result
 from ope_bench.trials.serialization import RECORD
 
-__all__ = ["COLUMNS", "row_of", "writer_for"]
+__all__ = ["COLUMNS", "rows_of", "writer_for"]
 
 _OF_RECORD = {column.name: column.type for column in RECORD if column.exported}
 
@@ -40,29 +42,52 @@ COLUMNS: dict[str, str] = {
 
 Rows = Iterator[dict[str, Any]]
 
-
-def row_of(result: Result) -> dict[str, Any]:
-    """Return a stored outcome as a row of ``COLUMNS``."""
-    record, trial = result.record, result.record.trial
-    row: dict[str, Any] = {
-        "key": trial.key,
-        "run_id": result.run.id,
-        "suite": result.run.suite,
-        "environment": trial.environment.id,
-        "environment_params": {**trial.environment.params, "worlds": trial.environment.worlds},
-        "estimator": trial.estimator.id,
-        "params": trial.estimator.params,
-        "replicate": trial.replicate,
-        "seed": trial.seed,
-        "device": trial.device,
-    }
-    return {name: _cell(row[name] if name in row else getattr(record, name)) for name in COLUMNS}
+ROW_GROUP = 20_000
+"""Rows of a Parquet file that are in memory at once, some thirty megabytes."""
 
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, Mapping | tuple):
-        return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
+def rows_of(results: Iterable[Result]) -> Rows:
+    """Yield stored outcomes as rows of ``COLUMNS``."""
+    # Thousands of trials share a spec; the spec is kept so that its id stays its own.
+    known: dict[int, tuple[PluginSpec, str]] = {}
+
+    def params(spec: PluginSpec, **more: str) -> str:
+        if id(spec) not in known:
+            known[id(spec)] = spec, _json({**spec.params, **more})
+        return known[id(spec)][1]
+
+    for result in results:
+        trial = result.record.trial
+        world, method = trial.environment, trial.estimator
+        yield {
+            "key": trial.key,
+            "code_digest": result.record.code_digest,
+            "run_id": result.run.id,
+            "suite": result.run.suite,
+            "environment": world.id,
+            "environment_params": params(world, worlds=world.worlds),
+            "estimator": method.id,
+            "params": params(method),
+            "replicate": trial.replicate,
+            "seed": trial.seed,
+            "device": trial.device.value,
+            **{name: cell(getattr(result.record, name)) for name, cell in _CELLS.items()},
+        }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
+
+
+def _as_is(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
+
+
+_CELLS: Mapping[str, Callable[[Any], Any]] = {
+    name: _json if kind == "json" else _as_is
+    for name, kind in _OF_RECORD.items()
+    if name != "code_digest"
+}
 
 
 def writer_for(path: Path) -> Callable[[Path, Rows], int]:
@@ -126,12 +151,15 @@ def _write_parquet(path: Path, rows: Rows) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = list(rows)
     schema = pa.schema(
         [
             (name, pa.type_for_alias("string" if kind == "json" else kind))
             for name, kind in COLUMNS.items()
         ]
     )
-    pq.write_table(pa.Table.from_pylist(table, schema=schema), path, compression="zstd")
-    return len(table)
+    count = 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while group := list(islice(rows, ROW_GROUP)):
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
+            count += len(group)
+    return count

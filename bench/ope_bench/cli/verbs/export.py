@@ -24,14 +24,14 @@ def command(
     from ope_bench.errors import UsageError
     from ope_bench.files import atomic_write
     from ope_bench.store import Store
-    from ope_bench.store.export import COLUMNS, row_of, writer_for
+    from ope_bench.store.export import COLUMNS, rows_of, writer_for
 
     write_rows = writer_for(to)
     with document(output) as emit:
         with Store.open(store) as opened:
             check_suite(opened, suite)
             with atomic_write(to, UsageError) as partial:
-                count = write_rows(partial, map(row_of, opened.results(suite=suite, run=run)))
+                count = write_rows(partial, rows_of(opened.results(suite=suite, run=run)))
         emit({"schema": 1, "file": str(to), "rows": count, "columns": list(COLUMNS)})
     note(f"{count} rows in {to}")
     return 0
