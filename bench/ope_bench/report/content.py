@@ -30,10 +30,9 @@ OURS = "ope-bench "
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Disable the garbage collector, which would scan all live records repeatedly.
+    """Disable the garbage collector, which would scan all that a report holds repeatedly.
 
-    This halves the time for a store of 100,000 trials. One collection follows the outermost block,
-    so a whole report should be made in one block.
+    One collection follows the outermost block, so a whole report should be made in one block.
     """
     enabled = gc.isenabled()
     gc.disable()

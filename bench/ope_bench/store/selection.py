@@ -90,12 +90,13 @@ class Selection:
 
     def _by_setting(self) -> list[list[int]]:
         """Return the places of each setting's records; two specs may be the same setting."""
-        specs = self._spec_rows
-        names = {number: tuple(specs[number][name] for name in _SETTING) for number in specs}
         settings: dict[tuple[Any, ...], list[int]] = {}
-        for place, world in enumerate(self._worlds):
-            settings.setdefault(names[world], []).append(place)
-        return [settings[name] for name in sorted(settings)]
+        with reading(self._path):
+            specs = self._spec_rows
+            names = {number: tuple(specs[number][name] for name in _SETTING) for number in specs}
+            for place, world in enumerate(self._worlds):
+                settings.setdefault(names[world], []).append(place)
+            return [settings[name] for name in sorted(settings)]
 
     def _rows(
         self, columns: Sequence[str], places: Sequence[int]
