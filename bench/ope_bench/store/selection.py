@@ -126,7 +126,7 @@ class Selection:
 
     def _outcomes(self, rows: Sequence[tuple[Any, ...]]) -> Outcomes:
         names = (*_NAMES, *OF_RECORD, "through")
-        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
         through = columns.pop("through")
         for name in ("environment", "estimator"):
             columns[name] = list(map(self._spec, columns[name], through))

@@ -318,4 +318,7 @@ def _round(value: Any, digits: int) -> Any:
 
 
 def _rounded(value: Any, digits: int) -> Any:
+    # Of nearly all figures a number; there are dozens of them in each row.
+    if value is None or isinstance(value, float | int | str):
+        return _round(value, digits)
     return plain(value, lambda number: _round(number, digits))
