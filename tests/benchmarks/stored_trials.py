@@ -1,6 +1,6 @@
 """What a large store costs its readers: boards, exports, a page, a comparison; time and memory.
 
-    python tests/benchmarks/stored_trials.py [--peer CHECKOUT] [--trials N ...] [--output FILE]
+    python tests/benchmarks/stored_trials.py [--peer CHECKOUT] [--trials N ...] --output FILE
 
 Stores of invented trials are written, a trial's outcome being a real one whose estimate was
 changed: its columns are as long as they are in use. Twenty estimators ran on fifty data sets of
@@ -138,25 +138,24 @@ def measure(code: Path, words: Sequence[str], file: Path | None) -> Row:
     }
 
 
-def compared(sizes: Sequence[int], sides: Mapping[str, Path], wanted: str) -> Iterator[Row]:
-    """Yield a row for each size and reader."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for size in sizes:
-            store, other = (folder / f"{size}-{side}.sqlite" for side in "ab")
-            for path, shift in ((store, 0.0), (other, 0.01)):
-                alone = [sys.executable, __file__, "--invent", str(path)]
-                subprocess.run([*alone, "--trials", str(size), "--shift", str(shift)], check=True)
-            for reader, words, file in readers(store, other, folder):
-                if wanted not in reader:
-                    continue
-                found = {side: measure(code, words, file) for side, code in sides.items()}
-                row: Row = {"trials": size, "reader": reader, **found}
-                row["same"] = len({one["digest"] for one in found.values()}) == 1
-                print(json.dumps(row), file=sys.stderr, flush=True)
-                yield row
-            store.unlink()
-            other.unlink()
+def compared(
+    sizes: Sequence[int], sides: Mapping[str, Path], wanted: Sequence[str], folder: Path
+) -> Iterator[Row]:
+    """Yield a row for each size and reader; stores that the folder has already are used."""
+    for size in sizes:
+        store, other = (folder / f"{size}-{side}.sqlite" for side in "ab")
+        for path, shift in ((store, 0.0), (other, 0.01)):
+            alone = [sys.executable, __file__, "--invent", str(path), "--shift", str(shift)]
+            if not path.exists():
+                subprocess.run([*alone, "--trials", str(size)], check=True)
+        known = list(readers(store, other, folder))
+        chosen = [one for text in wanted for one in known if text in one[0]]
+        for reader, words, file in chosen if wanted else known:
+            found = {side: measure(code, words, file) for side, code in sides.items()}
+            row: Row = {"trials": size, "reader": reader, **found}
+            row["same"] = len({one["digest"] for one in found.values()}) == 1
+            print(json.dumps(row), file=sys.stderr, flush=True)
+            yield row
 
 
 def markdown(report: Row) -> str:
@@ -204,7 +203,8 @@ def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trials", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--only", default="", help="readers whose name contains this")
+    parser.add_argument("--only", nargs="+", default=[], help="readers whose names contain these")
+    parser.add_argument("--stores", type=Path, help="a folder that keeps the stores")
     parser.add_argument("--peer", type=Path, help="another checkout, measured in turns")
     parser.add_argument("--before", default="another revision", help="its name in the page")
     parser.add_argument("--output", type=Path)
@@ -215,15 +215,21 @@ def main() -> int:
         invent(given.invent, given.trials[0], shift=given.shift)
         return 0
     sides = {"ours": HERE} | ({"peer": given.peer.resolve()} if given.peer else {})
-    words = ["--peer", "CHECKOUT", "--before", given.before] if given.peer else []
-    report = {
+    words = ["--trials", *map(str, given.trials)]
+    words += ["--only", *given.only] if given.only else []
+    words += ["--peer", "CHECKOUT", "--before", given.before] if given.peer else []
+    report: Row = {
         "command": shlex.join(["python", f"tests/benchmarks/{Path(__file__).name}", *words]),
         "facts": facts_now(),
         "before": given.before,
-        "rows": list(compared(given.trials, sides, given.only)),
+        "rows": [],
     }
-    if given.output:
-        written(given.output, report, markdown(report))
+    with tempfile.TemporaryDirectory() as name:
+        folder = given.stores or Path(name)
+        for row in compared(given.trials, sides, given.only, folder):
+            report["rows"].append(row)
+            if given.output:
+                written(given.output, report, markdown(report))
     return 0
 
 

@@ -12,7 +12,8 @@ from ope_bench.report.content import ReportData
 from ope_bench.report.figures.figures import Figure, figures
 from ope_bench.report.figures.files import figure_spec, looks_of
 from ope_bench.report.requirements import needs_extra
-from ope_bench.store import Result, Run
+from ope_bench.store import Run
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
 __all__ = ["plot"]
@@ -32,7 +33,7 @@ def plot(records: Iterable[TrialRecord], truth: TruthKind) -> Any:
     import altair as alt
 
     run = Run(id="", suite="", truth=truth)
-    content = ReportData.of(Path(), [Result(record, run, run.id) for record in records], [run])
+    content = ReportData.of(Path(), {truth: Outcomes.by_setting(records)}, [run])
     short, looks = looks_of(content)
     figure = _first(figures(content, short, kinds=("sweep", "intervals")))
     spec = figure_spec(figure, looks)

@@ -141,7 +141,7 @@ def known_values(values: FloatArray) -> list[float]:
 @np.errstate(over="ignore", invalid="ignore")
 def aggregate(outcomes: Outcomes, facts: ReplicateFacts) -> RowStatistics:
     """Aggregate the outcomes of one row."""
-    outcomes = outcomes.take(np.lexsort((outcomes.replicate, outcomes.seed)))
+    outcomes = outcomes.by_data()
     tried = outcomes.take(outcomes.tried)
     at = facts.at(tried)
     keys: list[str] = tried.data_key.tolist()

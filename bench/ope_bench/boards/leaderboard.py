@@ -97,9 +97,9 @@ def _ordered(outcomes: Outcomes) -> Outcomes:
     specs = {id(spec): spec for spec in outcomes.estimator.tolist()}
     places = {name: _sortable(spec) for name, spec in specs.items()}
     ranks = {place: rank for rank, place in enumerate(sorted(set(places.values())))}
-    rank = [ranks[places[id(spec)]] for spec in outcomes.estimator.tolist()]
+    rank = np.array([ranks[places[id(spec)]] for spec in outcomes.estimator.tolist()], np.int64)
     device = {word: number for number, word in enumerate(sorted(set(outcomes.device.tolist())))}
-    devices = [device[word] for word in outcomes.device.tolist()]
+    devices = np.array([device[word] for word in outcomes.device.tolist()], np.int64)
     by = (outcomes.replicate, outcomes.seed, outcomes.threads, devices, rank)
     return outcomes.take(np.lexsort(by))
 

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import cast
 
 from ope_bench.boards.board import Board, Row
-from ope_bench.boards.leaderboard import boards
+from ope_bench.boards.leaderboard import iter_boards
 from ope_bench.boards.summary import Summary, across
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.labels import distinct_label
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.store import Result, Run, Store
+from ope_bench.store import Run, Store
+from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.status import Status
 
 __all__ = ["EstimatorInfo", "ReportData", "Setting", "gc_disabled", "summaries_of"]
+
+TRUTHS: tuple[TruthKind, ...] = ("empirical", "expected")
 
 OURS = "ope-bench "
 """Prefix of the origins of built-in plugins."""
@@ -27,10 +30,9 @@ OURS = "ope-bench "
 
 @contextmanager
 def gc_disabled() -> Iterator[None]:
-    """Disable the garbage collector, which would scan all live records repeatedly.
+    """Disable the garbage collector, which would scan all that a report holds repeatedly.
 
-    This halves the time for a store of 100,000 trials. One collection follows the outermost block,
-    so a whole report should be made in one block.
+    One collection follows the outermost block, so a whole report should be made in one block.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -78,14 +80,14 @@ class Setting:
     ----------
     label : unique in the report.
     methods : of each row, its index in ``methods`` of the report.
-    results : of each row, its trials by seed and replicate.
+    trials : of each row, its trials by seed and replicate, without their diagnostics.
     dirty : of each row, whether a run with uncommitted changes made any of them.
     """
 
     label: str
     board: Board
     methods: tuple[int, ...]
-    results: tuple[tuple[Result, ...], ...]
+    trials: tuple[Outcomes, ...]
     dirty: tuple[bool, ...]
 
     @property
@@ -148,38 +150,31 @@ class ReportData:
         ------
         StoreError : the store cannot be read, or there is no such run.
         """
-        with gc_disabled(), _one_thread():
-            with Store.open(store) as opened:
-                results = list(opened.results(suite=suite, run=run))
-                runs = opened.runs()
-            if suite is not None or run is not None:
-                shown = {result.run.id for result in results}
-                shown |= {result.made_by for result in results}
-                runs = [
-                    one
-                    for one in runs
-                    if one.id in shown or one.suite == suite or (run and one.id.startswith(run))
-                ]
-            return cls.of(store, results, runs, suite=suite, run=run)
+        with gc_disabled(), _one_thread(), Store.open(store) as opened:
+            runs = opened.runs()
+            # One setting after another: no more than one is in memory with all it has.
+            settings = {
+                truth: opened.outcomes(suite=suite, run=run, truth=truth)
+                for truth in TRUTHS
+                if any(one.truth == truth for one in runs)
+            }
+            return cls.of(store, settings, runs, suite=suite, run=run)
 
     @classmethod
     def of(
         cls,
         store: Path,
-        results: Iterable[Result],
+        outcomes: Mapping[TruthKind, Iterable[Outcomes]],
         runs: Sequence[Run],
         *,
         suite: str | None = None,
         run: str | None = None,
     ) -> ReportData:
-        """Collect the data of results."""
-        by_truth: dict[TruthKind, list[Result]] = {}
-        for result in results:
-            by_truth.setdefault(result.run.truth, []).append(result)
+        """Collect the data of each setting's outcomes, by kind of truth."""
         found = [
             (board, rows)
-            for truth, group in by_truth.items()
-            for board, rows in _with_results(group, truth)
+            for truth, settings in outcomes.items()
+            for board, rows in _with_trials(settings, truth)
         ]
         methods = _methods([pair for _, rows in found for pair in rows])
         place = {name: index for index, name in enumerate(methods)}
@@ -189,11 +184,18 @@ class ReportData:
                 label=label,
                 board=board,
                 methods=tuple(place[_identity(row)] for row, _ in rows),
-                results=tuple(tuple(group) for _, group in rows),
-                dirty=tuple(any(one.made_by in dirty for one in group) for _, group in rows),
+                trials=tuple(group for _, group in rows),
+                dirty=tuple(not dirty.isdisjoint(group.made_by) for _, group in rows),
             )
             for label, (board, rows) in zip(_labels([b for b, _ in found]), found, strict=True)
         )
+        if suite is not None or run is not None:
+            made_by = {name for _, rows in found for _, group in rows for name in group.made_by}
+            runs = [
+                one
+                for one in runs
+                if one.id in made_by or one.suite == suite or (run and one.id.startswith(run))
+            ]
         return cls(
             store=store,
             suite=suite,
@@ -207,10 +209,10 @@ class ReportData:
     def ends(self) -> Mapping[str, Status]:
         """Return the outcome of each trial by key; a trial under two truths counts once."""
         return {
-            result.record.trial.key: result.record.status
+            key: STATUSES[status]
             for setting in self.settings
-            for group in setting.results
-            for result in group
+            for group in setting.trials
+            for key, status in zip(group.key.tolist(), group.status.tolist(), strict=True)
         }
 
     @cached_property
@@ -236,25 +238,22 @@ def _identity(row: Row) -> tuple[str, str, int]:
     return spec.identity_json, row.device, row.threads
 
 
-def _with_results(
-    group: Sequence[Result], truth: TruthKind
-) -> list[tuple[Board, list[tuple[Row, list[Result]]]]]:
-    """Match each board's rows with their results."""
-    # Cached: thousands of trials share a spec, whose identity is slow to hash.
-    same: dict[tuple[int, int, str, int], list[Result]] = {}
-    for result in group:
-        trial = result.record.trial
-        cell = (id(trial.environment), id(trial.estimator), trial.device, trial.threads)
-        same.setdefault(cell, []).append(result)
-    behind: dict[tuple[str, str, str, int], list[Result]] = {}
-    for (_, _, device, threads), members in same.items():
-        trial = members[0].record.trial
-        specs = trial.environment.identity_json, trial.estimator.identity_json
-        behind.setdefault((*specs, device, threads), []).extend(members)
-    for members in behind.values():
-        members.sort(key=_moment)
+def _with_trials(
+    settings: Iterable[Outcomes], truth: TruthKind
+) -> list[tuple[Board, list[tuple[Row, Outcomes]]]]:
+    """Match each board's rows with their trials."""
+    behind: dict[tuple[str, str, str, int], Outcomes] = {}
+
+    def kept() -> Iterator[Outcomes]:
+        for outcomes in settings:
+            newest = outcomes.newest()
+            yield newest
+            for row in newest.without_diagnostics().by_row():
+                specs = row.environment[0].identity_json, row.estimator[0].identity_json
+                behind[(*specs, row.device[0], int(row.threads[0]))] = row.by_data()
+
     found = []
-    for board in boards([result.record for result in group], truth=truth):
+    for board in iter_boards(kept(), truth=truth):
         world = PluginSpec(
             "environment",
             "",
@@ -267,18 +266,13 @@ def _with_results(
     return found
 
 
-def _moment(result: Result) -> tuple[int, int]:
-    return result.record.trial.seed, result.record.trial.replicate
-
-
 def _methods(
-    rows: Sequence[tuple[Row, Sequence[Result]]],
+    rows: Sequence[tuple[Row, Outcomes]],
 ) -> dict[tuple[str, str, int], EstimatorInfo]:
     """Return estimators in the order of their first rank, with unique labels."""
     first: dict[tuple[str, str, int], tuple[Row, PluginSpec]] = {}
     for row, group in rows:
-        given = next((one for r in group if (one := r.record.trial.estimator).label), None)
-        spec = given or group[0].record.trial.estimator
+        spec = next((one for one in group.estimator if one.label), group.estimator[0])
         known = first.get(_identity(row))
         if known is None or (spec.label and not known[1].label):
             first[_identity(row)] = (row, spec)

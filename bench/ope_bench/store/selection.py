@@ -83,19 +83,20 @@ class Selection:
     def outcomes(self) -> Iterator[Outcomes]:
         """Yield the outcomes of one environment setting after another, each ordered by key."""
         for places in self._by_setting():
-            columns = (*_OF_STORE, *(f"record.{name}" for name in OF_RECORD))
+            columns = (*_OF_STORE, *OF_RECORD)
             rows = [(*row, through) for row, through in self._rows(columns, places)]
             with reading(self._path):
                 yield self._outcomes(rows)
 
     def _by_setting(self) -> list[list[int]]:
         """Return the places of each setting's records; two specs may be the same setting."""
-        specs = self._spec_rows
-        names = {number: tuple(specs[number][name] for name in _SETTING) for number in specs}
         settings: dict[tuple[Any, ...], list[int]] = {}
-        for place, world in enumerate(self._worlds):
-            settings.setdefault(names[world], []).append(place)
-        return [settings[name] for name in sorted(settings)]
+        with reading(self._path):
+            specs = self._spec_rows
+            names = {number: tuple(specs[number][name] for name in _SETTING) for number in specs}
+            for place, world in enumerate(self._worlds):
+                settings.setdefault(names[world], []).append(place)
+            return [settings[name] for name in sorted(settings)]
 
     def _rows(
         self, columns: Sequence[str], places: Sequence[int]
@@ -114,7 +115,7 @@ class Selection:
                 yield row, self._numbered[self._through[place]]
 
     def _results(self, places: Sequence[int]) -> Iterator[Result]:
-        columns = (*_OF_TRIAL, *(f"record.{name}" for name in RECORD_COLUMNS))
+        columns = (*_OF_TRIAL, *RECORD_COLUMNS)
         for row, through in self._rows(columns, places):
             made_by, world, method, *asked = row[: len(_OF_TRIAL)]
             with reading(self._path):
@@ -125,7 +126,7 @@ class Selection:
 
     def _outcomes(self, rows: Sequence[tuple[Any, ...]]) -> Outcomes:
         names = (*_NAMES, *OF_RECORD, "through")
-        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
         through = columns.pop("through")
         for name in ("environment", "estimator"):
             columns[name] = list(map(self._spec, columns[name], through))
@@ -135,6 +136,7 @@ class Selection:
             if at not in data:
                 data[at] = Trial(spec, spec, at[1], seed=at[0]).data_key
         columns["data_key"] = [data[at] for at in of_data]
+        columns["made_by"] = list(map(sys.intern, columns["made_by"]))
         columns["access"] = list(map(cast("Any", _ACCESS), columns["access"]))
         columns["diagnostics"] = _objects(columns["diagnostics"])
         return Outcomes.from_columns(columns)
@@ -165,8 +167,8 @@ class Selection:
 
 _SETTING = ("plugin", "params", "worlds", "version")
 _OF_TRIAL = ("run", "environment", "estimator", *TRIAL_COLUMNS)
-_NAMES = ("key", "environment", "estimator", *TRIAL_COLUMNS)
-_OF_STORE = tuple(f"record.{name}" for name in _NAMES)
+_NAMES = ("key", "made_by", "environment", "estimator", *TRIAL_COLUMNS)
+_OF_STORE = ("key", "run", "environment", "estimator", *TRIAL_COLUMNS)
 
 
 def _objects(texts: Sequence[str]) -> list[dict[str, Any]]:

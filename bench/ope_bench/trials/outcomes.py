@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -39,6 +39,7 @@ class Outcomes:
     status : index in `STATUSES`.
     interval_kind : a word or None.
     diagnostics : mappings of each trial's own.
+    made_by : id of the run that executed the trial; empty outside of stores.
     seed ... exclusive : see `ope_bench.trials.record.TrialRecord`.
     """
 
@@ -75,7 +76,12 @@ class Outcomes:
     access: ObjectArray
     origin: ObjectArray
     environment_origin: ObjectArray
+    error_type: ObjectArray
+    error_message: ObjectArray
+    traceback: ObjectArray
+    output_tail: ObjectArray
     diagnostics: ObjectArray
+    made_by: ObjectArray
 
     @classmethod
     def of(cls, records: Iterable[TrialRecord]) -> Self:
@@ -87,6 +93,7 @@ class Outcomes:
         }
         columns["device"] = [trial.device.value for trial in trials]
         columns |= {name: [getattr(record, name) for record in kept] for name in OF_RECORD}
+        columns["made_by"] = [""] * len(kept)
         return cls.from_columns(columns)
 
     @classmethod
@@ -110,6 +117,12 @@ class Outcomes:
         ValueError, LookupError : a value is none of its column.
         """
         return cls(**{name: make(columns[name]) for name, make in _ARRAYS.items()})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the trials of at least one part, one part behind another."""
+        names = [one.name for one in fields(cls)]
+        return cls(**{name: np.concatenate([vars(one)[name] for one in parts]) for name in names})
 
     def __len__(self) -> int:
         return len(self.key)
@@ -154,6 +167,14 @@ class Outcomes:
         for places in rows.values():
             yield self.take(_span(places))
 
+    def by_data(self) -> Self:
+        """Order the trials by seed and replicate."""
+        return self.take(np.lexsort((self.replicate, self.seed)))
+
+    def without_diagnostics(self) -> Self:
+        """Return the same trials with empty mappings in place of what takes most of the memory."""
+        return replace(self, diagnostics=np.full(len(self), {}, dtype=np.object_))
+
     @property
     def tried(self) -> BoolArray:
         """Whether the estimator ran."""
@@ -178,7 +199,7 @@ OF_TRIAL = (
 )
 """The columns that a trial has, and not its record."""
 
-OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in OF_TRIAL)
+OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in (*OF_TRIAL, "made_by"))
 """The columns that a record has."""
 
 

@@ -16,10 +16,10 @@ from .conftest import HOSTILE, made
 
 def test_every_row_has_the_trials_that_it_sums_up(content):
     for setting in content.settings:
-        for row, results in zip(setting.board.rows, setting.results, strict=True):
-            assert len(results) == row.replicates
-            assert {one.record.trial.estimator.id for one in results} == {row.estimator}
-            replicates = [one.record.trial.replicate for one in results]
+        for row, trials in zip(setting.board.rows, setting.trials, strict=True):
+            assert len(trials) == row.replicates
+            assert {one.id for one in trials.estimator} == {row.estimator}
+            replicates = trials.replicate.tolist()
             assert replicates == sorted(replicates)
 
 
@@ -70,11 +70,12 @@ def test_errors_are_estimate_minus_truth(content):
         (line["method"], line["replicate"]): line["error"]
         for line in error_table(content, setting)
     }
-    for method, results in zip(setting.methods, setting.results, strict=True):
-        for one in results:
-            place = content.methods[method].label, one.record.trial.replicate
-            if one.record.status is Status.OK:
-                assert found[place] == pytest.approx(one.record.estimate - 1.0)
+    for method, trials in zip(setting.methods, setting.trials, strict=True):
+        told = zip(trials.replicate, trials.has(Status.OK), trials.estimate, strict=True)
+        for replicate, ok, estimate in told:
+            place = content.methods[method].label, replicate
+            if ok:
+                assert found[place] == pytest.approx(estimate - 1.0)
             else:
                 assert place not in found
 

@@ -16,6 +16,7 @@ from ope_bench.report.page.html import render_page
 from ope_bench.report.page.payload import escaped_json, payload
 from ope_bench.report.page.vega import vega, vega_in_background
 from ope_bench.report.requirements import needs_extra
+from ope_bench.trials.outcomes import STATUSES
 from ope_bench.trials.status import Status
 
 from .conftest import HOSTILE, made, plenty
@@ -59,17 +60,18 @@ def test_the_page_holds_every_trial_with_its_seed_estimate_and_traceback(content
     data = payload(content)
     unpacked = json.loads(zlib.decompress(base64.b64decode(data["trials"][-1])))
     setting = content.settings[-1]
-    for cell, results in zip(unpacked["cells"], setting.results, strict=True):
+    for cell, trials in zip(unpacked["cells"], setting.trials, strict=True):
         words = [data["statuses"][int(digit)] for digit in cell["status"]]
-        assert words == [one.record.status for one in results]
-        for index, one in enumerate(results):
-            key = cell["key"][index * cell["digits"] : (index + 1) * cell["digits"]]
-            assert one.record.key.startswith(key)
-            assert unpacked["replicate"][cell["data"][index]] == one.record.trial.replicate
-            if one.record.status is Status.OK:
-                assert cell["estimate"][index] == pytest.approx(one.record.estimate, rel=1e-7)
-            if one.record.traceback:
-                assert unpacked["texts"][cell["faults"][str(index)][2]] == one.record.traceback
+        assert words == [STATUSES[number] for number in trials.status]
+        for index, key in enumerate(trials.key):
+            start = cell["key"][index * cell["digits"] : (index + 1) * cell["digits"]]
+            assert key.startswith(start)
+            assert unpacked["replicate"][cell["data"][index]] == trials.replicate[index]
+            if words[index] == "ok":
+                assert cell["estimate"][index] == pytest.approx(trials.estimate[index], rel=1e-7)
+            if trials.traceback[index]:
+                known = unpacked["texts"][cell["faults"][str(index)][2]]
+                assert known == trials.traceback[index]
 
 
 def test_figures_of_the_page_are_those_of_the_boards(content):

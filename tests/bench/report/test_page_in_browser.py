@@ -204,7 +204,7 @@ def test_a_cell_opens_its_trials_with_tracebacks_and_the_command_to_run_one_agai
     rows = "[...document.querySelectorAll('#trials table tbody tr')]"
     assert opened.js(f"{rows}.length") == 12
     key = opened.js(f"{rows}[0].querySelector('code').textContent").split()[2]
-    known = [one.record.key for s in content.settings for group in s.results for one in group]
+    known = [key for s in content.settings for group in s.trials for key in group.key]
     assert sum(one.startswith(key) for one in known) == 1
     assert "third-party" in opened.js("document.querySelector('#trials h2').textContent")
     opened.send("Input.dispatchKeyEvent", type="keyDown", key="Escape", windowsVirtualKeyCode=27)

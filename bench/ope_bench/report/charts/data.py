@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.boards.aggregation import ReplicateFacts, error_of
+from ope_bench.boards.aggregation import ReplicateFacts, errors_of
 from ope_bench.boards.summary import Summary
 from ope_bench.report.columns import figure_columns
 from ope_bench.report.content import ReportData, Setting
 from ope_bench.report.sweeps import Sweep
 from ope_bench.statistics.distribution import squared_error_cdf
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 __all__ = [
@@ -64,14 +65,12 @@ def error_table(content: ReportData, setting: Setting) -> Table:
     """Return a line for each finite error: ``error``, ``replicate``."""
     facts = _facts(setting)
     return [
-        {
-            "method": content.methods[method].label,
-            "replicate": result.record.trial.replicate,
-            "error": error,
-        }
-        for method, group in zip(setting.methods, setting.results, strict=True)
-        for result in group
-        if (error := error_of(result.record, facts)) is not None
+        {"method": content.methods[method].label, "replicate": replicate, "error": error}
+        for method, group in zip(setting.methods, setting.trials, strict=True)
+        for replicate, error in zip(
+            group.replicate.tolist(), errors_of(group, facts).tolist(), strict=True
+        )
+        if not math.isnan(error)
     ]
 
 
@@ -83,10 +82,10 @@ def cdf_table(content: ReportData, setting: Setting) -> Table:
     facts = _facts(setting)
     lines: Table = []
     for row, method, group in zip(
-        setting.board.rows, setting.methods, setting.results, strict=True
+        setting.board.rows, setting.methods, setting.trials, strict=True
     ):
-        errors = [error_of(result.record, facts) for result in group]
-        finite = np.array([error for error in errors if error is not None])
+        errors = errors_of(group, facts)
+        finite = errors[~np.isnan(errors)]
         tried = row.replicates - sum(n for word, n in row.status.items() if not Status(word).tried)
         if not len(finite):
             continue
@@ -104,8 +103,7 @@ def cdf_table(content: ReportData, setting: Setting) -> Table:
 
 
 def _facts(setting: Setting) -> ReplicateFacts:
-    records = (result.record for group in setting.results for result in group)
-    return ReplicateFacts.of(records, setting.board.truth)
+    return ReplicateFacts.of(Outcomes.joined(setting.trials), setting.board.truth)
 
 
 def rank_tables(labels: Sequence[str], summary: Summary) -> Mapping[str, Table]:

@@ -17,6 +17,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from ope_bench import __version__
 from ope_bench.boards.aggregation import ReplicateFacts
 from ope_bench.boards.board import Board
@@ -38,8 +40,9 @@ from ope_bench.report.content import EstimatorInfo, ReportData, Setting
 from ope_bench.report.page.groups import Group, docstrings_of, groups_of, outcomes_of_runs
 from ope_bench.report.sweeps import Sweep, sweeps
 from ope_bench.report.text.board_notes import board_notes
-from ope_bench.store import Result, Run
+from ope_bench.store import Run
 from ope_bench.store.results import RUN_COLUMNS
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Severity, Status
 
 __all__ = ["escaped_json", "payload"]
@@ -48,9 +51,6 @@ NOTED = {by: [key for key in layout.shown if key != "access"] for by, layout in 
 """The columns whose notes the page shows; it shows access in words instead of letters."""
 
 SHORTEST_KEY = 10
-DIGIT = {status: str(index) for index, status in enumerate(Status)}
-"""Abbreviations of statuses in cells."""
-
 SEVERITY = {one: one.name.lower().replace("_", "-") for one in Severity}
 """The page's style classes for statuses."""
 
@@ -261,53 +261,55 @@ def _rows(setting: Setting) -> list[list[Any]]:
 
 def _trials(setting: Setting, key_length: int) -> dict[str, Any]:
     """Return the trials of a setting by column; data shared by rows appear once."""
-    records = [result.record for group in setting.results for result in group]
-    facts = ReplicateFacts.of(records, setting.board.truth)
-    data = {record.trial.data_key: record.trial for record in records}
-    place = {key: index for index, key in enumerate(data)}
+    outcomes = Outcomes.joined(setting.trials)
+    facts = ReplicateFacts.of(outcomes, setting.board.truth)
+    # The last entry of the facts is that of no replicate.
+    first = np.unique(facts.at(outcomes), return_index=True)[1]
     texts: dict[str, int] = {}
     return {
-        "seed": [trial.seed for trial in data.values()],
-        "replicate": [trial.replicate for trial in data.values()],
-        "truth": [_round(facts.truth.get(key), 8) for key in data],
-        "expected": [_round(facts.expected.get(key), 8) for key in data],
-        "naive": [_round(facts.logging_average.get(key), 6) for key in data],
-        "cells": [_cell(group, place, texts, key_length) for group in setting.results],
+        "seed": outcomes.seed[first].tolist(),
+        "replicate": outcomes.replicate[first].tolist(),
+        "truth": [_round(value, 8) for value in facts.truth[:-1].tolist()],
+        "expected": [_round(value, 8) for value in facts.expected[:-1].tolist()],
+        "naive": [_round(value, 6) for value in facts.logging_average[:-1].tolist()],
+        "cells": [_cell(group, facts, texts, key_length) for group in setting.trials],
         "texts": list(texts),
     }
 
 
+FAULTS = ("error_type", "error_message", "traceback", "output_tail")
+DIGITS = {
+    "estimate": 8,
+    "fallback": 6,
+    "standard_error": 4,
+    "interval_low": 6,
+    "interval_high": 6,
+    "fit_seconds": 3,
+    "estimate_seconds": 3,
+}
+"""Significant digits of the columns of trials."""
+
+
 def _cell(
-    group: Sequence[Result], place: Mapping[str, int], texts: dict[str, int], key_length: int
+    group: Outcomes, facts: ReplicateFacts, texts: dict[str, int], key_length: int
 ) -> dict[str, Any]:
-    records = [result.record for result in group]
+    told = zip(*(getattr(group, name).tolist() for name in FAULTS), strict=True)
     faults = {
-        index: [
-            None if text is None else texts.setdefault(text, len(texts))
-            for text in (one.error_type, one.error_message, one.traceback, one.output_tail)
-        ]
-        for index, one in enumerate(records)
-        if one.error_type or one.error_message or one.traceback or one.output_tail
+        index: [None if text is None else texts.setdefault(text, len(texts)) for text in one]
+        for index, one in enumerate(told)
+        if any(one)
     }
-    columns: dict[str, list[Any]] = {
-        "estimate": [_round(one.estimate, 8) for one in records],
-        "fallback": [_round(one.fallback, 6) for one in records],
-        "standard_error": [_round(one.standard_error, 4) for one in records],
-        "interval_low": [_round(one.interval_low, 6) for one in records],
-        "interval_high": [_round(one.interval_high, 6) for one in records],
-        "fit_seconds": [_round(one.fit_seconds, 3) for one in records],
-        "estimate_seconds": [_round(one.estimate_seconds, 3) for one in records],
-    }
+    columns = {name: getattr(group, name) for name in DIGITS}
     return {
-        "data": [place[one.trial.data_key] for one in records],
-        "key": "".join(one.trial.key[:key_length] for one in records),
+        "data": facts.at(group).tolist(),
+        "key": "".join(key[:key_length] for key in group.key.tolist()),
         "digits": key_length,
-        "status": "".join(DIGIT[one.status] for one in records),
+        "status": "".join(map(str, group.status.tolist())),
         # Columns without values are omitted.
         **{
-            name: values
+            name: [_round(value, DIGITS[name]) for value in values.tolist()]
             for name, values in columns.items()
-            if any(value is not None for value in values)
+            if np.isfinite(values).any()
         },
         **({"faults": faults} if faults else {}),
     }
@@ -329,4 +331,7 @@ def _round(value: Any, digits: int) -> Any:
 
 
 def _rounded(value: Any, digits: int) -> Any:
+    # Of nearly all figures a number; there are dozens of them in each row.
+    if value is None or isinstance(value, float | int | str):
+        return _round(value, digits)
     return plain(value, lambda number: _round(number, digits))
