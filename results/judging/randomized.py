@@ -235,8 +235,8 @@ def _orders(settings: Sequence[Setting], left_out: Sequence[str]) -> str:
     said = (
         f"Rank correlation (Spearman) of the order of {len(labels)} estimators by RMSE on real "
         f"rewards with that on {len(synthetic)} synthetic worlds: {overall}, {holds} zero. "
-        "Settings of a trial count as one; intervals are over data sets, with estimators and settings as "
-        f"they are: these few trials say nothing of other trials.{others}"
+        "Settings of a trial count as one; intervals are over data sets, with estimators and "
+        f"settings as they are: these few trials say nothing of other trials.{others}"
     )
     return "\n".join(
         [
@@ -325,8 +325,8 @@ def _truths(settings: Sequence[Setting]) -> str:
     said = (
         "The truth's standard error over the smallest RMSE, and over the median estimator's, by "
         f"setting: from {min(shares):.2f} to {max(shares):.2f} of the smallest. Errors against "
-        "the trial's estimate leave out what the logs share with it; the truth's standard error is "
-        "that for new units, and where it is as large as an RMSE, the order of estimators is that "
-        "of their distance from the trial's estimate, not from the value for new units."
+        "the trial's estimate leave out what the logs share with it; the truth's standard error "
+        "is that for new units, and where it is as large as an RMSE, the order of estimators is "
+        "that of their distance from the trial's estimate, not from the value for new units."
     )
     return "\n".join(["## How much of the error is the truth's own", "", said, "", *lines, ""])
