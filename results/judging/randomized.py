@@ -157,7 +157,8 @@ def _scores(settings: Sequence[Setting], rng: np.random.Generator | None = None)
             errors = errors[:, rng.integers(errors.shape[1], size=errors.shape[1])]
         score = 0.5 * np.log(np.square(errors).mean(axis=1))
         by_trial.setdefault(setting.trial or setting.name, []).append(score - score.mean())
-    return np.mean([np.mean(scores, axis=0) for scores in by_trial.values()], axis=0)
+    mean: FloatArray = np.mean([np.mean(one, axis=0) for one in by_trial.values()], axis=0)
+    return mean
 
 
 def correlation(one: Sequence[Setting], other: Sequence[Setting]) -> Correlation:
@@ -226,17 +227,22 @@ def _orders(settings: Sequence[Setting], left_out: Sequence[str]) -> str:
     order = np.argsort(_scores(real))
     there = {k: rank for rank, k in enumerate(np.argsort(_scores(synthetic)), 1)}
     labels = real[0].labels
+    moved = max(range(len(labels)), key=lambda k: abs(there[k] - 1 - list(order).index(k)))
+    farthest = (
+        f"`{labels[moved]}` moves farthest: rank {list(order).index(moved) + 1} on real rewards, "
+        f"rank {there[moved]} on synthetic worlds."
+    )
     ranks = [
         f"| {place} | `{labels[k]}` | {there[k]} | {math.exp(_scores(real)[k]):.2f} | "
         f"{math.exp(_scores(synthetic)[k]):.2f} |"
         for place, k in enumerate(order, 1)
     ]
-    others = f" Left out, since they fail somewhere: {', '.join(left_out)}." if left_out else ""
+    missing = f" Left out, since they fail somewhere: {', '.join(left_out)}." if left_out else ""
     said = (
         f"Rank correlation (Spearman) of the order of {len(labels)} estimators by RMSE on real "
         f"rewards with that on {len(synthetic)} synthetic worlds: {overall}, {holds} zero. "
-        "Settings of a trial count as one; intervals are over data sets, with estimators and settings as "
-        f"they are: these few trials say nothing of other trials.{others}"
+        "Settings of a trial count as one; intervals are over data sets, with estimators and "
+        f"settings as they are: these few trials say nothing of other trials.{missing}"
     )
     return "\n".join(
         [
@@ -246,7 +252,7 @@ def _orders(settings: Sequence[Setting], left_out: Sequence[str]) -> str:
             "",
             *lines,
             "",
-            "RMSE relative to the geometric mean of all estimators:",
+            f"{farthest} RMSE relative to the geometric mean of all estimators:",
             "",
             "| rank on real rewards | estimator | rank on synthetic worlds | real | synthetic |",
             "|---:|---|---:|---:|---:|",
@@ -325,8 +331,8 @@ def _truths(settings: Sequence[Setting]) -> str:
     said = (
         "The truth's standard error over the smallest RMSE, and over the median estimator's, by "
         f"setting: from {min(shares):.2f} to {max(shares):.2f} of the smallest. Errors against "
-        "the trial's estimate leave out what the logs share with it; the truth's standard error is "
-        "that for new units, and where it is as large as an RMSE, the order of estimators is that "
-        "of their distance from the trial's estimate, not from the value for new units."
+        "the trial's estimate leave out what the logs share with it; the truth's standard error "
+        "is that for new units, and where it is as large as an RMSE, the order of estimators is "
+        "that of their distance from the trial's estimate, not from the value for new units."
     )
     return "\n".join(["## How much of the error is the truth's own", "", said, "", *lines, ""])

@@ -195,6 +195,17 @@ def test_a_sub_sample_has_the_mixtures_propensities_and_the_whole_logs_estimate(
     np.testing.assert_allclose(said, problem.propensity)
 
 
+@pytest.mark.parametrize("toward", [0.0, 0.25, 0.5, 0.75, 1.0])
+def test_pseudo_loggers_have_the_share_of_the_target_that_is_asked_for(
+    draw: Draw, folder: Path, given: Problem, toward: float
+) -> None:
+    problem, truth = draw(world(folder, maker="resample", toward=toward, kept=0.9))
+    wanted = given.target_policy.probability(given.context, given.action)
+    mixture = (1 - toward) * given.propensity + toward * wanted
+    np.testing.assert_allclose(problem.propensity, mixture[problem.unit])
+    assert truth == draw(world(folder, maker="resample"))[1]
+
+
 def test_sub_samples_follow_the_mixture(draw: Draw) -> None:
     """Many rows of two contexts, so that actions can be counted."""
     rng = np.random.default_rng(0)

@@ -100,7 +100,8 @@ def test_the_truth_is_the_sum_over_strata_and_its_error_the_jackknifes():
     rng = np.random.default_rng(0)
     unit = np.repeat(np.arange(150), 3)
     stratum, n = (unit % 4), len(unit)
-    weight, outcome = rng.exponential(size=n), rng.standard_normal(n) + stratum
+    weight = rng.exponential(size=n)
+    outcome = rng.standard_normal(n) + stratum + 2 * rng.standard_normal(150)[unit]
 
     def by_hand(rows):
         total = 0.0
@@ -115,6 +116,8 @@ def test_the_truth_is_the_sum_over_strata_and_its_error_the_jackknifes():
     without = [by_hand([i for i in range(n) if unit[i] != u]) for u in range(150)]
     jackknife = math.sqrt(149 * float(np.var(without)))
     assert error == pytest.approx(jackknife, rel=0.03)
+    _, by_row = stratified_value(weight, outcome, stratum, np.arange(n))
+    assert by_row < 0.85 * error
 
 
 def test_one_truth_for_all_logs_of_a_world_and_another_rule_in_another_world():

@@ -95,6 +95,16 @@ def test_a_note_of_the_environments_origin_is_shown(record):
     assert "surrogate" in text
 
 
+@pytest.mark.parametrize(("error", "stated"), [(0.05, True), (0.011, False), (0.0, False)])
+def test_the_truths_own_error_is_stated_where_it_is_a_fifth_of_the_smallest(record, error, stated):
+    rows = [record("best", r, 0.1, truth_expected_se=error) for r in range(5)]
+    worse = record("worse", 0, 9.0, truth_expected_se=error)
+    text = render(boards([*rows, worse]), width=120)
+    note = "truth: an estimate with standard error 0.0500, 0.5 of the smallest RMSE"
+    assert (note in " ".join(text.split())) == stated
+    assert ("truth: an estimate" in text) == stated
+
+
 def test_withheld_standard_errors_are_named_at_80_columns(record):
     facts = {STANDARD_ERROR_WITHHELD: "the models disagree"}
     records = [record("shy", r, diagnostics=facts) for r in range(3)]
