@@ -97,9 +97,12 @@ def check(name, kind, at, template, expected):
     shutil.copytree(template, folder)
     first, _, told = in_child(words, folder, kind, at)
     where = f"{name}, call {at} of {kind}: exit code {first}: {told[-600:]}"
-    # Libraries in Rust abort without memory, which no Python code can prevent.
-    assert first in (0, 2, 3, 4) or (kind in ALLOCATION and first == -signal.SIGABRT), where
-    assert "Traceback" not in told, where
+    # Without memory libraries in Rust abort, and NumPy may lose the exception: no Python code can
+    # prevent that.
+    lost = "SystemError: error return without exception set" in told
+    if not (kind in ALLOCATION and (first == -signal.SIGABRT or lost)):
+        assert first in (0, 2, 3, 4), where
+        assert "Traceback" not in told, where
     _, alive = psutil.wait_procs(psutil.Process().children(), timeout=20)
     assert not alive, f"{where}: processes are left"
     stores = ("s.sqlite", "m.sqlite")
@@ -171,7 +174,8 @@ def main():
             codes = Counter(check(name, kind, at, template, expected) for at in sorted(chosen))
             done += len(chosen)
             ends = ", ".join(f"{count} x {code}" for code, count in sorted(codes.items()))
-            print(f"{name} {kind}: {len(chosen)} of {calls} calls failed in turn: {ends}")
+            told = f"{name} {kind}: {len(chosen)} of {calls} calls failed in turn: {ends}"
+            print(told, flush=True)
     print(f"{done} failures, all survived")
 
 
