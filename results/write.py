@@ -69,9 +69,10 @@ FIELD = """\
 
 Claims of other papers about transforms of weights, doubly robust forms and kernels over continuous
 actions, judged in the same way as [the paper's](paper/README.md), by the suites `weighting`,
-`doubly-robust` and `continuous`. Made by `python results/write.py` from the committed trials; no
-figure in a table was typed. Errors are against the value. A refuted claim is one about these
-environments: the papers' own data are others.
+`doubly-robust` and `continuous`, and by simulated logs of ten arms, of which the
+[errors](performance/rare-arms.md) are kept and not the trials. Made by `python results/write.py`
+from the committed trials; no figure in a table was typed. Errors are against the value. A refuted
+claim is one about these environments: the papers' own data are others.
 """
 
 DEFECTS = """\
