@@ -74,7 +74,8 @@ FIELD = """\
 
 Claims of other papers about transforms of weights, doubly robust forms, kernels over continuous
 actions and pooling of many actions, judged in the same way as [the paper's](paper/README.md), by
-the suites `weighting`, `doubly-robust`, `continuous` and `large-actions`. Made by
+the suites `weighting`, `doubly-robust`, `continuous` and `large-actions`, and by simulated logs of
+ten arms, of which the [errors](performance/rare-arms.md) are kept and not the trials. Made by
 `python results/write.py` from the committed trials; no figure in a table was typed. Errors are
 against the value. A refuted claim is about these environments; the papers' own data are others.
 """

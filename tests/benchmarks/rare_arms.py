@@ -107,9 +107,9 @@ def main() -> int:
         sys.stdout.write(f"{body}\n")
         return 0
     compared = [
-        asdict(ratio(f"{name} / {RIVAL}", overlap, found[overlap][name], found[overlap][RIVAL]))
+        asdict(ratio(f"{name} / {RIVAL}", f"overlap = {overlap}", some[name], some[RIVAL]))
         for name in JUDGED
-        for overlap in OVERLAPS
+        for overlap, some in found.items()
     ]
     put(given.write / "rare-arms.md", "Ten arms, the best one rarely logged", "Errors", body)
     text = json.dumps({"logs": given.logs, "rows": given.rows, "lines": compared}, indent=1)

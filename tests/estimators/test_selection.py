@@ -383,6 +383,7 @@ def test_mixture_weights_minimize_the_quadratic_form():
     assert mixture_weights(Spread(np.zeros((2, 2)))) == pytest.approx([0.5, 0.5])
     broken = np.array([[1.0, np.inf], [np.inf, np.inf]])
     assert mixture_weights(Spread(broken)).tolist() == [1.0, 0.0]
+    assert mixture_weights(Spread(broken[::-1, ::-1])).tolist() == [0.0, 1.0]
 
 
 def test_a_mixture_is_the_weighted_sum_and_withholds_its_error():

@@ -101,6 +101,22 @@ def test_grids_begin_with_the_weights_as_they_are(cls, name):
     assert last.standard_error < 0.7 * first.standard_error
 
 
+@pytest.mark.parametrize("cls", [IPW, IPWS])
+def test_limits_go_from_the_largest_weight_to_a_quantile_of_the_positive_ones(cls):
+    world = tiny.small().but(
+        pi0=np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]),
+        pi1=np.array([[0.2, 0.8, 0.0], [0.0, 0.5, 0.5]]),
+    )
+    data = world.sample(300, np.random.default_rng(0))
+    weight = data.target_policy.probability(data.context, data.action) / data.propensity
+    assert (weight == 0).any()
+    grid = candidates(cls, "clip", data)
+    positive = weight[weight > 0]
+    assert grid[0] == pytest.approx(positive.max())
+    assert grid[-1] == pytest.approx(np.quantile(positive, 0.05))
+    assert grid[-1] < 1
+
+
 @EVERY
 def test_the_mse_rule_minimizes_squared_error_and_squared_difference(cls, name):
     data = problem()
