@@ -105,6 +105,7 @@ def test_a_reward_model_has_the_bits_of_its_pipelines(features, cross_fit):
 @pytest.mark.parametrize("cross_fit", [1, 3])
 def test_all_pairs_have_the_bits_of_pairs_one_by_one(learner, cross_fit, monkeypatch):
     monkeypatch.setattr("ope_bench.contracts.arrays.CHUNK_ENTRIES", 500)
+    monkeypatch.setattr("ope_estimators.nuisance.reward.BLOCK", 7)
     problem = shipped_problem("random embeddings", n=60)
     view = tiny.view_of(problem, Access.TARGET_POLICY)
     model = view.fitted(RewardModel(learner, (), "action", "ordinal", cross_fit))

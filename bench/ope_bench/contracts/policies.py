@@ -141,7 +141,7 @@ class DiscretePolicy(ABC):
         """Evaluate f at every pair of a chunk: (k, n_actions)."""
         everywhere = getattr(f, "everywhere", None)
         if everywhere is not None:
-            values = everywhere(context, self.n_actions)
+            values: FloatArray = everywhere(context, self.n_actions)
         else:
             pairs = np.repeat(context, self.n_actions, axis=0)
             values = f(pairs, np.tile(np.arange(self.n_actions), len(context)))

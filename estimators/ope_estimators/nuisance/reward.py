@@ -25,6 +25,9 @@ __all__ = [
     "fit_by_folds",
 ]
 
+BLOCK = 2048
+"""Pairs whose features are composed at once: the memory of small arrays is used again."""
+
 Points = FloatArray | IntArray
 """Actions (k,) or embeddings (k, d_embedding)."""
 
@@ -256,8 +259,10 @@ class FittedReward:
             return self._predicted(models, pairs, np.tile(np.arange(n_actions), len(context)))
 
         def pairs_of(rows: slice) -> tuple[FloatArray, IntArray]:
-            row, action = np.divmod(np.arange(rows.start, rows.stop), n_actions)
-            return context[row], action
+            first, last = rows.start // n_actions, -(-rows.stop // n_actions)
+            of = slice(rows.start - first * n_actions, rows.stop - first * n_actions)
+            action = np.tile(np.arange(n_actions), last - first)
+            return np.repeat(context[first:last], n_actions, axis=0)[of], action[of]
 
         return self._summed(models, n_pairs, pairs_of)
 
@@ -284,12 +289,31 @@ class FittedReward:
         pairs_of: Callable[[slice], tuple[FloatArray, Points]],
     ) -> FloatArray:
         """Average the models over chunks of pairs: (n_pairs,)."""
-        out = np.zeros(n_pairs)
+        out, table = np.zeros(n_pairs), np.empty((0, self._width))
         for rows in row_chunks(n_pairs, self._width):
-            table = self._features(*pairs_of(rows))
+            if rows.stop - rows.start <= BLOCK:
+                table = self._features(*pairs_of(rows))
+            else:
+                table = self._table(rows, pairs_of, table)
             for model in models:
                 out[rows] += self._values(model, table, keep=model is not models[-1])
         return out / len(models)
+
+    def _table(
+        self,
+        rows: slice,
+        pairs_of: Callable[[slice], tuple[FloatArray, Points]],
+        table: FloatArray,
+    ) -> FloatArray:
+        """Compose the features of a chunk of pairs, in the memory of the last one: (k, width)."""
+        size = rows.stop - rows.start
+        if size > len(table):
+            table = np.empty((size, self._width))
+        for start in range(0, size, BLOCK):
+            stop = min(start + BLOCK, size)
+            pairs = pairs_of(slice(rows.start + start, rows.start + stop))
+            table[start:stop] = self._features(*pairs)
+        return table[:size]
 
     def _values(self, model: Any, table: FloatArray, *, keep: bool) -> FloatArray:
         """Predict each row of a table of features, which may be overwritten unless kept: (k,)."""
