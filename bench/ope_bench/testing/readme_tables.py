@@ -134,7 +134,7 @@ def access_chart(groups: Mapping[Needs, Mapping[str, Sequence[str]]], root: str)
     └─ and p
           b: y
     """
-    known = set(groups) | {frozenset()}
+    known: set[Needs] = {frozenset(), *groups}
     parents = {
         one: max(
             (other for other in known if other < one),
