@@ -26,6 +26,11 @@ def main() -> None:
         except BrokenPipeError:
             ignore_broken_pipe()
             return
-    from ope_bench.cli.app import invoke
+    try:
+        from ope_bench.cli.app import invoke
 
-    sys.exit(invoke(sys.argv[1:]))
+        code = invoke(sys.argv[1:])
+    except KeyboardInterrupt:
+        # During the imports; `exit_codes.INTERRUPTED`, which may not be imported yet.
+        code = 130
+    sys.exit(code)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ope_bench.cli import app
+from ope_bench.cli.exit_codes import INTERRUPTED
 
 if TYPE_CHECKING:
     from bench.cli.conftest import Cli
@@ -190,3 +191,20 @@ def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert "Traceback" not in process.stderr.read()
+
+
+def test_ctrl_c_during_the_imports_is_an_interruption_without_a_traceback() -> None:
+    code = """
+import sys
+
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "ope_bench.cli.app":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Pressed())
+from ope_bench.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code, "doctor"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, b"")
