@@ -90,19 +90,21 @@ def harness(performance: Path) -> list[list[str]]:
 def beside_obp(performance: Path, n: int, n_actions: int) -> list[list[str]]:
     """Ratios of processor time and memory to Open Bandit Pipeline's at a size: the table's cells.
 
+    Where several machines were measured, each ratio is the range over them.
+
     Parameters
     ----------
     performance : the folder results/performance.
     n, n_actions : the size.
     """
 
-    def at(name: str) -> dict[str, Mapping[str, Any]]:
-        rows = _rows(performance, name)
-        return {
-            row.get("estimator", ""): row["ratios"]
-            for row in rows
-            if (row["n"], row["n_actions"]) == (n, n_actions)
-        }
+    def at(name: str) -> dict[str, list[Mapping[str, Any]]]:
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for machine in _report(performance, name)["machines"]:
+            for row in machine["rows"]:
+                if (row["n"], row["n_actions"]) == (n, n_actions) and row["ratios"]:
+                    found.setdefault(row.get("estimator", ""), []).append(row["ratios"])
+        return found
 
     made, estimated = at("generation")[""], at("obp-estimators")
     rows = [
@@ -118,10 +120,17 @@ def beside_obp(performance: Path, n: int, n_actions: int) -> list[list[str]]:
         ],
         ["---", "---:", "---:", "---"],
         *(
-            [words, f"{_times(ratios['cpu_seconds'])}", f"{_times(ratios['rise_mb'])}", page]
+            [words, _range(ratios, "cpu_seconds"), _range(ratios, "rise_mb"), page]
             for words, ratios, page in rows
         ),
     ]
+
+
+def _range(machines: list[Mapping[str, Any]], figure: str) -> str:
+    """The lowest to the highest median over machines."""
+    ratios = sorted((one[figure] for one in machines), key=lambda ratio: float(ratio["median"]))
+    ends = [_times(ratios[0]), _times(ratios[-1])]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def _times(ratio: Mapping[str, float]) -> str:
