@@ -35,7 +35,7 @@ from ope_bench.execution.machine import machine_facts
 from ope_bench.execution.runner import Outcome, run
 from ope_bench.report.text.render import render
 from ope_bench.store import Store
-from ope_bench.store.export import row_of, writer_for
+from ope_bench.store.export import rows_of, writer_for
 from ope_bench.store.results import Result
 from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import Manifest, plan
@@ -153,7 +153,7 @@ def write_trials(folder: Path, old: Collection[str], new: Iterable[Result]) -> N
     """Write the committed rows whose keys are in ``old``, and the new ones."""
     path = folder / "trials.parquet"
     kept = pq.read_table(path).to_pylist() if path.exists() else []
-    rows = [row for row in kept if row["key"] in old] + [row_of(result) for result in new]
+    rows = [row for row in kept if row["key"] in old] + [*rows_of(new)]
     writer_for(path)(path, iter(rows))
 
 

@@ -14,7 +14,7 @@ from ope_bench import DataError, Estimate, Interval, Problem, evaluate, params
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.gate import baseline
 from ope_bench.store import Store
-from ope_bench.store.export import row_of, writer_for
+from ope_bench.store.export import rows_of, writer_for
 from support.stored_records import filled, record
 
 OWN = {
@@ -89,8 +89,9 @@ def test_store_export_and_baseline_keep_the_interval(tmp_path: Path):
     with Store.open(path) as store:
         (result,) = store.results()
     assert result.record.interval == Interval(0.25, 0.75, 0.9, "guaranteed")
-    assert {name: row_of(result)[name] for name in OWN} == OWN
-    writer_for(tmp_path / "x.jsonl")(tmp_path / "x.jsonl", iter([row_of(result)]))
+    (row,) = rows_of([result])
+    assert {name: row[name] for name in OWN} == OWN
+    writer_for(tmp_path / "x.jsonl")(tmp_path / "x.jsonl", iter([row]))
     assert OWN.items() <= json.loads((tmp_path / "x.jsonl").read_text(encoding="utf-8")).items()
     (kept,) = _through_a_baseline(tmp_path, result.record)
     assert kept.interval == result.record.interval
