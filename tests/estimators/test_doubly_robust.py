@@ -77,11 +77,13 @@ def test_equal_weights_make_sndr_the_direct_method_plus_the_mean_residual():
         assert estimator.estimate(view).value == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_linear_link_and_weights_are_sndr_and_its_error():
+@pytest.mark.parametrize(("seed", "above"), [(0, True), (3, False)])
+def test_a_linear_link_and_weights_are_sndr_and_its_error(seed, above):
     known, made = (
-        tiny.run(SNDR(**MODEL), sample()),
-        tiny.run(TMLE(link="linear", **MODEL), sample()),
+        tiny.run(SNDR(**MODEL), sample(seed=seed)),
+        tiny.run(TMLE(link="linear", **MODEL), sample(seed=seed)),
     )
+    assert (made.diagnostics["mean_weight"] > 1) is above
     assert made.value == pytest.approx(known.value, rel=1e-12)
     assert made.standard_error == pytest.approx(known.standard_error, rel=1e-12)
 

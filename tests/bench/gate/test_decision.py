@@ -138,6 +138,23 @@ def test_one_worsened_status_fails_the_row(judged, normal_row, record, then, now
     assert "replicate 30" in found.reason
 
 
+@pytest.mark.parametrize(
+    ("failed", "told"),
+    [
+        (1, "1 (replicate 0)"),
+        (2, "2 (replicates 0, 1)"),
+        (3, "3 (replicates 0, 1, 2)"),
+        (4, "4 (replicates 0, 1, 2, ...)"),
+    ],
+)
+def test_up_to_three_replicates_are_named(judged, record, failed, told):
+    before = [record(replicate=r) for r in range(30)]
+    after = [
+        record(replicate=r, status=Status.CRASH if r < failed else Status.OK) for r in range(30)
+    ]
+    assert judged(before, after).reason.endswith(f"in {told}")
+
+
 def test_one_failure_turned_into_another_of_its_kind_passes(judged, normal_row, record):
     before = [*normal_row(replicates=30), record(replicate=30, status=Status.ERROR)]
     after = [*normal_row(replicates=30), record(replicate=30, status=Status.TIMEOUT)]

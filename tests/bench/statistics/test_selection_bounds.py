@@ -27,6 +27,13 @@ def test_an_estimate_or_value_equal_to_the_reference_is_no_better() -> None:
     assert (chosen.type_one, chosen.type_two) == (0.5, 1.0)
 
 
+@pytest.mark.parametrize("policies", [5, 8, 10])
+def test_equal_rankings_correlate_by_exactly_one(policies: int) -> None:
+    # Without rounding, the last bit of both depends on the number of policies.
+    chosen = selection(np.arange(policies, dtype=float), np.arange(policies, dtype=float))
+    assert (chosen.spearman, chosen.kendall) == (1.0, 1.0)
+
+
 @pytest.mark.parametrize(("share", "order"), [(0.025, 250), (0.975, 9_750), (0.5, 5_000)])
 def test_a_quantile_is_the_order_statistic_nearest_to_its_share(share: float, order: int) -> None:
     # Of 9,999 ordered values, number k is the quantile k / 10,000.
