@@ -114,3 +114,19 @@ def test_shared_notes_stand_once_at_the_end() -> None:
     assert text.count("does not differ significantly from the best") == 1
     assert text.index("access:") > text.rindex("by rmse")
     assert render_result(found).count("by rmse") == 0
+
+
+def test_leaders_beyond_four_are_counted() -> None:
+    """Each of five estimators is exact in one of five settings."""
+    names = [f"e{i}" for i in range(5)]
+    found = [
+        board
+        for n, best in enumerate(names)
+        for board in boards(
+            records(
+                n + 2, **{x: normal(0.01 if x == best else 1.0, i) for i, x in enumerate(names)}
+            )
+        )
+    ]
+    leaders = "e0 in 1, e1 in 1, e2 in 1, e3 in 1 and 1 other in the rest of 5 settings"
+    assert findings(found)[0].startswith(f"Smallest RMSE: {leaders}")

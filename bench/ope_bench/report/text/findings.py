@@ -49,8 +49,9 @@ def _leaders(boards: Sequence[Board]) -> str:
         sentence = f"{name} has the smallest RMSE in all {len(boards)} settings"
         return f"{sentence}; {_names([*tied])} tie with it in some." if tied else f"{sentence}."
     places = [f"{name} in {count}" for name, count in first.most_common(MOST_NAMES)]
-    if len(first) > MOST_NAMES:
-        places.append(f"{len(first) - MOST_NAMES} others in the rest")
+    others = len(first) - MOST_NAMES
+    if others > 0:
+        places.append(f"{others} other{'s' * (others != 1)} in the rest")
     sentence = f"Smallest RMSE: {_join(places)} of {len(boards)} settings"
     always = [
         name

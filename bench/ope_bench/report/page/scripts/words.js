@@ -29,10 +29,10 @@ function wordsSection() {
   const list = (entries) => el("dl", {}, ...entries.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   const columns = new Map(Object.values(data.columns).filter((one) => one.title && one.title !== "#").map((one) => [one.title, one.explanation]));
   const names = "A leading e: embeddings of actions; fe: embeddings through a normalizing flow; a final s: self-normalized; -star: policies known by samples only; -paper: the form that a paper prints.";
-  return el("section", { id: "words", "aria-labelledby": "words-title" }, el("h2", { id: "words-title" }, "Words"),
+  return el("section", { id: "words", "aria-labelledby": "words-title" }, el("h2", { id: "words-title" }, "Words and columns"),
     el("p", {}, names),
     el("div", { class: "glossary" },
-      el("div", {}, el("h3", {}, "Words"), list(Object.entries(WORDS))),
+      el("div", {}, el("h3", {}, "Terms"), list(Object.entries(WORDS))),
       el("div", {}, el("h3", {}, "What an estimator uses"), list(Object.entries(ACCESS).map(([key, short]) => [short, ACCESS_WORDS[key]]))),
       el("details", {}, el("summary", {}, `Columns (${columns.size})`), list([...columns]))));
 }
