@@ -34,7 +34,8 @@ def prepare(job: dict[str, Any]) -> None:
 def work(_: None, job: dict[str, Any]) -> dict[str, Any]:
     """One sample, or several small ones."""
     measure = ours if job["side"] == "ours" else peer
-    return measure(*job["data"], job["part"])
+    n, n_actions = job["data"]
+    return measure(n, n_actions, job["part"])
 
 
 def ours(n: int, n_actions: int, part: str) -> dict[str, Any]:
@@ -53,7 +54,8 @@ def ours(n: int, n_actions: int, part: str) -> dict[str, Any]:
         if part == "logs":
             logs()
         elif part == "outcomes":
-            environment.outcomes(*given, np.random.default_rng(2))
+            world, rows = given
+            environment.outcomes(world, rows, np.random.default_rng(2))
         else:
             environment.value(given[0], np.random.default_rng(3))
 

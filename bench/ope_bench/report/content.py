@@ -190,11 +190,12 @@ class ReportData:
             for label, (board, rows) in zip(_labels([b for b, _ in found]), found, strict=True)
         )
         if suite is not None or run is not None:
-            made_by = {name for _, rows in found for _, group in rows for name in group.made_by}
+            shown = [group for _, rows in found for _, group in rows]
+            shown_runs = {name for one in shown for name in (*one.made_by, *one.selected_by)}
             runs = [
                 one
                 for one in runs
-                if one.id in made_by or one.suite == suite or (run and one.id.startswith(run))
+                if one.id in shown_runs or one.suite == suite or (run and one.id.startswith(run))
             ]
         return cls(
             store=store,

@@ -137,6 +137,7 @@ class Selection:
                 data[at] = Trial(spec, spec, at[1], seed=at[0]).data_key
         columns["data_key"] = [data[at] for at in of_data]
         columns["made_by"] = list(map(sys.intern, columns["made_by"]))
+        columns["selected_by"] = [one.id for one in through]
         columns["access"] = list(map(cast("Any", _ACCESS), columns["access"]))
         columns["diagnostics"] = _objects(columns["diagnostics"])
         return Outcomes.from_columns(columns)

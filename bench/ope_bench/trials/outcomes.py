@@ -39,7 +39,8 @@ class Outcomes:
     status : index in `STATUSES`.
     interval_kind : a word or None.
     diagnostics : mappings of each trial's own.
-    made_by : id of the run that executed the trial; empty outside of stores.
+    made_by, selected_by : ids of the run that executed the trial, and of the newest one that has
+        it among its trials; empty outside of stores.
     seed ... exclusive : see `ope_bench.trials.record.TrialRecord`.
     """
 
@@ -82,6 +83,7 @@ class Outcomes:
     output_tail: ObjectArray
     diagnostics: ObjectArray
     made_by: ObjectArray
+    selected_by: ObjectArray
 
     @classmethod
     def of(cls, records: Iterable[TrialRecord]) -> Self:
@@ -93,7 +95,7 @@ class Outcomes:
         }
         columns["device"] = [trial.device.value for trial in trials]
         columns |= {name: [getattr(record, name) for record in kept] for name in OF_RECORD}
-        columns["made_by"] = [""] * len(kept)
+        columns |= {name: [""] * len(kept) for name in OF_STORE}
         return cls.from_columns(columns)
 
     @classmethod
@@ -199,7 +201,10 @@ OF_TRIAL = (
 )
 """The columns that a trial has, and not its record."""
 
-OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in (*OF_TRIAL, "made_by"))
+OF_STORE = ("made_by", "selected_by")
+"""The columns that a store adds."""
+
+OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in (*OF_TRIAL, *OF_STORE))
 """The columns that a record has."""
 
 

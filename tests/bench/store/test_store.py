@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ope_bench.errors import StoreError
 from ope_bench.store import Freshness, Store
-from ope_bench.trials.outcomes import Outcomes
+from ope_bench.trials.outcomes import OF_STORE, Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.serialization import facts_from, plain_facts
 from ope_bench.trials.status import Status
@@ -340,8 +340,10 @@ def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
             assert len(told) == len(groups)
             for columns, records in zip(told, groups, strict=True):
                 expected = Outcomes.of(records)
-                assert set(columns.made_by) <= {one.id for one in store.runs()}
-                for name, column in vars(replace(columns, made_by=expected.made_by)).items():
+                known = {one.id for one in store.runs()}
+                assert {*columns.made_by, *columns.selected_by} <= known
+                of_store = {name: getattr(expected, name) for name in OF_STORE}
+                for name, column in vars(replace(columns, **of_store)).items():
                     assert np.array_equal(
                         column, getattr(expected, name), equal_nan=column.dtype == np.float64
                     ), name

@@ -11,7 +11,7 @@ import pytest
 
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.devices import Device
-from ope_bench.trials.outcomes import OF_RECORD, OF_TRIAL, STATUSES, Outcomes
+from ope_bench.trials.outcomes import OF_RECORD, OF_STORE, OF_TRIAL, STATUSES, Outcomes
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Status
 from support.stored_records import METHOD, record, trial
@@ -29,7 +29,7 @@ def values(column: Any) -> list[Any]:
 
 def test_every_column_has_the_values_of_the_records() -> None:
     outcomes = Outcomes.of(RECORDS)
-    assert {*OF_TRIAL, *OF_RECORD, "made_by"} == {one.name for one in fields(Outcomes)}
+    assert {*OF_TRIAL, *OF_RECORD, *OF_STORE} == {one.name for one in fields(Outcomes)}
     assert [STATUSES[number] for number in outcomes.status] == [one.status for one in RECORDS]
     for name in set(OF_RECORD) - {"status"}:
         assert values(getattr(outcomes, name)) == [getattr(one, name) for one in RECORDS], name

@@ -48,9 +48,10 @@ def groups_of(content: ReportData) -> list[Group]:
     content : the data of the report.
     """
     members: dict[str, list[int]] = {run.suite: [] for run in reversed(content.runs)}
+    suite_of = {run.id: run.suite for run in content.runs}
     for place, setting in enumerate(content.settings):
-        suites = {result.run.suite for group in setting.results for result in group}
-        for suite in suites:
+        runs = {run for group in setting.trials for run in group.selected_by.tolist()}
+        for suite in {suite_of[run] for run in runs}:
             members.setdefault(suite, []).append(place)
     titles = {one.id: one.title for one in suite_files()}
     groups = [
@@ -97,10 +98,10 @@ def outcomes_of_runs(content: ReportData) -> Counter[str]:
     A trial of several runs counts for the newest.
     """
     return Counter(
-        result.run.id
+        run
         for setting in content.settings
-        for group in setting.results
-        for result in group
+        for group in setting.trials
+        for run in group.selected_by.tolist()
     )
 
 
