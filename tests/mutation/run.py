@@ -94,7 +94,7 @@ def outcomes_of(tests: Sequence[str], mutants: Mapping[str, Sequence[Mutant]]) -
         copy = Path(name) / "copy"
         ignore = shutil.ignore_patterns(".git", "results", "__pycache__", ".*_cache")
         shutil.copytree(ROOT, copy, ignore=ignore)
-        found = []
+        found: list[Outcome] = []
         for path, some in mutants.items():
             source = (copy / path).read_text(encoding="utf-8")
             if not found and is_killed(copy, path, source, tests):
