@@ -170,7 +170,7 @@ class FittedReward:
         self._features = features
         self._width = width
         self._groups: dict[tuple[int, ...], IntArray | None] = {}
-        self._linear = {id(model): linear_prediction(model) for model in models}
+        self._linear = [linear_prediction(model) for model in models]
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
         """Evaluate q̂ anywhere by the average over the folds' models: (k,)."""
@@ -317,7 +317,8 @@ class FittedReward:
 
     def _values(self, model: Any, table: FloatArray, *, keep: bool) -> FloatArray:
         """Predict each row of a table of features, which may be overwritten unless kept: (k,)."""
-        linear = self._linear[id(model)]
+        pairs = zip(self._models, self._linear, strict=True)
+        linear = next(linear for one, linear in pairs if one is model)
         if linear is None:
             return np.asarray(model.predict(table), dtype=np.float64).reshape(-1)
         return linear(table.copy() if keep else table)
