@@ -259,7 +259,7 @@ def _daemon(view: View, note: str) -> None:
         "    if os.fork() == 0:\n"
         "        os.setsid()\n"
         "        if os.fork(): os._exit(0)\n"
-        "        print(os.getpid(), flush=True)\n"
+        "        os.write(1, b'%d\\n' % os.getpid())\n"  # at once: three processes write
         "        os.close(1)\n"
         "        command = [sys.executable, '-S', '-c', 'import time; time.sleep(600)']\n"
         "        os.execve(sys.executable, command, {})\n"
