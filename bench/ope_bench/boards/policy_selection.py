@@ -171,7 +171,10 @@ def _boards(found: Iterable[_Policy]) -> list[SelectionBoard]:
     for policy in found:
         if policy.logs:
             groups.setdefault((policy.environment.id, policy.logs), []).append(policy)
-    return [_board(group) for group in groups.values() if len(group) > 1]
+    chosen = [group for group in groups.values() if len(group) > 1]
+    # Among all of them, so that two groups of one environment can be told apart.
+    settings = [policy.environment for group in chosen for policy in group]
+    return [_board(group, settings) for group in chosen]
 
 
 Replicate = tuple[int, int]
@@ -228,7 +231,7 @@ def _replicates(outcomes: Outcomes) -> list[Replicate]:
     return list(zip(outcomes.seed.tolist(), outcomes.replicate.tolist(), strict=True))
 
 
-def _board(group: Sequence[_Policy]) -> SelectionBoard:
+def _board(group: Sequence[_Policy], settings: Sequence[PluginSpec]) -> SelectionBoard:
     environments = [policy.environment for policy in group]
     rows: dict[str, tuple[PluginSpec, str]] = {}
     for policy in group:
@@ -240,7 +243,7 @@ def _board(group: Sequence[_Policy]) -> SelectionBoard:
         for name, (spec, device) in rows.items()
     ]
     board_rows.sort(key=lambda row: (math.inf if row.regret is None else row.regret, row.label))
-    labels = tuple(distinct_label(item, environments) for item in environments)
+    labels = tuple(distinct_label(item, settings) for item in environments)
     return SelectionBoard(environment=environments[0].id, policies=labels, rows=tuple(board_rows))
 
 

@@ -31,8 +31,7 @@ def mixture_weights(spread: Spread) -> FloatArray:
     OPERA: automatic offline policy evaluation with re-weighted aggregates of multiple estimators
     (Nie, Chandak, Yuan, Badrinath, Flet-Berliac and Brunskill, 2024), equation 6.
     """
-    usable = np.isfinite(spread.covariance).all(axis=1) | np.isfinite(spread.variance)
-    usable &= np.isfinite(spread.variance)
+    usable = np.isfinite(spread.variance)
     weights = np.zeros(len(usable))
     if not usable.any():
         weights[0] = 1.0

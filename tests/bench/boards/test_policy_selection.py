@@ -1,9 +1,11 @@
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from ope_bench.boards.policy_selection import selection_boards
+from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.status import Status
 
 
@@ -40,6 +42,19 @@ def test_policies_whose_estimate_failed_cannot_be_chosen(policies):
     records[-2] = replace(records[-2], status=Status.ERROR, estimate=None)
     (board,) = selection_boards(records)
     assert board.rows[0].regret == 1.0
+
+
+def test_boards_on_other_logs_of_one_environment_can_be_told_apart(record):
+    records = []
+    for size, beta, replicate in product((10, 20), (0.1, 0.2), (0, 1)):
+        toy = PluginSpec("environment", "toy", "toy", {"n": size, "beta": beta})
+        one = record("ipw", replicate, truth_expected=beta, logging_average=1.0 / size)
+        records.append(replace(one, trial=replace(one.trial, environment=toy)))
+    boards = selection_boards(records)
+    assert sorted(board.policies for board in boards) == [
+        ("toy n=10 beta=0.1", "toy n=10 beta=0.2"),
+        ("toy n=20 beta=0.1", "toy n=20 beta=0.2"),
+    ]
 
 
 def test_settings_with_other_logs_are_no_group(policies, record):
