@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -399,6 +401,25 @@ def test_ocv_prefers_what_predicts_the_unbiased_mean():
     found = answer(Select([Constant(50.0, True), "ipws"], by="ocv", anchor="ipw"), a_problem(200))
     assert found.diagnostics["chosen"] == "ipws"
     assert found.diagnostics["anchor"] == "ipw"
+
+
+def test_one_unit_cannot_be_split_for_ocv_alone():
+    problem = replace(a_problem(), unit=np.zeros(60, dtype=np.int64))
+    found = answer(Select(["ipw", "ipws"], by="ocv", anchor="ipw"), problem)
+    assert (found.diagnostics["chosen"], found.diagnostics["anchor"]) == ("ipw", None)
+    other = answer(Select(["ipw", "ipws"], by="anchored", anchor="ipw"), problem)
+    assert other.diagnostics["anchor"] == "ipw"
+
+
+def test_only_modules_that_are_installed_are_asked_for(monkeypatch):
+    candidates = Select(["ipws", "dm[regressor=ridge]", "epw[classifier=xgboost]"])
+    every = {name for one in candidates.nested for name in one.requires}
+    assert "xgboost" in every
+    assert len(every) > 1
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "xgboost" else object()
+    )
+    assert set(candidates.requires) == every - {"xgboost"}
 
 
 def test_without_a_working_anchor_the_first_candidate_is_chosen_and_the_reason_told():

@@ -27,7 +27,7 @@ from ope_estimators.baseline.weighting.ix_ipw import IXIPW
 from ope_estimators.baseline.weighting.ls_ipw import LSIPW
 from ope_estimators.baseline.weighting.lse_ipw import LSEIPW
 from ope_estimators.baseline.weighting.sg_ipw import SGIPW
-from ope_estimators.tuning.cross_validation import SPLITS, cross_validate
+from ope_estimators.tuning.cross_validation import SPLITS, cross_validate, validation_risk
 from ope_estimators.tuning.estimated_mse import least_mse
 from ope_estimators.tuning.slope import slope
 from support import tiny_worlds as tiny
@@ -261,9 +261,8 @@ def test_cross_validation_is_its_formula():
         seen.append(len(rows))
         return float(columns[k, rows].mean())
 
-    found = cross_validate(
-        estimate, columns[0], (error, float(error[0])), np.arange(n), np.random.default_rng(4)
-    )
+    given = estimate, columns[0], (error, float(error[0])), np.arange(n)
+    found = cross_validate(*given, np.random.default_rng(4))
     stream = np.random.default_rng(4)
     losses = np.empty((2, SPLITS))
     for split in range(SPLITS):
@@ -273,6 +272,7 @@ def test_cross_validation_is_its_formula():
             train, rest = order[:size], order[size:]
             losses[k, split] = (columns[k, train].mean() - columns[0, rest].mean()) ** 2
     risk = losses.mean(axis=1) + losses.std(axis=1, ddof=1) / SPLITS**0.5
+    np.testing.assert_allclose(validation_risk(*given, np.random.default_rng(4)), risk)
     assert found == int(np.argmin(risk))
     # Candidates as noisy as the validation get half of the rows, quiet ones few.
     assert set(seen[::2]) == {30}
