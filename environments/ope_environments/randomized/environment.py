@@ -139,11 +139,11 @@ class Randomized(Environment):
     "Experimental estimates of education production functions" (Krueger, 1999).
     "The demand for, and impact of, learning HIV status" (Thornton, 2008).
 
-    >>> problem, truth = Randomized(n_samples=500).sample(
+    >>> problem, truth = Randomized(n_samples=300).sample(
     ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
     ...     target_rng=np.random.default_rng(2))
     >>> problem.n_actions, problem.context.shape, 0.0 < truth.expected_se < 0.05
-    (4, (500, 3), True)
+    (4, (300, 3), True)
     """
 
     n_samples: Annotated[int, Ge(1)] | None = None
