@@ -93,10 +93,12 @@ def measure(world: str, estimators: Sequence[str]) -> list[Row]:
     (small,) = settings("environment", WARM_UP)
     environment = build(setting)
 
-    rows, board, fits = [], Workspace(), FoundFits()
-    data = board.data(Trial(setting, settings("estimator", "ipw")[0], 0), environment)
-    board._data = replace(data, fit_cache=fits)
+    rows, fits = [], FoundFits()
     with pinned(1):
+        # Pinned before: a workspace puts back the settings that it found.
+        board = Workspace()
+        data = board.data(Trial(setting, settings("estimator", "ipw")[0], 0), environment)
+        board._data = replace(data, fit_cache=fits)
         for text in estimators:
             (spec,) = settings("estimator", text)
             run_trial(Trial(small, spec, 0), Workspace())
