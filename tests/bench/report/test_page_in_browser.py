@@ -101,6 +101,7 @@ def test_a_click_on_a_heading_sorts_and_is_told_to_screen_readers(opened):
 
 @pytest.mark.parametrize("by", list(LAYOUTS))
 def test_boards_have_the_columns_that_every_format_has(browser, stored, tmp_path, by):
+    balance = dict.fromkeys(("smd_before", "smd_after", "mmd_before", "mmd_after"), 0.2)
     records = [
         made(
             name,
@@ -110,7 +111,7 @@ def test_boards_have_the_columns_that_every_format_has(browser, stored, tmp_path
             fit_seconds=1.0,
             estimate_seconds=0.1,
             standard_error=0.1,
-            diagnostics={"log_ratio_rmse": 0.1, "auc": 0.75},
+            diagnostics={"log_ratio_rmse": 0.1, "auc": 0.75, **balance},
         )
         for name in ("ipw", "dm")
         for r in range(3)
