@@ -19,9 +19,8 @@ from ope_bench.cli.options import (
     duration,
     size,
 )
-from ope_bench.cli.verbs.own_log.output import ReportOption, check_report
+from ope_bench.cli.verbs.own_log.output import ReportOption, check_report, tell_outcome
 from ope_bench.console.output import Format, FormatOption, document, note, use_color, width, write
-from ope_bench.execution import Event, Finished
 from ope_bench.trials.record import Trial
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def command(
                 budget=longest,
                 candidates=est,
                 executor=executor,
-                on_event=_tell if sys.stderr.isatty() else lambda event: None,
+                on_event=tell_outcome if sys.stderr.isatty() else lambda event: None,
                 observe=lambda trials: _progress(trials, executor.jobs),
             )
         if report is not None:
@@ -102,12 +101,6 @@ def command(
         )
         write("\n\n".join(shown))
     return result.exit_code
-
-
-def _tell(event: Event) -> None:
-    if isinstance(event, Finished):
-        record = event.record
-        note(f"{record.trial.estimator.id}: {record.status.value}")
 
 
 def _progress(trials: Sequence[Trial], jobs: int) -> LiveProgress | PlainProgress:

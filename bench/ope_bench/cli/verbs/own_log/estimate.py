@@ -40,9 +40,9 @@ from ope_bench.cli.verbs.own_log.output import (
     ReportOption,
     check_report,
     print_result,
+    tell_outcome,
 )
 from ope_bench.console.output import Format, document, note
-from ope_bench.execution import Event, Finished
 
 __all__ = ["command"]
 
@@ -125,7 +125,7 @@ def command(
                 interval=interval,  # type: ignore[arg-type]  # checked by `estimate`
                 seed=seed or 0,
                 executor=executor,
-                on_event=_tell if sys.stderr.isatty() else lambda event: None,
+                on_event=tell_outcome if sys.stderr.isatty() else lambda event: None,
             )
         if report is not None:
             write_page(report, estimates_page(log, result))
@@ -133,9 +133,3 @@ def command(
         emit(result.as_json())
     print_result(result, output)
     return result.exit_code
-
-
-def _tell(event: Event) -> None:
-    if isinstance(event, Finished):
-        record = event.record
-        note(f"{record.trial.estimator.id}: {record.status.value}")

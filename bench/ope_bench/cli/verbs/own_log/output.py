@@ -10,6 +10,7 @@ import typer
 
 from ope_bench.cli.options import option_error
 from ope_bench.console.output import note, use_color, width, write
+from ope_bench.execution import Event, Finished
 from ope_bench.logs.result import Estimates
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ReportOption",
     "check_report",
     "print_result",
+    "tell_outcome",
 ]
 
 
@@ -79,3 +81,10 @@ def print_result(result: Estimates, output: EstimateFormat) -> None:
             write(render_csv([csv_table(result)]).removesuffix("\n"))
         for line in result.notes:
             note(line)
+
+
+def tell_outcome(event: Event) -> None:
+    """Print how a trial on the log ended, as soon as it has."""
+    if isinstance(event, Finished):
+        record = event.record
+        note(f"{record.trial.estimator.id}: {record.status.value}")
