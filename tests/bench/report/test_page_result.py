@@ -13,7 +13,7 @@ from ope_bench.report.page.groups import groups_of, outcomes_of_runs
 from ope_bench.report.page.html import read_part, render_page
 from ope_bench.report.page.serve import LOOPBACK, Live, server
 from ope_bench.report.text.findings import findings
-from ope_bench.store import Store
+from ope_bench.store import Freshness, Store
 from support.paths import ROOT
 
 from .conftest import HOSTILE, made, plenty
@@ -71,6 +71,23 @@ def test_a_group_of_each_suite_says_what_the_terminal_says(two_suites):
     assert list(groups["quick"].sentences) == findings(boards(records, truth="expected"))
     counts = outcomes_of_runs(content)
     assert {run.suite: counts[run.id] for run in content.runs} == {"quick": 12, "adhoc": 6}
+
+
+def test_a_reused_trial_counts_for_the_newest_run_that_has_it(two_suites):
+    with Store.open(two_suites, write=True) as store:
+        (only,) = [run for run in store.runs() if run.suite == "adhoc"]
+        again = [one.record.trial for one in store.results(run=only.id)]
+        later = store.begin_run(suite="again", truth="expected", planned=6)
+        store.reuse(store.current(again, Freshness(lambda _: "digest")).values(), later)
+        store.end_run(later, 0)
+    content = ReportData.read(two_suites)
+    counts = outcomes_of_runs(content)
+    assert {run.suite: counts[run.id] for run in content.runs} == {
+        "quick": 12,
+        "adhoc": 0,
+        "again": 6,
+    }
+    assert {group.suite for group in groups_of(content)} == {"quick", "again", ""}
 
 
 def test_a_store_of_one_suite_has_one_group(content):
