@@ -10,6 +10,7 @@ import numpy as np
 from judging.interval_choice import HOLDS, Choice, Found, choices, document, least_of
 from judging.interval_trials import Cell, IntervalTrials, Method, Setting
 from ope_bench.contracts.arrays import FloatArray
+from ope_bench.report.text.formats import figure
 from ope_bench.statistics.coverage import LEVEL, Share, wilson
 from ope_bench.statistics.value_intervals.weights import SMALLEST_EFFECTIVE
 
@@ -255,7 +256,7 @@ def _tables(trials: IntervalTrials) -> list[str]:
     for rewards in ("bounded", "unbounded"):
         settings = [one for one in trials.settings if one.rewards == rewards]
         heads = ["interval", *(str(one) for one in settings)]
-        least = [f"{least_of(trials, one):.2g}" for one in settings]
+        least = [figure(least_of(trials, one), 2) for one in settings]
         lines = [
             f"| {' | '.join(heads)} |",
             f"|---|{'---:|' * len(settings)}",

@@ -22,6 +22,8 @@ from typing import Any
 import interleaved
 from statement import facts_now, statement
 
+from ope_bench.report.text.formats import figure
+
 HERE = Path(__file__).parent
 
 
@@ -63,7 +65,7 @@ def markdown(report: dict[str, Any]) -> str:
 
 def line(row: dict[str, Any]) -> str:
     """A row of a table."""
-    median, least, most = (f"{1e3 * row[name]:,.3g}" for name in ("median", "min", "max"))
+    median, least, most = (figure(1e3 * row[name]) for name in ("median", "min", "max"))
     facts = "".join(f"; {name}: {value:.3g}" for name, value in row["told"].items())
     return f"| {row['name']}{facts} | {median} ({least} to {most}) | {row['rounds']} |"
 

@@ -22,6 +22,8 @@ import interleaved
 import numpy as np
 from statement import facts_now, statement
 
+from ope_bench.report.text.formats import figure
+
 EPOCHS = 4
 CASES = {
     "Ridge in `dm`": 1e-9,
@@ -271,7 +273,7 @@ def line(row: dict[str, Any]) -> str:
     """A row of the table."""
     own, other = (1e3 * row[side]["cpu_seconds"]["median"] for side in ("ours", "bare"))
     cells = [row["case"], f"{row['n']:,}", f"{own:,.4g}", f"{other:,.4g}"]
-    cells += [interleaved.told(row["ratios"]["cpu_seconds"]), f"{own - other:,.2g}"]
+    cells += [interleaved.told(row["ratios"]["cpu_seconds"]), figure(own - other, 2)]
     cells += ["equal" if row["equal"] else "of equal size"]
     return f"| {' | '.join(cells)} |"
 

@@ -197,7 +197,16 @@ def test_a_time_board_without_times_says_how_to_get_them(normal_row):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.123456, "0.123"), (0.1, "0.100"), (123.4, "123"), (1e-5, "1.00e-5"), (-2.5, "-2.50")],
+    [
+        (0.123456, "0.123"),
+        (0.1, "0.100"),
+        (123.4, "123"),
+        (999.6, "1000"),
+        (1462.4, "1462"),
+        (9999.6, "1.00e4"),
+        (1e-5, "1.00e-5"),
+        (-2.5, "-2.50"),
+    ],
 )
 def test_figures_have_three_digits(value, text):
     assert figure(value) == text

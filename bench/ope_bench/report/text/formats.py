@@ -31,10 +31,10 @@ ACCESS_LETTERS = {
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """Return a number in three digits, a dash for none.
+    """Return a number in three digits, a dash for none; thousands up to 9,999 in full.
 
-    >>> figure(0.01234), figure(None), figure(12345.0), figure(0.0)
-    ('0.0123', '-', '1.23e4', '0')
+    >>> figure(0.01234), figure(None), figure(1234.5), figure(12345.0), figure(0.0)
+    ('0.0123', '-', '1234', '1.23e4', '0')
     """
     if value is None:
         return MISSING
@@ -42,10 +42,10 @@ def figure(value: float | None, digits: int = 3) -> str:
         return "0"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if 1e-3 <= abs(value) < 10**4:
+    if 1e-3 <= abs(value) < 9999.5:
         # Trailing zeros are digits that are known.
         text = f"{value:#.{digits}g}"
-        return text.removesuffix(".")
+        return f"{value:.0f}" if "e" in text else text.removesuffix(".")
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     return f"{mantissa}e{int(exponent)}"
 
