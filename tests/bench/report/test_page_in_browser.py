@@ -14,8 +14,9 @@ from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.boards.columns.registry import GROUP, column_registry
 from ope_bench.boards.leaderboard import boards
 from ope_bench.report.content import ReportData
-from ope_bench.report.page.html import render_page
+from ope_bench.report.page.html import read_part, render_page
 from ope_bench.report.page.serve import LOOPBACK, Live, server
+from ope_bench.report.text.formats import figure
 from ope_bench.store import Store
 from ope_bench.trials.status import Status
 from support.distributions import write_distribution
@@ -296,3 +297,11 @@ def test_a_served_page_follows_the_store_and_keeps_what_was_chosen(browser, stor
             browser.send("Page.navigate", url="about:blank")
             serving.shutdown()
             thread.join()
+
+
+def test_numbers_are_written_as_in_the_terminal(browser):
+    script = read_part("scripts/core.js")
+    start = script.index("function figure(")
+    written = script[start : script.index("\n}\n", start) + 2]
+    for value in (0.0, 0.00123, 0.1, 123.4, 999.6, 1462.4, 9999.6, 2e-9, -5e7):
+        assert browser.js(f"({written})({value!r})") == figure(value)

@@ -70,12 +70,15 @@ function passes(row) {
     && (!state.device || row.device === state.device);
 }
 
-/* Three digits; the same words as in a terminal. */
+/* Three digits, thousands up to 9,999 in full; the same words as in a terminal. */
 function figure(value, digits = 3) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e-3 && size < 1e4) return value.toPrecision(digits).replace(/\.$/, "");
+  if (size >= 1e-3 && size < 9999.5) {
+    const text = value.toPrecision(digits);
+    return text.includes("e") ? value.toFixed(0) : text;
+  }
   return value.toExponential(digits - 1).replace("+", "");
 }
 
