@@ -26,7 +26,6 @@ from judging.committed import EXPORTED_NOT, board_from_json, identity, records_o
 
 from ope_bench.boards.board import By
 from ope_bench.boards.leaderboard import boards, document
-from ope_bench.boards.ranking import reordered
 from ope_bench.canonical import canonical_json, plain
 from ope_bench.cli.app import invoke
 from ope_bench.cli.running.progress import PlainProgress, Watch
@@ -85,15 +84,28 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
     write_runs(folder, new, len(old))
     by = ORDERS.get(suite, "rmse")
     records = [*old, *(result.record for result in new)]
-    told = plain(document(boards(records, by=by, truth="expected")))
+    told = board_document(records, by, before)
+    write(folder / "leaderboard.json", json.dumps(told, allow_nan=False, ensure_ascii=False))
+    write(folder / "leaderboard.md", markdown(told))
+    if by not in ("time", "ratio"):
+        told = board_document(records, "positivity", before)
+    write(folder / "positivity.md", markdown(told))
+    draw(folder, suite, records)
+
+
+def board_document(
+    records: Iterable[TrialRecord], by: By, before: Iterable[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return boards as JSON, with what the exported trials leave out."""
+    told: dict[str, Any] = plain(document(boards(records, by=by, truth="expected")))
     for board in told["boards"]:
         complete(board, before)
-    write(folder / "leaderboard.json", json.dumps(told, allow_nan=False, ensure_ascii=False))
-    found = [board_from_json(board) for board in told["boards"]]
-    write(folder / "leaderboard.md", render(found, "markdown"))
-    again = found if by in ("time", "ratio") else [reordered(b, "positivity") for b in found]
-    write(folder / "positivity.md", render(again, "markdown"))
-    draw(folder, suite, records)
+    return told
+
+
+def markdown(told: dict[str, Any]) -> str:
+    """Return boards as Markdown."""
+    return render([board_from_json(board) for board in told["boards"]], "markdown")
 
 
 def committed(folder: Path, planned: dict[str, Trial]) -> list[TrialRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def records_of(folder: Path) -> list[TrialRecord]:
             version=board["environment_version"],
         )
         estimator = PluginSpec(
-            "estimator", "", line["estimator"], line["params"], label=line["label"]
+            "estimator", "", line["estimator"], line["params"], label=_given_label(line)
         )
         records.append(
             TrialRecord(
@@ -184,6 +185,17 @@ def records_of(folder: Path) -> list[TrialRecord]:
             )
         )
     return records
+
+
+def _given_label(line: dict[str, Any]) -> str:
+    """Return the label that a suite gave a row, none where the board made it.
+
+    A board shows the parameters in which its rows differ, so that a row's label changes where the
+    suite gains another row of the same id.
+    """
+    estimator, label = line["estimator"], line["label"]
+    made = re.fullmatch(rf"{re.escape(estimator)}( \w+=.*)?", label)
+    return "" if made else label
 
 
 def identity(line: dict[str, Any]) -> tuple[str, str, str]:

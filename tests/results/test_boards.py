@@ -82,5 +82,12 @@ def test_the_committed_json_renders_as_the_committed_positivity_board(folder: Pa
     assert _rows(text) == _rows(committed)
 
 
+@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
+def test_no_two_rows_of_a_board_have_one_name(folder: Path) -> None:
+    for board in _document(folder)["boards"]:
+        names = [(row["label"], row["device"], row["threads"]) for row in board["rows"]]
+        assert len(set(names)) == len(names)
+
+
 def _rows(text: str) -> list[str]:
     return sorted(line for line in text.splitlines() if line.startswith(("#", "|")))

@@ -172,3 +172,24 @@ def test_times_have_units(stored, tmp_path):
     drawn = write_figures(ReportData.read(stored(records)), tmp_path, kinds=["times"])
     (svg,) = [path.read_text() for path in drawn.paths if path.suffix == ".svg"]
     assert {"10 µs", "1 ms", "100 ms", "1 s"} <= set(re.findall(r">([\d.]+ \w+)</text>", svg))
+
+
+def test_a_band_breaks_where_few_data_sets_determine_the_error(stored, tmp_path):
+    def ends_of_bands(outlier):
+        """The horizontal ends of each unbroken part of the band."""
+        records = [
+            made("ipw", r, (0.1 + r / 100) * (outlier if (n, r) == (100, 0) else 1), n=n)
+            for n in (10, 100, 1000, 10000)
+            for r in range(9)
+        ]
+        folder = tmp_path / f"{outlier:g}"
+        write_figures(ReportData.read(stored(records)), folder, kinds=["sweep"])
+        text = (folder / "sweep-rmse-toy-by-n-actions.svg").read_text()
+        (area,) = re.findall(r'<g class="mark-area[^>]*>\s*<path[^>]* d="([^"]*)"', text)
+        parts = [re.findall(r"[ML]([\d.]+),", part) for part in area.split("Z")]
+        ends = [(min(map(float, part)), max(map(float, part))) for part in parts if part]
+        return [(low, high) for low, high in ends if high > low]
+
+    ((first, _),) = ends_of_bands(1.0)
+    ((third, last),) = ends_of_bands(1e4)
+    assert third == pytest.approx(first + (last - first) * 2 / 3)

@@ -120,16 +120,25 @@ def _vertical(field: str, measure: Measure, limits: Limits | None) -> Any:
 
 
 def _band(base: Any, picked: Any, measure: Measure, limits: Limits | None) -> Any:
-    low, high = "rmse_low", "rmse_high"
-    known = base.transform_filter("datum.rmse_low > 0")
-    if measure != "rmse":
-        known = known.transform_calculate(
-            low="log(datum.rmse_low) / LN10", high="log(datum.rmse_high) / LN10"
+    """Draw the intervals; a band breaks where few data sets determine the RMSE."""
+    known = "!datum.heavy_tailed && datum.rmse_low > 0"
+    shown = "datum.{}" if measure == "rmse" else "log(datum.{}) / LN10"
+    ends = {
+        end: f"{known} ? {shown.format(f'rmse_{end}')} : null"  # null interrupts the area
+        for end in ("low", "high")
+    }
+    return (
+        base.transform_calculate(**ends)
+        .mark_area(
+            interpolate="linear",
+            clip=limits is not None,
+            invalid="break-paths-show-path-domains",
+            aria=False,  # the points name the same figures
         )
-        low, high = "low", "high"
-    return known.mark_area(interpolate="linear", clip=limits is not None).encode(
-        y=_vertical(low, measure, limits),
-        y2=f"{high}:Q",
-        color=color(legend=False),
-        opacity=opacity_when(picked, 0.13, 0.02),
+        .encode(
+            y=_vertical("low", measure, limits),
+            y2="high:Q",
+            color=color(legend=False),
+            opacity=opacity_when(picked, 0.13, 0.02),
+        )
     )

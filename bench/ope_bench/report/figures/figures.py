@@ -291,7 +291,7 @@ class _Maker:
             height=height,
             autosize=alt.AutoSizeParams(type="fit", contains="padding"),
             # To the right, room for names in a font wider than the one they were measured in.
-            padding={"left": 2, "top": 4, "right": 8, "bottom": 2},
+            padding={"left": 2, "top": 4, "right": 14, "bottom": 2},
             **note,
         )
 
