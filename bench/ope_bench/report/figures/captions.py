@@ -14,8 +14,8 @@ __all__ = ["CAPTIONS", "caption", "with_caption"]
 
 CAPTIONS: Mapping[str, str] = {
     "sweep": "Points are RMSEs, bands their 95 % intervals, left out where few data sets "
-    "determine the RMSE. A hollow point is a row some of whose trials failed: its RMSE is over the "
-    "others. A line ends where every trial fails.",
+    "determine the RMSE. A hollow point is a row some of whose trials failed: its RMSE is over "
+    "the others. A line ends where every trial fails.",
     "intervals": "Points are RMSEs, bars their 95 % intervals, ticks median absolute errors, "
     "which a few large errors do not move. A hollow point is a row in which few data sets "
     "determine the RMSE.",
