@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ope_bench.boards.regret import RegretBoard, RegretRow, regret_board
 from ope_bench.canonical import canonical_json
+from ope_bench.plugins.labels import distinct_labels
 from ope_bench.plugins.resolution import resolve
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.suites.nested import NestedEstimator
@@ -31,10 +34,13 @@ FAILS = 1.25
 def board_of(
     records: Sequence[TrialRecord], wanted: Callable[[TrialRecord], bool] = lambda _: True
 ) -> RegretBoard:
-    """Return the board of some records."""
+    """Return the board of some records, whose rows are named among all."""
+    specs = {name_of(record.trial.estimator): record.trial.estimator for record in records}
+    labels = dict(zip(specs, distinct_labels(list(specs.values())), strict=True))
     board = regret_board([record for record in records if wanted(record)])
     assert board is not None  # noqa: S101  the suites have fixed choices
-    return board
+    rows = (replace(row, label=labels[_name(row.estimator, row.params)]) for row in board.rows)
+    return replace(board, rows=tuple(rows))
 
 
 def selects(record: TrialRecord) -> bool:
@@ -44,7 +50,11 @@ def selects(record: TrialRecord) -> bool:
 
 def name_of(spec: PluginSpec) -> str:
     """Return a name by which a candidate and a row of its own are matched."""
-    return f"{spec.id} {canonical_json(dict(spec.params))}"
+    return _name(spec.id, spec.params)
+
+
+def _name(plugin: str, params: Mapping[str, Any]) -> str:
+    return f"{plugin} {canonical_json(dict(params))}"
 
 
 def candidate_names(texts: Sequence[str]) -> set[str]:
