@@ -13,7 +13,7 @@ function sweepSection(update) {
   const scales = [["rmse", "RMSE"], ["log10", "log10 RMSE"]].map(([scale, title]) => el("button", { type: "button", "aria-pressed": String(state.scale === scale), onclick: () => { choose({ scale }); update(); } }, title));
   return el("section", { id: "sweeps", "aria-labelledby": "sweeps-title" }, el("h2", { id: "sweeps-title" }, "Along a parameter"),
     el("div", { class: "bar" }, pick, ...scales),
-    chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals, cut at the edges; hollow points: some trials failed, and the RMSE is over the others. A name singles a line out.",
+    chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals, cut at the edges, none where few data sets determine the RMSE; hollow points: some trials failed, and the RMSE is over the others. A name singles a line out.",
       make: () => {
         const table = rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && row.rmse > 0)
           .map(({ how, status, diagnostics, ...row }) => ({ ...row, value: value.get(row.place) }));
