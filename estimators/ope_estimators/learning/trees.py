@@ -1,4 +1,4 @@
-"""Decision trees of scikit-learn: gradient boosting fitted faster, and the columns that trees split.
+"""Decision trees of scikit-learn: boosting fitted faster, and the columns that trees split.
 
 Every number has the bits that scikit-learn gives.
 """
