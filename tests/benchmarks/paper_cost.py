@@ -3,9 +3,9 @@
     python tests/benchmarks/paper_cost.py --peer OTHER/bin/python --name REVISION
 
 Some replicates of every setting run on both sides in turns, each replicate's estimators in one
-process on the same data, where shared fits are kept, as a worker does. The sides must give the same
-answers to the last bit. Time is of the processor; what one replicate costs is the least of the
-rounds, because other work on the machine only adds to it.
+process on the same data, where shared fits are kept, as a worker does. The sides must give the
+same answers to the last bit. Time is of the processor; what one replicate costs is the least of
+the rounds, because other work on the machine only adds to it.
 """
 
 from __future__ import annotations
