@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,15 +22,15 @@ from ope_estimators.learning.descent import Schedule, initialize_modules, train 
 MASKED = ("maf", "nsf", "naf", "bpf")
 
 
-def masked_layers(module) -> int:
+def masked_layers(module: Any) -> int:
     return sum(isinstance(layer, zuko.nn.MaskedLinear) for layer in module.modules())
 
 
-def trained(module, rows: torch.Tensor, context: torch.Tensor | None) -> list[torch.Tensor]:
+def trained(module: Any, rows: Any, context: Any) -> list[Any]:
     """Losses of every step, and of the rows at the end."""
     losses = []
 
-    def loss(at: torch.Tensor) -> torch.Tensor:
+    def loss(at: Any) -> Any:
         given = None if context is None else context[at]
         value = -module(given).log_prob(rows[at]).mean()
         losses.append(value.detach())

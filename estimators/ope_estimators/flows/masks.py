@@ -38,10 +38,10 @@ def _folded(layer: Any) -> torch.nn.Linear:
 
     mask = layer.mask.to(layer.weight.dtype)
     # Without initial values, which would be drawn from torch's own stream.
-    linear: torch.nn.Linear = torch.nn.utils.skip_init(
+    linear: torch.nn.Linear = torch.nn.utils.skip_init(  # type: ignore[no-untyped-call]
         torch.nn.Linear, layer.in_features, layer.out_features, device=mask.device
     )
     linear.weight = torch.nn.Parameter(layer.weight.detach() * mask)
     linear.bias = layer.bias
-    linear.weight.register_hook(mask.mul)
+    linear.weight.register_hook(mask.mul)  # type: ignore[no-untyped-call]
     return linear
