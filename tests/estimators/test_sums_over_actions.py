@@ -21,6 +21,7 @@ from ope_bench.contracts.fit_cache import FitCache
 from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View, nuisance_key
 from ope_bench.testing.problems import problem as shipped_problem
+from ope_environments.saito.toy import SaitoToy
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.doubly_robust.dr_os import DROS
@@ -214,3 +215,25 @@ def test_the_shared_sum_is_the_one_over_the_target_policy():
     np.testing.assert_allclose(found, exact, rtol=1e-12)
     assert not found.flags.writeable
     assert nuisance_key(ExpectedReward(spec), "cpu") in view.fitted_keys()
+
+
+def test_trees_are_asked_for_a_block_of_pairs_at_a_time(monkeypatch):
+    streams = map(np.random.default_rng, range(3))
+    names = ("world_rng", "logged_rng", "target_rng")
+    world = SaitoToy(n_actions=300, n_samples=400)
+    problem, _ = world.sample(**dict(zip(names, streams, strict=True)))
+    view = tiny.view_of(problem)
+    reward = view.fitted(RewardModel("gbm", (("n_estimators", 40),)))
+    sizes: list[int] = []
+    predict = GradientBoostingRegressor.predict
+
+    def watched(self: Any, rows: Any) -> Any:
+        sizes.append(len(rows))
+        return predict(self, rows)
+
+    monkeypatch.setattr(GradientBoostingRegressor, "predict", watched)
+    at_once = reward.everywhere(view.context, 300)
+    assert len(sizes) > 1
+    assert set(sizes[:-1]) == {2048}
+    monkeypatch.setattr("ope_estimators.nuisance.reward.TREE_WIDTH", 999)
+    np.testing.assert_array_equal(reward.everywhere(view.context, 300), at_once)

@@ -22,6 +22,7 @@ from ope_bench import (
 )
 from ope_estimators.features.composition import Composition, Features, compose, separate
 from ope_estimators.flows.families import FlowName, flow_module
+from ope_estimators.flows.masks import fold_masks
 from ope_estimators.flows.overlap import nearest_neighbor_overlap
 from ope_estimators.learning.batched_descent import Training, finish_or_error, train_batched
 from ope_estimators.learning.descent import Descent, Schedule, initialize_modules, train
@@ -164,6 +165,7 @@ class FlowModel:
         import torch
 
         flow, noise, rng = prepared.flow, prepared.noise, prepared.rng
+        fold_masks(flow.module)
         x, c = flow.tensors()
         scale = torch.as_tensor(noise, dtype=torch.float32, device=flow.device)
 

@@ -24,6 +24,7 @@ from ope_bench import (
     learner_from_path,
 )
 from ope_estimators.learning.pipelines import fit_steps, is_pipeline
+from ope_estimators.learning.trees import fit_boosting, is_boosting
 from ope_estimators.learning.unit_validation import fit_by_units
 
 __all__ = [
@@ -176,6 +177,8 @@ def fitted(
     with warnings.catch_warnings():
         # Actions are classes, also where there are nearly as many of them as rows.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        if is_boosting(learner):
+            return fit_boosting(learner, features, outcome)
         if unit is None:
             fit = fit_steps if is_pipeline(learner) else type(learner).fit
             return fit(learner, features, outcome)

@@ -28,6 +28,9 @@ __all__ = [
 BLOCK = 2048
 """Pairs whose features are composed at once: the memory of small arrays is used again."""
 
+TREE_WIDTH = 64
+"""Columns of the widest table whose chunk is a block."""
+
 Points = FloatArray | IntArray
 """Actions (k,) or embeddings (k, d_embedding)."""
 
@@ -290,7 +293,7 @@ class FittedReward:
     ) -> FloatArray:
         """Average the models over chunks of pairs: (n_pairs,)."""
         out, table = np.zeros(n_pairs), np.empty((0, self._width))
-        for rows in row_chunks(n_pairs, self._width):
+        for rows in self._chunks(models, n_pairs):
             if rows.stop - rows.start <= BLOCK:
                 table = self._features(*pairs_of(rows))
             else:
@@ -298,6 +301,16 @@ class FittedReward:
             for model in models:
                 out[rows] += self._values(model, table, keep=model is not models[-1])
         return out / len(models)
+
+    def _chunks(self, models: tuple[Any, ...], n_pairs: int) -> list[slice]:
+        """Split pairs into chunks; those of trees are larger, up to a block.
+
+        Each call of a tree's prediction checks its input, and no bit depends on the chunks.
+        """
+        width = self._width
+        if self._alike(models) is not None:
+            width = max(width // 8, min(width, TREE_WIDTH))
+        return row_chunks(n_pairs, width)
 
     def _table(
         self,

@@ -1,0 +1,74 @@
+"""Gradient boosting: the bits of scikit-learn, with a table by columns and checked once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils._param_validation import InvalidParameterError
+
+from ope_estimators.learning.learners import classifier, fitted, regressor
+from ope_estimators.learning.trees import is_boosting
+
+FEW = {"n_estimators": 12}
+
+
+def rows(n: int = 300, actions: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    context, action = rng.normal(size=(n, 2)), rng.integers(0, actions, n)
+    table = np.hstack([context, np.eye(actions)[action]])
+    return table, context[:, 0] + rng.normal(size=actions)[action] + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("units", [False, True])
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_a_fit_has_the_bits_of_scikit_learn(kind, units):
+    table, outcome = rows()
+    make = regressor if kind == "regressor" else classifier
+    if kind == "classifier":
+        outcome = (outcome > 0).astype(np.int64)
+    model = make("gbm", seed=3, params=FEW)
+    plain = clone(model).fit(table, outcome)
+    ours = fitted(model, table, outcome, np.arange(len(table)) if units else None)
+    other = rows(77)[0]
+    by = "predict" if kind == "regressor" else "predict_proba"
+    np.testing.assert_array_equal(getattr(ours, by)(other), getattr(plain, by)(other))
+    np.testing.assert_array_equal(ours.train_score_, plain.train_score_)
+
+
+def test_trees_read_columns_and_are_checked_at_the_first_stage_alone(monkeypatch):
+    seen = []
+    fit = DecisionTreeRegressor.fit
+
+    def watched(self, features: Any, *args: Any, **kwargs: Any) -> Any:
+        unchecked = sklearn.get_config()["skip_parameter_validation"]
+        seen.append((features.dtype.name, features.flags.f_contiguous, unchecked))
+        return fit(self, features, *args, **kwargs)
+
+    monkeypatch.setattr(DecisionTreeRegressor, "fit", watched)
+    before = sklearn.get_config()
+    fitted(regressor("gbm", seed=0, params={"n_estimators": 3}), *rows(), None)
+    assert seen == [("float32", True, checked) for checked in (False, True, True)]
+    assert sklearn.get_config() == before
+
+
+@pytest.mark.parametrize("params", [{"n_estimators": -1}, {"max_depth": "deep"}])
+def test_wrong_parameters_are_refused_as_before(params):
+    with pytest.raises(InvalidParameterError):
+        fitted(regressor("gbm", seed=0, params=params), *rows(), None)
+
+
+@pytest.mark.parametrize("cls", [GradientBoostingRegressor, GradientBoostingClassifier])
+def test_early_stopping_is_left_to_scikit_learn(cls):
+    table, outcome = rows()
+    outcome = outcome if cls is GradientBoostingRegressor else (outcome > 0).astype(np.int64)
+    model = cls(random_state=0, n_iter_no_change=2, **FEW)
+    assert not is_boosting(model)
+    plain = clone(model).fit(table, outcome)
+    ours = fitted(model, table, outcome, None)
+    np.testing.assert_array_equal(ours.predict(table), plain.predict(table))
