@@ -46,8 +46,13 @@ Score = Callable[[FloatArray], FloatArray]
 RowValues = Callable[[slice], FloatArray]
 """values(rows) -> (k, n_actions): one value per row and action, for chunks of rows only.
 
-The result may be a buffer that the next call overwrites.
+The result may be a buffer that the next call overwrites. An object may have methods besides,
+``at(action (n,)) -> (n,)`` and ``means() -> (n,)``, that give for all rows the value at an action
+and the mean over actions, without a table.
 """
+
+SHORT_ROW = 32
+"""Number of actions up to which the largest of a row is found faster in a transposed table."""
 
 
 @runtime_checkable
@@ -235,7 +240,7 @@ class Softmax(DiscretePolicy):
     def _weights(self, context: FloatArray) -> FloatArray:
         """Return exp(logits), scaled to a row maximum of 1: (k, n_actions)."""
         logits = self._logits(context)
-        logits -= logits.max(axis=1, keepdims=True)
+        logits -= _largest(logits)
         weights: FloatArray = np.exp(logits, out=logits)
         return weights
 
@@ -309,6 +314,9 @@ class EpsilonGreedy(DiscretePolicy):
     def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
         """Return (1 - epsilon) * the greedy action's value + epsilon * the row's mean: (n,)."""
         greedy = self.greedy(context)
+        if hasattr(values, "means"):
+            known: FloatArray = (1.0 - self.epsilon) * values.at(greedy)
+            return known + self.epsilon * values.means()
         out = np.empty(len(context))
         for rows in row_chunks(len(context), self.n_actions):
             block = values(rows)
@@ -378,3 +386,12 @@ class Tabular(DiscretePolicy):
     def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
         """Multiply the table by the features once per context code: (n, k)."""
         return (self.probabilities @ features)[self.code(context)]
+
+
+def _largest(table: FloatArray) -> FloatArray:
+    """Return the largest entry of each row: (k, 1)."""
+    if table.shape[1] > SHORT_ROW:
+        largest: FloatArray = table.max(axis=1, keepdims=True)
+        return largest
+    # A maximum along rows has a cost per row, which is most of it where they are short.
+    return table.T.copy().max(axis=0)[:, None]
