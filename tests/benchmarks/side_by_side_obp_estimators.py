@@ -12,7 +12,8 @@ Where both compute the same sum the script ends with an error unless the numbers
 with "true" weights multiplies one-dimensional marginals, which is right for one dimension only:
 there it is compared, in three dimensions it is timed beside our joint weights. With estimated
 weights both fit a multinomial logistic regression, each on its own scale of features, stopped
-after the same number of iterations.
+after the same number of iterations: ours scikit-learn's, and in a row of its own our classifier
+`softmax`, the peer's always scikit-learn's.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ ESTIMATORS = {
     "MIPS, true weights, 1 dimension": 1e-10,
     "MIPS, true weights, 3 dimensions": None,
     "MIPS, estimated weights": None,
+    "MIPS, estimated weights, softmax": None,
 }
 """By how much, relatively, both sides may differ; None where they compute different sums."""
 
@@ -78,6 +80,9 @@ def prepare_ours(job: dict[str, Any]) -> dict[str, Any]:
         "MIPS, true weights, 1 dimension": EIPW(),
         "MIPS, true weights, 3 dimensions": EIPW(),
         "MIPS, estimated weights": MIPS(classifier_params={"max_iter": ITERATIONS}),
+        "MIPS, estimated weights, softmax": MIPS(
+            "softmax", classifier_params={"max_iter": ITERATIONS}
+        ),
     }
 
     def problem_of(n: int, n_actions: int) -> Any:

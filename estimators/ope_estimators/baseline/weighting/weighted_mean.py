@@ -25,7 +25,7 @@ Mass = Callable[[], float | None]
 """The target policy's mass without support, or None, for messages: computed when asked for."""
 
 
-def unknown_mass() -> None:
+def unknown_mass() -> float | None:
     """Return no mass: nothing is known of it."""
     return None
 
