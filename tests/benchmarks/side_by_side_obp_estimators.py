@@ -400,7 +400,7 @@ def markdown(reports: list[dict[str, Any]]) -> str:
         " 1,000 x 10, 1.0 ms are checks in `LogisticRegression.fit` of the newer release, 0.4 ms"
         " `StandardScaler.fit` (the peer does not standardize), 0.6 ms the weights themselves."
         " `softmax` is our classifier with the same objective, whose passes over chunks of rows"
-        " are in single precision: `MIPS(classifier=\"softmax\")`, the estimate within 1e-5."
+        ' are in single precision: `MIPS(classifier="softmax")`, the estimate within 1e-5.'
     )
     head = (
         "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"

@@ -232,12 +232,13 @@ class _Products:
         sizes = tuple(map(len, columns))
         if math.prod(sizes) > len(codes[0]):
             return self._means_of_rows(len(codes[0]))
-        combination = np.ravel_multi_index(codes, sizes)
+        combination: IntArray = np.ravel_multi_index(codes, sizes)
         seen = np.flatnonzero(np.bincount(combination))
         distinct = _Products(columns, np.unravel_index(seen, sizes))
         means = np.empty(math.prod(sizes))
         means[seen] = distinct._means_of_rows(len(seen))
-        return means[combination]
+        found: FloatArray = means[combination]
+        return found
 
     def _means_of_rows(self, n: int) -> FloatArray:
         """Return the mean over actions of each of the n rows: (n,)."""

@@ -21,6 +21,7 @@ __all__ = [
     "Actions",
     "DiscretePolicy",
     "EpsilonGreedy",
+    "KnownMeans",
     "PairFunction",
     "Policy",
     "RowValues",
@@ -46,13 +47,25 @@ Score = Callable[[FloatArray], FloatArray]
 RowValues = Callable[[slice], FloatArray]
 """values(rows) -> (k, n_actions): one value per row and action, for chunks of rows only.
 
-The result may be a buffer that the next call overwrites. An object may have methods besides,
-``at(action (n,)) -> (n,)`` and ``means() -> (n,)``, that give for all rows the value at an action
-and the mean over actions, without a table.
+The result may be a buffer that the next call overwrites; see also `KnownMeans`.
 """
 
 SHORT_ROW = 32
 """Number of actions up to which the largest of a row is found faster in a transposed table."""
+
+
+@runtime_checkable
+class KnownMeans(Protocol):
+    """Values of all rows and actions that know more than their table, `RowValues`."""
+
+    def __call__(self, rows: slice, /) -> FloatArray:
+        """Return one value per row and action: (k, n_actions)."""
+
+    def at(self, action: IntArray) -> FloatArray:
+        """Return each row's value at an action: (n,)."""
+
+    def means(self) -> FloatArray:
+        """Return each row's mean over actions: (n,)."""
 
 
 @runtime_checkable
@@ -314,9 +327,8 @@ class EpsilonGreedy(DiscretePolicy):
     def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
         """Return (1 - epsilon) * the greedy action's value + epsilon * the row's mean: (n,)."""
         greedy = self.greedy(context)
-        if hasattr(values, "means"):
-            known: FloatArray = (1.0 - self.epsilon) * values.at(greedy)
-            return known + self.epsilon * values.means()
+        if isinstance(values, KnownMeans):
+            return (1.0 - self.epsilon) * values.at(greedy) + self.epsilon * values.means()
         out = np.empty(len(context))
         for rows in row_chunks(len(context), self.n_actions):
             block = values(rows)
@@ -394,4 +406,5 @@ def _largest(table: FloatArray) -> FloatArray:
         largest: FloatArray = table.max(axis=1, keepdims=True)
         return largest
     # A maximum along rows has a cost per row, which is most of it where they are short.
-    return table.T.copy().max(axis=0)[:, None]
+    columns: FloatArray = table.T.copy().max(axis=0)
+    return columns[:, None]
