@@ -66,11 +66,12 @@ def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
     1.5
     """
     n = len(terms)
+    scores = terms - terms.mean()
     if not _ascend(unit):
-        sums = _sums(terms - terms.mean(), unit)
+        sums = _sums(scores, unit)
         if len(sums) < n:
             return _spread(sums) / n if len(sums) > 1 else None
-    return float(terms.std(ddof=1)) / math.sqrt(n) if n > 1 else None
+    return math.sqrt(np.square(scores).sum() / (n - 1)) / math.sqrt(n) if n > 1 else None
 
 
 def standard_errors(terms: FloatArray, unit: IntArray) -> FloatArray:
