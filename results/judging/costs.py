@@ -19,6 +19,7 @@ OBP = {
     "DR, ordinal actions": "DR, ordinal actions",
     "MIPS, true weights": "MIPS, true weights, 3 dimensions",
     "MIPS, estimated weights": "MIPS, estimated weights",
+    "MIPS, estimated weights by `softmax`": "MIPS, estimated weights, softmax",
 }
 
 

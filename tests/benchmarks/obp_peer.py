@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,21 @@ VERSION = "0.5.10"
 INSTALL = (
     "python3.11 -m venv PEER && PEER/bin/pip install"
     f" sb-obp=={VERSION} scikit-learn==1.3.2 numpy==1.26.4 torch==2.13.0"
+)
+ALLOCATOR = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+}
+"""Settings of glibc that it comes to by itself in a process that has freed 32 MB in one piece.
+
+In others it hands freed memory back, and every call waits for new pages from the kernel: up to
+two thirds of its time, on whichever side that happens to be.
+"""
+ALLOCATION = (
+    "Both sides keep freed memory for the next call, as glibc does by itself once a process has"
+    " freed 32 MB in one piece (`"
+    + " ".join(f"{name}={value}" for name, value in ALLOCATOR.items())
+    + "`), and times are medians of warm calls; figures before 2026-11-22 were taken without."
 )
 SIZES = tuple(f"{n}x{k}" for n in (1_000, 10_000, 100_000) for k in (10, 1_000, 5_000))
 
@@ -67,6 +83,7 @@ def conduct(
         + ("" if tuple(given.sizes) == SIZES else f" --sizes {' '.join(given.sizes)}")
     )
     report: dict[str, Any] = {"command": command, **facts_now(), "peer": VERSION}
+    os.environ.update(ALLOCATOR)
     sides = {
         "ours": interleaved.Side(sys.executable, script, "ours"),
         "peer": interleaved.Side(given.peer, script, "peer"),

@@ -138,7 +138,7 @@ def markdown(reports: list[dict[str, Any]]) -> str:
         " integral of its expected reward over 16,384 contexts, are ours alone. A ratio is the"
         " peer's figure over ours, median (lowest to highest) over rounds; times are of the"
         " processor. Memory is the peak rise of resident memory; less than"
-        f" {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that."
+        f" {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that. {obp_peer.ALLOCATION}"
     )
     head = (
         "| rows | actions | what | ours, ms | peer, ms | ratio | ours, MB | peer, MB | ratio |\n"

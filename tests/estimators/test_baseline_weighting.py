@@ -8,6 +8,7 @@ import pytest
 from ope_bench.contracts.data import Problem
 from ope_bench.errors import PositivityViolation
 from ope_estimators.baseline.logging_average import LoggingAverage
+from ope_estimators.baseline.weighting import transformed
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.baseline.weighting.weighted_mean import (
@@ -148,6 +149,14 @@ def test_disjoint_policies_are_zero_for_ipw_and_a_violation_for_ipws():
     with pytest.raises(PositivityViolation, match="all 30 weights are 0") as caught:
         tiny.run(IPWS(), problem)
     assert caught.value.unsupported_mass == 1.0
+
+
+@pytest.mark.parametrize("cls", [IPW, IPWS])
+def test_what_messages_alone_say_is_not_computed(cls, monkeypatch):
+    problem = tiny.small().sample(30, np.random.default_rng(7))
+    for name in ("never_logged", "np"):
+        monkeypatch.setattr(transformed, name, None)
+    assert np.isfinite(tiny.run(cls(), problem).value)
 
 
 def test_one_row_has_a_value_and_no_standard_error():

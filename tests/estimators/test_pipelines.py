@@ -11,12 +11,14 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ope_bench import Column
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.view import View
 from ope_bench.testing.problems import problem as shipped_problem
 from ope_estimators.features.actions import design, encoded
 from ope_estimators.learning.learners import fitted, regressor
-from ope_estimators.learning.pipelines import fit_steps, linear_prediction
+from ope_estimators.learning.pipelines import fit_steps, linear_prediction, softmax_scores
+from ope_estimators.nuisance.policy import FittedPolicy
 from ope_estimators.nuisance.reward import RewardModel
 from support import tiny_worlds as tiny
 
@@ -39,7 +41,7 @@ def test_predictions_have_the_bits_of_scikit_learn(name, d, seed):
     assert linear is not None
     for n in (1, 3, 300, 4001):
         other = rows(n, d, seed + 10)[0]
-        np.testing.assert_array_equal(linear(other.copy()), by_pipeline.predict(other))
+        np.testing.assert_array_equal(linear(other), by_pipeline.predict(other))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,32 @@ def test_steps_fitted_one_by_one_are_the_fitted_pipeline(pipeline):
 )
 def test_other_models_predict_by_themselves(model):
     assert linear_prediction(model.fit(*rows())) is None
+
+
+def classes(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    table, outcome = rows()
+    return table, np.digitize(outcome, np.quantile(outcome, np.arange(1, n_classes) / n_classes))
+
+
+@pytest.mark.parametrize("n_classes", [3, 40])
+def test_probabilities_of_actions_have_the_bits_of_scikit_learn(n_classes, monkeypatch):
+    table, label = classes(n_classes)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(table, label)
+    columns = (Column(),) * table.shape[1]
+    fit = FittedPolicy(model, columns, np.arange(n_classes), n_classes, len(label))
+    wanted, given = model.predict_proba(table), table.copy()
+    monkeypatch.setattr(type(model), "predict_proba", None)
+    ((_, probability),) = fit.blocks(given)
+    np.testing.assert_array_equal(probability, wanted)
+    np.testing.assert_array_equal(given, table)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "params"), [(2, {}), (3, {"solver": "newton-cholesky"})], ids=["two", "solver"]
+)
+def test_other_classifiers_give_their_probabilities_themselves(n_classes, params):
+    model = make_pipeline(StandardScaler(), LogisticRegression(**params))
+    assert softmax_scores(model.fit(*classes(n_classes))) is None
 
 
 def test_a_pipeline_of_many_outcomes_predicts_by_itself():
@@ -117,3 +145,24 @@ def test_all_pairs_have_the_bits_of_pairs_one_by_one(learner, cross_fit, monkeyp
     expected = view.target_policy.expect(view.context, model)
     apart = view.target_policy.expect(view.context, lambda context, points: model(context, points))
     np.testing.assert_array_equal(expected, apart)
+
+
+@pytest.mark.parametrize("features", ["one-hot", "embedding", "ordinal"])
+def test_all_pairs_of_a_linear_model_standardize_each_part_once(features, monkeypatch):
+    problem = shipped_problem("random embeddings", n=60)
+    view = tiny.view_of(problem, Access.TARGET_POLICY)
+    model = view.fitted(RewardModel("ridge", (), "action", features, 3))
+    row, action = (part.ravel() for part in np.indices((view.n, view.n_actions)))
+    apart = model(view.context[row], action)
+    monkeypatch.setattr("ope_bench.contracts.arrays.CHUNK_ENTRIES", 300)
+    monkeypatch.setattr(type(model._features), "__call__", None)
+    np.testing.assert_array_equal(model.everywhere(view.context, view.n_actions), apart)
+
+
+def test_many_features_of_actions_are_composed_chunk_by_chunk(monkeypatch):
+    problem = shipped_problem("random embeddings", n=60)
+    view = tiny.view_of(problem, Access.TARGET_POLICY)
+    model = view.fitted(RewardModel("ridge", (), "action", "one-hot", 1))
+    assert model._features.apart(view.context, view.n_actions) is not None
+    monkeypatch.setattr("ope_bench.contracts.arrays.CHUNK_ENTRIES", view.n_actions)
+    assert model._features.apart(view.context, view.n_actions) is None

@@ -138,7 +138,8 @@ class Problem:
         unit = np.arange(n) if self.unit is None else self.unit
         target = self.target_unit
         if target is None:
-            target = unit if self.shared_contexts else int(unit.max()) + 1 + np.arange(m)
+            first = n if self.unit is None else int(unit.max()) + 1
+            target = unit if self.shared_contexts else np.arange(first, first + m)
         for numbers in (unit, target):
             numbers.flags.writeable = False
         return unit, target

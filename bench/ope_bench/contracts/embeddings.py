@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.arrays import FloatArray, IntArray, row_chunks
 from ope_bench.contracts.policies import Actions, DiscretePolicy
 from ope_bench.contracts.random.sampling import sample_indices
 from ope_bench.errors import DataError
@@ -207,6 +207,8 @@ class _Products:
         if size > len(self._out):
             self._out = np.empty((size, self._out.shape[1]))
             self._spare = np.empty((max(1, size // 4), self._out.shape[1]))
+        if not self._others:
+            return _gather(*self._first, rows, self._out[:size])
         for start in range(0, size, len(self._spare)):
             part = slice(start, min(start + len(self._spare), size))
             of = slice(rows.start + part.start, rows.start + part.stop)
@@ -215,6 +217,35 @@ class _Products:
             for column, code in self._others:
                 product *= _gather(column, code, of, factor)
         return self._out[:size]
+
+    def at(self, action: IntArray) -> FloatArray:
+        """Return each row's value at an action: (n,)."""
+        column, code = self._first
+        out: FloatArray = column[code, action]
+        for column, code in self._others:
+            out *= column[code, action]
+        return out
+
+    def means(self) -> FloatArray:
+        """Return each row's mean over actions, once per combination of codes: (n,)."""
+        columns, codes = zip(self._first, *self._others, strict=True)
+        sizes = tuple(map(len, columns))
+        if math.prod(sizes) > len(codes[0]):
+            return self._means_of_rows(len(codes[0]))
+        combination: IntArray = np.ravel_multi_index(codes, sizes)
+        seen = np.flatnonzero(np.bincount(combination))
+        distinct = _Products(columns, np.unravel_index(seen, sizes))
+        means = np.empty(math.prod(sizes))
+        means[seen] = distinct._means_of_rows(len(seen))
+        found: FloatArray = means[combination]
+        return found
+
+    def _means_of_rows(self, n: int) -> FloatArray:
+        """Return the mean over actions of each of the n rows: (n,)."""
+        out = np.empty(n)
+        for rows in row_chunks(n, self._out.shape[1]):
+            out[rows] = self(rows).mean(axis=1)
+        return out
 
 
 def _gather(column: FloatArray, code: IntArray, rows: slice, out: FloatArray) -> FloatArray:

@@ -100,9 +100,9 @@ class Estimate:
 
 def _require_finite(name: str, weights: FloatArray, value: float) -> None:
     """Refuse weights that are not finite, unless the value is not finite either (a status)."""
-    wrong = ~np.isfinite(weights)
-    if wrong.any() and math.isfinite(value):
-        row = int(np.argmax(wrong))
+    finite = np.isfinite(weights)
+    if not finite.all() and math.isfinite(value):
+        row = int(np.argmin(finite))
         msg = f"{name}[{row}] is {weights[row]}, though the value is finite; expected a number"
         raise DataError(msg)
 

@@ -21,6 +21,7 @@ __all__ = [
     "Actions",
     "DiscretePolicy",
     "EpsilonGreedy",
+    "KnownMeans",
     "PairFunction",
     "Policy",
     "RowValues",
@@ -46,8 +47,25 @@ Score = Callable[[FloatArray], FloatArray]
 RowValues = Callable[[slice], FloatArray]
 """values(rows) -> (k, n_actions): one value per row and action, for chunks of rows only.
 
-The result may be a buffer that the next call overwrites.
+The result may be a buffer that the next call overwrites; see also `KnownMeans`.
 """
+
+SHORT_ROW = 32
+"""Number of actions up to which the largest of a row is found faster in a transposed table."""
+
+
+@runtime_checkable
+class KnownMeans(Protocol):
+    """Values of all rows and actions that know more than their table, `RowValues`."""
+
+    def __call__(self, rows: slice, /) -> FloatArray:
+        """Return one value per row and action: (k, n_actions)."""
+
+    def at(self, action: IntArray) -> FloatArray:
+        """Return each row's value at an action: (n,)."""
+
+    def means(self) -> FloatArray:
+        """Return each row's mean over actions: (n,)."""
 
 
 @runtime_checkable
@@ -235,7 +253,7 @@ class Softmax(DiscretePolicy):
     def _weights(self, context: FloatArray) -> FloatArray:
         """Return exp(logits), scaled to a row maximum of 1: (k, n_actions)."""
         logits = self._logits(context)
-        logits -= logits.max(axis=1, keepdims=True)
+        logits -= _largest(logits)
         weights: FloatArray = np.exp(logits, out=logits)
         return weights
 
@@ -309,6 +327,8 @@ class EpsilonGreedy(DiscretePolicy):
     def contract(self, context: FloatArray, values: RowValues) -> FloatArray:
         """Return (1 - epsilon) * the greedy action's value + epsilon * the row's mean: (n,)."""
         greedy = self.greedy(context)
+        if isinstance(values, KnownMeans):
+            return (1.0 - self.epsilon) * values.at(greedy) + self.epsilon * values.means()
         out = np.empty(len(context))
         for rows in row_chunks(len(context), self.n_actions):
             block = values(rows)
@@ -378,3 +398,13 @@ class Tabular(DiscretePolicy):
     def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
         """Multiply the table by the features once per context code: (n, k)."""
         return (self.probabilities @ features)[self.code(context)]
+
+
+def _largest(table: FloatArray) -> FloatArray:
+    """Return the largest entry of each row: (k, 1)."""
+    if table.shape[1] > SHORT_ROW:
+        largest: FloatArray = table.max(axis=1, keepdims=True)
+        return largest
+    # A maximum along rows has a cost per row, which is most of it where they are short.
+    columns: FloatArray = table.T.copy().max(axis=0)
+    return columns[:, None]

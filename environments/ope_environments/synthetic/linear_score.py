@@ -155,4 +155,7 @@ def greedy_value(score: LinearScore, policy: LinearGreedy, context: FloatArray) 
 
 
 def _with_one(context: FloatArray) -> FloatArray:
-    return np.column_stack([np.ones(len(context)), context])
+    design = np.empty((len(context), 1 + context.shape[1]))
+    design[:, 0] = 1.0
+    design[:, 1:] = context
+    return design

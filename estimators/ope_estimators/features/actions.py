@@ -49,7 +49,8 @@ def design(*parts: FloatArray) -> FloatArray:
 
     Without contexts, learners then fit a constant in them.
     """
-    table = np.hstack(parts)
+    # Learners may expect an array that can be written to.
+    table = parts[0] if len(parts) == 1 and parts[0].flags.writeable else np.hstack(parts)
     return table if table.shape[1] else np.zeros((len(table), 1))
 
 

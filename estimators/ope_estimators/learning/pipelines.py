@@ -10,9 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench import FloatArray, IntArray
+from ope_bench import FloatArray, IntArray, row_chunks
 
-__all__ = ["LinearPrediction", "fit_steps", "is_pipeline", "linear_prediction"]
+__all__ = [
+    "LinearPrediction",
+    "fit_steps",
+    "is_pipeline",
+    "linear_prediction",
+    "softmax_scores",
+]
 
 LINEAR = ("LinearRegression", "Ridge")
 """Classes of scikit-learn that predict by coefficients and an intercept alone."""
@@ -36,7 +42,8 @@ def fit_steps(pipeline: Any, features: FloatArray, outcome: FloatArray | IntArra
     for transformer in transformers:
         if _is(transformer, "sklearn.preprocessing.", ("StandardScaler",)):
             transformer.fit(features)
-            features = (features - transformer.mean_) / transformer.scale_
+            features = features - transformer.mean_
+            features /= transformer.scale_
         else:
             features = transformer.fit_transform(features, outcome)
     last.fit(features, outcome)
@@ -49,39 +56,100 @@ class LinearPrediction:
 
     Parameters
     ----------
-    mean, scale, coefficients : (d,)
-    intercept : added to every row.
+    mean, scale : (d,)
+    coefficients : (d,) or (d, n_outcomes)
+    intercept : added to every row; a number or (n_outcomes,).
     """
 
     mean: FloatArray
     scale: FloatArray
     coefficients: FloatArray
-    intercept: float
+    intercept: float | FloatArray
 
-    def __call__(self, features: FloatArray) -> FloatArray:
-        """Predict each row, and leave the standardized features in the array: (k,).
+    def __call__(self, features: FloatArray, scaled: FloatArray | None = None) -> FloatArray:
+        """Predict each row: (k,), or (k, n_outcomes).
 
         Parameters
         ----------
-        features : (k, d), overwritten.
+        features : (k, d)
+        scaled : (k, d), overwritten by the standardized features; a new array where None.
         """
-        np.subtract(features, self.mean, out=features)
-        np.divide(features, self.scale, out=features)
-        predicted: FloatArray = features @ self.coefficients
+        scaled = np.subtract(features, self.mean, out=scaled)
+        np.divide(scaled, self.scale, out=scaled)
+        predicted: FloatArray = scaled @ self.coefficients
         predicted += self.intercept
         return predicted
+
+    def everywhere(self, context: FloatArray, action: FloatArray) -> FloatArray:
+        """Predict each context beside each action, in the order of `np.ndindex`: (k * a,).
+
+        Context and action are standardized once, instead of in every pair.
+
+        Parameters
+        ----------
+        context : (k, d_context), the first features.
+        action : (a, d - d_context), the others.
+        """
+        own, others = np.split(np.stack([self.mean, self.scale]), [context.shape[1]], axis=1)
+        context = (context - own[0]) / own[1]
+        action = (action - others[0]) / others[1]
+        out = np.empty(len(context) * len(action))
+        table = np.empty((0, len(self.mean)))
+        for rows in row_chunks(len(out), len(self.mean)):
+            size = rows.stop - rows.start
+            table = table[:size] if size <= len(table) else np.empty((size, len(self.mean)))
+            _write_pairs(context, action, rows.start, table)
+            np.matmul(table, self.coefficients, out=out[rows])
+        out += self.intercept
+        return out
+
+
+def _write_pairs(context: FloatArray, action: FloatArray, start: int, out: FloatArray) -> None:
+    """Write pairs of a context and an action next to each other, from the pair ``start`` on."""
+    n_actions, width = len(action), context.shape[1]
+    done = 0
+    while done < len(out):
+        row, first = divmod(start + done, n_actions)
+        # As many whole contexts as there are, or a part of one.
+        whole = 0 if first else (len(out) - done) // n_actions
+        size = whole * n_actions or min(n_actions - first, len(out) - done)
+        block = out[done : done + size].reshape(max(1, whole), -1, out.shape[1])
+        block[:, :, :width] = context[row : row + max(1, whole), None]
+        block[:, :, width:] = action[first : first + block.shape[1]]
+        done += size
 
 
 def linear_prediction(model: Any) -> LinearPrediction | None:
     """Return the coefficients of a fitted linear model after standardization; None for others."""
-    if not is_pipeline(model) or len(model.steps) != 2:
+    if not _is_standardized(model, LINEAR):
         return None
     (_, scaler), (_, linear) = model.steps
-    if not _is(scaler, "sklearn.preprocessing.", ("StandardScaler",)):
-        return None
-    if not _is(linear, "sklearn.linear_model.", LINEAR) or np.ndim(linear.coef_) != 1:
+    if np.ndim(linear.coef_) != 1:
         return None
     return LinearPrediction(scaler.mean_, scaler.scale_, linear.coef_, float(linear.intercept_))
+
+
+def softmax_scores(model: Any) -> LinearPrediction | None:
+    """Return the scores of a fitted classifier whose softmax its probabilities are.
+
+    Of a multinomial logistic regression after standardization; None for other classifiers.
+    """
+    if not _is_standardized(model, ("LogisticRegression",)):
+        return None
+    (_, scaler), (_, logistic) = model.steps
+    multinomial = getattr(logistic, "multi_class", "auto") in ("auto", "deprecated")
+    if not multinomial or logistic.solver != "lbfgs" or len(logistic.classes_) < 3:
+        return None
+    return LinearPrediction(scaler.mean_, scaler.scale_, logistic.coef_.T, logistic.intercept_)
+
+
+def _is_standardized(model: Any, names: tuple[str, ...]) -> bool:
+    """Return whether a model is a pipeline of a scaler and a linear model named so."""
+    if not is_pipeline(model) or len(model.steps) != 2:
+        return False
+    (_, scaler), (_, linear) = model.steps
+    scales = _is(scaler, "sklearn.preprocessing.", ("StandardScaler",))
+    return scales and _is(linear, "sklearn.linear_model.", names)
 
 
 def _is(model: Any, module: str, names: tuple[str, ...]) -> bool:

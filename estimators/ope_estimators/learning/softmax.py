@@ -96,8 +96,12 @@ class SoftmaxClassifier:
 
     def _with_one(self, rows: FloatArray) -> Table:
         dtype = np.float32 if self.precision == "single" else np.float64
-        scaled = (rows - self.center_) / self.scale_
-        return np.column_stack([np.ones(len(rows)), scaled]).astype(dtype)
+        table = np.empty((len(rows), 1 + rows.shape[1]), dtype=dtype)
+        table[:, 0] = 1.0
+        scaled = rows - self.center_
+        scaled /= self.scale_
+        table[:, 1:] = scaled
+        return table
 
 
 class _Loss:

@@ -11,6 +11,7 @@ import numpy as np
 from ope_bench import Diagnostic, FloatArray, IntArray, UnavailableError, View, row_chunks
 from ope_estimators.features.actions import design, encoded
 from ope_estimators.learning.learners import classifier, fitted
+from ope_estimators.learning.pipelines import softmax_scores
 
 __all__ = ["MAX_TABLE", "FittedPolicy", "PartialPolicyModel", "PolicyModel", "too_many_actions"]
 
@@ -149,6 +150,7 @@ class FittedPolicy:
         self.seen = seen
         self._n_actions = n_actions
         self._n = n
+        self._scores = None if model is None else softmax_scores(model)
 
     def blocks(self, given: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
         """Yield chunks of the (k, n_seen) table of probabilities, each with its rows."""
@@ -156,9 +158,12 @@ class FittedPolicy:
             part = given[rows]
             if self._model is None:
                 yield rows, np.ones((len(part), 1))
+                continue
+            features = design(encoded(self._columns, part))
+            if self._scores is None:
+                yield rows, np.asarray(self._model.predict_proba(features), dtype=np.float64)
             else:
-                table = self._model.predict_proba(design(encoded(self._columns, part)))
-                yield rows, np.asarray(table, dtype=np.float64)
+                yield rows, _softmax(self._scores(features))
 
     def column(self, action: IntArray) -> IntArray:
         """Return the column of each action in the table, some column if it was not seen: (k,)."""
@@ -203,3 +208,11 @@ class FittedPolicy:
             out[rows] = np.take_along_axis(table, column[rows, None], axis=1)[:, 0]
         shown = np.where(known, out, 0.0)
         return (self._n * shown + laplace) / (self._n + laplace * self._n_actions)
+
+
+def _softmax(score: FloatArray) -> FloatArray:
+    """Return the softmax of each row, in the memory of the scores: (k, n_seen)."""
+    score -= score.max(axis=1, keepdims=True)
+    np.exp(score, out=score)
+    score /= score.sum(axis=1, keepdims=True)
+    return score

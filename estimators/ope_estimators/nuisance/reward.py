@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from ope_bench import FloatArray, IntArray, Policy, View, row_chunks
-from ope_estimators.features.actions import ActionFeatures, ActionFeaturesName, design, encoded
+from ope_estimators.features.actions import ActionFeaturesName
+from ope_estimators.features.pairs import PairFeatures, Points
 from ope_estimators.learning.folds import logged_folds, target_folds
 from ope_estimators.learning.learners import fit_weighted, fitted, regressor
-from ope_estimators.learning.pipelines import linear_prediction
+from ope_estimators.learning.pipelines import LinearPrediction, linear_prediction
 from ope_estimators.learning.trees import split_columns
 
 __all__ = [
     "FittedReward",
-    "PairFeatures",
     "RewardFunction",
     "RewardModel",
     "expectation",
@@ -30,9 +29,6 @@ BLOCK = 2048
 
 TREE_WIDTH = 64
 """Columns of the widest table whose chunk is a block."""
-
-Points = FloatArray | IntArray
-"""Actions (k,) or embeddings (k, d_embedding)."""
 
 RewardFunction = Callable[[FloatArray, Any], FloatArray]
 """f(context (k, d_context), points) -> (k,)."""
@@ -66,50 +62,6 @@ class RewardModel:
             return regressor(self.learner, seed=seed, device=device, params=self.params)
 
         return fit_by_folds(view, features, points, make, cross_fit=self.cross_fit, rng=rng)
-
-
-class PairFeatures:
-    """Features of pairs of a context and an action or embedding.
-
-    Parameters
-    ----------
-    view : source of the columns and actions.
-    on : the second part of the pair.
-    action_features : how actions become features.
-    """
-
-    def __init__(
-        self, view: View, on: Literal["action", "embedding"], action_features: ActionFeaturesName
-    ) -> None:
-        self._columns = view.schema.context
-        self._points: Callable[[Any], FloatArray]
-        self._actions: ActionFeatures | None = None
-        if on == "embedding":
-            self._points = partial(encoded, view.schema.embedding)
-        else:
-            self._points = self._actions = ActionFeatures(view, action_features)
-        self._n_context = encoded(self._columns, view.context[:1]).shape[1]
-
-    def __call__(self, context: FloatArray, points: Points) -> FloatArray:
-        """Return the features of each pair, a new array: (k, n_features)."""
-        if self._actions is None:
-            return design(encoded(self._columns, context), self._points(points))
-        width = self._n_context + self._actions.width
-        if width == 0:
-            return design(np.empty((len(context), 0)))
-        table = np.empty((len(context), width))
-        table[:, : self._n_context] = encoded(self._columns, context)
-        self._actions.write(points, table[:, self._n_context :])
-        return table
-
-    def alike(self, columns: IntArray) -> IntArray | None:
-        """Return a number for each action, equal where some columns of the features are.
-
-        (n_actions,); None where actions cannot be alike, or points are embeddings.
-        """
-        if self._actions is None:
-            return None
-        return self._actions.alike(columns[columns >= self._n_context] - self._n_context)
 
 
 def fit_by_folds(
@@ -260,6 +212,13 @@ class FittedReward:
         if self._alike(models) is not None:
             pairs = np.repeat(context, n_actions, axis=0)
             return self._predicted(models, pairs, np.tile(np.arange(n_actions), len(context)))
+        linear = [one for one in map(self._linear_of, models) if one is not None]
+        parts = self._features.apart(context, n_actions) if len(linear) == len(models) else None
+        if parts is not None:
+            out = np.zeros(n_pairs)
+            for one in linear:
+                out += one.everywhere(*parts)
+            return out / len(models)
 
         def pairs_of(rows: slice) -> tuple[FloatArray, IntArray]:
             first, last = rows.start // n_actions, -(-rows.stop // n_actions)
@@ -330,11 +289,15 @@ class FittedReward:
 
     def _values(self, model: Any, table: FloatArray, *, keep: bool) -> FloatArray:
         """Predict each row of a table of features, which may be overwritten unless kept: (k,)."""
-        pairs = zip(self._models, self._linear, strict=True)
-        linear = next(linear for one, linear in pairs if one is model)
+        linear = self._linear_of(model)
         if linear is None:
             return np.asarray(model.predict(table), dtype=np.float64).reshape(-1)
-        return linear(table.copy() if keep else table)
+        return linear(table, None if keep else table)
+
+    def _linear_of(self, model: Any) -> LinearPrediction | None:
+        """Return the coefficients of one of the models; None where it is not linear."""
+        pairs = zip(self._models, self._linear, strict=True)
+        return next(linear for one, linear in pairs if one is model)
 
 
 class _FoldReward:

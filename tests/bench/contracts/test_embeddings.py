@@ -141,6 +141,22 @@ def test_many_combinations_are_not_written_out() -> None:
     np.testing.assert_allclose(embedding.marginal(Uniform(3), np.zeros((3, 1)), codes), 0.5**13)
 
 
+@pytest.mark.parametrize("n", [1, 5, 300])
+@pytest.mark.parametrize("sizes", [(4,), (2, 3), (5, 4, 3)])
+def test_the_marginal_of_a_greedy_policy_has_the_bits_of_its_table(
+    n: int, sizes: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(9)
+    embedding = FactoredEmbedding([rng.dirichlet(np.ones(size), N_ACTIONS) for size in sizes])
+    context, action = rng.normal(size=(n, 2)), rng.integers(N_ACTIONS, size=n)
+    rows = embedding.sample(action, rng)
+    every = [embedding.probability(rows, np.full(n, one)) for one in range(N_ACTIONS)]
+    table = np.column_stack(every)
+    policy = EpsilonGreedy(score, N_ACTIONS, 0.2)
+    by_table = policy.contract(context, lambda part: table[part])
+    assert (embedding.marginal(policy, context, rows) == by_table).all()
+
+
 def test_negative_zero_is_zero_in_a_row_index() -> None:
     index = RowIndex(np.array([[0.0, 1.0], [2.0, 3.0]]))
     np.testing.assert_array_equal(index(np.array([[-0.0, 1.0], [2.0, 3.0]])), [0, 1])

@@ -11,6 +11,7 @@ from scipy.stats import chisquare
 from ope_bench.contracts import arrays
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.policies import (
+    SHORT_ROW,
     DiscretePolicy,
     EpsilonGreedy,
     Policy,
@@ -88,6 +89,31 @@ def test_expect_contract_and_project_are_sums_over_the_table(
     contracted = policy.contract(context, lambda rows: values[rows])
     np.testing.assert_allclose(contracted, (table * values).sum(axis=1))
     np.testing.assert_allclose(policy.project(context, features), table @ features, atol=1e-14)
+
+
+def test_epsilon_greedy_asks_for_no_table_where_values_know_their_means() -> None:
+    context, values = np.random.default_rng(7).normal(size=(40, 3)), score
+
+    class Known:
+        def __call__(self, rows: slice) -> FloatArray:
+            raise AssertionError(rows)
+
+        def at(self, action: IntArray) -> FloatArray:
+            return values(context)[np.arange(40), action]
+
+        def means(self) -> FloatArray:
+            return values(context).mean(axis=1)
+
+    policy = EpsilonGreedy(lambda rows: -score(rows), N_ACTIONS, 0.3)
+    by_table = policy.contract(context, lambda rows: values(context[rows]))
+    assert (policy.contract(context, Known()) == by_table).all()
+
+
+@pytest.mark.parametrize("n_actions", [1, SHORT_ROW, SHORT_ROW + 1])
+def test_weights_of_a_softmax_have_a_largest_of_one(n_actions: int) -> None:
+    scores = np.random.default_rng(8).normal(size=(30, n_actions))
+    weights = Softmax(lambda _: scores.copy(), n_actions)._weights(scores)
+    assert (weights == np.exp(scores - scores.max(axis=1, keepdims=True))).all()
 
 
 def test_draws_follow_the_table(policy: DiscretePolicy) -> None:

@@ -119,10 +119,10 @@ class Blended(TransformedWeights, RewardBased):
         threshold = self._parameter(rows)
         used = self._transform(rows, threshold)
         at = rows.at(threshold)
-        value, error = at.mean(used)
+        value, error, terms = at.mean(used)
         mass = float(rows.mass[np.flatnonzero(rows.thresholds == threshold)[0]])
         facts: dict[str, Diagnostic] = {"threshold": threshold, "modelled_mass": mass}
-        return Answer(value, error, used, facts, at.terms(used))
+        return Answer(value, error, used, facts, terms)
 
     def _candidates(self, rows: WeightedRows) -> FloatArray:
         assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`

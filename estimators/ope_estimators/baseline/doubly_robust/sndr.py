@@ -69,6 +69,5 @@ class SNDR(Bootstrapped, ResidualWeighted):
     resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def _answer(self, rows: WeightedRows) -> Answer:
-        value, error = rows.normalized(rows.weight)
-        terms = rows.linear_terms(rows.weight, normalize=True)
+        value, error, terms = rows.normalized(rows.weight)
         return Answer(value, error, rows.weight, terms=terms)

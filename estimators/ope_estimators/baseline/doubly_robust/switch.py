@@ -66,4 +66,4 @@ class Switch(Blended):
         self, rows: WeightedRows, candidates: FloatArray, estimate: FloatArray
     ) -> FloatArray:
         assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
-        return rows.reward_range * rows.mass
+        return rows.reward_range() * rows.mass

@@ -69,4 +69,4 @@ class SwitchDR(ResidualWeighted, TransformedWeights):
         self, rows: WeightedRows, candidates: FloatArray, estimate: FloatArray
     ) -> FloatArray:
         above = [rows.weight @ exceeds(rows.weight, threshold) for threshold in candidates]
-        return rows.reward_range * np.array(above) / rows.n
+        return rows.reward_range() * np.array(above) / rows.n

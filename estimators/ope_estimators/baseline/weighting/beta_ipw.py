@@ -49,8 +49,7 @@ class BetaIPW(WeightedBase):
         excess: FloatArray = weight**2 - weight
         spread = float(excess.mean())
         if spread <= 0:
-            value, error = rows.normalized(weight)
-            linear = rows.linear_terms(weight, normalize=True)
+            value, error, linear = rows.normalized(weight)
             return Answer(value, error, weight, {"baseline": None, "fallback": "ipws"}, linear)
         baseline = float((excess * reward).mean()) / spread
         terms = baseline + weight * (reward - baseline)

@@ -47,8 +47,7 @@ class ClippedWeights(TransformedWeights):
     def _answer(self, rows: WeightedRows) -> Answer:
         if self.clip is None:
             used = rows.weight
-            value, error = rows.normalized(used) if self._normalized else rows.mean(used)
-            terms = rows.linear_terms(used, normalize=self._normalized)
+            value, error, terms = rows.normalized(used) if self._normalized else rows.mean(used)
             return Answer(value, error, used, terms=terms)
         answer = super()._answer(rows)
         answer.diagnostics["clipped_share"] = float((rows.weight > answer.used).mean())

@@ -86,9 +86,9 @@ class IPWRE(WeightedBase, RewardBased):
 
         rows = super()._rows(view)
         value, mass = partial_expectation(self.reward_, view.context, n_actions, unsupported)
-        return replace(rows, baseline=value, unsupported_mass=float(mass.mean()))
+        return replace(rows, baseline=value, unsupported_mass=lambda: float(mass.mean()))
 
     def _answer(self, rows: WeightedRows) -> Answer:
-        value, error = rows.mean(rows.weight)
-        mass = rows.unsupported_mass
+        value, error, _ = rows.mean(rows.weight)
+        mass = rows.unsupported_mass()
         return Answer(value, None if mass else error, rows.weight, {"unsupported_mass": mass})

@@ -34,4 +34,4 @@ class IPWSStar(IPWStar):
     """
 
     def _value(self, weights: FloatArray, reward: FloatArray, missing: float | None) -> float:
-        return self_normalized_mean(weights, reward, unsupported_mass=missing)
+        return self_normalized_mean(weights, reward, unsupported_mass=lambda: missing)

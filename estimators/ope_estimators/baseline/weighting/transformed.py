@@ -98,14 +98,13 @@ class WeightedBase(Estimator):
         """The logged rows with their importance weights."""
         propensity = view.propensity
         weight = view.target_policy.probability(view.context, view.action) / propensity
-        mass = never_logged(view)
         return WeightedRows(
             weight,
             propensity,
             view.reward,
             view.unit,
-            reward_range=float(np.ptp(view.reward)),
-            unsupported_mass=mass,
+            reward_range=lambda: float(np.ptp(view.reward)),
+            unsupported_mass=lambda: never_logged(view),
         )
 
     @abstractmethod
@@ -154,8 +153,7 @@ class TransformedWeights(WeightedBase):
     def _answer(self, rows: WeightedRows) -> Answer:
         parameter = self._parameter(rows)
         used = self._transform(rows, parameter)
-        value, error = rows.normalized(used) if self._normalized else rows.mean(used)
-        terms = rows.linear_terms(used, normalize=self._normalized)
+        value, error, terms = rows.normalized(used) if self._normalized else rows.mean(used)
         return Answer(value, error, used, {self.tuned.rstrip("_"): parameter}, terms)
 
     def _parameter(self, rows: WeightedRows) -> float:

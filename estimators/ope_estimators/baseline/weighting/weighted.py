@@ -69,8 +69,11 @@ class SelfNormalized(Weighted):
 
     def _mean(self, weights: FloatArray, view: View) -> tuple[float, float | None]:
         # Actions that were never logged say nothing of the support of embeddings.
-        mass = never_logged(view) if self.weight_space == "action" else None
-        return self_normalized(weights, view.reward, view.unit, unsupported_mass=mass)
+        if self.weight_space == "embedding":
+            return self_normalized(weights, view.reward, view.unit)
+        return self_normalized(
+            weights, view.reward, view.unit, unsupported_mass=lambda: never_logged(view)
+        )
 
     def _terms(self, weights: FloatArray, view: View) -> FloatArray:
         ratio = float(weights @ view.reward) / float(weights.sum())

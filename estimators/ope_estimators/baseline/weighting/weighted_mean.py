@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from ope_bench import Diagnostic, FloatArray, IntArray, PositivityViolation, View
 
 __all__ = [
+    "Mass",
     "clipped",
     "never_logged",
     "self_normalized",
@@ -16,7 +18,16 @@ __all__ = [
     "standard_error",
     "standard_error_of_sum",
     "standard_errors",
+    "unknown_mass",
 ]
+
+Mass = Callable[[], float | None]
+"""The target policy's mass without support, or None, for messages: computed when asked for."""
+
+
+def unknown_mass() -> float | None:
+    """Return no mass: nothing is known of it."""
+    return None
 
 
 def clipped(weights: FloatArray, limit: float | None) -> tuple[FloatArray, dict[str, Diagnostic]]:
@@ -55,10 +66,12 @@ def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
     1.5
     """
     n = len(terms)
-    sums = _sums(terms - terms.mean(), unit)
-    if len(sums) == n:
-        return float(terms.std(ddof=1)) / math.sqrt(n) if n > 1 else None
-    return _spread(sums) / n if len(sums) > 1 else None
+    scores = terms - terms.mean()
+    if not _ascend(unit):
+        sums = _sums(scores, unit)
+        if len(sums) < n:
+            return _spread(sums) / n if len(sums) > 1 else None
+    return math.sqrt(np.square(scores).sum() / (n - 1)) / math.sqrt(n) if n > 1 else None
 
 
 def standard_errors(terms: FloatArray, unit: IntArray) -> FloatArray:
@@ -71,7 +84,7 @@ def standard_errors(terms: FloatArray, unit: IntArray) -> FloatArray:
     """
     n = terms.shape[1]
     scores = terms - terms.mean(axis=1, keepdims=True)
-    if not (unit[1:] > unit[:-1]).all():
+    if not _ascend(unit):
         order = np.argsort(unit, kind="stable")
         start = np.unique(unit[order], return_index=True)[1]
         scores = np.add.reduceat(scores[:, order], start, axis=1)
@@ -110,10 +123,15 @@ def standard_error_of_sum(logged: FloatArray, target: FloatArray, view: View) ->
 
 def _sums(scores: FloatArray, unit: IntArray) -> FloatArray:
     """Sums of the scores over the rows of each unit: (number of units,)."""
-    if (unit[1:] > unit[:-1]).all():
+    if _ascend(unit):
         return scores
     row = np.unique(unit, return_inverse=True)[1].reshape(-1)
     return np.bincount(row, weights=scores).astype(np.float64)
+
+
+def _ascend(unit: IntArray) -> bool:
+    """Return whether units ascend, so that each row is one."""
+    return bool((unit[1:] > unit[:-1]).all())
 
 
 def _spread(sums: FloatArray) -> float:
@@ -122,7 +140,7 @@ def _spread(sums: FloatArray) -> float:
 
 
 def self_normalized_mean(
-    weights: FloatArray, reward: FloatArray, *, unsupported_mass: float | None = None
+    weights: FloatArray, reward: FloatArray, *, unsupported_mass: Mass = unknown_mass
 ) -> float:
     """sum(w r) / sum(w).
 
@@ -133,12 +151,12 @@ def self_normalized_mean(
     return float(_shares(weights, unsupported_mass) @ reward)
 
 
-def _shares(weights: FloatArray, unsupported_mass: float | None) -> FloatArray:
+def _shares(weights: FloatArray, unsupported_mass: Mass) -> FloatArray:
     """Weights over their sum: (n,)."""
     total = float(weights.sum())
     if total == 0:
         msg = f"all {len(weights)} weights are 0: nothing that the target policy does was logged"
-        raise PositivityViolation(msg, unsupported_mass=unsupported_mass)
+        raise PositivityViolation(msg, unsupported_mass=unsupported_mass())
     # Shares first: the products then stay finite where the weights are very large.
     return weights / total
 
@@ -148,7 +166,7 @@ def self_normalized(
     reward: FloatArray,
     unit: IntArray,
     *,
-    unsupported_mass: float | None = None,
+    unsupported_mass: Mass = unknown_mass,
 ) -> tuple[float, float | None]:
     """sum(w r) / sum(w) and its standard error, linearized in both sums (the delta method).
 
@@ -160,13 +178,12 @@ def self_normalized(
     """
     share = _shares(weights, unsupported_mass)
     value = float(share @ reward)
-    n = len(weights)
-    sums = _sums(share * (reward - value), unit)
+    scores = share * (reward - value)
+    sums = _sums(scores, unit)
     if len(sums) == 1:
         return value, None
-    if len(sums) < n:
-        return value, _spread(sums)
-    return value, float(np.sqrt(n / (n - 1) * np.sum((share * (reward - value)) ** 2)))
+    # Rows that are units are summed in their own order, whatever that of the units.
+    return value, _spread(sums if len(sums) < len(scores) else scores)
 
 
 def never_logged(view: View) -> float | None:

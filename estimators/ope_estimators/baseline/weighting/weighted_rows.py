@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ope_bench import FloatArray, IntArray
 from ope_estimators.baseline.weighting.weighted_mean import (
+    Mass,
     self_normalized,
     standard_error,
     standard_errors,
+    unknown_mass,
 )
 
 __all__ = ["WeightedRows"]
@@ -30,8 +33,9 @@ class WeightedRows:
     unit : (n,), rows of one unit depend on each other.
     baseline : (n,), what is added to it, sum_a π1(a|x) q̂(x, a) in doubly robust forms; None
         for nothing.
-    reward_range : largest logged reward minus the smallest.
-    unsupported_mass : share of the target sample whose action was never logged, for messages.
+    reward_range : computes the largest logged reward minus the smallest, which few rules use.
+    unsupported_mass : computes the share of the target sample whose action was never logged, for
+        messages.
     """
 
     weight: FloatArray
@@ -39,8 +43,8 @@ class WeightedRows:
     outcome: FloatArray
     unit: IntArray
     baseline: FloatArray | None = None
-    reward_range: float = 0.0
-    unsupported_mass: float | None = None
+    reward_range: Callable[[], float] = float
+    unsupported_mass: Mass = unknown_mass
 
     @property
     def n(self) -> int:
@@ -68,36 +72,28 @@ class WeightedRows:
         terms: FloatArray = used * self.outcome
         return terms if self.baseline is None else self.baseline + terms
 
-    def linear_terms(self, used: FloatArray, *, normalize: bool) -> FloatArray:
-        """Terms whose spread is that of the mean, or of the normalized mean to first order: (n,).
-
-        The weights are not all zero where they are normalized.
-        """
-        if not normalize:
-            return self.terms(used)
-        ratio = float(used @ self.outcome) / float(used.sum())
-        base = 0.0 if self.baseline is None else self.baseline
-        terms: FloatArray = base + used / used.mean() * (self.outcome - ratio)
-        return terms
-
-    def mean(self, used: FloatArray) -> tuple[float, float | None]:
-        """The mean of the terms and its standard error."""
+    def mean(self, used: FloatArray) -> tuple[float, float | None, FloatArray]:
+        """Return the mean of the terms, its standard error, and the terms, (n,)."""
         terms = self.terms(used)
-        return float(terms.mean()), standard_error(terms, self.unit)
+        return float(terms.mean()), standard_error(terms, self.unit), terms
 
-    def normalized(self, used: FloatArray) -> tuple[float, float | None]:
-        """The same with weights that sum to n, and its standard error by the delta method.
+    def normalized(self, used: FloatArray) -> tuple[float, float | None, FloatArray]:
+        """Return the same with weights that sum to n; terms and error are of first order.
 
         Raises
         ------
         PositivityViolation : all weights are zero.
         """
         mass = self.unsupported_mass
-        ratio, error = self_normalized(used, self.outcome, self.unit, unsupported_mass=mass)
+        value, error = self_normalized(used, self.outcome, self.unit, unsupported_mass=mass)
+        relative = used / used.mean()
+        ratio = float(used @ self.outcome) / float(used.sum())
+        linear: FloatArray = relative * (self.outcome - ratio)
         if self.baseline is None:
-            return ratio, error
-        terms = self.baseline + used / used.mean() * (self.outcome - ratio)
-        return ratio + float(self.baseline.mean()), standard_error(terms, self.unit)
+            return value, error, linear
+        spread = self.baseline + relative * (self.outcome - value)
+        error = standard_error(spread, self.unit)
+        return value + float(self.baseline.mean()), error, self.baseline + linear
 
     def average(self, used: FloatArray, *, normalize: bool) -> float:
         """The estimate alone; weights that are all zero then give the mean baseline."""
