@@ -24,6 +24,7 @@ from ope_bench import (
     learner_from_path,
 )
 from ope_estimators.learning.pipelines import fit_steps, is_pipeline
+from ope_estimators.learning.trees import by_columns
 from ope_estimators.learning.unit_validation import fit_by_units
 
 __all__ = [
@@ -176,6 +177,7 @@ def fitted(
     with warnings.catch_warnings():
         # Actions are classes, also where there are nearly as many of them as rows.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        features = by_columns(learner, features)
         if unit is None:
             fit = fit_steps if is_pipeline(learner) else type(learner).fit
             return fit(learner, features, outcome)
@@ -208,6 +210,7 @@ def fit_weighted(
     if "sample_weight" not in inspect.signature(model.fit).parameters:
         msg = f"regressor {type(model).__name__} takes no weights of rows; choose another"
         raise ParameterError(msg)
+    features = by_columns(learner, features)
     return learner.fit(features, outcome, **{f"{name}sample_weight": scaled})
 
 
