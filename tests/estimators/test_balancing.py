@@ -231,9 +231,7 @@ def test_steps_read_one_half_of_the_matrix():
     rows, others = rng.normal(size=(40, 3)), rng.normal(loc=0.5, size=(30, 3))
     matrix, means = -cdist(rows, rows) / 40, -cdist(rows, others).mean(axis=1)
     whole = least_quadratic(matrix, means, 40.0, 40.0, 40.0)
-    np.testing.assert_array_equal(
-        least_quadratic(np.tril(matrix), means, 40.0, 40.0, 40.0), whole
-    )
+    np.testing.assert_array_equal(least_quadratic(np.tril(matrix), means, 40.0, 40.0, 40.0), whole)
     # At the minimum the gradient is the same wherever a weight is within its bounds.
     gradient = matrix @ whole - means
     inside = (whole > 1e-3) & (whole < 40.0)

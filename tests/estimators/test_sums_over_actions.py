@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LinearRegression
 
+from ope_bench.contracts import arrays
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.estimator import Estimator
@@ -134,6 +136,35 @@ def test_values_at_all_pairs_have_the_bits_of_one_prediction_each(
     np.testing.assert_array_equal(reward(view.context[row], action), together)
 
 
+@pytest.mark.parametrize("learner", ["gbm", "random-forest"])
+def test_trees_predict_without_the_zeros_of_indicators(learner, monkeypatch):
+    """Chunks count the entries that are not 0; every bit is that of the whole table."""
+    problem = many()
+    # One action is never logged, and has no indicator.
+    problem = replace(problem, action=np.where(problem.action == 1, 0, problem.action))
+    view = tiny.view_of(problem, Access.TARGET_POLICY)
+    reward = view.fitted(RewardModel(learner, (("n_estimators", 4),), "action", "one-hot", 1))
+    (model,) = reward._models
+    row, action = (part.ravel() for part in np.indices((view.n, view.n_actions)))
+    context = view.context[row]
+    assert len(np.unique(view.action)) < view.n_actions
+    whole = model.predict(reward._features(context, action))
+    sizes: list[int] = []
+    predict = model.predict
+
+    def sized(rows):
+        sizes.append(rows.nnz)
+        return predict(rows)
+
+    model.predict = sized
+    monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 400)
+    monkeypatch.setattr(FittedReward, "_alike", lambda *_: None)
+    np.testing.assert_array_equal(reward(context, action), whole)
+    filled = view.context.shape[1] + 1
+    assert len(sizes) == -(-len(row) // (400 // filled))
+    assert max(sizes) <= 400
+
+
 def test_a_model_of_few_splits_is_asked_few_times():
     """One stump on one action's indicator leaves two kinds of actions."""
     rng = np.random.default_rng(3)
@@ -147,7 +178,7 @@ def test_a_model_of_few_splits_is_asked_few_times():
     predict = model.predict
 
     def counted(rows):
-        calls.append(len(rows))
+        calls.append(rows.shape[0])
         return predict(rows)
 
     model.predict = counted

@@ -12,7 +12,8 @@ from ope_estimators.features.actions import ActionFeaturesName, encoded
 from ope_estimators.learning.learners import regressor
 from ope_estimators.learning.pairwise import PairwiseRegressor
 from ope_estimators.nuisance.action_clusters import clusters_of
-from ope_estimators.nuisance.reward import FittedReward, PairFeatures, fit_by_folds
+from ope_estimators.nuisance.pair_features import PairFeatures
+from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
 __all__ = ["PairwiseRewardModel"]
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from ope_bench import FloatArray, IntArray, Policy, View, row_chunks
-from ope_estimators.features.actions import ActionFeatures, ActionFeaturesName, design, encoded
+from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.learning.folds import logged_folds, target_folds
 from ope_estimators.learning.learners import fit_weighted, fitted, regressor
 from ope_estimators.learning.pipelines import linear_prediction
 from ope_estimators.learning.trees import split_columns
+from ope_estimators.nuisance.pair_features import PairFeatures, Points
 
 __all__ = [
     "FittedReward",
-    "PairFeatures",
     "RewardFunction",
     "RewardModel",
     "expectation",
@@ -27,9 +26,6 @@ __all__ = [
 
 BLOCK = 2048
 """Pairs whose features are composed at once: the memory of small arrays is used again."""
-
-Points = FloatArray | IntArray
-"""Actions (k,) or embeddings (k, d_embedding)."""
 
 RewardFunction = Callable[[FloatArray, Any], FloatArray]
 """f(context (k, d_context), points) -> (k,)."""
@@ -63,50 +59,6 @@ class RewardModel:
             return regressor(self.learner, seed=seed, device=device, params=self.params)
 
         return fit_by_folds(view, features, points, make, cross_fit=self.cross_fit, rng=rng)
-
-
-class PairFeatures:
-    """Features of pairs of a context and an action or embedding.
-
-    Parameters
-    ----------
-    view : source of the columns and actions.
-    on : the second part of the pair.
-    action_features : how actions become features.
-    """
-
-    def __init__(
-        self, view: View, on: Literal["action", "embedding"], action_features: ActionFeaturesName
-    ) -> None:
-        self._columns = view.schema.context
-        self._points: Callable[[Any], FloatArray]
-        self._actions: ActionFeatures | None = None
-        if on == "embedding":
-            self._points = partial(encoded, view.schema.embedding)
-        else:
-            self._points = self._actions = ActionFeatures(view, action_features)
-        self._n_context = encoded(self._columns, view.context[:1]).shape[1]
-
-    def __call__(self, context: FloatArray, points: Points) -> FloatArray:
-        """Return the features of each pair, a new array: (k, n_features)."""
-        if self._actions is None:
-            return design(encoded(self._columns, context), self._points(points))
-        width = self._n_context + self._actions.width
-        if width == 0:
-            return design(np.empty((len(context), 0)))
-        table = np.empty((len(context), width))
-        table[:, : self._n_context] = encoded(self._columns, context)
-        self._actions.write(points, table[:, self._n_context :])
-        return table
-
-    def alike(self, columns: IntArray) -> IntArray | None:
-        """Return a number for each action, equal where some columns of the features are.
-
-        (n_actions,); None where actions cannot be alike, or points are embeddings.
-        """
-        if self._actions is None:
-            return None
-        return self._actions.alike(columns[columns >= self._n_context] - self._n_context)
 
 
 def fit_by_folds(
@@ -171,6 +123,9 @@ class FittedReward:
         self._width = width
         self._groups: dict[tuple[int, ...], IntArray | None] = {}
         self._linear = [linear_prediction(model) for model in models]
+        # Trees predict from sparse features, too.
+        trees = all(split_columns(model) is not None for model in models)
+        self._n_filled = features.n_filled if trees else None
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
         """Evaluate q̂ anywhere by the average over the folds' models: (k,)."""
@@ -289,6 +244,8 @@ class FittedReward:
         pairs_of: Callable[[slice], tuple[FloatArray, Points]],
     ) -> FloatArray:
         """Average the models over chunks of pairs: (n_pairs,)."""
+        if self._n_filled is not None:
+            return self._summed_trees(models, n_pairs, pairs_of, self._n_filled)
         out, table = np.zeros(n_pairs), np.empty((0, self._width))
         for rows in row_chunks(n_pairs, self._width):
             if rows.stop - rows.start <= BLOCK:
@@ -297,6 +254,24 @@ class FittedReward:
                 table = self._table(rows, pairs_of, table)
             for model in models:
                 out[rows] += self._values(model, table, keep=model is not models[-1])
+        return out / len(models)
+
+    def _summed_trees(
+        self,
+        models: tuple[Any, ...],
+        n_pairs: int,
+        pairs_of: Callable[[slice], tuple[FloatArray, Points]],
+        n_filled: int,
+    ) -> FloatArray:
+        """Average models of trees over chunks of pairs, without the zeros of features: (n_pairs,).
+
+        With many actions a chunk has many more pairs, and predictions are a few calls.
+        """
+        out = np.zeros(n_pairs)
+        for rows in row_chunks(n_pairs, n_filled):
+            filled = self._features.filled(*pairs_of(rows))
+            for model in models:
+                out[rows] += model.predict(filled)
         return out / len(models)
 
     def _table(

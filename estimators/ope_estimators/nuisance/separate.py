@@ -11,7 +11,8 @@ from ope_bench import FloatArray, IntArray, ParameterError, UnavailableError, Vi
 from ope_estimators.features.actions import ActionFeaturesName, encoded
 from ope_estimators.learning.learners import regressor
 from ope_estimators.learning.per_action import PerActionRegressor
-from ope_estimators.nuisance.reward import FittedReward, PairFeatures, fit_by_folds
+from ope_estimators.nuisance.pair_features import PairFeatures
+from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
 __all__ = ["ActionFeaturesOption", "SeparateRewardModel"]
 

@@ -11,7 +11,8 @@ from ope_bench import FloatArray, View, params
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.learning.learners import frozen, regressor
-from ope_estimators.nuisance.reward import FittedReward, PairFeatures, fit_by_folds
+from ope_estimators.nuisance.pair_features import PairFeatures
+from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
 __all__ = ["MRDR"]
 

@@ -9,7 +9,8 @@ import numpy as np
 from ope_bench import FloatArray, View
 from ope_estimators.density_ratio.ratio import RatioModel
 from ope_estimators.density_ratio.scores import ScoreModel
-from ope_estimators.nuisance.reward import PairFeatures, RewardModel
+from ope_estimators.nuisance.pair_features import PairFeatures
+from ope_estimators.nuisance.reward import RewardModel
 
 __all__ = ["Answer", "answer", "reason_to_withhold", "second_ratio", "second_reward"]
 
