@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from ope_bench.contracts import arrays
 from ope_bench.contracts.data import Problem
 from ope_bench.errors import PositivityViolation, UnavailableError
-from ope_estimators.density_ratio import matching
+from ope_estimators.density_ratio import kliep, matching
 from ope_estimators.density_ratio.basis import basis_functions, standardized
 from ope_estimators.density_ratio.kernels import median_distance
-from ope_estimators.density_ratio.kliep import most_likely
-from ope_estimators.density_ratio.matching import least_quadratic, project
+from ope_estimators.density_ratio.kliep import most_likely, squared_distances
+from ope_estimators.density_ratio.matching import least_quadratic, means_of_rows, project
 from ope_estimators.density_ratio.riesz import LeastSquaresRatio
 from ope_estimators.embedded.balancing.energy_balancing import EnergyBalancing
 from ope_estimators.embedded.balancing.entropy_balancing import EntropyBalancing
@@ -222,6 +223,46 @@ def test_a_quadratic_with_a_known_minimum():
     # With sum 3: a_i = (1 + m) / q_i, (1 + m) (1.75) = 3.
     bound = least_quadratic(matrix, np.array([1.0, 1.0, 1.0]), 5.0, 3.0, 3.0)
     np.testing.assert_allclose(bound, 3 / 1.75 * np.array([1.0, 0.5, 0.25]), atol=1e-6)
+
+
+def test_steps_read_one_half_of_the_matrix():
+    # Distances, as of the energy: positive semidefinite on vectors that sum to 0.
+    rng = np.random.default_rng(6)
+    rows, others = rng.normal(size=(40, 3)), rng.normal(loc=0.5, size=(30, 3))
+    matrix, means = -cdist(rows, rows) / 40, -cdist(rows, others).mean(axis=1)
+    whole = least_quadratic(matrix, means, 40.0, 40.0, 40.0)
+    np.testing.assert_array_equal(least_quadratic(np.tril(matrix), means, 40.0, 40.0, 40.0), whole)
+    # At the minimum the gradient is the same wherever a weight is within its bounds.
+    gradient = matrix @ whole - means
+    inside = (whole > 1e-3) & (whole < 40.0)
+    assert inside.sum() > 5
+    np.testing.assert_allclose(gradient[inside], gradient[inside].mean(), atol=1e-6)
+
+
+def test_means_over_pairs_of_rows_keep_to_chunks(monkeypatch):
+    monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 60)
+    rng, sizes = np.random.default_rng(7), []
+
+    def table(rows, others):
+        sizes.append(len(rows) * len(others))
+        return cdist(rows, others)
+
+    rows, others = rng.normal(size=(25, 2)), rng.normal(size=(10, 2))
+    means = means_of_rows(table, rows, others)
+    np.testing.assert_array_equal(means, cdist(rows, others).mean(axis=1))
+    assert max(sizes) <= 60
+
+
+def test_distances_from_centers_do_not_depend_on_the_width(monkeypatch):
+    calls = []
+
+    def counted(rows, centres):
+        calls.append(len(rows))
+        return squared_distances(rows, centres)
+
+    monkeypatch.setattr(kliep, "squared_distances", counted)
+    tiny.run(KLIEP(), shifted_normals(50))
+    assert len(calls) == 2
 
 
 def test_a_projection_written_out():

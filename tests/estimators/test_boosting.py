@@ -12,8 +12,8 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils._param_validation import InvalidParameterError
 
-from ope_estimators.learning.learners import classifier, fitted, regressor
-from ope_estimators.learning.trees import is_boosting
+from ope_estimators.learning.learners import classifier, fit_weighted, fitted, regressor
+from ope_estimators.learning.trees import by_columns
 
 FEW = {"n_estimators": 12}
 
@@ -41,6 +41,17 @@ def test_a_fit_has_the_bits_of_scikit_learn(kind, units):
     np.testing.assert_array_equal(ours.train_score_, plain.train_score_)
 
 
+def test_a_weighted_fit_has_the_bits_of_scikit_learn():
+    table, outcome = rows()
+    weight = np.random.default_rng(1).exponential(size=len(table))
+    weight /= weight.mean()
+    model = regressor("gbm", seed=3, params=FEW)
+    plain = clone(model).fit(table, outcome, sample_weight=weight)
+    ours = fit_weighted(model, table, outcome, weight)
+    other = rows(77)[0]
+    np.testing.assert_array_equal(ours.predict(other), plain.predict(other))
+
+
 def test_trees_read_columns_and_are_checked_at_the_first_stage_alone(monkeypatch):
     seen = []
     fit = DecisionTreeRegressor.fit
@@ -64,11 +75,11 @@ def test_wrong_parameters_are_refused_as_before(params):
 
 
 @pytest.mark.parametrize("cls", [GradientBoostingRegressor, GradientBoostingClassifier])
-def test_early_stopping_is_left_to_scikit_learn(cls):
+def test_early_stopping_keeps_a_table_of_rows(cls):
     table, outcome = rows()
     outcome = outcome if cls is GradientBoostingRegressor else (outcome > 0).astype(np.int64)
     model = cls(random_state=0, n_iter_no_change=2, **FEW)
-    assert not is_boosting(model)
+    assert by_columns(model, table) is table
     plain = clone(model).fit(table, outcome)
     ours = fitted(model, table, outcome, None)
     np.testing.assert_array_equal(ours.predict(table), plain.predict(table))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from ope_bench.errors import ParameterError, UnavailableError
 from ope_bench.plugins.resolution import resolve
 from ope_estimators.learning import learners
 from ope_estimators.learning.learners import CLASSIFIERS, REGRESSORS, classifier, regressor
+from ope_estimators.learning.trees import by_columns
 
 FEW = {
     "gbm": {"n_estimators": 5},
@@ -35,6 +37,42 @@ class Chooser:
 def data(n=80):
     x = np.random.default_rng(0).normal(size=(n, 2))
     return x, x[:, 0] - 0.5 * x[:, 1]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["gbm", "random-forest"])
+def test_trees_are_fitted_column_by_column_with_the_same_bits(name, weighted, monkeypatch):
+    rows, outcome = data()
+    weight = np.random.default_rng(1).exponential(size=len(rows))
+    learner = regressor(name, seed=3, params=FEW[name])
+    scaled = weight / weight.mean() if weighted else None
+    plain = regressor(name, seed=3, params=FEW[name]).fit(rows, outcome, scaled)
+    layouts, fit = [], type(learner).fit
+
+    def watched(self, features, *rest, **options):
+        layouts.append((features.dtype, features.flags.f_contiguous))
+        return fit(self, features, *rest, **options)
+
+    monkeypatch.setattr(type(learner), "fit", watched)
+    if weighted:
+        # The signature tells whether weights are taken.
+        monkeypatch.setattr(watched, "__signature__", inspect.signature(fit), raising=False)
+        learners.fit_weighted(learner, rows, outcome, weight)
+    else:
+        learners.fitted(learner, rows, outcome, None)
+    assert layouts == [(np.float32, True)]
+    np.testing.assert_array_equal(learner.predict(rows), plain.predict(rows))
+
+
+def test_classifiers_of_trees_are_fitted_column_by_column_too():
+    rows, outcome = data()
+    for name in ("gbm", "random-forest"):
+        learner = classifier(name, seed=3, params=FEW[name])
+        assert by_columns(learner, rows).flags.f_contiguous
+        plain = classifier(name, seed=3, params=FEW[name]).fit(rows, outcome > 0)
+        learners.fitted(learner, rows, outcome > 0, None)
+        np.testing.assert_array_equal(learner.predict_proba(rows), plain.predict_proba(rows))
+    assert by_columns(regressor("ridge", seed=0), rows) is rows
 
 
 @pytest.mark.parametrize("name", [*REGRESSORS, "sklearn.neighbors.KNeighborsRegressor"])

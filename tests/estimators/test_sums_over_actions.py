@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LinearRegression
 
+from ope_bench.contracts import arrays
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.estimator import Estimator
@@ -21,7 +23,6 @@ from ope_bench.contracts.fit_cache import FitCache
 from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.view import View, nuisance_key
 from ope_bench.testing.problems import problem as shipped_problem
-from ope_environments.saito.toy import SaitoToy
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.doubly_robust.dr_os import DROS
@@ -135,6 +136,36 @@ def test_values_at_all_pairs_have_the_bits_of_one_prediction_each(
     np.testing.assert_array_equal(reward(view.context[row], action), together)
 
 
+@pytest.mark.parametrize("learner", ["gbm", "random-forest"])
+def test_trees_predict_without_the_zeros_of_indicators(learner, monkeypatch):
+    """Chunks count the entries that are not 0; every bit is that of the whole table."""
+    monkeypatch.setattr("ope_estimators.nuisance.reward.DENSE", 0)
+    problem = many()
+    # One action is never logged, and has no indicator.
+    problem = replace(problem, action=np.where(problem.action == 1, 0, problem.action))
+    view = tiny.view_of(problem, Access.TARGET_POLICY)
+    reward = view.fitted(RewardModel(learner, (("n_estimators", 4),), "action", "one-hot", 1))
+    (model,) = reward._models
+    row, action = (part.ravel() for part in np.indices((view.n, view.n_actions)))
+    context = view.context[row]
+    assert len(np.unique(view.action)) < view.n_actions
+    whole = model.predict(reward._features(context, action))
+    sizes: list[int] = []
+    predict = model.predict
+
+    def sized(rows):
+        sizes.append(rows.nnz)
+        return predict(rows)
+
+    model.predict = sized
+    monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 400)
+    monkeypatch.setattr(FittedReward, "_alike", lambda *_: None)
+    np.testing.assert_array_equal(reward(context, action), whole)
+    filled = view.context.shape[1] + 1
+    assert len(sizes) == -(-len(row) // (400 // filled))
+    assert max(sizes) <= 400
+
+
 def test_a_model_of_few_splits_is_asked_few_times():
     """One stump on one action's indicator leaves two kinds of actions."""
     rng = np.random.default_rng(3)
@@ -148,7 +179,7 @@ def test_a_model_of_few_splits_is_asked_few_times():
     predict = model.predict
 
     def counted(rows):
-        calls.append(len(rows))
+        calls.append(rows.shape[0])
         return predict(rows)
 
     model.predict = counted
@@ -215,25 +246,3 @@ def test_the_shared_sum_is_the_one_over_the_target_policy():
     np.testing.assert_allclose(found, exact, rtol=1e-12)
     assert not found.flags.writeable
     assert nuisance_key(ExpectedReward(spec), "cpu") in view.fitted_keys()
-
-
-def test_trees_are_asked_for_a_block_of_pairs_at_a_time(monkeypatch):
-    streams = map(np.random.default_rng, range(3))
-    names = ("world_rng", "logged_rng", "target_rng")
-    world = SaitoToy(n_actions=300, n_samples=400)
-    problem, _ = world.sample(**dict(zip(names, streams, strict=True)))
-    view = tiny.view_of(problem)
-    reward = view.fitted(RewardModel("gbm", (("n_estimators", 40),)))
-    sizes: list[int] = []
-    predict = GradientBoostingRegressor.predict
-
-    def watched(self: Any, rows: Any) -> Any:
-        sizes.append(len(rows))
-        return predict(self, rows)
-
-    monkeypatch.setattr(GradientBoostingRegressor, "predict", watched)
-    at_once = reward.everywhere(view.context, 300)
-    assert len(sizes) > 1
-    assert set(sizes[:-1]) == {2048}
-    monkeypatch.setattr("ope_estimators.nuisance.reward.TREE_WIDTH", 999)
-    np.testing.assert_array_equal(reward.everywhere(view.context, 300), at_once)

@@ -49,17 +49,18 @@ class KLIEPRatio:
         centres = target[rng.permutation(len(target))[:CENTRES]]
         scale = median_distance(np.concatenate([logged, target]))
 
-        def kernels(rows: FloatArray, width: float) -> FloatArray:
-            gaps = np.square(rows[:, None, :] - centres).sum(axis=2)
+        squared = [squared_distances(rows, centres) for rows in (logged, target)]
+
+        def kernels(gaps: FloatArray, width: float) -> FloatArray:
             near = np.exp(-0.5 * gaps / (width * scale) ** 2)
-            return np.column_stack([np.ones(len(rows)), near])
+            return np.column_stack([np.ones(len(gaps)), near])
 
         width = self.bandwidth
         if width is None:
             fold = folds(view, FOLDS, rng)[1]
             score = []
             for candidate in WIDTHS:
-                at_logged, at_target = kernels(logged, candidate), kernels(target, candidate)
+                at_logged, at_target = (kernels(gaps, candidate) for gaps in squared)
                 held = 0.0
                 for k in np.unique(fold):
                     if (fold == k).all():
@@ -68,9 +69,21 @@ class KLIEPRatio:
                     held += float(np.log(at_target[fold == k] @ theta).sum())
                 score.append(held)
             width = WIDTHS[int(np.argmax(score))]
-        at_logged, at_target = kernels(logged, width), kernels(target, width)
+        at_logged, at_target = (kernels(gaps, width) for gaps in squared)
         theta = most_likely(at_logged, at_target)
         return SampleWeights(at_logged @ theta, at_target @ theta, {"bandwidth": float(width)})
+
+
+def squared_distances(rows: FloatArray, centres: FloatArray) -> FloatArray:
+    """Return the squared distance of each row from each center: (n, k).
+
+    Parameters
+    ----------
+    rows : (n, d)
+    centres : (k, d)
+    """
+    squared: FloatArray = np.square(rows[:, None, :] - centres).sum(axis=2)
+    return squared
 
 
 def most_likely(logged: FloatArray, target: FloatArray) -> FloatArray:

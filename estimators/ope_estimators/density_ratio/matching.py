@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from ope_bench import FloatArray, UnavailableError, View
+from ope_bench import FloatArray, UnavailableError, View, row_chunks
 from ope_estimators.density_ratio.basis import standardized
 from ope_estimators.density_ratio.kernels import median_distance
 from ope_estimators.density_ratio.sample_weights import SampleWeights
@@ -50,12 +52,19 @@ class KernelMeanWeights:
         from scipy.spatial.distance import cdist
 
         _require_pairable(view)
-        width = median_distance(np.concatenate([logged, target]))
-        kernel = np.exp(-0.5 * cdist(logged, logged, "sqeuclidean") / width**2)
-        means = np.exp(-0.5 * cdist(logged, target, "sqeuclidean") / width**2).mean(axis=1)
-        n = len(logged)
+        n, width = len(logged), median_distance(np.concatenate([logged, target]))
+
+        def kernel(rows: FloatArray, others: FloatArray) -> FloatArray:
+            table: FloatArray = cdist(rows, others, "sqeuclidean")
+            table *= -0.5
+            table /= width**2
+            return np.exp(table, out=table)
+
+        means = means_of_rows(kernel, logged, target)
+        pairs = kernel(logged, logged)
+        pairs /= n
         slack = (math.sqrt(n) - 1.0) / math.sqrt(n)
-        weights = least_quadratic(kernel / n, means, self.bound, n * (1 - slack), n * (1 + slack))
+        weights = least_quadratic(pairs, means, self.bound, n * (1 - slack), n * (1 + slack))
         return SampleWeights(weights, None, {"bandwidth": width})
 
 
@@ -82,10 +91,10 @@ class EnergyWeights:
         from scipy.spatial.distance import cdist
 
         _require_pairable(view)
-        n = len(logged)
-        weights = least_quadratic(
-            -cdist(logged, logged) / n, -cdist(logged, target).mean(axis=1), float(n), n, n
-        )
+        n, means = len(logged), -means_of_rows(cdist, logged, target)
+        pairs: FloatArray = cdist(logged, logged)
+        pairs /= -n
+        weights = least_quadratic(pairs, means, float(n), n, n)
         return SampleWeights(weights, None)
 
 
@@ -98,6 +107,23 @@ def _require_pairable(view: View) -> None:
         raise UnavailableError(msg)
 
 
+def means_of_rows(
+    table: Callable[[FloatArray, FloatArray], FloatArray], rows: FloatArray, others: FloatArray
+) -> FloatArray:
+    """Average a function of two rows over the second, in chunks of the first: (n,).
+
+    Parameters
+    ----------
+    table : values at all pairs, (k, d), (m, d) -> (k, m).
+    rows : (n, d)
+    others : (m, d)
+    """
+    means = np.empty(len(rows))
+    for part in row_chunks(len(rows), len(others)):
+        means[part] = table(rows[part], others).mean(axis=1)
+    return means
+
+
 def least_quadratic(
     matrix: FloatArray, linear: FloatArray, bound: float, low: float, high: float
 ) -> FloatArray:
@@ -107,22 +133,26 @@ def least_quadratic(
 
     Parameters
     ----------
-    matrix : Q, (n, n), positive semidefinite on vectors that sum to 0.
+    matrix : Q, (n, n), symmetric, positive semidefinite on vectors that sum to 0.
     linear : c, (n,)
     """
+    from scipy.linalg.blas import dsymv
+
     n = len(linear)
+    # Steps take as long as it takes to read the matrix: this product reads half of it.
+    product = partial(dsymv, 1.0, matrix.T)
     alpha = ahead = project(np.ones(n), bound, low, high)
     # The largest eigenvalue on vectors that sum to 0 bounds steps within the constraint; that of
     # the whole matrix, if positive, bounds all.
     vector = np.random.default_rng(0).standard_normal(n)
     for _ in range(30):
         vector -= vector.mean() if low == high else 0.0
-        vector = matrix @ vector
+        vector = product(vector)
         size = float(np.linalg.norm(vector)) or 1.0
         vector /= size
     rate, momentum = 1.0 / (1.1 * size), 1.0
     for _ in range(STEPS):
-        step = project(ahead - rate * (matrix @ ahead - linear), bound, low, high)
+        step = project(ahead - rate * (product(ahead) - linear), bound, low, high)
         if float((ahead - step) @ (step - alpha)) > 0:
             momentum = 1.0
         following = (1.0 + math.sqrt(1.0 + 4.0 * momentum**2)) / 2.0

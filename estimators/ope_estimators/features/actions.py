@@ -116,6 +116,25 @@ class ActionFeatures:
             logged = np.flatnonzero(column < self._n_columns)
             out[logged, column[logged]] = 1.0
 
+    @property
+    def one_hot(self) -> bool:
+        """Whether the features are indicators, at most one of which is not 0."""
+        return self._column is not None
+
+    def indicator(self, action: IntArray | FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the only column of one-hot features that may not be 0, and its value: (k,), (k,).
+
+        An action that was never logged has the value 0 in the first column.
+
+        Parameters
+        ----------
+        action : (k,)
+        """
+        assert self._column is not None  # noqa: S101  the caller has asked
+        column = self._column[action]
+        logged = column < self._n_columns
+        return np.where(logged, column, 0), logged.astype(np.float64)
+
     def alike(self, columns: IntArray) -> IntArray | None:
         """Return a number for each action, equal for actions that agree in some columns.
 

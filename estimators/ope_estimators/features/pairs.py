@@ -63,6 +63,35 @@ class PairFeatures:
             return None
         return encoded(self._columns, context), self._actions(np.arange(n_actions))
 
+    @property
+    def n_filled(self) -> int | None:
+        """Number of features of a pair that may not be 0, where actions are one-hot; else None."""
+        one_hot = self._actions is not None and self._actions.one_hot
+        return self._n_context + 1 if one_hot else None
+
+    def filled(self, context: FloatArray, action: Points) -> Any:
+        """Return the features of pairs without the zeros of one-hot actions: (k, n_features).
+
+        Sparse and in single precision, as trees of scikit-learn take them.
+
+        Parameters
+        ----------
+        context : (k, d_context)
+        action : (k,)
+        """
+        from scipy.sparse import csr_array
+
+        assert self._actions is not None  # noqa: S101  the caller has asked
+        n_context = self._n_context
+        column = np.empty((len(context), n_context + 1), dtype=np.int32)
+        value = np.empty(column.shape, dtype=np.float32)
+        indicator, one = self._actions.indicator(action)
+        column[:, :n_context], column[:, n_context] = np.arange(n_context), n_context + indicator
+        value[:, :n_context], value[:, n_context] = encoded(self._columns, context), one
+        start = np.arange(0, column.size + 1, n_context + 1, dtype=np.int32)
+        shape = len(context), n_context + self._actions.width
+        return csr_array((value.reshape(-1), column.reshape(-1), start), shape=shape)
+
     def alike(self, columns: IntArray) -> IntArray | None:
         """Return a number for each action, equal where some columns of the features are.
 

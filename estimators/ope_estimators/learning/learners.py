@@ -24,7 +24,7 @@ from ope_bench import (
     learner_from_path,
 )
 from ope_estimators.learning.pipelines import fit_steps, is_pipeline
-from ope_estimators.learning.trees import fit_boosting, is_boosting
+from ope_estimators.learning.trees import by_columns, fit_boosting, is_boosting
 from ope_estimators.learning.unit_validation import fit_by_units
 
 __all__ = [
@@ -177,6 +177,7 @@ def fitted(
     with warnings.catch_warnings():
         # Actions are classes, also where there are nearly as many of them as rows.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        features = by_columns(learner, features)
         if is_boosting(learner):
             return fit_boosting(learner, features, outcome)
         if unit is None:
@@ -211,6 +212,9 @@ def fit_weighted(
     if "sample_weight" not in inspect.signature(model.fit).parameters:
         msg = f"regressor {type(model).__name__} takes no weights of rows; choose another"
         raise ParameterError(msg)
+    features = by_columns(learner, features)
+    if is_boosting(learner):
+        return fit_boosting(learner, features, outcome, scaled)
     return learner.fit(features, outcome, **{f"{name}sample_weight": scaled})
 
 

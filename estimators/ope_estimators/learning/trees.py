@@ -1,4 +1,4 @@
-"""Decision trees of scikit-learn: boosting fitted faster, and the columns that trees split.
+"""Decision trees of scikit-learn: fitted faster, and the columns that they split.
 
 Every number has the bits that scikit-learn gives.
 """
@@ -11,35 +11,64 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray
 
-__all__ = ["fit_boosting", "is_boosting", "split_columns"]
+__all__ = ["by_columns", "fit_boosting", "is_boosting", "split_columns"]
 
 BOOSTING = ("GradientBoostingRegressor", "GradientBoostingClassifier")
 """Classes of scikit-learn that add up trees."""
+
+LEARNERS = (
+    *BOOSTING,
+    "RandomForestRegressor",
+    "RandomForestClassifier",
+    "ExtraTreesRegressor",
+    "ExtraTreesClassifier",
+)
+"""Classes of scikit-learn that search splits in one column after another."""
 
 ENSEMBLES = ("GradientBoostingRegressor", "RandomForestRegressor", "ExtraTreesRegressor")
 """Classes of scikit-learn whose predictions depend on nothing but the splits of their trees."""
 
 
-def is_boosting(model: Any) -> bool:
-    """Return whether a model is gradient boosting of scikit-learn without early stopping.
+def by_columns(learner: Any, features: FloatArray) -> FloatArray:
+    """Return the features in the layout in which a learner's trees read them: (k, d).
 
-    With early stopping, predictions while it is fitted need a table in the order of rows.
+    In single precision, to which scikit-learn converts them, and column by column, which keeps the
+    values that a search for splits reads in order side by side: with many columns it then takes
+    half the time, and finds the same trees. Features for other learners are returned as they are,
+    and those for boosting that stops early, which predicts rows while it is fitted.
+
+    Parameters
+    ----------
+    learner : unfitted.
+    features : (k, d)
     """
-    return _is_of(BOOSTING, model) and model.n_iter_no_change is None
+    if not _is_of(LEARNERS, learner) or getattr(learner, "n_iter_no_change", None) is not None:
+        return features
+    return features.astype(np.float32, order="F")
 
 
-def fit_boosting(model: Any, features: FloatArray, outcome: FloatArray | IntArray) -> Any:
+def is_boosting(model: Any) -> bool:
+    """Return whether a model is gradient boosting of scikit-learn."""
+    return _is_of(BOOSTING, model)
+
+
+def fit_boosting(
+    model: Any,
+    features: FloatArray,
+    outcome: FloatArray | IntArray,
+    sample_weight: FloatArray | None = None,
+) -> Any:
     """Fit gradient boosting; return the model.
 
-    The table is in single precision, as trees convert it, and in the order of columns, which trees
-    read one by one. The parameters of all trees are those of the first, so that they are checked
-    once instead of at every stage.
+    The parameters of all trees are those of the first, so that they are checked once instead of
+    at every stage.
 
     Parameters
     ----------
     model : see `is_boosting`.
     features : (k, d)
     outcome : (k,)
+    sample_weight : (k,)
     """
     import sklearn
 
@@ -47,8 +76,7 @@ def fit_boosting(model: Any, features: FloatArray, outcome: FloatArray | IntArra
         sklearn.set_config(skip_parameter_validation=True)
 
     with sklearn.config_context():
-        table = np.asarray(features, dtype=np.float32, order="F")
-        return model.fit(table, outcome, monitor=check_no_more)
+        return model.fit(features, outcome, sample_weight=sample_weight, monitor=check_no_more)
 
 
 def split_columns(model: Any) -> IntArray | None:
@@ -68,6 +96,7 @@ def split_columns(model: Any) -> IntArray | None:
 
 
 def _is_of(names: tuple[str, ...], model: Any) -> bool:
+    """Return whether a model is of scikit-learn and its class has one of the names."""
     # By name: a test by class would import scikit-learn for models of other packages.
     cls = type(model)
     return cls.__name__ in names and cls.__module__.startswith("sklearn.ensemble.")

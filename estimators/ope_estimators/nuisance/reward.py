@@ -27,8 +27,8 @@ __all__ = [
 BLOCK = 2048
 """Pairs whose features are composed at once: the memory of small arrays is used again."""
 
-TREE_WIDTH = 64
-"""Columns of the widest table whose chunk is a block."""
+DENSE = 256
+"""Columns up to which trees predict from all features faster than from those that are not 0."""
 
 RewardFunction = Callable[[FloatArray, Any], FloatArray]
 """f(context (k, d_context), points) -> (k,)."""
@@ -126,6 +126,8 @@ class FittedReward:
         self._width = width
         self._groups: dict[tuple[int, ...], IntArray | None] = {}
         self._linear = [linear_prediction(model) for model in models]
+        trees = all(split_columns(model) is not None for model in models)
+        self._n_filled = features.n_filled if trees and width > DENSE else None
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
         """Evaluate q̂ anywhere by the average over the folds' models: (k,)."""
@@ -251,8 +253,10 @@ class FittedReward:
         pairs_of: Callable[[slice], tuple[FloatArray, Points]],
     ) -> FloatArray:
         """Average the models over chunks of pairs: (n_pairs,)."""
+        if self._n_filled is not None:
+            return self._summed_trees(models, n_pairs, pairs_of, self._n_filled)
         out, table = np.zeros(n_pairs), np.empty((0, self._width))
-        for rows in self._chunks(models, n_pairs):
+        for rows in row_chunks(n_pairs, self._width):
             if rows.stop - rows.start <= BLOCK:
                 table = self._features(*pairs_of(rows))
             else:
@@ -261,15 +265,23 @@ class FittedReward:
                 out[rows] += self._values(model, table, keep=model is not models[-1])
         return out / len(models)
 
-    def _chunks(self, models: tuple[Any, ...], n_pairs: int) -> list[slice]:
-        """Split pairs into chunks; those of trees are larger, up to a block.
+    def _summed_trees(
+        self,
+        models: tuple[Any, ...],
+        n_pairs: int,
+        pairs_of: Callable[[slice], tuple[FloatArray, Points]],
+        n_filled: int,
+    ) -> FloatArray:
+        """Average models of trees over chunks of pairs, without the zeros of features: (n_pairs,).
 
-        Each call of a tree's prediction checks its input, and no bit depends on the chunks.
+        With many actions a chunk has many more pairs, and predictions are a few calls.
         """
-        width = self._width
-        if self._alike(models) is not None:
-            width = max(width // 8, min(width, TREE_WIDTH))
-        return row_chunks(n_pairs, width)
+        out = np.zeros(n_pairs)
+        for rows in row_chunks(n_pairs, n_filled):
+            filled = self._features.filled(*pairs_of(rows))
+            for model in models:
+                out[rows] += model.predict(filled)
+        return out / len(models)
 
     def _table(
         self,
