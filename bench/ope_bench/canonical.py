@@ -13,6 +13,8 @@ from typing import Any
 
 __all__ = ["canonical_json", "digest", "plain", "scalar"]
 
+_PLAIN = frozenset({str, int, bool})
+
 
 def canonical_json(value: Any) -> str:
     """Serialize a value as JSON with sorted keys, no spaces and floats that round-trip.
@@ -46,7 +48,7 @@ def digest(value: Any) -> str:
 
 def scalar(value: Any) -> Any:
     """Convert a NumPy scalar to a Python one, and a number that is not finite to None."""
-    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+    if type(value) is not float and hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -62,6 +64,9 @@ def plain(value: Any, number: Callable[[float], float | int] = float) -> Any:
     >>> plain({"a": (1.5, float("nan"))})
     {'a': [1.5, None]}
     """
+    # Nearly all values are of these types, of which none needs to be asked what else it is.
+    if value is None or type(value) in _PLAIN:
+        return value
     value = scalar(value)
     if isinstance(value, Mapping):
         return {str(key): plain(one, number) for key, one in value.items()}
