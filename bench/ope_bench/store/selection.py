@@ -72,16 +72,17 @@ class Selection:
     def results(self) -> Iterator[Result]:
         """Yield the results, ordered by key."""
         for start in range(0, len(self._records), READ_AT_ONCE):
-            yield from self._results(range(start, min(start + READ_AT_ONCE, len(self._records))))
+            places = range(start, min(start + READ_AT_ONCE, len(self._records)))
+            yield from (result for _, result in self.results_at(places))
 
     def settings(self) -> Iterator[list[Result]]:
         """Yield the results of one environment setting after another."""
-        for places in self._by_setting():
-            yield list(self._results(places))
+        for places in self.by_setting().values():
+            yield [result for _, result in self.results_at(places)]
 
     def outcomes(self) -> Iterator[Outcomes]:
         """Yield the outcomes of one environment setting after another, each ordered by key."""
-        for places in self._by_setting():
+        for places in self.by_setting().values():
             rows = self._rows((*_OF_STORE, *OF_RECORD), places)
             if rows:
                 with reading(self._path):
@@ -89,15 +90,28 @@ class Selection:
                 del rows
                 yield found
 
-    def _by_setting(self) -> list[list[int]]:
-        """Return the places of each setting's records; two specs may be the same setting."""
+    @property
+    def truths(self) -> list[TruthKind]:
+        """The kinds of truth of the results, in the order in which they come."""
+        return list(dict.fromkeys(self._numbered[number].truth for number in self._through))
+
+    def by_setting(self) -> dict[str, list[int]]:
+        """Return the places of each setting's results, by the setting's identity.
+
+        Two specs may be the same setting.
+        """
         settings: dict[tuple[Any, ...], list[int]] = {}
         with reading(self._path):
             specs = self._spec_rows
             names = {number: tuple(specs[number][name] for name in _SETTING) for number in specs}
             for place, world in enumerate(self._worlds):
                 settings.setdefault(names[world], []).append(place)
-            return [settings[name] for name in sorted(settings)]
+            numbers = {name: number for number, name in names.items()}
+            found: dict[str, list[int]] = {}
+            for name in sorted(settings):
+                identity = spec_from(specs[numbers[name]]).identity_json
+                found.setdefault(identity, []).extend(settings[name])
+            return found
 
     def _rows(self, columns: Sequence[str], places: Sequence[int]) -> list[tuple[Any, ...]]:
         """Return columns of records, each row with its index in ``places`` first, in this order.
@@ -115,7 +129,8 @@ class Selection:
         rows.sort(key=itemgetter(0))
         return rows
 
-    def _results(self, places: Sequence[int]) -> Iterator[Result]:
+    def results_at(self, places: Sequence[int]) -> Iterator[tuple[int, Result]]:
+        """Yield some of the results with their places, in the order of ``places``."""
         columns = (*_OF_TRIAL, *RECORD_COLUMNS)
         for index, *row in self._rows(columns, places):
             through = self._numbered[self._through[places[index]]]
@@ -124,7 +139,7 @@ class Selection:
                 specs = self._spec(world, through), self._spec(method, through)
                 record = from_row(trial_from(*specs, asked), tuple(row[len(_OF_TRIAL) :]))
                 result = Result(record, through, sys.intern(made_by))
-            yield result
+            yield places[index], result
 
     def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
         names = ("index", *_NAMES, *OF_RECORD)
