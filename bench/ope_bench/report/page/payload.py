@@ -1,7 +1,8 @@
 """A report's data for the page: compact JSON, with trials compressed by setting.
 
 The page has all statistics of all rows, and each setting's trials as one compressed text that is
-unpacked when a reader opens it: about thirty bytes per trial.
+unpacked when a reader opens it, about thirty bytes per trial; see `ope_bench.report.page.embedded`
+for how many.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ope_bench.report.columns import (
     page_columns,
 )
 from ope_bench.report.content import EstimatorInfo, ReportData, Setting
+from ope_bench.report.page.embedded import embedded_settings, left_out
 from ope_bench.report.page.groups import Group, docstrings_of, groups_of, outcomes_of_runs
 from ope_bench.report.sweeps import Sweep, sweeps
 from ope_bench.report.text.board_notes import board_notes
@@ -67,6 +69,7 @@ def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
     short = short_labels([method.label for method in content.methods])
     machines = _unique(run.machine for run in content.runs)
     done = outcomes_of_runs(content)
+    embedded = embedded_settings(content)
     return {
         "schema": 1,
         "version": __version__,
@@ -96,7 +99,11 @@ def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
                 {short[one.label]: one.estimator for one in content.methods}
             ).values()
         ],
-        "trials": [_packed(_trials(setting, keys)) for setting in content.settings],
+        "left_out": left_out(content),
+        "trials": [
+            _packed(_trials(setting, keys)) if place < embedded else None
+            for place, setting in enumerate(content.settings)
+        ],
     }
 
 
