@@ -81,6 +81,7 @@ class Outcomes:
     error_message: ObjectArray
     traceback: ObjectArray
     output_tail: ObjectArray
+    note: ObjectArray
     diagnostics: ObjectArray
     made_by: ObjectArray
     selected_by: ObjectArray
