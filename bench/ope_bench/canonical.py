@@ -48,7 +48,7 @@ def digest(value: Any) -> str:
 
 def scalar(value: Any) -> Any:
     """Convert a NumPy scalar to a Python one, and a number that is not finite to None."""
-    if type(value) is not float and hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -67,6 +67,8 @@ def plain(value: Any, number: Callable[[float], float | int] = float) -> Any:
     # Nearly all values are of these types, of which none needs to be asked what else it is.
     if value is None or type(value) in _PLAIN:
         return value
+    if type(value) is float:
+        return number(value) if math.isfinite(value) else None
     value = scalar(value)
     if isinstance(value, Mapping):
         return {str(key): plain(one, number) for key, one in value.items()}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ope_bench.contracts.data import TruthKind
 from ope_bench.errors import UsageError
+from ope_bench.garbage import gc_disabled
 from ope_bench.gate.baseline import is_baseline, load
 from ope_bench.gate.decision import decide
 from ope_bench.gate.pairing import pair_records
@@ -77,7 +78,7 @@ def compare(a: Path, b: Path) -> Comparison:
     """
     rules = Rules(margin=0.0, level=LEVEL, symmetric=True)
     pairs = only_a = only_b = 0
-    with ExitStack() as opened:
+    with gc_disabled(), ExitStack() as opened:
         before, after = _side(a, opened), _side(b, opened)
         cases: dict[TruthKind, list[tuple[int, RowCase]]]
         cases = {truth: [] for truth in before.truths}

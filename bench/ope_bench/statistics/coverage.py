@@ -171,7 +171,10 @@ class ErrorIntervals:
         low, high = ESS_LIMITS
         ess = known.ess_fraction
         parts = (ess < low, (ess >= low) & (ess < high), ess >= high)
-        return replace(known._coverage(), by_ess=tuple(known.take(p)._coverage() for p in parts))
+        whole = known._coverage()
+        # In most rows the ESS/n of all trials is in one part, which then is the whole.
+        by_ess = (whole if part.all() else known.take(part)._coverage() for part in parts)
+        return replace(whole, by_ess=tuple(by_ess))
 
     def _coverage(self) -> Coverage:
         total = len(self.error)

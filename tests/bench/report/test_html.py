@@ -7,6 +7,7 @@ import shutil
 import sys
 import zlib
 
+import numpy as np
 import pytest
 
 from ope_bench.boards.columns.built_in import COLUMNS
@@ -14,7 +15,13 @@ from ope_bench.errors import UsageError
 from ope_bench.report.charts import CHARTS, sweep
 from ope_bench.report.content import ReportData
 from ope_bench.report.page.html import render_page
-from ope_bench.report.page.payload import escaped_json, payload
+from ope_bench.report.page.payload import (
+    _round,
+    _round_column,
+    _specs,
+    escaped_json,
+    payload,
+)
 from ope_bench.report.page.vega import vega, vega_in_background
 from ope_bench.report.requirements import needs_extra
 from ope_bench.trials.outcomes import STATUSES
@@ -176,3 +183,29 @@ def test_a_report_is_the_same_whatever_the_order_of_the_records(stored, tmp_path
 
     records = plenty()
     assert of(records) == of(records[::-1])
+
+
+def test_columns_are_rounded_as_single_numbers_are():
+    rng = np.random.default_rng(0)
+    values = np.concatenate(
+        [
+            rng.normal(size=200) * 10.0 ** rng.integers(-320, 308, 200),
+            np.round(rng.normal(size=50) * 100),
+            [0.0, -0.0, np.nan, np.inf, -np.inf, 1e15, 1e16, 5e-324, 99_999_999.5],
+        ]
+    )
+    for digits in (3, 6, 8):
+        for column in (values, values[:5], np.array([np.nan]), np.empty(0)):
+            rounded = _round_column(column, digits)
+            expected = [_round(value, digits) for value in column.tolist()]
+            assert [*map(repr, rounded)] == [*map(repr, expected)]
+
+
+def test_charts_are_the_same_unvalidated():
+    assert _specs().keys() == CHARTS.keys()
+    for name, chart in CHARTS.items():
+        spec = chart().to_dict()
+        spec.pop("config", None)
+        assert re.sub(r"param_\d+|view_\d+", "", json.dumps(_specs()[name])) == re.sub(
+            r"param_\d+|view_\d+", "", json.dumps(spec)
+        )

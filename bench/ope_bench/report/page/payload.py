@@ -27,6 +27,7 @@ from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.boards.ranking import reordered
 from ope_bench.boards.summary import Summary, summary_columns
 from ope_bench.canonical import plain
+from ope_bench.contracts.arrays import FloatArray
 from ope_bench.report import charts
 from ope_bench.report.charts.data import rank_tables
 from ope_bench.report.charts.estimator_styles import styles_of
@@ -171,7 +172,11 @@ def escaped_json(value: Any) -> str:
 
 @cache
 def _specs() -> dict[str, Any]:
-    specs = {name: chart().to_dict(validate=False) for name, chart in charts.CHARTS.items()}
+    from altair.utils.schemapi import debug_mode
+
+    # Tests validate the charts, which contain nothing of a store.
+    with debug_mode(False):
+        specs = {name: chart().to_dict(validate=False) for name, chart in charts.CHARTS.items()}
     for spec in specs.values():
         # The page sets colors and sizes, for light and dark mode.
         spec.pop("config", None)
@@ -276,9 +281,9 @@ def _trials(setting: Setting, key_length: int) -> dict[str, Any]:
     return {
         "seed": outcomes.seed[first].tolist(),
         "replicate": outcomes.replicate[first].tolist(),
-        "truth": [_round(value, 8) for value in facts.truth[:-1].tolist()],
-        "expected": [_round(value, 8) for value in facts.expected[:-1].tolist()],
-        "naive": [_round(value, 6) for value in facts.logging_average[:-1].tolist()],
+        "truth": _round_column(facts.truth[:-1], 8),
+        "expected": _round_column(facts.expected[:-1], 8),
+        "naive": _round_column(facts.logging_average[:-1], 6),
         "cells": [_cell(group, facts, texts, key_length) for group in setting.trials],
         "texts": list(texts),
     }
@@ -314,7 +319,7 @@ def _cell(
         "status": "".join(map(str, group.status.tolist())),
         # Columns without values are omitted.
         **{
-            name: [_round(value, DIGITS[name]) for value in values.tolist()]
+            name: _round_column(values, DIGITS[name])
             for name, values in columns.items()
             if np.isfinite(values).any()
         },
@@ -333,8 +338,23 @@ def _round(value: Any, digits: int) -> Any:
         return value
     if not math.isfinite(value):
         return None
-    short = float(f"{value:.{digits}g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    return _shortest(float(f"{value:.{digits}g}"))
+
+
+def _round_column(values: FloatArray, digits: int) -> list[Any]:
+    """Round as `_round` does, all numbers of a column at once."""
+    finite = np.isfinite(values)
+    texts = map(f"%.{digits}g".__mod__, values[finite].tolist())
+    short = [_shortest(number) for number in map(float, texts)]
+    if len(short) == len(values):
+        return short
+    rounded = np.full(len(values), None, np.object_)
+    rounded[finite] = np.array(short, np.object_)
+    return list(rounded.tolist())
+
+
+def _shortest(number: float) -> float | int:
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
 
 def _rounded(value: Any, digits: int) -> Any:
