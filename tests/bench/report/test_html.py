@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 import sys
 import zlib
 
@@ -18,11 +17,9 @@ from ope_bench.report.page.html import render_page
 from ope_bench.report.page.payload import (
     _round,
     _round_column,
-    _specs,
     escaped_json,
     payload,
 )
-from ope_bench.report.page.vega import vega, vega_in_background
 from ope_bench.report.requirements import needs_extra
 from ope_bench.trials.outcomes import STATUSES
 from ope_bench.trials.status import Status
@@ -129,46 +126,6 @@ def test_charts_hold_no_data_and_no_address(content):
         assert '"url"' not in json.dumps(spec)
 
 
-@pytest.fixture
-def no_cache(monkeypatch, tmp_path):
-    folder = tmp_path / "caches"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    vega.cache_clear()
-    yield folder
-    vega.cache_clear()
-
-
-def test_another_process_makes_the_same_vega(no_cache):
-    made = vega()
-    shutil.rmtree(no_cache)
-    with vega_in_background() as script:
-        assert script() == made
-
-
-@pytest.mark.usefixtures("no_cache")
-def test_a_process_that_cannot_make_vega_is_done_without(monkeypatch):
-    monkeypatch.setattr("ope_bench.report.page.vega.ELSEWHERE", "raise SystemExit(1)")
-    with vega_in_background() as script:
-        assert script() == vega()
-
-
-@pytest.mark.usefixtures("no_cache")
-def test_vega_is_built_once_for_all_processes(monkeypatch):
-    made = vega()
-    vega.cache_clear()
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    monkeypatch.setattr("subprocess.Popen", None)
-    with vega_in_background() as script:
-        assert script() == made
-
-
-def test_vega_is_built_where_no_cache_can_be_written(no_cache):
-    no_cache.write_text("a file where the folder would be")
-    with vega_in_background() as script:
-        assert "vegaEmbed" in script()
-    assert no_cache.is_file()
-
-
 def test_without_the_extra_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(UsageError, match=r"ope-bench\[report\]"):
@@ -199,13 +156,3 @@ def test_columns_are_rounded_as_single_numbers_are():
             rounded = _round_column(column, digits)
             expected = [_round(value, digits) for value in column.tolist()]
             assert [*map(repr, rounded)] == [*map(repr, expected)]
-
-
-def test_charts_are_the_same_unvalidated():
-    assert _specs().keys() == CHARTS.keys()
-    for name, chart in CHARTS.items():
-        spec = chart().to_dict()
-        spec.pop("config", None)
-        assert re.sub(r"param_\d+|view_\d+", "", json.dumps(_specs()[name])) == re.sub(
-            r"param_\d+|view_\d+", "", json.dumps(spec)
-        )

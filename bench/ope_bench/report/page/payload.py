@@ -14,7 +14,6 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +27,6 @@ from ope_bench.boards.ranking import reordered
 from ope_bench.boards.summary import Summary, summary_columns
 from ope_bench.canonical import plain
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.report import charts
 from ope_bench.report.charts.data import rank_tables
 from ope_bench.report.charts.estimator_styles import styles_of
 from ope_bench.report.charts.short_labels import short_labels
@@ -39,6 +37,7 @@ from ope_bench.report.columns import (
     page_columns,
 )
 from ope_bench.report.content import EstimatorInfo, ReportData, Setting
+from ope_bench.report.page.chart_specs import chart_specs
 from ope_bench.report.page.embedded import embedded_settings, left_out
 from ope_bench.report.page.groups import Group, docstrings_of, groups_of, outcomes_of_runs
 from ope_bench.report.sweeps import Sweep, sweeps
@@ -93,7 +92,7 @@ def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
         "sweeps": [_sweep(sweep) for sweep in sweeps(content.settings)],
         "groups": [_suite_group(content, group) for group in groups_of(content)],
         "docstrings": docstrings_of(content),
-        "charts": _specs(),
+        "charts": chart_specs(),
         "styles": [
             [one.color, list(one.dash), one.shape]
             for one in styles_of(
@@ -168,19 +167,6 @@ def escaped_json(value: Any) -> str:
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
-
-
-@cache
-def _specs() -> dict[str, Any]:
-    from altair.utils.schemapi import debug_mode
-
-    # Tests validate the charts, which contain nothing of a store.
-    with debug_mode(False):
-        specs = {name: chart().to_dict(validate=False) for name, chart in charts.CHARTS.items()}
-    for spec in specs.values():
-        # The page sets colors and sizes, for light and dark mode.
-        spec.pop("config", None)
-    return specs
 
 
 def _run(run: Run, machines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,22 +1,18 @@
 """Vega, Vega-Lite and Vega-Embed as one script, from the installed package.
 
-The script is the same for every page, and takes one or two seconds to build: it is kept in the
-user's cache folder, one file for each version of vl-convert, if that folder can be written.
+It takes one or two seconds to build, and is kept for each version of vl-convert.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 
-from ope_bench.errors import OpeBenchError
-from ope_bench.files import atomic_write
+from ope_bench.report.page.cache import cached, is_cached, keep
 
 __all__ = ["vega", "vega_in_background"]
 
@@ -29,21 +25,17 @@ sys.stdout.buffer.write(vl_convert.javascript_bundle(sys.argv[1]).encode())
 
 @cache
 def vega() -> str:
-    """Return the script for use inside an element; build it if it is not in the cache."""
-    with suppress(OSError, UnicodeError, RuntimeError):
-        return _inside(_cache_file().read_text(encoding="utf-8"))
-    import vl_convert
-
-    return _inside(_keep(vl_convert.javascript_bundle(SNIPPET)))
+    """Return the script for use inside an element."""
+    return _inside(cached(_name(), _build))
 
 
 @contextmanager
 def vega_in_background() -> Iterator[Callable[[], str]]:
-    """Build the script in another process while this one continues, unless it is in the cache.
+    """Build the script in another process while this one continues, unless it is kept.
 
     vl-convert holds the GIL while it works, so a thread would not help.
     """
-    if _is_kept():
+    if is_cached(_name()):
         yield vega
         return
     with subprocess.Popen(  # noqa: S603  our own interpreter on our own words
@@ -55,7 +47,7 @@ def vega_in_background() -> Iterator[Callable[[], str]]:
 
         def script() -> str:
             made, _ = child.communicate()
-            return _inside(_keep(made.decode())) if child.returncode == 0 else vega()
+            return _inside(keep(_name(), made.decode())) if child.returncode == 0 else vega()
 
         try:
             yield script
@@ -63,30 +55,14 @@ def vega_in_background() -> Iterator[Callable[[], str]]:
             child.kill()
 
 
-def _is_kept() -> bool:
-    with suppress(OSError, RuntimeError):
-        return _cache_file().is_file()
-    return False
+def _name() -> str:
+    return f"vega-{version('vl-convert-python')}.js"
 
 
-def _cache_file() -> Path:
-    """Return where the script is kept.
+def _build() -> str:
+    import vl_convert
 
-    Raises
-    ------
-    RuntimeError : the user has no home folder.
-    """
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder, "ope-bench", f"vega-{version('vl-convert-python')}.js")
-
-
-def _keep(script: str) -> str:
-    """Return the script, and keep it if that is possible."""
-    with suppress(OSError, OpeBenchError, RuntimeError):
-        _cache_file().parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(_cache_file(), OpeBenchError) as partial:
-            partial.write_text(script, encoding="utf-8")
-    return script
+    return str(vl_convert.javascript_bundle(SNIPPET))
 
 
 def _inside(script: str) -> str:
