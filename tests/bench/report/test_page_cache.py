@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -13,6 +14,9 @@ from ope_bench.report.charts import CHARTS
 from ope_bench.report.page import chart_specs as specs
 from ope_bench.report.page.chart_specs import chart_specs
 from ope_bench.report.page.vega import vega, vega_in_background
+from ope_bench.store import Store
+
+from .conftest import plenty
 
 
 def _forget():
@@ -84,3 +88,22 @@ def test_charts_of_other_code_are_built_anew(no_cache, monkeypatch):
     monkeypatch.setattr(specs, "LEVEL", 0.9)
     chart_specs()
     assert len(list(no_cache.rglob("charts-*.json"))) == 2
+
+
+def test_a_page_whose_parts_are_kept_imports_no_library_of_charts(tmp_path):
+    vega()
+    chart_specs()
+    store = tmp_path / "s.sqlite"
+    with Store.open(store, write=True) as opened:
+        run = opened.begin_run(suite="toy", truth="expected")
+        for one in plenty()[:40]:
+            opened.add(one, run)
+        opened.end_run(run, 0)
+    words = ["report", "-o", str(tmp_path / "page.html"), "--store", str(store)]
+    code = f"""
+import sys
+from ope_bench.cli.app import invoke
+assert invoke({words!r}) == 0
+assert not {{"altair", "vl_convert", "pandas", "torch"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
