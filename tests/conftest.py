@@ -4,7 +4,10 @@ Trials are pinned to one thread by the harness; tests that call estimators direc
 start a thread pool a core, which on a busy machine costs minutes and buys nothing.
 """
 
+import atexit
 import os
+import shutil
+import tempfile
 
 from hypothesis import settings
 
@@ -13,6 +16,10 @@ from hypothesis import settings
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+# What is kept in the user's cache folder is left alone.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ope-bench-caches-")
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")

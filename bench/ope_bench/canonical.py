@@ -13,6 +13,8 @@ from typing import Any
 
 __all__ = ["canonical_json", "digest", "plain", "scalar"]
 
+_PLAIN = frozenset({str, int, bool})
+
 
 def canonical_json(value: Any) -> str:
     """Serialize a value as JSON with sorted keys, no spaces and floats that round-trip.
@@ -62,6 +64,11 @@ def plain(value: Any, number: Callable[[float], float | int] = float) -> Any:
     >>> plain({"a": (1.5, float("nan"))})
     {'a': [1.5, None]}
     """
+    # Nearly all values are of these types, of which none needs to be asked what else it is.
+    if value is None or type(value) in _PLAIN:
+        return value
+    if type(value) is float:
+        return number(value) if math.isfinite(value) else None
     value = scalar(value)
     if isinstance(value, Mapping):
         return {str(key): plain(one, number) for key, one in value.items()}

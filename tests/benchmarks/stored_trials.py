@@ -36,12 +36,19 @@ MEASURES = ("rmse", "positivity", "coverage", "time", "ratio", "selection", "reg
 FAILS, WITHHOLDS = 50, 50
 """One trial in so many has an error, and one in so many is a positivity violation."""
 
+COMMON = """
+from ope_bench.report.page.chart_specs import chart_specs
+from ope_bench.report.page.vega import vega
+vega(), chart_specs()
+"""
+
 TEXT = """\
 # Reading large stores
 
 Stores of invented trials, {estimators} estimators on {replicates} data sets of every setting; each
 reader is a process of its own, processor seconds (of all its threads, start-up included) and the
-most memory that it held at any moment{turns}.
+most memory that it held at any moment{turns}. The script and the charts that all pages have in
+common are kept in the user's cache folder, as from the second page on.
 
 {tables}
 
@@ -109,14 +116,13 @@ def readers(
     yield "compare A B", ["compare", "--format", "json", str(store), str(other)], None
 
 
-def measure(code: Path, words: Sequence[str], file: Path | None) -> Row:
+def measure(code: Path, words: Sequence[str], file: Path | None, caches: Path) -> Row:
     """Run one reader of a checkout; return its cost and a digest of what it gave."""
-    folders = [str(code / name) for name in ("bench", "estimators", "environments")]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         begun = time.perf_counter()
         started = subprocess.Popen(
             [sys.executable, "-m", "ope_bench", *words],
-            env={**one_thread(), "PYTHONPATH": os.pathsep.join(folders)},
+            env=environment(code, caches),
             stdout=out,
             stderr=err,
         )
@@ -138,10 +144,20 @@ def measure(code: Path, words: Sequence[str], file: Path | None) -> Row:
     }
 
 
+def environment(code: Path, caches: Path) -> dict[str, str]:
+    """The variables of a reader of a checkout."""
+    folders = [str(code / name) for name in ("bench", "estimators", "environments")]
+    path = os.pathsep.join(folders)
+    return {**one_thread(), "PYTHONPATH": path, "XDG_CACHE_HOME": str(caches)}
+
+
 def compared(
     sizes: Sequence[int], sides: Mapping[str, Path], wanted: Sequence[str], folder: Path
 ) -> Iterator[Row]:
     """Yield a row for each size and reader; stores that the folder has already are used."""
+    caches = folder / "caches"
+    # As from the second page on: what all pages have in common is kept.
+    subprocess.run([sys.executable, "-c", COMMON], env=environment(HERE, caches), check=True)
     for size in sizes:
         store, other = (folder / f"{size}-{side}.sqlite" for side in "ab")
         for path, shift in ((store, 0.0), (other, 0.01)):
@@ -151,7 +167,7 @@ def compared(
         known = list(readers(store, other, folder))
         chosen = [one for text in wanted for one in known if text in one[0]]
         for reader, words, file in chosen if wanted else known:
-            found = {side: measure(code, words, file) for side, code in sides.items()}
+            found = {side: measure(code, words, file, caches) for side, code in sides.items()}
             row: Row = {"trials": size, "reader": reader, **found}
             row["same"] = len({one["digest"] for one in found.values()}) == 1
             print(json.dumps(row), file=sys.stderr, flush=True)

@@ -30,7 +30,7 @@ from ope_bench.statistics.tails import jointly_heavy_tailed
 from ope_bench.statistics.typical import rank_sums, signed_ranks
 from ope_bench.statistics.unpaired import permutation_test
 
-__all__ = ["judge"]
+__all__ = ["decide", "judge"]
 
 LARGEST = 700.0
 """Logarithms beyond this have no exponential."""
@@ -48,7 +48,17 @@ def judge(
     rules : margin, level and number of looks.
     """
     rules = rules or Rules()
-    cases = [screen(row, truth, rules) for row in rows]
+    return decide([screen(row, truth, rules) for row in rows], rules)
+
+
+def decide(cases: Sequence[RowCase], rules: Rules) -> list[Judgement]:
+    """Judge all screened rows; those that are open are tested, and get their judgement.
+
+    Parameters
+    ----------
+    cases : the rows, see `ope_bench.gate.screening.screen`.
+    rules : margin, level and number of looks.
+    """
     open_cases = [case for case in cases if case.tested]
     _test(open_cases, rules)
     worse = _adjusted([case.p_worse for case in open_cases])

@@ -75,16 +75,20 @@ def paired_rows(baseline: Baseline, *, seed: int | None = None) -> list[PairedRo
         only the replicate's number.
     """
     now = _Resolver(baseline.given)
-    groups: dict[str, list[TrialRecord]] = {}
+    groups: dict[tuple[Any, ...], list[TrialRecord]] = {}
     for record in baseline.records:
-        trial = record.trial
-        what = [trial.environment.identity, trial.estimator.identity, trial.device, trial.threads]
-        groups.setdefault(canonical_json(what), []).append(record)
+        groups.setdefault(_row_of(record.trial), []).append(record)
     rows = []
     for records in groups.values():
         records.sort(key=lambda record: (record.trial.seed, record.trial.replicate))
         rows.append(_row(records, baseline.suite.replicates, seed, now))
     return rows
+
+
+def _row_of(trial: Trial) -> tuple[Any, ...]:
+    """Return what the trials of one row share."""
+    specs = trial.environment.identity_json, trial.estimator.identity_json
+    return *specs, trial.device, trial.threads
 
 
 def _row(
@@ -236,16 +240,14 @@ def pair_records(
     before : the first set of records.
     after : the second set, by key.
     """
-    groups: dict[str, list[Pair]] = {}
+    groups: dict[tuple[Any, ...], list[Pair]] = {}
     alone = 0
     for record in before:
         partner = after.get(record.key)
         if partner is None:
             alone += 1
             continue
-        trial = record.trial
-        what = [trial.environment.identity, trial.estimator.identity, trial.device, trial.threads]
-        groups.setdefault(canonical_json(what), []).append(Pair(record, partner.trial, partner))
+        groups.setdefault(_row_of(record.trial), []).append(Pair(record, partner.trial, partner))
     rows = []
     for pairs in groups.values():
         pairs.sort(key=operator.attrgetter("before.trial.seed", "before.trial.replicate"))

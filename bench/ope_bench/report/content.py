@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,33 +13,19 @@ from ope_bench.boards.board import Board, Row
 from ope_bench.boards.leaderboard import iter_boards
 from ope_bench.boards.summary import Summary, across
 from ope_bench.contracts.data import TruthKind
+from ope_bench.garbage import gc_disabled
 from ope_bench.plugins.labels import distinct_label
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Run, Store
 from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.status import Status
 
-__all__ = ["EstimatorInfo", "ReportData", "Setting", "gc_disabled", "summaries_of"]
+__all__ = ["EstimatorInfo", "ReportData", "Setting", "summaries_of"]
 
 TRUTHS: tuple[TruthKind, ...] = ("empirical", "expected")
 
 OURS = "ope-bench "
 """Prefix of the origins of built-in plugins."""
-
-
-@contextmanager
-def gc_disabled() -> Iterator[None]:
-    """Disable the garbage collector, which would scan all that a report holds repeatedly.
-
-    One collection follows the outermost block, so a whole report should be made in one block.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _one_thread() -> AbstractContextManager[object]:

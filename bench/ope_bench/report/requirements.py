@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from ope_bench.errors import UsageError
 
 __all__ = ["needs_extra"]
@@ -14,9 +16,7 @@ def needs_extra() -> None:
     ------
     UsageError : the extra ``report`` is not installed.
     """
-    try:
-        import altair  # noqa: F401  to know before anything is read
-        import vl_convert  # noqa: F401
-    except ImportError as exc:
+    # Not imported: pages have their charts from a cache, and altair takes a quarter of a second.
+    if any(find_spec(name) is None for name in ("altair", "vl_convert")):
         msg = 'reports need an extra: pip install "ope-bench[report]"'
-        raise UsageError(msg) from exc
+        raise UsageError(msg)

@@ -6,6 +6,7 @@ form; here all rows of a board share one matrix product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -111,15 +112,22 @@ def _studentized(squared: FloatArray, level: float, resamples: int) -> FloatArra
     theta = np.log(mean)
     # Centered first, so that the variance of a resample is no difference of large sums.
     centered = squared - mean[:, None]
-    shift = _resampled_mean(centered, resamples)
-    variance = np.maximum(_resampled_mean(np.square(centered), resamples) - np.square(shift), 0.0)
-    resampled = mean[:, None] + shift
+    shift, variance = _resampled_means((centered, np.square(centered)), resamples)
+    variance -= np.square(shift)
+    np.maximum(variance, 0.0, out=variance)
+    t = mean[:, None] + shift
     with np.errstate(divide="ignore", invalid="ignore"):
         # sqrt(n - 1) on both sides: (n / (n - 1)) of the variance and 1 / n of the mean's.
-        relative_error = np.sqrt(variance / (n - 1)) / resampled
-        t = (np.log(resampled) - theta[:, None]) / relative_error
-    # A resample of one repeated value has no spread: t* is infinite, or zero at the center.
-    t = np.where(np.isfinite(t), t, np.where(shift == 0, 0.0, np.copysign(np.inf, shift)))
+        variance /= n - 1
+        relative_error = np.sqrt(variance, out=variance)
+        relative_error /= t
+        np.log(t, out=t)
+        t -= theta[:, None]
+        t /= relative_error
+    finite = np.isfinite(t)
+    if not finite.all():
+        # A resample of one repeated value has no spread: t* is infinite, or zero at the center.
+        t = np.where(finite, t, np.where(shift == 0, 0.0, np.copysign(np.inf, shift)))
     t.sort(axis=1)
     error = np.sqrt(np.square(centered).sum(axis=1) / (n * (n - 1))) / mean
     upper, lower = (_quantile(t, share) for share in ((1 + level) / 2, (1 - level) / 2))
@@ -132,15 +140,19 @@ def _quantile(ordered: FloatArray, share: float) -> FloatArray:
     return np.asarray(ordered[:, round(share * (resamples + 1)) - 1], dtype=np.float64)
 
 
-def _resampled_mean(values: FloatArray, resamples: int) -> FloatArray:
-    """(rows, resamples) mean of each resample."""
-    n = values.shape[1]
-    drawn = np.empty((len(values), resamples))
+def _resampled_means(tables: Sequence[FloatArray], resamples: int) -> list[FloatArray]:
+    """(rows, resamples) mean of each resample of each of the tables (rows, n)."""
+    n = tables[0].shape[1]
+    drawn = [np.empty((len(values), resamples)) for values in tables]
     step = max(1, 2 * MOST_ENTRIES // n)
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
-        drawn[:, start : start + size] = values @ _counts(n, start, size).astype(np.float64)
-    return np.asarray(drawn / n, dtype=np.float64)
+        counts = _counts(n, start, size).astype(np.float64)
+        for values, means in zip(tables, drawn, strict=True):
+            np.matmul(values, counts, out=means[:, start : start + size])
+    for means in drawn:
+        means /= n
+    return drawn
 
 
 @lru_cache(maxsize=32)

@@ -6,7 +6,8 @@ SciPy has Wilson's interval too, but takes about a second to import.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -57,11 +58,9 @@ def wilson(count: int, total: int, *, level: float = LEVEL) -> Share:
     >>> share.value, share.low, round(share.high, 4)
     (0.0, 0.0, 0.1611)
     """
-    from scipy.special import ndtri
-
     if total == 0:
         return Share(count=0, total=0, value=None, low=None, high=None)
-    z = float(ndtri((1 + level) / 2))
+    z = _normal_reach(level)
     p = count / total
     center = p + z * z / (2 * total)
     reach = z * math.sqrt(p * (1 - p) / total + (z / (2 * total)) ** 2)
@@ -69,6 +68,14 @@ def wilson(count: int, total: int, *, level: float = LEVEL) -> Share:
     low = 0.0 if count == 0 else (center - reach) / scale
     high = 1.0 if count == total else (center + reach) / scale
     return Share(count=count, total=total, value=p, low=low, high=high)
+
+
+@cache
+def _normal_reach(level: float) -> float:
+    """Return how many standard errors the two-sided normal interval of a level reaches."""
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + level) / 2))
 
 
 ESS_LIMITS = (0.01, 0.1)
@@ -148,16 +155,14 @@ class ErrorIntervals:
         ess_fraction: FloatArray | None = None,
     ) -> ErrorIntervals:
         """The intervals ``estimate +- z standard_error``; NaN where one of them is."""
-        from scipy.special import ndtri
-
-        reach = float(ndtri((1 + level) / 2)) * standard_error
+        reach = _normal_reach(level) * standard_error
         unknown = np.full(len(estimate), np.nan)
         ess = unknown if ess_fraction is None else ess_fraction
         return cls(estimate - truth, reach, reach, np.full(len(estimate), level), ess)
 
     def take(self, rows: npt.NDArray[np.bool_]) -> ErrorIntervals:
         """Some of them."""
-        return ErrorIntervals(*(getattr(self, one.name)[rows] for one in fields(self)))
+        return ErrorIntervals(**{name: column[rows] for name, column in vars(self).items()})
 
     def coverage(self) -> Coverage:
         """Coverage, misses, widths and score, also by ESS/n; without intervals that have a NaN."""
@@ -166,7 +171,10 @@ class ErrorIntervals:
         low, high = ESS_LIMITS
         ess = known.ess_fraction
         parts = (ess < low, (ess >= low) & (ess < high), ess >= high)
-        return replace(known._coverage(), by_ess=tuple(known.take(p)._coverage() for p in parts))
+        whole = known._coverage()
+        # In most rows the ESS/n of all trials is in one part, which then is the whole.
+        by_ess = (whole if part.all() else known.take(part)._coverage() for part in parts)
+        return replace(whole, by_ess=tuple(by_ess))
 
     def _coverage(self) -> Coverage:
         total = len(self.error)

@@ -97,14 +97,17 @@ class _Pairs:
 
     @property
     def enumerated(self) -> int:
-        n = self.c.shape[1]
-        return 2**n if n <= ENUMERATED else 0
+        return 2**self.width if self.width <= ENUMERATED else 0
+
+    @property
+    def width(self) -> int:
+        return int(self.c.shape[1])
 
     def among(self, chosen: BoolArray) -> _Pairs:
         return _Pairs(self.c[chosen], self.d[chosen])
 
     def arrangements(self, start: int, size: int, stage: str) -> FloatArray:
-        return _signs(self.c.shape[1], start, size, stage)
+        return _signs(self.width, start, size, stage)
 
     @classmethod
     def of(cls, after: FloatArray, before: FloatArray) -> _Pairs:
@@ -121,25 +124,37 @@ class _Pairs:
         This form loses no digits when the pairs are almost equal.
         """
         n = sign.shape[1]
-        shift = sign @ self.d.T / n
+        shift = sign @ self.d.T
+        shift /= n
         cross = sign @ (self.c * self.d).T
         c2, d2 = (self.c**2).sum(axis=1), (self.d**2).sum(axis=1)
-        spread = shift**2 * c2 - 2 * shift * cross + d2
-        spread[spread < 1e-13 * d2] = 0.0
-        shift = np.clip(shift, -1.0, 1.0)
+        # In place: most of the time of so many small operations would go to new memory.
+        spread = np.square(shift)
+        spread *= c2
+        cross *= 2 * shift
+        spread -= cross
+        spread += d2
+        np.copyto(spread, 0.0, where=spread < 1e-13 * d2)
+        np.clip(shift, -1.0, 1.0, out=shift)
         one_sided = np.abs(shift) > 1 - 1e-14
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_ratio = 2 * np.arctanh(shift)
-            product = np.where(one_sided, np.nan, 1 - shift**2)
-            standard_error = 2 * np.sqrt(spread) / product / math.sqrt(n * max(n - 1, 1))
-            ratio = log_ratio / standard_error
+            log_ratio = np.arctanh(shift)
+            log_ratio *= 2
+            product = 1 - np.square(shift)
+            np.copyto(product, np.nan, where=one_sided)
+            standard_error = np.sqrt(spread, out=spread)
+            standard_error *= 2
+            standard_error /= product
+            standard_error /= math.sqrt(n * max(n - 1, 1))
+            t = log_ratio / standard_error
         # One side is all zero, or all pairs have the same ratio: the statistic is infinite.
         extreme = one_sided | (standard_error == 0)
-        t = np.where(extreme, np.where(shift == 0, 0.0, np.copysign(np.inf, shift)), ratio)
+        if extreme.any():
+            t = np.where(extreme, np.where(shift == 0, 0.0, np.copysign(np.inf, shift)), t)
         return t, log_ratio, standard_error
 
 
-@lru_cache(maxsize=10)
+@lru_cache(maxsize=24)
 def _signs(n: int, start: int, size: int, stage: str) -> FloatArray:
     """Return signs (size, n): +1 for pairs that stay, -1 for swapped pairs."""
     if n <= ENUMERATED:

@@ -57,6 +57,10 @@ class Sample(Protocol):
     def enumerated(self) -> int:
         """Return the number of arrangements if all are enumerated; 0 if they are drawn."""
 
+    @property
+    def width(self) -> int:
+        """Return the length of an arrangement."""
+
     def among(self, chosen: BoolArray) -> Self:
         """Select rows."""
 
@@ -98,8 +102,7 @@ def _reached(
     sample: Sample, observed: FloatArray, draws: int, stage: str
 ) -> tuple[FloatArray, FloatArray]:
     """Count the arrangements that reach the observed statistic, from above and from below."""
-    width = sample.arrangements(0, 1, stage).shape[1]
-    step = max(16, min(1024, BLOCK_ENTRIES // width))
+    step = max(16, min(1024, BLOCK_ENTRIES // sample.width))
     # A tolerance, so that in spite of rounding the observed arrangement counts as reached.
     slack = 1e-9 * np.where(np.isfinite(observed), np.abs(observed), 0.0)
     greater, less = np.zeros(len(observed)), np.zeros(len(observed))

@@ -75,11 +75,15 @@ class _Pool:
     def enumerated(self) -> int:
         return 0
 
+    @property
+    def width(self) -> int:
+        return int(self.errors.shape[1])
+
     def among(self, chosen: BoolArray) -> _Pool:
         return _Pool(self.errors[chosen], self.n_after)
 
     def arrangements(self, start: int, size: int, stage: str) -> FloatArray:
-        return _assignments(self.errors.shape[1], self.n_after, start, size, stage)
+        return _assignments(self.width, self.n_after, start, size, stage)
 
     def statistic(self, arranged: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return T, log ratio and standard error of every row under each assignment."""

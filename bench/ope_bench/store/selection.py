@@ -10,10 +10,11 @@ import json
 import sqlite3
 import sys
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.spec import PluginSpec
@@ -35,8 +36,6 @@ from ope_bench.trials.serialization import (
 __all__ = ["Selection"]
 
 READ_AT_ONCE = 1_000
-
-_ACCESS = next(one.from_plain for one in columns_of(TrialRecord) if one.name == "access")
 
 
 class Selection:
@@ -73,73 +72,93 @@ class Selection:
     def results(self) -> Iterator[Result]:
         """Yield the results, ordered by key."""
         for start in range(0, len(self._records), READ_AT_ONCE):
-            yield from self._results(range(start, min(start + READ_AT_ONCE, len(self._records))))
+            places = range(start, min(start + READ_AT_ONCE, len(self._records)))
+            yield from (result for _, result in self.results_at(places))
 
     def settings(self) -> Iterator[list[Result]]:
         """Yield the results of one environment setting after another."""
-        for places in self._by_setting():
-            yield list(self._results(places))
+        for places in self.by_setting().values():
+            yield [result for _, result in self.results_at(places)]
 
     def outcomes(self) -> Iterator[Outcomes]:
         """Yield the outcomes of one environment setting after another, each ordered by key."""
-        for places in self._by_setting():
-            columns = (*_OF_STORE, *OF_RECORD)
-            rows = [(*row, through) for row, through in self._rows(columns, places)]
-            with reading(self._path):
-                yield self._outcomes(rows)
+        for places in self.by_setting().values():
+            rows = self._rows((*_OF_STORE, *OF_RECORD), places)
+            if rows:
+                with reading(self._path):
+                    found = self._outcomes(rows, places)
+                del rows
+                yield found
 
-    def _by_setting(self) -> list[list[int]]:
-        """Return the places of each setting's records; two specs may be the same setting."""
+    @property
+    def truths(self) -> list[TruthKind]:
+        """The kinds of truth of the results, in the order in which they come."""
+        return list(dict.fromkeys(self._numbered[number].truth for number in self._through))
+
+    def by_setting(self) -> dict[str, list[int]]:
+        """Return the places of each setting's results, by the setting's identity.
+
+        Two specs may be the same setting.
+        """
         settings: dict[tuple[Any, ...], list[int]] = {}
         with reading(self._path):
             specs = self._spec_rows
             names = {number: tuple(specs[number][name] for name in _SETTING) for number in specs}
             for place, world in enumerate(self._worlds):
                 settings.setdefault(names[world], []).append(place)
-            return [settings[name] for name in sorted(settings)]
+            numbers = {name: number for number, name in names.items()}
+            found: dict[str, list[int]] = {}
+            for name in sorted(settings):
+                identity = spec_from(specs[numbers[name]]).identity_json
+                found.setdefault(identity, []).extend(settings[name])
+            return found
 
-    def _rows(
-        self, columns: Sequence[str], places: Sequence[int]
-    ) -> Iterator[tuple[tuple[Any, ...], Run]]:
-        """Yield columns of records, with the run through which each is selected."""
+    def _rows(self, columns: Sequence[str], places: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Return columns of records, each row with its index in ``places`` first, in this order.
+
+        Another program may have pruned the store since: records that are gone are left out.
+        """
         query = (
-            f"SELECT id, {', '.join(columns)} FROM record "  # noqa: S608  column names of our own
-            "WHERE id IN (SELECT value FROM json_each(?))"
+            f"SELECT wanted.key, {', '.join(f'record.{name}' for name in columns)} "  # noqa: S608
+            "FROM json_each(?) AS wanted CROSS JOIN record ON record.id = wanted.value"
         )
         wanted = json.dumps([self._records[place] for place in places])
         with reading(self._path):
-            found = {row[0]: row[1:] for row in self._db.execute(query, (wanted,))}
-        for place in places:
-            # Another program may have pruned the store since.
-            if (row := found.get(self._records[place])) is not None:
-                yield row, self._numbered[self._through[place]]
+            rows = self._db.execute(query, (wanted,)).fetchall()
+        # SQLite promises no order; to sort what is in order already takes no time.
+        rows.sort(key=itemgetter(0))
+        return rows
 
-    def _results(self, places: Sequence[int]) -> Iterator[Result]:
+    def results_at(self, places: Sequence[int]) -> Iterator[tuple[int, Result]]:
+        """Yield some of the results with their places, in the order of ``places``."""
         columns = (*_OF_TRIAL, *RECORD_COLUMNS)
-        for row, through in self._rows(columns, places):
+        for index, *row in self._rows(columns, places):
+            through = self._numbered[self._through[places[index]]]
             made_by, world, method, *asked = row[: len(_OF_TRIAL)]
             with reading(self._path):
                 specs = self._spec(world, through), self._spec(method, through)
-                record = from_row(trial_from(*specs, asked), row[len(_OF_TRIAL) :])
+                record = from_row(trial_from(*specs, asked), tuple(row[len(_OF_TRIAL) :]))
                 result = Result(record, through, sys.intern(made_by))
-            yield result
+            yield places[index], result
 
-    def _outcomes(self, rows: Sequence[tuple[Any, ...]]) -> Outcomes:
-        names = (*_NAMES, *OF_RECORD, "through")
+    def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
+        names = ("index", *_NAMES, *OF_RECORD)
         columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
-        through = columns.pop("through")
+        numbers = [self._through[places[index]] for index in columns.pop("index")]
         for name in ("environment", "estimator"):
-            columns[name] = list(map(self._spec, columns[name], through))
-        data: dict[tuple[int, int], str] = {}
+            pairs = list(zip(columns[name], numbers, strict=True))
+            specs = {pair: self._spec(pair[0], self._numbered[pair[1]]) for pair in set(pairs)}
+            columns[name] = [specs[pair] for pair in pairs]
         of_data = list(zip(columns["seed"], columns["replicate"], strict=True))
-        for spec, at in zip(columns["environment"], of_data, strict=True):
-            if at not in data:
-                data[at] = Trial(spec, spec, at[1], seed=at[0]).data_key
+        spec = columns["environment"][0]
+        data = {at: Trial(spec, spec, at[1], seed=at[0]).data_key for at in set(of_data)}
         columns["data_key"] = [data[at] for at in of_data]
-        columns["made_by"] = list(map(sys.intern, columns["made_by"]))
-        columns["selected_by"] = [one.id for one in through]
-        columns["access"] = list(map(cast("Any", _ACCESS), columns["access"]))
+        columns["selected_by"] = [self._numbered[number].id for number in numbers]
         columns["diagnostics"] = _objects(columns["diagnostics"])
+        for name, restored in _RESTORED.items():
+            columns[name] = [
+                value if value is None else restored(value) for value in columns[name]
+            ]
         return Outcomes.from_columns(columns)
 
     def _spec(self, number: int, through: Run) -> PluginSpec:
@@ -169,6 +188,14 @@ class Selection:
 _SETTING = ("plugin", "params", "worlds", "version")
 _OF_TRIAL = ("run", "environment", "estimator", *TRIAL_COLUMNS)
 _NAMES = ("key", "made_by", "environment", "estimator", *TRIAL_COLUMNS)
+_RESTORED: Mapping[str, Callable[[Any], Any]] = {
+    one.name: one.from_plain
+    for one in columns_of(TrialRecord)
+    if one.from_plain
+    and one.name in OF_RECORD
+    and one.name not in ("status", "exclusive", "diagnostics")
+} | {"made_by": sys.intern, "device": sys.intern}
+"""How plain values are restored by column, where `Outcomes` does not do it for all at once."""
 _OF_STORE = ("key", "run", "environment", "estimator", *TRIAL_COLUMNS)
 
 

@@ -236,23 +236,24 @@ class Store:
         ------
         StoreError : no run id, or more than one, begins like this.
         """
-        yield from self._selected(suite, run).results()
+        yield from self.selection(suite=suite, run=run).results()
 
     def settings(
         self, *, suite: str | None = None, run: str | None = None
     ) -> Iterator[list[Result]]:
         """Yield the `results` of one environment setting after another, to bound memory."""
-        yield from self._selected(suite, run).settings()
+        yield from self.selection(suite=suite, run=run).settings()
 
     def outcomes(
         self, *, suite: str | None = None, run: str | None = None, truth: TruthKind | None = None
     ) -> Iterator[Outcomes]:
         """Yield the outcomes of `settings` by column, of runs with one kind of truth or of all."""
-        yield from self._selected(suite, run, truth).outcomes()
+        yield from self.selection(suite=suite, run=run, truth=truth).outcomes()
 
-    def _selected(
-        self, suite: str | None, run: str | None, truth: TruthKind | None = None
+    def selection(
+        self, *, suite: str | None = None, run: str | None = None, truth: TruthKind | None = None
     ) -> Selection:
+        """Select results, to read some of them at a time."""
         runs = {one.id: one for one in self.runs()}
         if run is not None:
             run = only_name("run", run, list(runs), self.path)

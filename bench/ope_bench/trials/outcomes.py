@@ -81,6 +81,7 @@ class Outcomes:
     error_message: ObjectArray
     traceback: ObjectArray
     output_tail: ObjectArray
+    note: ObjectArray
     diagnostics: ObjectArray
     made_by: ObjectArray
     selected_by: ObjectArray
@@ -130,7 +131,9 @@ class Outcomes:
         return len(self.key)
 
     def take(self, rows: Rows) -> Self:
-        """Return some of the trials, in the order of ``rows``."""
+        """Return some of the trials, in the order of ``rows``; itself if that is all, in order."""
+        if _is_everything(rows, len(self)):
+            return self
         return type(self)(**{name: column[rows] for name, column in vars(self).items()})
 
     def where(
@@ -140,15 +143,12 @@ class Outcomes:
         specs = getattr(self, name).tolist()
         distinct = {id(spec): spec for spec in specs}
         answers = {number: chosen(spec) for number, spec in distinct.items()}
-        if all(answers.values()):
-            return self
         return self.take(np.array([answers[id(spec)] for spec in specs], dtype=np.bool_))
 
     def newest(self) -> Self:
         """Return the last trial of each key, ordered by key."""
         last = {key: place for place, key in enumerate(self.key.tolist())}
-        order = [last[key] for key in sorted(last)]
-        return self if order == list(range(len(self))) else self.take(np.array(order, np.int64))
+        return self.take(np.array([last[key] for key in sorted(last)], np.int64))
 
     def by_row(self, *, threads: bool = True) -> Iterator[Self]:
         """Yield the trials of each estimator and device, as they first come.
@@ -206,6 +206,14 @@ OF_STORE = ("made_by", "selected_by")
 
 OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in (*OF_TRIAL, *OF_STORE))
 """The columns that a record has."""
+
+
+def _is_everything(rows: Rows, n: int) -> bool:
+    if isinstance(rows, slice):
+        return rows == slice(0, n)
+    if rows.dtype == np.bool_:
+        return bool(rows.all())
+    return len(rows) == n and bool((rows == np.arange(n)).all())
 
 
 def _span(places: list[int]) -> Rows:

@@ -19,7 +19,7 @@ from ope_bench.trials.columns import ANSWER, DATA, EXPORTED, SECONDS, SHARED, WO
 from ope_bench.trials.devices import Device
 from ope_bench.trials.status import Status
 
-__all__ = ["ANSWER_FIELDS", "KEY_SCHEMA", "Trial", "TrialRecord"]
+__all__ = ["ANSWER_FIELDS", "KEY_SCHEMA", "Trial", "TrialRecord", "reason_of"]
 
 KEY_SCHEMA = 1
 
@@ -213,13 +213,8 @@ class TrialRecord:
     @property
     def reason(self) -> str:
         """Why there is no estimate, with what to do and the plugin's line; empty with one."""
-        if self.status is Status.OK:
-            return ""
         message = self.error_message or self.error_type or ""
-        if not self.status.broken:
-            return " ".join(message.split())
-        path, _, _ = self.trial.estimator.reference.rpartition(":")
-        return explain(message, self.traceback, path)
+        return reason_of(self.status, message, self.traceback, self.trial.estimator)
 
     def as_json(self) -> dict[str, Any]:
         """What was asked, what came of it, and the warnings, as plain JSON."""
@@ -250,3 +245,18 @@ class TrialRecord:
         line = f"{what}, replicate {self.trial.replicate}: {answer} ({self.status})"
         reasons = (self.reason,) if self.reason else ()
         return "\n".join([line, *(f"  {text}" for text in (*reasons, *self.warnings))])
+
+
+def reason_of(status: Status, message: str, traceback: str | None, estimator: PluginSpec) -> str:
+    """Return why a trial has no estimate, see `TrialRecord.reason`.
+
+    Parameters
+    ----------
+    message, traceback : of the error.
+    """
+    if status is Status.OK:
+        return ""
+    if not status.broken:
+        return " ".join(message.split())
+    path, _, _ = estimator.reference.rpartition(":")
+    return explain(message, traceback, path)

@@ -6,6 +6,7 @@ import re
 import sys
 import zlib
 
+import numpy as np
 import pytest
 
 from ope_bench.boards.columns.built_in import COLUMNS
@@ -13,8 +14,12 @@ from ope_bench.errors import UsageError
 from ope_bench.report.charts import CHARTS, sweep
 from ope_bench.report.content import ReportData
 from ope_bench.report.page.html import render_page
-from ope_bench.report.page.payload import escaped_json, payload
-from ope_bench.report.page.vega import vega, vega_in_background
+from ope_bench.report.page.payload import (
+    _round,
+    _round_column,
+    escaped_json,
+    payload,
+)
 from ope_bench.report.requirements import needs_extra
 from ope_bench.trials.outcomes import STATUSES
 from ope_bench.trials.status import Status
@@ -121,17 +126,6 @@ def test_charts_hold_no_data_and_no_address(content):
         assert '"url"' not in json.dumps(spec)
 
 
-def test_another_process_makes_the_same_vega():
-    with vega_in_background() as script:
-        assert script() == vega()
-
-
-def test_a_process_that_cannot_make_vega_is_done_without(monkeypatch):
-    monkeypatch.setattr("ope_bench.report.page.vega.ELSEWHERE", "raise SystemExit(1)")
-    with vega_in_background() as script:
-        assert script() == vega()
-
-
 def test_without_the_extra_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(UsageError, match=r"ope-bench\[report\]"):
@@ -146,3 +140,19 @@ def test_a_report_is_the_same_whatever_the_order_of_the_records(stored, tmp_path
 
     records = plenty()
     assert of(records) == of(records[::-1])
+
+
+def test_columns_are_rounded_as_single_numbers_are():
+    rng = np.random.default_rng(0)
+    values = np.concatenate(
+        [
+            rng.normal(size=200) * 10.0 ** rng.integers(-320, 308, 200),
+            np.round(rng.normal(size=50) * 100),
+            [0.0, -0.0, np.nan, np.inf, -np.inf, 1e15, 1e16, 5e-324, 99_999_999.5],
+        ]
+    )
+    for digits in (3, 6, 8):
+        for column in (values, values[:5], np.array([np.nan]), np.empty(0)):
+            rounded = _round_column(column, digits)
+            expected = [_round(value, digits) for value in column.tolist()]
+            assert [*map(repr, rounded)] == [*map(repr, expected)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from dataclasses import fields, replace
 from pathlib import Path
@@ -347,3 +348,18 @@ def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
                     assert np.array_equal(
                         column, getattr(expected, name), equal_nan=column.dtype == np.float64
                     ), name
+
+
+def test_outcomes_that_another_program_removed_meanwhile_are_left_out(path: Path) -> None:
+    worlds = [replace(WORLD, params={"n_actions": n}) for n in (2, 3)]
+    trials = [Trial(world, METHOD, number) for world in worlds for number in range(3)]
+    filled(path, *(record(one) for one in trials))
+    gone = {trials[1].key, *(one.key for one in trials[3:])}
+    with Store.open(path) as store:
+        selection = store.selection()
+        with sqlite3.connect(path) as other:
+            other.executemany("DELETE FROM record WHERE key = ?", [(key,) for key in gone])
+        other.close()
+        (found,) = selection.outcomes()
+        assert set(found.key) == {one.key for one in trials} - gone
+        assert {one.record.key for one in selection.results()} == set(found.key)

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ope_bench.boards.board import Board, By
 from ope_bench.boards.leaderboard import iter_boards
 from ope_bench.contracts.data import TruthKind
 from ope_bench.store import Store
-from ope_bench.trials.outcomes import Outcomes
-from ope_bench.trials.record import TrialRecord
+from ope_bench.trials.outcomes import STATUSES, Outcomes
+from ope_bench.trials.record import reason_of
 from ope_bench.trials.status import Severity, Status
 
 __all__ = ["RunSummary", "Failures"]
@@ -65,42 +67,45 @@ class RunSummary:
         boards : whether to compute boards, which costs more than all the rest.
         """
         ending = cls()
-        settings = ending._noted(_settings(store, run))
+        settings = ending._noted(store.outcomes(run=run))
         if not boards:
             for _ in settings:
                 pass
             return ending
-        by_rmse = iter_boards(map(Outcomes.of, settings), truth=truth)
+        by_rmse = iter_boards(settings, truth=truth)
         more = ending.questions[1:] if len(by_rmse) < BOARDS_SHOWN else ()
         others = [
             board
             for by in more
-            for board in iter_boards(map(Outcomes.of, _settings(store, run)), by=by, truth=truth)
+            for board in iter_boards(store.outcomes(run=run), by=by, truth=truth)
             if board.rows
         ]
         few = len(by_rmse) + len(others) <= BOARDS_SHOWN
         ending.boards = [*by_rmse, *others] if few else by_rmse
         return ending
 
-    def _noted(self, settings: Iterator[list[TrialRecord]]) -> Iterator[list[TrialRecord]]:
-        for records in settings:
-            for record in records:
-                self._note(record)
-            yield records
+    def _noted(self, settings: Iterator[Outcomes]) -> Iterator[Outcomes]:
+        for outcomes in settings:
+            self._note(outcomes)
+            yield outcomes
 
-    def _note(self, record: TrialRecord) -> None:
-        if record.status is Status.POSITIVITY and "positivity" not in self.questions:
+    def _note(self, outcomes: Outcomes) -> None:
+        if outcomes.has(Status.POSITIVITY).any() and "positivity" not in self.questions:
             self.questions.insert(1, "positivity")
-        if record.exclusive and "time" not in self.questions:
+        if outcomes.exclusive.any() and "time" not in self.questions:
             self.questions.append("time")
-        spec = record.trial.estimator
-        if record.note:
-            self.notes[spec.label or spec.id, record.note] += 1
-        if record.status.severity > Severity.WARNING:
-            kind = (spec.label or spec.id, record.status, record.error_type)
-            self.failures.setdefault(kind, Failures(record.key, record.reason)).count += 1
+        for spec, note in zip(outcomes.estimator.tolist(), outcomes.note.tolist(), strict=True):
+            if note:
+                self.notes[spec.label or spec.id, note] += 1
+        for place in np.flatnonzero(_SEVERE[outcomes.status]).tolist():
+            spec, status = outcomes.estimator[place], STATUSES[outcomes.status[place]]
+            error = outcomes.error_type[place]
+            kind = (spec.label or spec.id, status, error)
+            if kind not in self.failures:
+                message = outcomes.error_message[place] or error or ""
+                reason = reason_of(status, message, outcomes.traceback[place], spec)
+                self.failures[kind] = Failures(outcomes.key[place], reason)
+            self.failures[kind].count += 1
 
 
-def _settings(store: Store, run: str) -> Iterator[list[TrialRecord]]:
-    for results in store.settings(run=run):
-        yield [result.record for result in results]
+_SEVERE = np.array([status.severity > Severity.WARNING for status in STATUSES])

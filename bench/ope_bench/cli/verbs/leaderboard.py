@@ -204,9 +204,10 @@ class _Part:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[Store]:
+        from ope_bench.garbage import gc_disabled
         from ope_bench.store import Store
 
-        with Store.open(self.store) as opened:
+        with gc_disabled(), Store.open(self.store) as opened:
             check_suite(opened, self.suite)
             yield opened
 

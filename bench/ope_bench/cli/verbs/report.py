@@ -127,7 +127,8 @@ def _write_requested(
     store: Path, suite: str | None, run: str | None, to: Path | None, figures: _Figures | None
 ) -> WrittenFigures | None:
     """Write the requested files; return the figures."""
-    from ope_bench.report.content import ReportData, gc_disabled
+    from ope_bench.garbage import gc_disabled
+    from ope_bench.report.content import ReportData
     from ope_bench.report.page.vega import vega_in_background
 
     with gc_disabled():

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
-from ope_bench.report.content import ReportData, gc_disabled
+from ope_bench.garbage import gc_disabled
+from ope_bench.report.content import ReportData
 from ope_bench.report.page.payload import escaped_json, payload
 from ope_bench.report.page.vega import vega
 from ope_bench.report.requirements import needs_extra

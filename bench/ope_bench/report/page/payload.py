@@ -1,7 +1,8 @@
 """A report's data for the page: compact JSON, with trials compressed by setting.
 
 The page has all statistics of all rows, and each setting's trials as one compressed text that is
-unpacked when a reader opens it: about thirty bytes per trial.
+unpacked when a reader opens it, about thirty bytes per trial; see `ope_bench.report.page.embedded`
+for how many.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +26,7 @@ from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.boards.ranking import reordered
 from ope_bench.boards.summary import Summary, summary_columns
 from ope_bench.canonical import plain
-from ope_bench.report import charts
+from ope_bench.contracts.arrays import FloatArray
 from ope_bench.report.charts.data import rank_tables
 from ope_bench.report.charts.estimator_styles import styles_of
 from ope_bench.report.charts.short_labels import short_labels
@@ -37,6 +37,8 @@ from ope_bench.report.columns import (
     page_columns,
 )
 from ope_bench.report.content import EstimatorInfo, ReportData, Setting
+from ope_bench.report.page.chart_specs import chart_specs
+from ope_bench.report.page.embedded import embedded_settings, left_out
 from ope_bench.report.page.groups import Group, docstrings_of, groups_of, outcomes_of_runs
 from ope_bench.report.sweeps import Sweep, sweeps
 from ope_bench.report.text.board_notes import board_notes
@@ -67,6 +69,7 @@ def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
     short = short_labels([method.label for method in content.methods])
     machines = _unique(run.machine for run in content.runs)
     done = outcomes_of_runs(content)
+    embedded = embedded_settings(content)
     return {
         "schema": 1,
         "version": __version__,
@@ -89,14 +92,18 @@ def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
         "sweeps": [_sweep(sweep) for sweep in sweeps(content.settings)],
         "groups": [_suite_group(content, group) for group in groups_of(content)],
         "docstrings": docstrings_of(content),
-        "charts": _specs(),
+        "charts": chart_specs(),
         "styles": [
             [one.color, list(one.dash), one.shape]
             for one in styles_of(
                 {short[one.label]: one.estimator for one in content.methods}
             ).values()
         ],
-        "trials": [_packed(_trials(setting, keys)) for setting in content.settings],
+        "left_out": left_out(content),
+        "trials": [
+            _packed(_trials(setting, keys)) if place < embedded else None
+            for place, setting in enumerate(content.settings)
+        ],
     }
 
 
@@ -160,15 +167,6 @@ def escaped_json(value: Any) -> str:
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
-
-
-@cache
-def _specs() -> dict[str, Any]:
-    specs = {name: chart().to_dict(validate=False) for name, chart in charts.CHARTS.items()}
-    for spec in specs.values():
-        # The page sets colors and sizes, for light and dark mode.
-        spec.pop("config", None)
-    return specs
 
 
 def _run(run: Run, machines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -269,9 +267,9 @@ def _trials(setting: Setting, key_length: int) -> dict[str, Any]:
     return {
         "seed": outcomes.seed[first].tolist(),
         "replicate": outcomes.replicate[first].tolist(),
-        "truth": [_round(value, 8) for value in facts.truth[:-1].tolist()],
-        "expected": [_round(value, 8) for value in facts.expected[:-1].tolist()],
-        "naive": [_round(value, 6) for value in facts.logging_average[:-1].tolist()],
+        "truth": _round_column(facts.truth[:-1], 8),
+        "expected": _round_column(facts.expected[:-1], 8),
+        "naive": _round_column(facts.logging_average[:-1], 6),
         "cells": [_cell(group, facts, texts, key_length) for group in setting.trials],
         "texts": list(texts),
     }
@@ -307,7 +305,7 @@ def _cell(
         "status": "".join(map(str, group.status.tolist())),
         # Columns without values are omitted.
         **{
-            name: [_round(value, DIGITS[name]) for value in values.tolist()]
+            name: _round_column(values, DIGITS[name])
             for name, values in columns.items()
             if np.isfinite(values).any()
         },
@@ -326,8 +324,23 @@ def _round(value: Any, digits: int) -> Any:
         return value
     if not math.isfinite(value):
         return None
-    short = float(f"{value:.{digits}g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    return _shortest(float(f"{value:.{digits}g}"))
+
+
+def _round_column(values: FloatArray, digits: int) -> list[Any]:
+    """Round as `_round` does, all numbers of a column at once."""
+    finite = np.isfinite(values)
+    texts = map(f"%.{digits}g".__mod__, values[finite].tolist())
+    short = [_shortest(number) for number in map(float, texts)]
+    if len(short) == len(values):
+        return short
+    rounded = np.full(len(values), None, np.object_)
+    rounded[finite] = np.array(short, np.object_)
+    return list(rounded.tolist())
+
+
+def _shortest(number: float) -> float | int:
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
 
 def _rounded(value: Any, digits: int) -> Any:

@@ -1,4 +1,7 @@
-"""Vega, Vega-Lite and Vega-Embed as one script, from the installed package."""
+"""Vega, Vega-Lite and Vega-Embed as one script, from the installed package.
+
+It takes one or two seconds to build, and is kept for each version of vl-convert.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.metadata import version
+
+from ope_bench.report.page.cache import cached, is_cached, keep
 
 __all__ = ["vega", "vega_in_background"]
 
@@ -19,18 +25,19 @@ sys.stdout.buffer.write(vl_convert.javascript_bundle(sys.argv[1]).encode())
 
 @cache
 def vega() -> str:
-    """Build the script for use inside an element, which takes one or two seconds."""
-    import vl_convert
-
-    return _inside(vl_convert.javascript_bundle(SNIPPET))
+    """Return the script for use inside an element."""
+    return _inside(cached(_name(), _build))
 
 
 @contextmanager
 def vega_in_background() -> Iterator[Callable[[], str]]:
-    """Build the script in another process while this one continues.
+    """Build the script in another process while this one continues, unless it is kept.
 
     vl-convert holds the GIL while it works, so a thread would not help.
     """
+    if is_cached(_name()):
+        yield vega
+        return
     with subprocess.Popen(  # noqa: S603  our own interpreter on our own words
         [sys.executable, "-P", "-c", ELSEWHERE, SNIPPET],
         stdin=subprocess.DEVNULL,
@@ -40,12 +47,22 @@ def vega_in_background() -> Iterator[Callable[[], str]]:
 
         def script() -> str:
             made, _ = child.communicate()
-            return _inside(made.decode()) if child.returncode == 0 else vega()
+            return _inside(keep(_name(), made.decode())) if child.returncode == 0 else vega()
 
         try:
             yield script
         finally:
             child.kill()
+
+
+def _name() -> str:
+    return f"vega-{version('vl-convert-python')}.js"
+
+
+def _build() -> str:
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle(SNIPPET))
 
 
 def _inside(script: str) -> str:

@@ -10,7 +10,7 @@ from ope_bench.boards.columns.column import Style
 from ope_bench.gate.session import GateReport
 from ope_bench.gate.timing import TimeReport
 from ope_bench.gate.verdict import Judgement, Verdict, Way
-from ope_bench.plugins.labels import distinct_label
+from ope_bench.plugins.labels import distinct_labels
 from ope_bench.report.text.formats import figure, seconds
 from ope_bench.report.text.renderers.markdown import prose, render_markdown
 from ope_bench.report.text.renderers.terminal import render_text
@@ -45,15 +45,13 @@ STYLES: dict[Verdict, Style] = {
 
 def row_names(judgements: Sequence[Judgement]) -> list[str]:
     """``setting / estimator`` of each row, with what tells namesakes apart."""
-    worlds = [one.row.environment for one in judgements]
-    methods = [one.row.estimator for one in judgements]
-    names = []
-    for world, method, one in zip(worlds, methods, judgements, strict=True):
-        device = "" if one.row.device == "cpu" else f" ({one.row.device})"
-        names.append(
-            f"{distinct_label(world, worlds)} / {distinct_label(method, methods)}{device}"
-        )
-    return names
+    rows = [one.row for one in judgements]
+    worlds = distinct_labels([row.environment for row in rows])
+    methods = distinct_labels([row.estimator for row in rows])
+    return [
+        f"{world} / {method}" + ("" if row.device == "cpu" else f" ({row.device})")
+        for world, method, row in zip(worlds, methods, rows, strict=True)
+    ]
 
 
 def verdict_counts(judgements: Iterable[Judgement]) -> str:

@@ -135,10 +135,7 @@ function boardFigures(setting, place) {
   const figures = [
     chartFigure({ chart: "intervals", title: "RMSE and intervals", legend: false, words: "Point: RMSE with its 95 % interval, hollow where heavy-tailed; tick: median absolute error.",
       make: () => ({ tables: { table: plain().filter((row) => row.rmse !== null) }, height: bandHeight(mine()) }) }),
-    chartFigure({ chart: "errors", title: "Errors", legend: false, words: `One tick a trial; linear up to ${figure(setting.unit)}, logarithmic beyond.`,
-      make: async () => ({ tables: { table: (await errorsOf(place)).flatMap(({ row, trials }) => trials.filter((one) => one.error !== null).map((one) => ({ method: row.method, replicate: one.replicate, error: one.error }))) }, height: bandHeight(mine()), unit: setting.unit }) }),
-    chartFigure({ chart: "cdf", title: "Distribution of squared error", words: "Trials without an estimate count as never reached: a curve that ends below 100 % tells of them.",
-      make: async () => ({ tables: { table: (await errorsOf(place)).flatMap(distribution) }, height: 280 }) }),
+    ...(data.trials[place] ? trialFigures(setting, place, mine) : [el("p", { class: "empty" }, ...spans(data.left_out))]),
   ];
   if (rows.some((row) => row.place === place && row.median_interval_width > 0)) {
     figures.push(chartFigure({ chart: "coverage", title: "Coverage against width", words: "Share of intervals that hold the value, with its 95 % interval; dashed: what they claim. Left is narrow.",
@@ -150,6 +147,16 @@ function boardFigures(setting, place) {
       chartFigure({ chart: "times", title: "Time by device", legend: false, words: "Median seconds of fit and of estimate; devices side by side.", make: () => ({ tables: { table: plain().filter((row) => row.seconds > 0) }, height: bandHeight(mine()) }) }));
   }
   return figures;
+}
+
+/* Figures of single trials, which the page may not hold. */
+function trialFigures(setting, place, mine) {
+  return [
+    chartFigure({ chart: "errors", title: "Errors", legend: false, words: `One tick a trial; linear up to ${figure(setting.unit)}, logarithmic beyond.`,
+      make: async () => ({ tables: { table: (await errorsOf(place)).flatMap(({ row, trials }) => trials.filter((one) => one.error !== null).map((one) => ({ method: row.method, replicate: one.replicate, error: one.error }))) }, height: bandHeight(mine()), unit: setting.unit }) }),
+    chartFigure({ chart: "cdf", title: "Distribution of squared error", words: "Trials without an estimate count as never reached: a curve that ends below 100 % tells of them.",
+      make: async () => ({ tables: { table: (await errorsOf(place)).flatMap(distribution) }, height: 280 }) }),
+  ];
 }
 
 /* The share of trials with at most each squared error, in at most 200 steps. */

@@ -11,6 +11,7 @@ function runsSection() {
     el("p", { class: "soft" }, `${data.methods.length} ${data.methods.length === 1 ? "estimator" : "estimators"}, `
       + `${data.settings.length} ${data.settings.length === 1 ? "setting" : "settings"}; ${scope ? `restricted to ${scope}; ` : ""}`
       + "newest outcome of every trial."),
+    data.left_out ? el("p", { class: "soft" }, ...spans(data.left_out)) : null,
     runsTable(), machinesList());
 }
 

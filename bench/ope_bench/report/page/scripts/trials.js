@@ -32,7 +32,7 @@ const rerun = (key) => `ope-bench rerun ${key}${data.store === "ope-bench.sqlite
 async function openTrials(row, push = true) {
   const box = $("trials");
   choose({ cell: `${row.method}@${row.setting}` }, push);
-  const trials = unpackTrials(await trialsOf(row.place), row.cell);
+  const trials = data.trials[row.place] ? unpackTrials(await trialsOf(row.place), row.cell) : null;
   const setting = data.settings[row.place];
   const close = el("button", { type: "button", onclick: () => box.close() }, "Close");
   const facts = [["setting", setting.label], ["environment parameters", words(setting.params)], ["environment from", `${setting.origin || "unknown"}, version ${setting.version}`],
@@ -43,7 +43,7 @@ async function openTrials(row, push = true) {
     el("header", {}, el("h2", { id: "trials-title" }, `${row.method} `, ...rowBadges(row), ...settingBadges(setting)),
       el("button", { type: "button", onclick: () => { box.close(); openAbout(row.how); } }, "Formula and assumptions"), close),
     el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
-    ...[faults(trials), trialTable(row, trials)].filter(Boolean));
+    ...(trials ? [faults(trials), trialTable(row, trials)].filter(Boolean) : [el("p", { class: "empty" }, ...spans(data.left_out))]));
   if (!box.open) box.showModal();
 }
 
