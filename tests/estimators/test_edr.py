@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ope_bench import STANDARD_ERROR_WITHHELD
+from ope_bench import STANDARD_ERROR_WITHHELD, Column, Schema
 from ope_estimators.embedded.learned import edr, second_models
 from ope_estimators.embedded.learned.edm_star import EDMStar
 from ope_estimators.embedded.learned.edr import EDR
@@ -255,6 +257,23 @@ def test_the_second_pair_is_of_another_kind(monkeypatch, params, many, regressor
         assert second.scores.flow is None
         assert (second.scores.cross_fit, second.clip) == (3, own.clip)
         assert second.scores != own.scores
+
+
+@pytest.mark.parametrize(
+    ("columns", "regressor"),
+    [
+        # 33 features, 33 squares and 33 * 32 / 2 products are 594.
+        pytest.param(31, "quadratic", id="594 of at most 600"),
+        pytest.param(32, "ridge", id="629 of at most 600"),
+    ],
+)
+def test_the_second_pair_has_products_up_to_six_hundred_features(columns, regressor):
+    given = tiny.through_embedding().sample(20, np.random.default_rng(8))
+    wide = np.random.default_rng(0).normal(size=(2, 20, columns + 2 - given.embedding.shape[1]))
+    schema = Schema((Column(),) * wide.shape[2], given.schema.embedding)
+    changes = {"context": wide[0], "target_context": wide[1], "schema": schema}
+    view = tiny.view_of(replace(given, **changes))
+    assert second_reward(view, EDR().reward_model()).learner == regressor
 
 
 def test_estimators_share_the_second_pair():

@@ -2,49 +2,156 @@
 
 from __future__ import annotations
 
-__all__ = ["CATALOGUE", "EQUIVALENT", "TARGETS"]
+__all__ = ["BENCH", "CATALOGUE", "EQUIVALENT", "PACKAGE", "TARGETS"]
 
 _BRANCHES = "tests/estimators/test_branches.py"
+_DEFAULTS = "tests/bench/contracts/test_built_ins.py"
+_RATIO_CHOICE = "tests/estimators/test_ratio_choice.py"
+
+
+def _without(path: str, *names: str) -> tuple[str, ...]:
+    """A file of tests and the options that leave its slow ones out."""
+    return (path, *(f"--deselect={path}::{name}" for name in names))
+
+
+BENCH = "bench/ope_bench"
+_WORLDS = "environments/ope_environments"
+PACKAGE = "estimators/ope_estimators"
+_EDR = _without(
+    "tests/estimators/test_edr.py",
+    "test_its_intervals_cover_the_value_and_are_as_wide_as_its_errors",
+)
+_INTERVALS = ("tests/bench/statistics/test_value_intervals.py",)
+_POLICIES = "tests/environments/test_small_policies.py"
+_ADVISE = "tests/bench/logs/test_advise.py"
 
 TARGETS: dict[str, tuple[str, ...]] = {
-    "estimators/ope_estimators/density_ratio/capacity.py": (_BRANCHES,),
-    "estimators/ope_estimators/density_ratio/calibration.py": (
+    f"{PACKAGE}/density_ratio/capacity.py": (_BRANCHES,),
+    f"{PACKAGE}/density_ratio/calibration.py": (
         _BRANCHES,
         "tests/estimators/test_calibration.py",
     ),
-    "estimators/ope_estimators/density_ratio/smoothed.py": (
+    f"{PACKAGE}/density_ratio/smoothed.py": (
         _BRANCHES,
         "tests/estimators/test_density_ratio_kernels.py",
     ),
-    "estimators/ope_estimators/density_ratio/log_odds.py": (_BRANCHES,),
-    "estimators/ope_estimators/features/composition.py": (
+    f"{PACKAGE}/density_ratio/log_odds.py": (_BRANCHES,),
+    f"{PACKAGE}/features/composition.py": (
         _BRANCHES,
         "tests/estimators/test_density_ratio.py",
     ),
-    "estimators/ope_estimators/baseline/weighting/ipw_star.py": (
+    f"{PACKAGE}/features/actions.py": (
+        "tests/estimators/test_nuisance_models.py",
+        "tests/estimators/test_sums_over_actions.py",
+    ),
+    f"{PACKAGE}/nuisance/embedding_weights.py": ("tests/estimators/test_embedding_weights.py",),
+    f"{PACKAGE}/nuisance/reward.py": (
+        "tests/estimators/test_nuisance_models.py",
+        "tests/estimators/test_sums_over_actions.py",
+        *_EDR,
+    ),
+    f"{PACKAGE}/baseline/weighting/ipw_star.py": (
         _BRANCHES,
+        _DEFAULTS,
         "tests/estimators/test_baseline_samples_only.py",
     ),
-    "bench/ope_bench/statistics/bootstrap.py": (
+    f"{PACKAGE}/baseline/weighting/weighted_mean.py": (
+        *_EDR,
+        "tests/estimators/test_baseline_weighting.py",
+        "tests/estimators/test_units.py",
+    ),
+    f"{PACKAGE}/embedded/known/edm.py": (
+        _BRANCHES,
+        _DEFAULTS,
+        "tests/estimators/test_embedded_exact.py",
+    ),
+    f"{PACKAGE}/embedded/learned/edr.py": (
+        *_EDR,
+        _DEFAULTS,
+        f"{_RATIO_CHOICE}::test_the_doubly_robust_form_weighs_its_residuals_with_them",
+    ),
+    f"{PACKAGE}/embedded/learned/second_models.py": _EDR,
+    f"{PACKAGE}/embedded/learned/fedr.py": (*_EDR, _DEFAULTS),
+    f"{PACKAGE}/embedded/learned/ratio_based.py": (
+        _DEFAULTS,
+        f"{_RATIO_CHOICE}::test_only_what_is_fitted_is_required",
+        "tests/estimators/test_fepw.py",
+        "tests/estimators/test_epw.py",
+    ),
+    f"{_WORLDS}/randomized/policies.py": (_POLICIES, "tests/environments/test_randomized.py"),
+    f"{_WORLDS}/behance/policies.py": (
+        _POLICIES,
+        "tests/environments/test_behance_environment.py",
+    ),
+    f"{_WORLDS}/populations/blend.py": (
+        _POLICIES,
+        "tests/environments/test_log_makers.py",
+        "tests/environments/test_randomized.py",
+    ),
+    f"{_WORLDS}/saito/deficient_softmax.py": (
+        _POLICIES,
+        "tests/environments/test_saito_mips.py",
+    ),
+    f"{BENCH}/contracts/view.py": (
+        "tests/bench/contracts/test_view.py",
+        "tests/bench/contracts/test_view_parts.py",
+    ),
+    f"{BENCH}/contracts/fit_cache.py": ("tests/bench/contracts/test_view.py",),
+    f"{BENCH}/contracts/policies.py": ("tests/bench/contracts/test_policies.py",),
+    f"{BENCH}/contracts/embeddings.py": ("tests/bench/contracts/test_embeddings.py",),
+    f"{BENCH}/contracts/random/seeding.py": ("tests/bench/contracts/test_seeding.py",),
+    f"{BENCH}/canonical.py": (
+        "tests/bench/test_canonical.py",
+        "tests/bench/contracts/test_parameters.py",
+    ),
+    f"{BENCH}/plugins/resolution.py": (
+        "tests/bench/plugins/test_registry.py",
+        "tests/bench/contracts/test_parameters.py",
+    ),
+    f"{BENCH}/statistics/bootstrap.py": (
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_bootstrap.py",
     ),
-    "bench/ope_bench/statistics/selection.py": (
+    f"{BENCH}/statistics/selection.py": (
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_summaries.py",
     ),
-    "bench/ope_bench/contracts/view.py": ("tests/bench/contracts/test_view.py",),
-    "bench/ope_bench/contracts/random/seeding.py": ("tests/bench/contracts/test_seeding.py",),
-    "bench/ope_bench/gate/decision.py": ("tests/bench/gate/test_decision.py",),
-    "bench/ope_bench/gate/screening.py": ("tests/bench/gate/test_decision.py",),
-    "bench/ope_bench/execution/messages.py": ("tests/bench/execution/test_messages.py",),
+    f"{BENCH}/statistics/value_intervals/empirical_likelihood.py": _INTERVALS,
+    f"{BENCH}/statistics/value_intervals/guaranteed.py": _INTERVALS,
+    f"{BENCH}/statistics/value_intervals/unit_bootstrap.py": _INTERVALS,
+    f"{BENCH}/statistics/value_intervals/unit_sums.py": _INTERVALS,
+    f"{BENCH}/statistics/value_intervals/weights.py": _INTERVALS,
+    f"{BENCH}/gate/decision.py": ("tests/bench/gate/test_decision.py",),
+    f"{BENCH}/gate/pairing.py": (
+        "tests/bench/gate/test_session.py",
+        "tests/bench/gate/test_decision.py",
+    ),
+    f"{BENCH}/gate/screening.py": ("tests/bench/gate/test_decision.py",),
+    f"{BENCH}/execution/messages.py": ("tests/bench/execution/test_messages.py",),
+    f"{BENCH}/logs/advice/verdict.py": (
+        f"{_ADVISE}::test_the_verdict_follows_its_rules",
+        f"{_ADVISE}::test_only_what_the_log_gives_is_asked_for",
+    ),
+    f"{BENCH}/logs/advice/figures.py": (
+        f"{_ADVISE}::test_figures_over_worlds_are_those_by_hand",
+        f"{_ADVISE}::test_evidence_is_that_of_trials_on_the_worlds",
+        f"{_ADVISE}::test_the_error_of_an_estimated_truth_adds_to_every_error",
+    ),
+    f"{BENCH}/logs/advice/likeness.py": (
+        f"{_ADVISE}::test_worlds_are_told_from_the_log_by_what_was_changed",
+    ),
+    f"{BENCH}/logs/checking/reliability.py": (
+        "tests/bench/logs/test_reliability.py",
+        "tests/bench/logs/test_checks.py",
+    ),
+    f"{BENCH}/logs/interval_choice.py": ("tests/bench/logs/test_intervals.py",),
+    f"{BENCH}/store/integrity.py": ("tests/bench/store/test_integrity.py",),
+    f"{BENCH}/store/selection.py": ("tests/bench/store/test_store.py",),
 }
 """Narrow tests of each file; they take seconds."""
 
 _TESTS = "tests/estimators"
-_PACKAGE = "estimators/ope_estimators"
 _GOLDEN = f"{_TESTS}/test_golden_log.py"
-_DEFAULTS = "tests/bench/contracts/test_built_ins.py"
 
 _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "baseline/weighting": (
@@ -126,7 +233,7 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 CATALOGUE: dict[str, tuple[str, ...]] = {
-    f"{_PACKAGE}/{folder}/{name}.py": tests
+    f"{PACKAGE}/{folder}/{name}.py": tests
     for folder, (tests, names) in _FAMILIES.items()
     for name in names
 }
@@ -136,16 +243,16 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("bench/ope_bench/statistics/bootstrap.py", "1e-12 -> 1.5e-12"): (
         "a guard against rounding: squares of equal errors differ by less than 1e-15"
     ),
-    (f"{_PACKAGE}/selection/spread.py", "left.mean() -> left.sum()"): (
+    (f"{PACKAGE}/selection/spread.py", "left.mean() -> left.sum()"): (
         "the other factor is centered, so that a constant added to this one changes nothing"
     ),
-    (f"{_PACKAGE}/nuisance/action_smoothing.py", "1.0 -> 1.5"): (
+    (f"{PACKAGE}/nuisance/action_smoothing.py", "1.0 -> 1.5"): (
         "any negative number is before all distances, and a factor of all S cancels in weights"
     ),
-    (f"{_PACKAGE}/baseline/doubly_robust/tmle.py", "1e-14 -> 1.5e-14"): (
+    (f"{PACKAGE}/baseline/doubly_robust/tmle.py", "1e-14 -> 1.5e-14"): (
         "where the search stops, below the rounding of the score"
     ),
-    (f"{_PACKAGE}/baseline/weighting/transformed.py", "0.0 -> 1.0"): (
+    (f"{PACKAGE}/baseline/weighting/transformed.py", "0.0 -> 1.0"): (
         "instead of an error that is missing for one unit alone, where no rule is asked"
     ),
 }
