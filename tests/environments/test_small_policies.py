@@ -84,8 +84,8 @@ def test_the_best_of_tied_counts_is_the_earlier():
 
 def test_popularity_is_a_power_of_one_more_than_the_count():
     counts = np.array([[0, 1, 3], [9, 9, 0]])
-    np.testing.assert_allclose(popularity(counts, 2.0), [[1 / 21, 4 / 21, 16 / 21],
-                                                         [100 / 201, 100 / 201, 1 / 201]])  # fmt: skip
+    expected = [[1 / 21, 4 / 21, 16 / 21], [100 / 201, 100 / 201, 1 / 201]]
+    np.testing.assert_allclose(popularity(counts, 2.0), expected)
     np.testing.assert_allclose(popularity(10**6 * counts, 0.0), np.full((2, 3), 1 / 3))
     assert popularity(np.array([[0, 10**9]]), 100.0).tolist() == [[0.0, 1.0]]
 
@@ -122,4 +122,6 @@ def test_support_is_full_only_without_an_arc():
     scores = score(context)[0]
     weights = np.exp(2.0 * scores)
     np.testing.assert_allclose(full.table(context), [weights / weights.sum()])
+    plain = DeficientSoftmax(score, n_deficient=0).table(context)
+    np.testing.assert_allclose(plain, [np.exp(scores) / np.exp(scores).sum()])
     assert full.supported(np.repeat(context, 3, axis=0), np.arange(3)).all()

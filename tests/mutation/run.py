@@ -13,16 +13,18 @@ mutant that they let through and that `EQUIVALENT` names is not counted.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from mutation.mutators import Mutant, mutants_of
@@ -32,6 +34,10 @@ from mutation.targets import CATALOGUE, EQUIVALENT, TARGETS
 ROOT = Path(__file__).parents[2]
 SOURCES = ("bench", "estimators", "environments")
 SECONDS = 180.0
+
+# Every run is a fork of a process that has imported what takes longest.
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(["scipy.stats", "sklearn.ensemble", "torch"])
 
 
 @dataclass(frozen=True)
@@ -87,23 +93,29 @@ def drawn_of_all(paths: Iterable[str], most: int) -> dict[str, list[Mutant]]:
 def is_killed(copy: Path, path: str, source: str, tests: Sequence[str]) -> bool:
     """Whether the tests fail with this source; a run without end counts as noticed."""
     (copy / path).write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header"]
-    searched = os.pathsep.join(str(copy / name) for name in SOURCES)
-    environment = {**os.environ, "PYTHONPATH": searched, "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            [*command, *tests],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    process = _SERVER.Process(target=_run_tests, args=(copy, tests))
+    process.start()
+    process.join(SECONDS)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
         return True
-    if done.returncode not in (0, 1, 2):
-        raise RuntimeError(done.stdout.decode(errors="replace"))
-    return done.returncode != 0
+    if process.exitcode > pytest.ExitCode.INTERRUPTED:
+        msg = f"pytest ends with {process.exitcode} on {path}"
+        raise RuntimeError(msg)
+    return process.exitcode != pytest.ExitCode.OK
+
+
+def _run_tests(copy: Path, tests: Sequence[str]) -> None:
+    os.chdir(copy)
+    searched = [str(copy / name) for name in SOURCES]
+    sys.path[:0] = searched
+    os.environ |= {"PYTHONPATH": os.pathsep.join(searched), "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.dont_write_bytecode = True
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests]))
 
 
 def outcomes_of(tests: Sequence[str], mutants: Mapping[str, Sequence[Mutant]]) -> list[Outcome]:
@@ -161,12 +173,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     targets = CATALOGUE if asked.catalogue else TARGETS
+    paths = [path for path in targets if asked.only in path]
     if asked.catalogue:
         mutants = drawn_of_all(targets, asked.catalogue)
     elif asked.pinned:
         mutants = pinned()
     else:
-        mutants = {path: drawn(path, asked.per_file, asked.seed) for path in targets}
+        mutants = {path: drawn(path, asked.per_file, asked.seed) for path in paths}
     groups: dict[tuple[str, ...], dict[str, list[Mutant]]] = {}
     for path, some in mutants.items():
         if asked.only in path:

@@ -22,6 +22,8 @@ _EDR = _without(
     "test_its_intervals_cover_the_value_and_are_as_wide_as_its_errors",
 )
 _INTERVALS = ("tests/bench/statistics/test_value_intervals.py",)
+_VERDICT = "tests/bench/logs/test_verdict.py"
+_GATE = ("tests/bench/gate/test_screening.py", "tests/bench/gate/test_decision.py")
 _POLICIES = "tests/environments/test_small_policies.py"
 _ADVISE = "tests/bench/logs/test_advise.py"
 
@@ -118,26 +120,34 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     f"{BENCH}/statistics/value_intervals/empirical_likelihood.py": _INTERVALS,
     f"{BENCH}/statistics/value_intervals/guaranteed.py": _INTERVALS,
-    f"{BENCH}/statistics/value_intervals/unit_bootstrap.py": _INTERVALS,
+    f"{BENCH}/statistics/value_intervals/unit_bootstrap.py": (
+        "tests/bench/statistics/test_unit_bootstrap.py",
+    ),
     f"{BENCH}/statistics/value_intervals/unit_sums.py": _INTERVALS,
-    f"{BENCH}/statistics/value_intervals/weights.py": _INTERVALS,
-    f"{BENCH}/gate/decision.py": ("tests/bench/gate/test_decision.py",),
+    f"{BENCH}/statistics/value_intervals/weights.py": (
+        "tests/bench/statistics/test_weight_warnings.py",
+    ),
+    f"{BENCH}/gate/decision.py": _GATE,
     f"{BENCH}/gate/pairing.py": (
+        "tests/bench/gate/test_pairing.py",
         "tests/bench/gate/test_session.py",
         "tests/bench/gate/test_decision.py",
     ),
-    f"{BENCH}/gate/screening.py": ("tests/bench/gate/test_decision.py",),
+    f"{BENCH}/gate/screening.py": _GATE,
     f"{BENCH}/execution/messages.py": ("tests/bench/execution/test_messages.py",),
     f"{BENCH}/logs/advice/verdict.py": (
+        _VERDICT,
         f"{_ADVISE}::test_the_verdict_follows_its_rules",
         f"{_ADVISE}::test_only_what_the_log_gives_is_asked_for",
     ),
     f"{BENCH}/logs/advice/figures.py": (
+        _VERDICT,
         f"{_ADVISE}::test_figures_over_worlds_are_those_by_hand",
         f"{_ADVISE}::test_evidence_is_that_of_trials_on_the_worlds",
         f"{_ADVISE}::test_the_error_of_an_estimated_truth_adds_to_every_error",
     ),
     f"{BENCH}/logs/advice/likeness.py": (
+        "tests/bench/logs/test_likeness.py",
         f"{_ADVISE}::test_worlds_are_told_from_the_log_by_what_was_changed",
     ),
     f"{BENCH}/logs/checking/reliability.py": (
@@ -239,10 +249,31 @@ CATALOGUE: dict[str, tuple[str, ...]] = {
 }
 """Estimators of other papers, and the parts that only they use, with their tests."""
 
+_LENGTHS = "min(map(len, found.values()), default=0) -> max(map(len, found.values()), default=0)"
+
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("bench/ope_bench/statistics/bootstrap.py", "1e-12 -> 1.5e-12"): (
         "a guard against rounding: squares of equal errors differ by less than 1e-15"
     ),
+    (
+        f"{PACKAGE}/density_ratio/calibration.py",
+        "(after := loss(slope - step)) > now + slack -> (after := loss(slope - step)) >= now + slack",
+    ): "two rounded sums that are equal to the last bit; a shorter step ends at the same place",
+    (f"{PACKAGE}/embedded/learned/fedr.py", "20 -> 21"): (
+        "trees of the checks that every plugin passes, so that they are quick"
+    ),
+    (f"{PACKAGE}/embedded/learned/fedr.py", "2 -> 3"): (
+        "epochs of the checks that every plugin passes, so that they are quick"
+    ),
+    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "high - step -> high + step"): (
+        "where the search for the end begins: it takes a step more to the same end"
+    ),
+    (f"{BENCH}/logs/advice/figures.py", _LENGTHS): "all lists are of whole groups, equally long",
+    (
+        f"{BENCH}/logs/interval_choice.py",
+        "wanted.items() <= one.items() -> wanted.items() < one.items()",
+    ): ("a row of the table always has its use as well"),
+    (f"{BENCH}/store/selection.py", "1000 -> 1001"): "records in memory at once, as many in all",
     (f"{PACKAGE}/selection/spread.py", "left.mean() -> left.sum()"): (
         "the other factor is centered, so that a constant added to this one changes nothing"
     ),

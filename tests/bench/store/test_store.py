@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
 from dataclasses import fields, replace
 from pathlib import Path
@@ -347,3 +349,13 @@ def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
                     assert np.array_equal(
                         column, getattr(expected, name), equal_nan=column.dtype == np.float64
                     ), name
+
+
+@pytest.mark.parametrize("damaged", ["[1]", "{}, {}", "1", "{"])
+def test_diagnostics_that_are_no_object_are_damage(damaged: str, path: Path) -> None:
+    filled(path, record(trial(0)), record(trial(1)))
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE record SET diagnostics = ? WHERE id = 1", (damaged,))
+        db.commit()
+    with Store.open(path) as store, pytest.raises(StoreError, match=r"ope-bench\.sqlite"):
+        list(store.outcomes())
