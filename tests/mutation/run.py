@@ -51,7 +51,11 @@ class Outcome:
     @property
     def reason(self) -> str:
         """Why no test can notice it; empty if one could."""
-        return EQUIVALENT.get((self.path, self.mutant.change), "")
+        line = (ROOT / self.path).read_text(encoding="utf-8").splitlines()[self.mutant.line - 1]
+        for (path, part, change), reason in EQUIVALENT.items():
+            if (path, change) == (self.path, self.mutant.change) and part in line:
+                return reason
+        return ""
 
 
 def drawn(path: str, most: int, seed: str = "") -> list[Mutant]:

@@ -249,42 +249,55 @@ CATALOGUE: dict[str, tuple[str, ...]] = {
 }
 """Estimators of other papers, and the parts that only they use, with their tests."""
 
-_LENGTHS = "min(map(len, found.values()), default=0) -> max(map(len, found.values()), default=0)"
-
-EQUIVALENT: dict[tuple[str, str], str] = {
-    ("bench/ope_bench/statistics/bootstrap.py", "1e-12 -> 1.5e-12"): (
-        "a guard against rounding: squares of equal errors differ by less than 1e-15"
-    ),
+EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         f"{PACKAGE}/density_ratio/calibration.py",
-        "(after := loss(slope - step)) > now + slack -> (after := loss(slope - step)) >= now + slack",
+        "> now + slack",
+        "(after := loss(slope - step)) > now + slack -> "
+        "(after := loss(slope - step)) >= now + slack",
     ): "two rounded sums that are equal to the last bit; a shorter step ends at the same place",
-    (f"{PACKAGE}/embedded/learned/fedr.py", "20 -> 21"): (
-        "trees of the checks that every plugin passes, so that they are quick"
+    (f"{PACKAGE}/features/actions.py", "np.full(self._n_columns + 1", "1 -> 2"): (
+        "a number more than there are, which no action has"
     ),
-    (f"{PACKAGE}/embedded/learned/fedr.py", "2 -> 3"): (
-        "epochs of the checks that every plugin passes, so that they are quick"
+    (f"{PACKAGE}/embedded/learned/fedr.py", "n_estimators", "20 -> 21"): (
+        "trees of the checks that every plugin passes, few so that they are quick"
     ),
-    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "high - step -> high + step"): (
-        "where the search for the end begins: it takes a step more to the same end"
+    (f"{PACKAGE}/embedded/learned/fedr.py", "epochs", "2 -> 3"): (
+        "epochs of the checks that every plugin passes, few so that they are quick"
     ),
-    (f"{BENCH}/logs/advice/figures.py", _LENGTHS): "all lists are of whole groups, equally long",
-    (
-        f"{BENCH}/logs/interval_choice.py",
-        "wanted.items() <= one.items() -> wanted.items() < one.items()",
-    ): ("a row of the table always has its use as well"),
-    (f"{BENCH}/store/selection.py", "1000 -> 1001"): "records in memory at once, as many in all",
-    (f"{PACKAGE}/selection/spread.py", "left.mean() -> left.sum()"): (
+    (f"{PACKAGE}/selection/spread.py", "", "left.mean() -> left.sum()"): (
         "the other factor is centered, so that a constant added to this one changes nothing"
     ),
-    (f"{PACKAGE}/nuisance/action_smoothing.py", "1.0 -> 1.5"): (
+    (f"{PACKAGE}/nuisance/action_smoothing.py", "", "1.0 -> 1.5"): (
         "any negative number is before all distances, and a factor of all S cancels in weights"
     ),
-    (f"{PACKAGE}/baseline/doubly_robust/tmle.py", "1e-14 -> 1.5e-14"): (
+    (f"{PACKAGE}/baseline/doubly_robust/tmle.py", "", "1e-14 -> 1.5e-14"): (
         "where the search stops, below the rounding of the score"
     ),
-    (f"{PACKAGE}/baseline/weighting/transformed.py", "0.0 -> 1.0"): (
+    (f"{PACKAGE}/baseline/weighting/transformed.py", "", "0.0 -> 1.0"): (
         "instead of an error that is missing for one unit alone, where no rule is asked"
     ),
+    (f"{BENCH}/statistics/bootstrap.py", "", "1e-12 -> 1.5e-12"): (
+        "a guard against rounding: squares of equal errors differ by less than 1e-15"
+    ),
+    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "", "high - step -> high + step"): (
+        "where the search for the end begins: a step more to the same end"
+    ),
+    (f"{BENCH}/execution/messages.py", "BUFFER_BYTES", "1 -> 2"): (
+        "how much is read in one turn, which changes nothing of what is read"
+    ),
+    (
+        f"{BENCH}/logs/advice/figures.py",
+        "replicates=",
+        "min(map(len, found.values()), default=0) -> max(map(len, found.values()), default=0)",
+    ): "all lists hold the records of whole groups, and are equally long",
+    (
+        f"{BENCH}/logs/interval_choice.py",
+        "",
+        "wanted.items() <= one.items() -> wanted.items() < one.items()",
+    ): "a row of the table always has its use as well",
+    (f"{BENCH}/store/selection.py", "READ_AT_ONCE", "1000 -> 1001"): (
+        "how many records are in memory at once, which changes nothing of what is read"
+    ),
 }
-"""By file and change: why no test can notice it."""
+"""By file, part of the line, and change: why no test can notice it."""
