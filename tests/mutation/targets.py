@@ -253,8 +253,10 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         f"{PACKAGE}/density_ratio/calibration.py",
         "> now + slack",
-        "(after := loss(slope - step)) > now + slack -> "
-        "(after := loss(slope - step)) >= now + slack",
+        (
+            "(after := loss(slope - step)) > now + slack -> "
+            "(after := loss(slope - step)) >= now + slack"
+        ),
     ): "two rounded sums that are equal to the last bit; a shorter step ends at the same place",
     (f"{PACKAGE}/features/actions.py", "np.full(self._n_columns + 1", "1 -> 2"): (
         "a number more than there are, which no action has"
