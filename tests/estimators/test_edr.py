@@ -276,6 +276,17 @@ def test_the_second_pair_has_products_up_to_six_hundred_features(columns, regres
     assert second_reward(view, EDR().reward_model()).learner == regressor
 
 
+@pytest.mark.parametrize(("ratio", "second"), [("rulsif", "logistic"), ("classifier", "hist-gbm")])
+def test_logistic_regression_is_the_second_ratio_unless_it_is_the_first(ratio, second):
+    """An estimator whose ratio is of another method classifies nothing, whatever it names."""
+    view = tiny.view_of(tiny.through_embedding().sample(60, np.random.default_rng(8)))
+    estimator = EDR(classifier="logistic", ratio=ratio, regressor="ridge")
+    estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
+    own = estimator.ratio_model()
+    expected = replace(own, scores=replace(own.scores, classifier=second, classifier_params=()))
+    assert estimator.second_ratio_ is view.fitted(expected)
+
+
 def test_estimators_share_the_second_pair():
     view = tiny.view_of(tiny.through_embedding().sample(60, np.random.default_rng(0)))
     one = EDR(regressor="ridge").fit(view, rng=np.random.default_rng(0), device="cpu")

@@ -76,6 +76,20 @@ def test_weights_come_from_other_folds_and_are_not_negative(world):
     assert not signed.any()
 
 
+def test_seeds_of_the_regressors_fit_into_what_every_library_takes(world):
+    """Signed integers of 32 bits, and all of their positive half."""
+    view, seeds = tiny.view_of(world.sample(10, np.random.default_rng(0))), []
+
+    def make(seed):
+        seeds.append(seed)
+        return Nearest()
+
+    for k in range(20):
+        regressed_weights(view, np.ones(10), (0,), make, np.random.default_rng(k))
+    assert len(set(seeds)) == len(seeds) == 5 * 20
+    assert 2**30 < max(seeds) < 2**31
+
+
 def test_equal_policies_give_the_mean_reward(world):
     problem = world.but(pi1=world.pi0).sample(50, np.random.default_rng(0))
     for estimator in (MIPS(regressor="ridge", **REGRESSION), MIPS(dimensions="slope")):

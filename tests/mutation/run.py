@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def pinned() -> dict[str, list[Mutant]]:
             raise ValueError(msg)
         line = source[: source.index(one.before)].count("\n") + 1
         change = " ".join(f"{one.before} -> {one.after}".split())
-        changed = source.replace(one.before, one.after)
+        changed = partial(source.replace, one.before, one.after)
         found.setdefault(one.path, []).append(Mutant(line, change, changed))
     return found
 
