@@ -156,6 +156,9 @@ def test_estimate_and_standard_error_are_those_of_its_terms(shared, self_normali
     else:
         error = np.hypot(target.std(ddof=1) / np.sqrt(m), terms.std(ddof=1) / np.sqrt(n))
     assert estimate.standard_error == pytest.approx(error, rel=1e-12)
+    # Other resamples and intervals start from these: their means are the value's two parts.
+    assert estimate.terms == pytest.approx(correction + terms - terms.mean())
+    assert estimate.target_terms == pytest.approx(target)
     assert abs(w.mean() - 1) > 1e-6  # otherwise both normalizations are one
 
 

@@ -279,6 +279,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{PACKAGE}/baseline/weighting/transformed.py", "", "0.0 -> 1.0"): (
         "instead of an error that is missing for one unit alone, where no rule is asked"
     ),
+    (f"{BENCH}/contracts/view.py", "covariant", "True -> False"): (
+        "for type checkers, which notice it; nothing when the program runs"
+    ),
     (f"{BENCH}/statistics/bootstrap.py", "", "1e-12 -> 1.5e-12"): (
         "a guard against rounding: squares of equal errors differ by less than 1e-15"
     ),

@@ -35,12 +35,12 @@ def test_rows_of_one_context_and_action_are_held_out_together():
     assert 0.35 < _area(rows, made, np.random.default_rng(1)) < 0.65
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_two_contexts_may_leave_a_fold_without_rows(seed):
-    rows, made = rows_of(40, 20.0)
-    rows[:, 1] = np.repeat([0.0, 1.0], 20)
-    # In one fold together nothing is left to learn from; else the reward tells all rows apart.
-    assert _area(rows, made, np.random.default_rng(seed)) in (0.5, 1.0)
+def test_two_contexts_may_leave_a_fold_without_rows():
+    """In one fold together nothing is left to learn from; else the reward tells all rows apart."""
+    rows, made = rows_of(400, 20.0)
+    rows[:, 1] = np.repeat([0.0, 1.0], 200)
+    areas = {_area(rows, made, np.random.default_rng(seed)) for seed in range(8)}
+    assert areas == {0.5, 1.0}
 
 
 def test_one_context_leaves_nothing_to_learn_from():
