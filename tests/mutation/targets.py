@@ -296,11 +296,17 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "replicates=",
         "min(map(len, found.values()), default=0) -> max(map(len, found.values()), default=0)",
     ): "all lists hold the records of whole groups, and are equally long",
+    (f"{BENCH}/logs/advice/likeness.py", "problem_of(", "0 -> 1"): (
+        "draws the log's target sample, which is not compared"
+    ),
     (
         f"{BENCH}/logs/interval_choice.py",
         "",
         "wanted.items() <= one.items() -> wanted.items() < one.items()",
     ): "a row of the table always has its use as well",
+    (f"{BENCH}/store/selection.py", "zip(names, zip(", "True -> False"): (
+        "rows of one query are equally long, and as long as the list of what is asked for"
+    ),
     (f"{BENCH}/store/selection.py", "READ_AT_ONCE", "1000 -> 1001"): (
         "how many records are in memory at once, which changes nothing of what is read"
     ),

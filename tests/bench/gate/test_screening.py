@@ -143,6 +143,13 @@ def test_on_fresh_data_without_failures_there_is_no_test_of_them(record):
     assert case.judgement.improved is None
 
 
+def test_on_fresh_data_rows_that_failed_throughout_have_no_error(record):
+    before = [record(replicate=r, status=Status.POSITIVITY) for r in range(2)]
+    after = [record(replicate=r, seed=3, status=Status.POSITIVITY) for r in range(2)]
+    found = screened(before, after, FRESH).judgement
+    assert (found.n, found.rmse_before, found.rmse_after) == (0, None, None)
+
+
 JUDGED = Judgement(None, Verdict.SAME, n=20)  # type: ignore[arg-type]
 
 
