@@ -304,8 +304,8 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "",
         "wanted.items() <= one.items() -> wanted.items() < one.items()",
     ): "a row of the table always has its use as well",
-    (f"{BENCH}/store/selection.py", "zip(names, zip(", "True -> False"): (
-        "rows of one query are equally long, and as long as the list of what is asked for"
+    (f"{BENCH}/store/selection.py", "for spec, at in zip(", "True -> False"): (
+        "columns of one table are equally long"
     ),
     (f"{BENCH}/store/selection.py", "READ_AT_ONCE", "1000 -> 1001"): (
         "how many records are in memory at once, which changes nothing of what is read"
