@@ -258,6 +258,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
             "(after := loss(slope - step)) >= now + slack"
         ),
     ): "two rounded sums that are equal to the last bit; a shorter step ends at the same place",
+    (f"{PACKAGE}/density_ratio/smoothed.py", "", "if not coded.shape[1]: -> if False:"): (
+        "without columns all that follows leaves the empty table as it is"
+    ),
     (f"{PACKAGE}/features/actions.py", "np.full(self._n_columns + 1", "1 -> 2"): (
         "a number more than there are, which no action has"
     ),
