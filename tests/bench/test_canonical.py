@@ -19,9 +19,17 @@ def test_canonical_json_refuses_what_would_not_come_back():
     assert len(digest([1])) == 64
 
 
+class Scalar:
+    """As a library other than NumPy may have it."""
+
+    def item(self):
+        return 0.25
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
+        (Scalar(), 0.25),
         (np.float32(0.5), 0.5),
         (np.array(2), 2),
         (np.bool_(True), True),

@@ -7,6 +7,7 @@ import pytest
 
 from ope_bench.contracts.data import Problem
 from ope_bench.errors import PositivityViolation
+from ope_bench.testing.problems import problem
 from ope_estimators.baseline.logging_average import LoggingAverage
 from ope_estimators.baseline.weighting import transformed
 from ope_estimators.baseline.weighting.ipw import IPW
@@ -188,3 +189,10 @@ def with_reward(problem: Problem, reward) -> Problem:
 def reordered(problem: Problem, order) -> Problem:
     logged = ("context", "action", "embedding", "reward", "propensity")
     return Problem(**(vars(problem) | {name: getattr(problem, name)[order] for name in logged}))
+
+
+def test_no_share_of_continuous_actions_was_never_logged():
+    given = problem("continuous actions", n=12)
+    view = tiny.view_of(given)
+    assert view.n_actions is None
+    assert never_logged(view) is None

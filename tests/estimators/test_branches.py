@@ -108,6 +108,18 @@ def test_separable_scores_keep_a_finite_slope() -> None:
     assert 1e-6 * (slope - 1.0) == pytest.approx(expit(-slope), rel=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["platt", "temperature"])
+def test_odds_beyond_fifty_count_as_fifty(kind) -> None:
+    """Unanimous votes of trees are infinite."""
+    fitted = calibrator(kind, SCORE, LABEL)
+    sure, more, infinite, less = fitted(np.array([50.0, 60.0, np.inf, 49.0]))
+    assert sure == more == infinite > less
+    votes = np.array([-np.inf, np.inf, -np.inf, np.inf, 0.0])
+    label = np.array([0, 1, 1, 1, 0])
+    bounded = calibrator(kind, np.clip(votes, -50.0, 50.0), label)(SCORE)
+    np.testing.assert_array_equal(calibrator(kind, votes, label)(SCORE), bounded)
+
+
 def test_a_continuous_column_that_does_not_vary_is_no_division_by_zero() -> None:
     scaled = contexts((Column(),), [[3.0], [3.0]], [[3.0]])
     assert np.isfinite(scaled).all()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ope_bench import STANDARD_ERROR_WITHHELD
+from ope_bench import STANDARD_ERROR_WITHHELD, Column, Schema
 from ope_estimators.embedded.learned import edr, second_models
 from ope_estimators.embedded.learned.edm_star import EDMStar
 from ope_estimators.embedded.learned.edr import EDR
@@ -154,6 +156,9 @@ def test_estimate_and_standard_error_are_those_of_its_terms(shared, self_normali
     else:
         error = np.hypot(target.std(ddof=1) / np.sqrt(m), terms.std(ddof=1) / np.sqrt(n))
     assert estimate.standard_error == pytest.approx(error, rel=1e-12)
+    # Other resamples and intervals start from these: their means are the value's two parts.
+    assert estimate.terms == pytest.approx(correction + terms - terms.mean())
+    assert estimate.target_terms == pytest.approx(target)
     assert abs(w.mean() - 1) > 1e-6  # otherwise both normalizations are one
 
 
@@ -255,6 +260,34 @@ def test_the_second_pair_is_of_another_kind(monkeypatch, params, many, regressor
         assert second.scores.flow is None
         assert (second.scores.cross_fit, second.clip) == (3, own.clip)
         assert second.scores != own.scores
+
+
+@pytest.mark.parametrize(
+    ("columns", "regressor"),
+    [
+        # 33 features, 33 squares and 33 * 32 / 2 products are 594.
+        pytest.param(31, "quadratic", id="594 of at most 600"),
+        pytest.param(32, "ridge", id="629 of at most 600"),
+    ],
+)
+def test_the_second_pair_has_products_up_to_six_hundred_features(columns, regressor):
+    given = tiny.through_embedding().sample(20, np.random.default_rng(8))
+    wide = np.random.default_rng(0).normal(size=(2, 20, columns + 2 - given.embedding.shape[1]))
+    schema = Schema((Column(),) * wide.shape[2], given.schema.embedding)
+    changes = {"context": wide[0], "target_context": wide[1], "schema": schema}
+    view = tiny.view_of(replace(given, **changes))
+    assert second_reward(view, EDR().reward_model()).learner == regressor
+
+
+@pytest.mark.parametrize(("ratio", "second"), [("rulsif", "logistic"), ("classifier", "hist-gbm")])
+def test_logistic_regression_is_the_second_ratio_unless_it_is_the_first(ratio, second):
+    """An estimator whose ratio is of another method classifies nothing, whatever it names."""
+    view = tiny.view_of(tiny.through_embedding().sample(60, np.random.default_rng(8)))
+    estimator = EDR(classifier="logistic", ratio=ratio, regressor="ridge")
+    estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
+    own = estimator.ratio_model()
+    expected = replace(own, scores=replace(own.scores, classifier=second, classifier_params=()))
+    assert estimator.second_ratio_ is view.fitted(expected)
 
 
 def test_estimators_share_the_second_pair():

@@ -35,27 +35,59 @@ def test_a_saturated_regression_finds_the_marginal_weights(world):
     assert found.standard_error is None
 
 
+class Nearest:
+    """The outcome of the row with the nearest context."""
+
+    def fit(self, table, outcome, **_):
+        self.table, self.outcome = table[:, 0], outcome
+        return self
+
+    def predict(self, table):
+        nearest = np.abs(table[:, :1] - self.table).argmin(axis=1)
+        return self.outcome[nearest]
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        pytest.param([0, 0, 0, 0], [1.0, 2.0, 3.0, 4.0], id="nothing else to learn from"),
+        pytest.param([0, 0, 5, 5], [3.0, 3.0, 2.0, 2.0], id="each from the other"),
+    ],
+)
+def test_few_units_are_a_fold_each(world, unit, expected):
+    problem = replace(world.sample(4, np.random.default_rng(1)), context=np.arange(4.0)[:, None])
+    rows = np.array(unit)
+    view = tiny.view_of(replace(problem, unit=rows, target_unit=10 + np.arange(4)))
+    marked = np.array([1.0, 2.0, 3.0, 4.0])
+    found = regressed_weights(view, marked, (0,), lambda _: Nearest(), np.random.default_rng(0))
+    assert found.tolist() == expected
+
+
 def test_weights_come_from_other_folds_and_are_not_negative(world):
     """A tree with a leaf for each row gives back the row's own number if it has seen it."""
     problem = world.sample(60, np.random.default_rng(1))
     problem = replace(problem, context=np.arange(60.0)[:, None])
     view = tiny.view_of(problem)
     marked = 1.0 + np.arange(60.0)
-
-    class Nearest:
-        def fit(self, table, outcome):
-            self.table, self.outcome = table[:, 0], outcome
-            return self
-
-        def predict(self, table):
-            nearest = np.abs(table[:, :1] - self.table).argmin(axis=1)
-            return self.outcome[nearest]
-
     found = regressed_weights(view, marked, (0,), lambda _: Nearest(), np.random.default_rng(0))
     assert not np.isclose(found, marked).any()
     assert np.abs(found - marked).max() < 6
     signed = regressed_weights(view, -marked, (0,), lambda _: Nearest(), np.random.default_rng(0))
     assert not signed.any()
+
+
+def test_seeds_of_the_regressors_fit_into_what_every_library_takes(world):
+    """Signed integers of 32 bits, and all of their positive half."""
+    view, seeds = tiny.view_of(world.sample(10, np.random.default_rng(0))), []
+
+    def make(seed):
+        seeds.append(seed)
+        return Nearest()
+
+    for k in range(20):
+        regressed_weights(view, np.ones(10), (0,), make, np.random.default_rng(k))
+    assert len(set(seeds)) == len(seeds) == 5 * 20
+    assert 2**30 < max(seeds) < 2**31
 
 
 def test_equal_policies_give_the_mean_reward(world):

@@ -116,6 +116,22 @@ def test_repeated_contexts_are_evaluated_once():
     assert values == pytest.approx(context[:, 0] + 1.0)
 
 
+def test_a_policy_gets_the_contexts_themselves_where_few_repeat():
+    """It may have cached what belongs to this very array."""
+
+    class Asked(Uniform):
+        def expect(self, context, f):
+            self.asked = context
+            return super().expect(context, f)
+
+    policy, rows = Asked(3), np.array([[0.0, 1.0], [0.0, 2.0], [4.0, 2.0], [0.0, 1.0]])
+    values = expectation(policy, rows, lambda x, a: x.sum(axis=1) * a)
+    assert policy.asked is rows
+    assert values == pytest.approx(rows.sum(axis=1))
+    expectation(policy, np.repeat(rows[:2], 2, axis=0), lambda x, a: x[:, 0] * a)
+    assert len(policy.asked) == 2
+
+
 def test_categories_become_indicators_for_contexts_and_embeddings():
     columns = Column("categorical", (0.0, 1.0, 2.0)), Column()
     schema = Schema(columns, columns)

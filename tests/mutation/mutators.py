@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 __all__ = ["Mutant", "mutants_of"]
@@ -45,12 +46,17 @@ class Mutant:
     ----------
     line : of the change.
     change : the expression before and after.
-    source : the whole program.
+    make : the whole program; making every one would take longer than most tests.
     """
 
     line: int
     change: str
-    source: str
+    make: Callable[[], str] = field(compare=False)
+
+    @property
+    def source(self) -> str:
+        """The whole program."""
+        return self.make()
 
 
 def mutants_of(source: str) -> list[Mutant]:
@@ -61,14 +67,15 @@ def mutants_of(source: str) -> list[Mutant]:
         if not isinstance(node, ast.expr | ast.If) or _is_annotation(tree, node):
             continue
         for changed in _changes(node):
-            whole = copy.deepcopy(tree)
-            place = list(ast.walk(whole))[number]
-            _replace(whole, place, changed)
             change = f"{_text(node)} -> {_text(changed)}"
-            found.append(
-                Mutant(node.lineno, change, ast.unparse(ast.fix_missing_locations(whole)))
-            )
+            found.append(Mutant(node.lineno, change, partial(_changed, tree, number, changed)))
     return sorted(found, key=lambda mutant: (mutant.line, mutant.change))
+
+
+def _changed(tree: ast.Module, number: int, changed: ast.AST) -> str:
+    whole = copy.deepcopy(tree)
+    _replace(whole, list(ast.walk(whole))[number], changed)
+    return ast.unparse(ast.fix_missing_locations(whole))
 
 
 def _text(node: ast.AST) -> str:

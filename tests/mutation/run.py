@@ -1,34 +1,44 @@
 """Do the tests bite? Change one place of a file, run its narrow tests, count what they notice.
 
-    python tests/mutation/run.py [--per-file 8] [--only PART] [--jobs 1]
+    python tests/mutation/run.py [--seed WORD] [--per-file 5] [--only PART] [--jobs 1]
+    python tests/mutation/run.py --pinned [--only PART] [--jobs 1]
     python tests/mutation/run.py --catalogue 50 [--only PART] [--jobs 1]
 
-Mutants are drawn by a fixed seed, so that scores can be compared; `SCORE.md` is written beside
-this file, or `CATALOGUE.md` of changes that are drawn over all files of `CATALOGUE` together. A
-mutant that its narrow tests let through and that `EQUIVALENT` names is not counted.
+Mutants are drawn by a fixed seed, so that scores can be compared: from each file of `TARGETS`, or
+over all files of `CATALOGUE` together. Those of `PINNED` are not drawn. The score is printed;
+`SCORE.md` and `CATALOGUE.md` keep it. The examples in a file's docstrings count among its tests. A
+mutant that they let through and that `EQUIVALENT` names is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from mutation.mutators import Mutant, mutants_of
+from mutation.pinned import PINNED
 from mutation.targets import CATALOGUE, EQUIVALENT, TARGETS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("bench", "estimators", "environments")
 SECONDS = 180.0
+
+# Every run is a fork of a process that has imported what takes longest.
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(["scipy.stats", "sklearn.ensemble", "torch"])
 
 
 @dataclass(frozen=True)
@@ -42,14 +52,33 @@ class Outcome:
     @property
     def reason(self) -> str:
         """Why no test can notice it; empty if one could."""
-        return EQUIVALENT.get((self.path, self.mutant.change), "")
+        line = (ROOT / self.path).read_text(encoding="utf-8").splitlines()[self.mutant.line - 1]
+        for (path, part, change), reason in EQUIVALENT.items():
+            if (path, change) == (self.path, self.mutant.change) and part in line:
+                return reason
+        return ""
 
 
-def drawn(path: str, most: int) -> list[Mutant]:
+def drawn(path: str, most: int, seed: str = "") -> list[Mutant]:
     """Mutants of a file, drawn by a seed of its own."""
     every = mutants_of((ROOT / path).read_text(encoding="utf-8"))
-    chosen = random.Random(path).sample(every, min(most, len(every)))
+    chosen = random.Random(seed + path).sample(every, min(most, len(every)))
     return sorted(chosen, key=lambda one: (one.line, one.change))
+
+
+def pinned() -> dict[str, list[Mutant]]:
+    """Mutants of `PINNED`, by file."""
+    found: dict[str, list[Mutant]] = {}
+    for one in PINNED:
+        source = (ROOT / one.path).read_text(encoding="utf-8")
+        if source.count(one.before) != 1:
+            msg = f"{one.path} does not have {one.before!r} once"
+            raise ValueError(msg)
+        line = source[: source.index(one.before)].count("\n") + 1
+        change = " ".join(f"{one.before} -> {one.after}".split())
+        changed = partial(source.replace, one.before, one.after)
+        found.setdefault(one.path, []).append(Mutant(line, change, changed))
+    return found
 
 
 def drawn_of_all(paths: Iterable[str], most: int) -> dict[str, list[Mutant]]:
@@ -69,23 +98,29 @@ def drawn_of_all(paths: Iterable[str], most: int) -> dict[str, list[Mutant]]:
 def is_killed(copy: Path, path: str, source: str, tests: Sequence[str]) -> bool:
     """Whether the tests fail with this source; a run without end counts as noticed."""
     (copy / path).write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header"]
-    searched = os.pathsep.join(str(copy / name) for name in SOURCES)
-    environment = {**os.environ, "PYTHONPATH": searched, "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            [*command, *tests],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    process = _SERVER.Process(target=_run_tests, args=(copy, tests))
+    process.start()
+    process.join(SECONDS)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
         return True
-    if done.returncode not in (0, 1, 2):
-        raise RuntimeError(done.stdout.decode(errors="replace"))
-    return done.returncode != 0
+    if process.exitcode > pytest.ExitCode.INTERRUPTED:
+        msg = f"pytest ends with {process.exitcode} on {path}"
+        raise RuntimeError(msg)
+    return process.exitcode != pytest.ExitCode.OK
+
+
+def _run_tests(copy: Path, tests: Sequence[str]) -> None:
+    os.chdir(copy)
+    searched = [str(copy / name) for name in SOURCES]
+    sys.path[:0] = searched
+    os.environ |= {"PYTHONPATH": os.pathsep.join(searched), "PYTHONDONTWRITEBYTECODE": "1"}
+    sys.dont_write_bytecode = True
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests]))
 
 
 def outcomes_of(tests: Sequence[str], mutants: Mapping[str, Sequence[Mutant]]) -> list[Outcome]:
@@ -97,29 +132,21 @@ def outcomes_of(tests: Sequence[str], mutants: Mapping[str, Sequence[Mutant]]) -
         found: list[Outcome] = []
         for path, some in mutants.items():
             source = (copy / path).read_text(encoding="utf-8")
-            if not found and is_killed(copy, path, source, tests):
+            own = (path, *tests) if ">>>" in source else tests
+            if is_killed(copy, path, source, own):
                 msg = f"the tests of {path} fail without a change"
                 raise RuntimeError(msg)
             for mutant in some:
-                found.append(Outcome(path, mutant, is_killed(copy, path, mutant.source, tests)))
+                found.append(Outcome(path, mutant, is_killed(copy, path, mutant.source, own)))
                 word = "killed  " if found[-1].killed else "SURVIVED"
                 print(word, path, mutant.line, mutant.change, flush=True)
             (copy / path).write_text(source, encoding="utf-8")
         return found
 
 
-def table(outcomes: Sequence[Outcome], options: str) -> str:
+def table(outcomes: Sequence[Outcome]) -> str:
     """The score by file, then what survived."""
-    lines = [
-        "# Mutation score",
-        "",
-        f"Made by `python tests/mutation/run.py{options}`: one-place changes, drawn by a fixed",
-        "seed, against the tests that `targets.py` names for the file. Equivalent ones are not",
-        "counted.",
-        "",
-        "| file | killed | of | equivalent |",
-        "| --- | ---: | ---: | ---: |",
-    ]
+    lines = ["| file | killed | of | equivalent |", "| --- | ---: | ---: | ---: |"]
     killed = counted = 0
     for path in dict.fromkeys(one.path for one in outcomes):
         own = [one for one in outcomes if one.path == path]
@@ -141,30 +168,30 @@ def table(outcomes: Sequence[Outcome], options: str) -> str:
 
 
 def main() -> None:
-    """Parse the command line, run, write the score."""
+    """Parse the command line, run, print the score."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--per-file", type=int, default=8)
+    parser.add_argument("--seed", default="", help="another draw")
+    parser.add_argument("--per-file", type=int, default=5)
+    parser.add_argument("--pinned", action="store_true", help="the survivors of an audit")
     parser.add_argument("--catalogue", type=int, metavar="N", help="N changes of all its files")
     parser.add_argument("--only", default="", help="part of the path of files")
     parser.add_argument("--jobs", type=int, default=1)
     asked = parser.parse_args()
     targets = CATALOGUE if asked.catalogue else TARGETS
+    paths = [path for path in targets if asked.only in path]
     if asked.catalogue:
         mutants = drawn_of_all(targets, asked.catalogue)
+    elif asked.pinned:
+        mutants = pinned()
     else:
-        mutants = {path: drawn(path, asked.per_file) for path in targets}
+        mutants = {path: drawn(path, asked.per_file, asked.seed) for path in paths}
     groups: dict[tuple[str, ...], dict[str, list[Mutant]]] = {}
     for path, some in mutants.items():
         if asked.only in path:
             groups.setdefault(targets[path], {})[path] = some
     with ThreadPoolExecutor(asked.jobs) as pool:
         parts = pool.map(outcomes_of, groups, groups.values())
-        options = f" --catalogue {asked.catalogue}" if asked.catalogue else ""
-        text = table([one for part in parts for one in part], options)
-    if not asked.only:
-        name = "CATALOGUE.md" if asked.catalogue else "SCORE.md"
-        (Path(__file__).parent / name).write_text(text, encoding="utf-8")
-    print(text)
+        print(table([one for part in parts for one in part]))
 
 
 if __name__ == "__main__":

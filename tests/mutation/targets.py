@@ -2,49 +2,166 @@
 
 from __future__ import annotations
 
-__all__ = ["CATALOGUE", "EQUIVALENT", "TARGETS"]
+__all__ = ["BENCH", "CATALOGUE", "EQUIVALENT", "PACKAGE", "TARGETS"]
 
 _BRANCHES = "tests/estimators/test_branches.py"
+_DEFAULTS = "tests/bench/contracts/test_built_ins.py"
+_RATIO_CHOICE = "tests/estimators/test_ratio_choice.py"
+
+
+def _without(path: str, *names: str) -> tuple[str, ...]:
+    """A file of tests and the options that leave its slow ones out."""
+    return (path, *(f"--deselect={path}::{name}" for name in names))
+
+
+BENCH = "bench/ope_bench"
+_WORLDS = "environments/ope_environments"
+PACKAGE = "estimators/ope_estimators"
+_EDR = _without(
+    "tests/estimators/test_edr.py",
+    "test_its_intervals_cover_the_value_and_are_as_wide_as_its_errors",
+)
+_INTERVALS = ("tests/bench/statistics/test_value_intervals.py",)
+_VERDICT = "tests/bench/logs/test_verdict.py"
+_GATE = ("tests/bench/gate/test_screening.py", "tests/bench/gate/test_decision.py")
+_POLICIES = "tests/environments/test_small_policies.py"
+_ADVISE = "tests/bench/logs/test_advise.py"
 
 TARGETS: dict[str, tuple[str, ...]] = {
-    "estimators/ope_estimators/density_ratio/capacity.py": (_BRANCHES,),
-    "estimators/ope_estimators/density_ratio/calibration.py": (
+    f"{PACKAGE}/density_ratio/capacity.py": (_BRANCHES,),
+    f"{PACKAGE}/density_ratio/calibration.py": (
         _BRANCHES,
         "tests/estimators/test_calibration.py",
     ),
-    "estimators/ope_estimators/density_ratio/smoothed.py": (
+    f"{PACKAGE}/density_ratio/smoothed.py": (
         _BRANCHES,
         "tests/estimators/test_density_ratio_kernels.py",
     ),
-    "estimators/ope_estimators/density_ratio/log_odds.py": (_BRANCHES,),
-    "estimators/ope_estimators/features/composition.py": (
+    f"{PACKAGE}/density_ratio/log_odds.py": (_BRANCHES,),
+    f"{PACKAGE}/features/composition.py": (
         _BRANCHES,
         "tests/estimators/test_density_ratio.py",
     ),
-    "estimators/ope_estimators/baseline/weighting/ipw_star.py": (
+    f"{PACKAGE}/features/actions.py": (
+        "tests/estimators/test_nuisance_models.py",
+        "tests/estimators/test_sums_over_actions.py",
+    ),
+    f"{PACKAGE}/nuisance/embedding_weights.py": ("tests/estimators/test_embedding_weights.py",),
+    f"{PACKAGE}/nuisance/reward.py": (
+        "tests/estimators/test_nuisance_models.py",
+        "tests/estimators/test_sums_over_actions.py",
+        *_EDR,
+    ),
+    f"{PACKAGE}/baseline/weighting/ipw_star.py": (
         _BRANCHES,
+        _DEFAULTS,
         "tests/estimators/test_baseline_samples_only.py",
     ),
-    "bench/ope_bench/statistics/bootstrap.py": (
+    f"{PACKAGE}/baseline/weighting/weighted_mean.py": (
+        *_EDR,
+        "tests/estimators/test_baseline_weighting.py",
+        "tests/estimators/test_units.py",
+    ),
+    f"{PACKAGE}/embedded/known/edm.py": (
+        _BRANCHES,
+        _DEFAULTS,
+        "tests/estimators/test_embedded_exact.py",
+    ),
+    f"{PACKAGE}/embedded/learned/edr.py": (
+        *_EDR,
+        _DEFAULTS,
+        f"{_RATIO_CHOICE}::test_the_doubly_robust_form_weighs_its_residuals_with_them",
+    ),
+    f"{PACKAGE}/embedded/learned/second_models.py": _EDR,
+    f"{PACKAGE}/embedded/learned/fedr.py": (*_EDR, _DEFAULTS),
+    f"{PACKAGE}/embedded/learned/ratio_based.py": (
+        _DEFAULTS,
+        f"{_RATIO_CHOICE}::test_only_what_is_fitted_is_required",
+        "tests/estimators/test_fepw.py",
+        "tests/estimators/test_epw.py",
+    ),
+    f"{_WORLDS}/randomized/policies.py": (_POLICIES, "tests/environments/test_randomized.py"),
+    f"{_WORLDS}/behance/policies.py": (
+        _POLICIES,
+        "tests/environments/test_behance_environment.py",
+    ),
+    f"{_WORLDS}/populations/blend.py": (
+        _POLICIES,
+        "tests/environments/test_log_makers.py",
+        "tests/environments/test_randomized.py",
+    ),
+    f"{_WORLDS}/saito/deficient_softmax.py": (
+        _POLICIES,
+        "tests/environments/test_saito_mips.py",
+    ),
+    f"{BENCH}/contracts/view.py": (
+        "tests/bench/contracts/test_view.py",
+        "tests/bench/contracts/test_view_parts.py",
+    ),
+    f"{BENCH}/contracts/fit_cache.py": ("tests/bench/contracts/test_view.py",),
+    f"{BENCH}/contracts/policies.py": ("tests/bench/contracts/test_policies.py",),
+    f"{BENCH}/contracts/embeddings.py": ("tests/bench/contracts/test_embeddings.py",),
+    f"{BENCH}/contracts/random/seeding.py": ("tests/bench/contracts/test_seeding.py",),
+    f"{BENCH}/canonical.py": (
+        "tests/bench/test_canonical.py",
+        "tests/bench/contracts/test_parameters.py",
+    ),
+    f"{BENCH}/plugins/resolution.py": (
+        "tests/bench/plugins/test_registry.py",
+        "tests/bench/contracts/test_parameters.py",
+    ),
+    f"{BENCH}/statistics/bootstrap.py": (
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_bootstrap.py",
     ),
-    "bench/ope_bench/statistics/selection.py": (
+    f"{BENCH}/statistics/selection.py": (
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_summaries.py",
     ),
-    "bench/ope_bench/contracts/view.py": ("tests/bench/contracts/test_view.py",),
-    "bench/ope_bench/contracts/random/seeding.py": ("tests/bench/contracts/test_seeding.py",),
-    "bench/ope_bench/gate/decision.py": ("tests/bench/gate/test_decision.py",),
-    "bench/ope_bench/gate/screening.py": ("tests/bench/gate/test_decision.py",),
-    "bench/ope_bench/execution/messages.py": ("tests/bench/execution/test_messages.py",),
+    f"{BENCH}/statistics/value_intervals/empirical_likelihood.py": _INTERVALS,
+    f"{BENCH}/statistics/value_intervals/guaranteed.py": _INTERVALS,
+    f"{BENCH}/statistics/value_intervals/unit_bootstrap.py": (
+        "tests/bench/statistics/test_unit_bootstrap.py",
+    ),
+    f"{BENCH}/statistics/value_intervals/unit_sums.py": _INTERVALS,
+    f"{BENCH}/statistics/value_intervals/weights.py": (
+        "tests/bench/statistics/test_weight_warnings.py",
+    ),
+    f"{BENCH}/gate/decision.py": _GATE,
+    f"{BENCH}/gate/pairing.py": (
+        "tests/bench/gate/test_pairing.py",
+        "tests/bench/gate/test_session.py",
+        "tests/bench/gate/test_decision.py",
+    ),
+    f"{BENCH}/gate/screening.py": _GATE,
+    f"{BENCH}/execution/messages.py": ("tests/bench/execution/test_messages.py",),
+    f"{BENCH}/logs/advice/verdict.py": (
+        _VERDICT,
+        f"{_ADVISE}::test_the_verdict_follows_its_rules",
+        f"{_ADVISE}::test_only_what_the_log_gives_is_asked_for",
+    ),
+    f"{BENCH}/logs/advice/figures.py": (
+        _VERDICT,
+        f"{_ADVISE}::test_figures_over_worlds_are_those_by_hand",
+        f"{_ADVISE}::test_evidence_is_that_of_trials_on_the_worlds",
+        f"{_ADVISE}::test_the_error_of_an_estimated_truth_adds_to_every_error",
+    ),
+    f"{BENCH}/logs/advice/likeness.py": (
+        "tests/bench/logs/test_likeness.py",
+        f"{_ADVISE}::test_worlds_are_told_from_the_log_by_what_was_changed",
+    ),
+    f"{BENCH}/logs/checking/reliability.py": (
+        "tests/bench/logs/test_reliability.py",
+        "tests/bench/logs/test_checks.py",
+    ),
+    f"{BENCH}/logs/interval_choice.py": ("tests/bench/logs/test_intervals.py",),
+    f"{BENCH}/store/integrity.py": ("tests/bench/store/test_integrity.py",),
+    f"{BENCH}/store/selection.py": ("tests/bench/store/test_store.py",),
 }
 """Narrow tests of each file; they take seconds."""
 
 _TESTS = "tests/estimators"
-_PACKAGE = "estimators/ope_estimators"
 _GOLDEN = f"{_TESTS}/test_golden_log.py"
-_DEFAULTS = "tests/bench/contracts/test_built_ins.py"
 
 _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "baseline/weighting": (
@@ -126,27 +243,75 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 CATALOGUE: dict[str, tuple[str, ...]] = {
-    f"{_PACKAGE}/{folder}/{name}.py": tests
+    f"{PACKAGE}/{folder}/{name}.py": tests
     for folder, (tests, names) in _FAMILIES.items()
     for name in names
 }
 """Estimators of other papers, and the parts that only they use, with their tests."""
 
-EQUIVALENT: dict[tuple[str, str], str] = {
-    ("bench/ope_bench/statistics/bootstrap.py", "1e-12 -> 1.5e-12"): (
-        "a guard against rounding: squares of equal errors differ by less than 1e-15"
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    (
+        f"{PACKAGE}/density_ratio/calibration.py",
+        "> now + slack",
+        (
+            "(after := loss(slope - step)) > now + slack -> "
+            "(after := loss(slope - step)) >= now + slack"
+        ),
+    ): "two rounded sums that are equal to the last bit; a shorter step ends at the same place",
+    (f"{PACKAGE}/density_ratio/smoothed.py", "", "if not coded.shape[1]: -> if False:"): (
+        "without columns all that follows leaves the empty table as it is"
     ),
-    (f"{_PACKAGE}/selection/spread.py", "left.mean() -> left.sum()"): (
+    (f"{PACKAGE}/features/actions.py", "np.full(self._n_columns + 1", "1 -> 2"): (
+        "a number more than there are, which no action has"
+    ),
+    (f"{PACKAGE}/embedded/learned/fedr.py", "n_estimators", "20 -> 21"): (
+        "trees of the checks that every plugin passes, few so that they are quick"
+    ),
+    (f"{PACKAGE}/embedded/learned/fedr.py", "epochs", "2 -> 3"): (
+        "epochs of the checks that every plugin passes, few so that they are quick"
+    ),
+    (f"{PACKAGE}/selection/spread.py", "", "left.mean() -> left.sum()"): (
         "the other factor is centered, so that a constant added to this one changes nothing"
     ),
-    (f"{_PACKAGE}/nuisance/action_smoothing.py", "1.0 -> 1.5"): (
+    (f"{PACKAGE}/nuisance/action_smoothing.py", "", "1.0 -> 1.5"): (
         "any negative number is before all distances, and a factor of all S cancels in weights"
     ),
-    (f"{_PACKAGE}/baseline/doubly_robust/tmle.py", "1e-14 -> 1.5e-14"): (
+    (f"{PACKAGE}/baseline/doubly_robust/tmle.py", "", "1e-14 -> 1.5e-14"): (
         "where the search stops, below the rounding of the score"
     ),
-    (f"{_PACKAGE}/baseline/weighting/transformed.py", "0.0 -> 1.0"): (
+    (f"{PACKAGE}/baseline/weighting/transformed.py", "", "0.0 -> 1.0"): (
         "instead of an error that is missing for one unit alone, where no rule is asked"
     ),
+    (f"{BENCH}/contracts/view.py", "covariant", "True -> False"): (
+        "for type checkers, which notice it; nothing when the program runs"
+    ),
+    (f"{BENCH}/statistics/bootstrap.py", "", "1e-12 -> 1.5e-12"): (
+        "a guard against rounding: squares of equal errors differ by less than 1e-15"
+    ),
+    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "", "high - step -> high + step"): (
+        "where the search for the end begins: a step more to the same end"
+    ),
+    (f"{BENCH}/execution/messages.py", "BUFFER_BYTES", "1 -> 2"): (
+        "how much is read in one turn, which changes nothing of what is read"
+    ),
+    (
+        f"{BENCH}/logs/advice/figures.py",
+        "replicates=",
+        "min(map(len, found.values()), default=0) -> max(map(len, found.values()), default=0)",
+    ): "all lists hold the records of whole groups, and are equally long",
+    (f"{BENCH}/logs/advice/likeness.py", "problem_of(", "0 -> 1"): (
+        "draws the log's target sample, which is not compared"
+    ),
+    (
+        f"{BENCH}/logs/interval_choice.py",
+        "",
+        "wanted.items() <= one.items() -> wanted.items() < one.items()",
+    ): "a row of the table always has its use as well",
+    (f"{BENCH}/store/selection.py", "for spec, at in zip(", "True -> False"): (
+        "columns of one table are equally long"
+    ),
+    (f"{BENCH}/store/selection.py", "READ_AT_ONCE", "1000 -> 1001"): (
+        "how many records are in memory at once, which changes nothing of what is read"
+    ),
 }
-"""By file and change: why no test can notice it."""
+"""By file, part of the line, and change: why no test can notice it."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mutation.mutators import mutants_of
-from mutation.run import drawn_of_all
+from mutation.pinned import PINNED
+from mutation.run import drawn_of_all, pinned
 from mutation.targets import CATALOGUE, EQUIVALENT, TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -38,10 +39,25 @@ def test_each_change_is_one_place(source: str, changes: list[str]) -> None:
 
 def test_targets_name_files_that_exist_and_changes_that_can_be_made() -> None:
     for path, tests in (TARGETS | CATALOGUE).items():
-        assert all((ROOT / name).is_file() for name in (path, *tests)), path
-    for path, change in EQUIVALENT:
-        made = {one.change for one in mutants_of((ROOT / path).read_text(encoding="utf-8"))}
-        assert change in made, (path, change)
+        for name in (path, *tests):
+            file, _, test = name.removeprefix("--deselect=").partition("::")
+            text = (ROOT / file).read_text(encoding="utf-8")
+            assert not test or f"def {test}(" in text, name
+    for path, part, change in EQUIVALENT:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        lines = source.splitlines()
+        every = [*mutants_of(source), *pinned().get(path, [])]
+        made = [one for one in every if part in lines[one.line - 1]]
+        assert change in {one.change for one in made}, (path, part, change)
+
+
+def test_pinned_changes_can_be_made_and_have_tests() -> None:
+    found = pinned()
+    assert sum(map(len, found.values())) == len(PINNED)
+    assert found.keys() <= TARGETS.keys()
+    for mutants in found.values():
+        for mutant in mutants:
+            ast.parse(mutant.source)
 
 
 def test_a_draw_over_several_files_is_the_same_each_time_and_of_the_asked_size() -> None:

@@ -17,7 +17,13 @@ from ope_bench.contracts.embeddings import (
     FiniteEmbedding,
     RowIndex,
 )
-from ope_bench.contracts.policies import DiscretePolicy, EpsilonGreedy, Softmax, Uniform
+from ope_bench.contracts.policies import (
+    DiscretePolicy,
+    EpsilonGreedy,
+    Softmax,
+    Tabular,
+    Uniform,
+)
 from ope_bench.errors import DataError
 
 N_ACTIONS = 6
@@ -155,6 +161,50 @@ def test_the_marginal_of_a_greedy_policy_has_the_bits_of_its_table(
     policy = EpsilonGreedy(score, N_ACTIONS, 0.2)
     by_table = policy.contract(context, lambda part: table[part])
     assert (embedding.marginal(policy, context, rows) == by_table).all()
+
+
+def test_up_to_4096_combinations_are_written_out() -> None:
+    coins = [np.full((3, 2), 0.5)] * 12
+    atoms = FactoredEmbedding(coins).support()
+    assert atoms is not None
+    assert len(np.unique(atoms, axis=0)) == len(atoms) == 4096
+    assert FactoredEmbedding([*coins[1:], np.full((3, 3), 1 / 3)]).support() is None
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 3.0, 0.5])
+def test_a_category_that_does_not_exist_is_named_with_its_place(wrong: float) -> None:
+    embedding = FactoredEmbedding([np.full((2, 2), 0.5), np.full((2, 3), 1 / 3)])
+    rows = np.array([[1.0, 2.0], [0.0, 0.0], [1.0, wrong], [0.0, wrong]])
+    said = rf"embedding\[2, 1\] = {wrong} is not a category; expected 0 to 2$"
+    with pytest.raises(DataError, match=said):
+        embedding.probability(rows, np.zeros(4, dtype=np.int64))
+
+
+@pytest.mark.parametrize("wrong", [-2.0, 0.0, 0.5, 1.5, 3.0, 1e300, -1e300, np.inf])
+def test_an_unknown_row_is_named_wherever_it_would_stand(wrong: float) -> None:
+    index = RowIndex(np.array([[2.0], [1.0], [-1.0]]))
+    assert index(np.array([[1.0], [-1.0], [2.0]])).tolist() == [1, 2, 0]
+    with pytest.raises(DataError, match=r"embedding\[1\] = \[.*\] is not one of the possible"):
+        index(np.array([[1.0], [wrong], [wrong]]))
+
+
+def test_equal_rows_have_the_index_of_the_first_and_nearly_equal_ones_their_own() -> None:
+    near = np.nextafter(1e-20, 1.0)
+    index = RowIndex(np.array([[5.0], [1e-20], [5.0], [near], [1e-20]]))
+    assert index(np.array([[5.0], [1e-20], [near]])).tolist() == [0, 1, 3]
+
+
+def test_actions_with_one_embedding_share_its_mass() -> None:
+    embedding = DeterministicEmbedding(np.array([[1.0], [2.0], [1.0], [3.0]]))
+    table = np.array([[0.1, 0.2, 0.3, 0.4]])
+    policy = Tabular(table, lambda x: np.zeros(len(x), dtype=np.int64))
+    rows = np.array([[1.0], [2.0], [3.0]])
+    assert np.unique(embedding.support()).tolist() == [1.0, 2.0, 3.0]
+    assert len(embedding.support()) == 3
+    mass = embedding.marginal(policy, np.zeros((3, 1)), rows)
+    np.testing.assert_allclose(mass, [0.4, 0.2, 0.4])
+    action = np.array([2, 2, 2])
+    assert embedding.probability(rows, action).tolist() == [1.0, 0.0, 0.0]
 
 
 def test_negative_zero_is_zero_in_a_row_index() -> None:

@@ -5,6 +5,7 @@ holds of the one holds of the other.
 """
 
 import inspect
+import json
 import pickle
 from dataclasses import field
 from typing import Annotated, ClassVar, Literal
@@ -14,9 +15,11 @@ from annotated_types import Ge, Gt
 from sklearn.base import clone
 
 from ope_bench import Estimate, Estimator, params
+from ope_bench.canonical import canonical_json
 from ope_bench.contracts.parameters.declaration import hints_of, signature
 from ope_bench.contracts.parameters.validation import describe, validated
 from ope_bench.errors import ParameterError, UsageError
+from ope_bench.plugins.resolution import spec_of
 from support.parameter_forms import Explicit, Fields, Inner, InnerFields
 
 
@@ -113,6 +116,18 @@ def test_a_required_parameter_is_asked_for(cls):
 def test_every_parameter_has_a_name():
     with pytest.raises(ParameterError, match=r"takes \*things; name every parameter"):
         signature(Starred)
+
+
+def test_parameters_of_an_estimator_in_a_parameter_are_named_there_alone(outer, nested):
+    """A second name for them would be another key of the same trial."""
+    spec = spec_of(outer(inner=nested(depth=4)))
+    assert spec.params.keys() == DEFAULTS.keys()
+    held = {"class": nested.__qualname__, "params": {"depth": 4}}
+    assert json.loads(canonical_json(spec.params))["inner"] == held
+    within = json.loads(canonical_json([outer(inner=nested(depth=4))]))[0]
+    assert within["class"] == outer.__qualname__
+    assert within["params"].keys() == DEFAULTS.keys()
+    assert within["params"]["inner"] == held
 
 
 def test_clone_and_nested_set_params(outer, nested):

@@ -20,6 +20,7 @@ from ope_bench.contracts.policies import (
     Uniform,
 )
 from ope_bench.contracts.random.sampling import SPAN, sample_indices
+from ope_bench.errors import DataError
 
 N_ACTIONS = 7
 SCORES = np.random.default_rng(5).normal(size=(3, N_ACTIONS))
@@ -219,3 +220,70 @@ def test_the_largest_uniform_number_still_finds_a_possible_action() -> None:
     last = np.nextafter(1.0, 0.0)
     assert sample_indices(weights, np.array([last]))[0] == 199
     assert sample_indices(weights[:, :210], np.array([last]))[0] == 199
+
+
+def test_full_support_is_claimed_where_the_table_has_no_zero(
+    policy: DiscretePolicy, context: FloatArray
+) -> None:
+    assert policy.full_support == bool((policy.table(context) > 0).all())
+    assert policy.n_actions == N_ACTIONS
+
+
+def test_tables_by_hand() -> None:
+    def given(context: FloatArray) -> FloatArray:
+        return np.tile(np.log([1.0, 2.0, 5.0]), (len(context), 1))
+
+    rows = np.zeros((2, 1))
+    np.testing.assert_allclose(Softmax(given, 3).table(rows), [[0.125, 0.25, 0.625]] * 2)
+    np.testing.assert_allclose(Softmax(given, 3, 2.0).table(rows), [[1 / 30, 4 / 30, 25 / 30]] * 2)
+    np.testing.assert_allclose(EpsilonGreedy(given, 3, 0.6).table(rows), [[0.2, 0.2, 0.6]] * 2)
+    np.testing.assert_allclose(Uniform(4).table(rows), np.full((2, 4), 0.25))
+
+
+def test_rows_and_actions_of_different_number_are_refused(
+    policy: DiscretePolicy, context: FloatArray
+) -> None:
+    with pytest.raises(DataError, match="action"):
+        policy.probability(context, np.zeros(len(context) - 1, dtype=np.int64))
+    if not isinstance(policy, Tabular):
+        with pytest.raises(DataError, match="the result of f"):
+            policy.expect(context, lambda x, _: np.zeros(len(x) + 1))
+
+
+def test_a_context_in_two_rows_of_one_code_keeps_its_own_values() -> None:
+    """The code is the sign of the first column; f depends on the second as well."""
+    policy = Tabular(np.array([[0.25, 0.75], [0.5, 0.5]]), code)
+    rows = np.array([[1.0, 3.0], [1.0, 4.0], [-1.0, 5.0]])
+    values = policy.expect(rows, lambda x, a: x[:, 1] * (1 + a))
+    np.testing.assert_allclose(values, [4.5, 6.0, 5 * 1.75])
+
+
+def test_contexts_of_one_code_are_summed_once() -> None:
+    policy, asked = Tabular(np.array([[0.25, 0.75], [0.5, 0.5]]), code), []
+
+    def f(x: FloatArray, a: IntArray) -> FloatArray:
+        asked.append(len(x))
+        return x[:, 0] + a
+
+    rows = np.repeat(np.array([[1.0], [-1.0]]), 50, axis=0)
+    np.testing.assert_allclose(policy.expect(rows, f), np.repeat([1.5, -0.25], 50))
+    assert sum(asked) == 2 * 2
+
+
+def test_the_greedy_action_of_a_read_only_array_is_computed_once() -> None:
+    calls = []
+
+    def spying(context: FloatArray) -> FloatArray:
+        calls.append(len(context))
+        return score(context)
+
+    policy = EpsilonGreedy(spying, N_ACTIONS, 0.2)
+    rows = np.random.default_rng(0).normal(size=(5, 3))
+    rows.flags.writeable = False
+    first, again = policy.greedy(rows), policy.greedy(rows)
+    assert again is first
+    assert calls == [5]
+    other = rows.copy()
+    other.flags.writeable = False
+    np.testing.assert_array_equal(policy.greedy(other), first)
+    assert calls == [5, 5]

@@ -5,7 +5,7 @@ import pytest
 
 from ope_bench import Log, TargetPolicy
 from ope_bench.logs.checking.checks import skewed_z
-from ope_bench.logs.checking.reliability import LEAST_ROWS, reliability_of
+from ope_bench.logs.checking.reliability import LEAST_ROWS, johnson_z, reliability_of
 from ope_bench.logs.paired import standard_error
 
 
@@ -45,6 +45,42 @@ def test_moments_in_one_pass_are_those_of_each_action(unit):
             for one in found.action
         ]
         assert found.error == pytest.approx(errors)
+
+
+def log_of_two(rows, propensity):
+    """Action 0 in the first half of the rows, 1 in the others."""
+    action = np.repeat([0, 1], rows)
+    frame = {"x": np.arange(2.0 * rows), "a": action, "r": np.ones(2 * rows)}
+    frame |= {"p": np.where(action == 0, *propensity)}
+    return Log.from_frame(
+        frame,
+        context=["x"],
+        action="a",
+        reward="r",
+        propensity="p",
+        target=TargetPolicy(sampled="a"),
+    )
+
+
+@pytest.mark.parametrize(("rows", "tested"), [(29, []), (30, [0, 1])])
+def test_thirty_rows_of_an_action_are_enough(rows, tested):
+    assert reliability_of(log_of_two(rows, (0.5, 0.5))).action.tolist() == tested
+
+
+def test_the_mean_and_its_error_by_hand():
+    """Of 80 terms half are 1/p, the others 0: deviation 1/(2p), beside sqrt(80/79)."""
+    found = reliability_of(log_of_two(40, (0.25, 0.5)))
+    assert found.mean == pytest.approx([2.0, 1.0])
+    assert found.error == pytest.approx(np.array([2.0, 1.0]) / np.sqrt(79))
+    # No skewness, but the mean is far from its expectation.
+    assert found.z == pytest.approx([np.sqrt(79) / 2, 0.0])
+
+
+def test_johnsons_statistic_by_hand():
+    """Skewness 2 of 9 terms with mean 0.5 and deviation 1: (.5 + 2 / 54 + 2 / 12) 3."""
+    found = johnson_z(np.array([0.5, 0.5]), np.array([1.0, 0.0]), np.array([2.0, 0.0]), 9)
+    assert found[0] == pytest.approx((0.5 + 1 / 27 + 1 / 6) * 3)
+    assert not np.isfinite(found[1])
 
 
 def test_a_log_without_propensities_has_none():

@@ -6,12 +6,13 @@ from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, rmse_intervals
 from ope_bench.statistics.tails import FEWEST
 
 
-def studentized_by_loop(errors, level, resamples):
+def studentized_by_loop(errors, level, resamples, chunk=10_000):
     """The interval one resample at a time, from the same draws and the textbook's formula."""
     n = len(errors)
-    counts = stream("bootstrap", BOOTSTRAP_SEED, n, 0).multinomial(
-        n, np.full(n, 1 / n), size=resamples
-    )
+    counts = []
+    for start in range(0, resamples, chunk):
+        rng, size = stream("bootstrap", BOOTSTRAP_SEED, n, start), min(chunk, resamples - start)
+        counts += list(rng.multinomial(n, np.full(n, 1 / n), size=size))
     squares = np.square(errors)
 
     def theta_and_error(sample):
@@ -35,6 +36,24 @@ def test_intervals_agree_with_the_formula_one_resample_at_a_time(level):
     low, high = studentized_by_loop(errors, level, 1_999)
     assert ours.low[0] == pytest.approx(low, rel=1e-9)
     assert ours.high[0] == pytest.approx(high, rel=1e-9)
+
+
+def test_resamples_of_many_errors_are_drawn_four_megabytes_at_a_time():
+    """Other chunks would be other draws, and other boards of many replicates."""
+    errors = np.random.default_rng(1).normal(0.3, 1.0, size=1_000)
+    ours = rmse_intervals(errors[None], resamples=4_999)
+    expected = studentized_by_loop(errors, 0.95, 4_999, chunk=(1 << 22) // 1_000)
+    assert [ours.low[0], ours.high[0]] == pytest.approx(expected, rel=1e-9)
+
+
+NUMBERS = ({}, {"resamples": 10_000}, {"resamples": 10_001})
+
+
+def test_ten_thousand_resamples_unless_others_are_asked_for():
+    errors = np.random.default_rng(1).normal(size=(50, 30))
+    plain, asked, more = (rmse_intervals(errors, **given).low for given in NUMBERS)
+    np.testing.assert_array_equal(plain, asked)
+    assert (plain != more).any()
 
 
 def test_a_rows_interval_does_not_depend_on_its_neighbors():

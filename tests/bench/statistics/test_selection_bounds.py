@@ -27,7 +27,7 @@ def test_an_estimate_or_value_equal_to_the_reference_is_no_better() -> None:
     assert (chosen.type_one, chosen.type_two) == (0.5, 1.0)
 
 
-@pytest.mark.parametrize("policies", [5, 8, 10])
+@pytest.mark.parametrize("policies", range(2, 40))
 def test_equal_rankings_correlate_by_exactly_one(policies: int) -> None:
     # Without rounding, the last bit of both depends on the number of policies.
     chosen = selection(np.arange(policies, dtype=float), np.arange(policies, dtype=float))
@@ -39,3 +39,8 @@ def test_a_quantile_is_the_order_statistic_nearest_to_its_share(share: float, or
     # Of 9,999 ordered values, number k is the quantile k / 10,000.
     ordered = np.arange(1, 10_000, dtype=float)[None, :]
     assert _quantile(ordered, share)[0] == order
+
+
+def test_a_single_policy_has_no_correlation() -> None:
+    found = selection(np.array([2.0]), np.array([3.0]))
+    assert (found.spearman, found.kendall, found.regret) == (None, None, 0.0)

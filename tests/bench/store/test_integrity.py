@@ -93,6 +93,26 @@ def test_changed_specs_and_machines_are_found(path: Path) -> None:
     assert "machine 1 differs from its digest" in found
 
 
+def test_a_reference_to_nothing_is_named_with_its_row(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE record SET environment = 999 WHERE id = 7")
+        db.commit()
+    assert "record 7 refers to no spec" in damage(path)
+
+
+@pytest.mark.parametrize(("damaged", "more"), [(20, False), (21, True)])
+def test_up_to_twenty_records_are_named_by_the_beginning_of_their_keys(
+    damaged: int, more: bool, path: Path
+) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE record SET estimate = 9 WHERE id <= ?", (damaged,))
+        db.commit()
+    found = damage(path)
+    assert found[0] == f"record 1 (trial {MANY[0].key[:12]}) differs from its checksum"
+    assert len([text for text in found if "differs" in text]) == 20
+    assert ("and more" in found) is more
+
+
 def test_records_without_a_checksum_are_counted(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE record SET checksum = NULL WHERE id <= 3")

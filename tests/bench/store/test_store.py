@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
 from dataclasses import fields, replace
@@ -363,3 +364,13 @@ def test_outcomes_that_another_program_removed_meanwhile_are_left_out(path: Path
         (found,) = selection.outcomes()
         assert set(found.key) == {one.key for one in trials} - gone
         assert {one.record.key for one in selection.results()} == set(found.key)
+
+
+@pytest.mark.parametrize("damaged", ["[1]", "{}, {}", "1", "{"])
+def test_diagnostics_that_are_no_object_are_damage(damaged: str, path: Path) -> None:
+    filled(path, record(trial(0)), record(trial(1)))
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE record SET diagnostics = ? WHERE id = 1", (damaged,))
+        db.commit()
+    with Store.open(path) as store, pytest.raises(StoreError, match=r"ope-bench\.sqlite"):
+        list(store.outcomes())

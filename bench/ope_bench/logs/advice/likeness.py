@@ -91,7 +91,8 @@ def _area(rows: FloatArray, made: IntArray, rng: np.random.Generator) -> float:
     score = np.full(len(rows), 0.5)
     for held_out in range(FOLDS):
         at = fold == held_out
-        if len(np.unique(made[~at])) < 2:
+        # With few contexts and actions a fold may have no rows, or all of them.
+        if not at.any() or len(np.unique(made[~at])) < 2:
             continue
         model = HistGradientBoostingClassifier(max_iter=50, early_stopping=False, random_state=0)
         score[at] = model.fit(rows[~at], made[~at]).predict_proba(rows[at])[:, 1]

@@ -1,0 +1,129 @@
+"""A baseline's rows and the trials that repeat them, and two sets of records side by side."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from ope_bench.gate import pairing
+from ope_bench.gate.baseline import Baseline, SuiteFacts
+from ope_bench.gate.baseline_format import identity_of
+from ope_bench.gate.pairing import given_now, pair_records, paired_rows, with_outcomes
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What today's registry is asked for; its answer is the spec of the baseline."""
+    calls, asked_specs = [], []
+
+    def resolve(kind, reference, params, *, label=""):
+        calls.append((kind, reference, dict(params), label))
+        params = {name: value for name, value in params.items() if name != "worlds"}
+        spec = next(one for one in asked_specs if (one.kind, one.id) == (kind, reference))
+        return replace(spec, params=params)
+
+    monkeypatch.setattr(pairing, "resolve", resolve)
+    return calls, asked_specs
+
+
+def baseline_of(asked, records, replicates=3, given=None):
+    asked[1].extend(one.trial.environment for one in records)
+    asked[1].extend(one.trial.estimator for one in records)
+    return Baseline(SuiteFacts("toy", "empirical", replicates), tuple(records), given=given or {})
+
+
+def fixed(record):
+    """The same record on a setting whose one world is drawn once."""
+    environment = replace(record.trial.environment, worlds="fixed")
+    return replace(record, trial=replace(record.trial, environment=environment))
+
+
+def test_a_row_of_one_replicate_is_a_row(asked, record):
+    (row,) = paired_rows(baseline_of(asked, [record()]))
+    assert [pair.before.trial.replicate for pair in row.pairs] == [0]
+    assert row.reserve == ()
+    assert (row.environment.id, row.estimator.id, row.device) == ("toy", "ipw", "cpu")
+
+
+def test_replicates_beyond_the_suites_are_the_reserve_in_order(asked, record):
+    records = [record(replicate=r) for r in range(6)]
+    random.Random(0).shuffle(records)
+    (row,) = paired_rows(baseline_of(asked, records, replicates=4))
+    assert [pair.before.trial.replicate for pair in row.pairs] == [0, 1, 2, 3]
+    assert [pair.before.trial.replicate for pair in row.reserve] == [4, 5]
+    assert all(pair.trial == pair.before.trial for pair in (*row.pairs, *row.reserve))
+
+
+def test_settings_estimators_and_devices_are_rows_of_their_own(asked, record):
+    variants = [{}, {"estimator": "dm"}, {"n": 20}, {"device": "cuda"}, {"params": {"clip": 2}}]
+    records = [record(replicate=r, **facts) for r in range(2) for facts in variants]
+    rows = paired_rows(baseline_of(asked, records))
+    assert [len(row.pairs) for row in rows] == [2] * 5
+
+
+def test_only_an_environment_is_asked_for_with_its_worlds(asked, record):
+    (row,) = paired_rows(baseline_of(asked, [fixed(record(params={"clip": 2}))]))
+    environments = [params for kind, _, params, _ in asked[0] if kind == "environment"]
+    assert environments == [{"n": 10, "worlds": "fixed"}] * len(environments)
+    assert ("estimator", "ipw", {"clip": 2}, "") in asked[0]
+    assert row.incomparable == row.gone == ""
+
+
+def test_the_same_spec_is_resolved_once(asked, record):
+    records = [record(name, r) for name in ("ipw", "dm") for r in range(3)]
+    paired_rows(baseline_of(asked, records))
+    estimators = sorted(reference for kind, reference, *_ in asked[0] if kind == "estimator")
+    assert estimators == ["dm", "ipw"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "worlds", "comparable"),
+    [(None, "fixed", True), (0, "fixed", True), (5, "fixed", False), (5, "redrawn", True)],
+)
+def test_a_fixed_world_is_compared_on_its_own_seed_alone(asked, record, seed, worlds, comparable):
+    given = fixed(record()) if worlds == "fixed" else record()
+    (row,) = paired_rows(baseline_of(asked, [given]), seed=seed)
+    assert (row.incomparable == "") is comparable
+    assert row.pairs[0].trial.seed == (seed or 0)
+
+
+def test_given_parameters_of_today_are_those_that_today_knows(asked, record):
+    first = record(params={"clip": 2, "old": 1})
+    setting, method = first.trial.environment, first.trial.estimator
+    noted = {identity_of(method): ("clip", "old"), identity_of(setting): ("n",)}
+    given = baseline_of(asked, [first, record("dm")], given=noted)
+    rows = paired_rows(given)
+    gone = replace(rows[0], pairs=tuple(replace(one, trial=None) for one in rows[0].pairs))
+    assert given_now(given, rows) == noted
+    assert given_now(given, [gone]) == {}
+    changed = replace(method, params={"clip": 2, "new": 3})
+    trial = replace(rows[0].pairs[0].trial, estimator=changed)
+    today = replace(rows[0], pairs=(replace(rows[0].pairs[0], trial=trial),))
+    assert given_now(given, [today]) == {
+        identity_of(changed): ("clip",),
+        identity_of(setting): ("n",),
+    }
+
+
+def test_outcomes_are_filled_in_by_key_in_the_reserve_too(asked, record):
+    records = [record(replicate=r) for r in range(4)]
+    (row,) = paired_rows(baseline_of(asked, records, replicates=2))
+    done = {one.key: replace(one, estimate=5.0) for one in records[1:3]}
+    filled = with_outcomes(row, done)
+    estimates = [one.after and one.after.estimate for one in (*filled.pairs, *filled.reserve)]
+    assert estimates == [None, 5.0, 5.0, None]
+    lost = replace(row, pairs=tuple(replace(one, trial=None) for one in row.pairs))
+    assert [one.after for one in with_outcomes(lost, done).pairs] == [None, None]
+
+
+def test_records_with_a_partner_are_rows_in_order_and_others_are_counted(record):
+    before = [record(name, r) for r in (2, 0, 3, 1) for name in ("ipw", "dm")]
+    after = {one.key: one for one in before if (one.trial.estimator.id, one.trial.replicate) !=
+             ("dm", 3)}  # fmt: skip
+    rows, alone = pair_records(before, after)
+    assert alone == 1
+    found = {row.estimator.id: [one.before.trial.replicate for one in row.pairs] for row in rows}
+    assert found == {"ipw": [0, 1, 2, 3], "dm": [0, 1, 2]}
+    assert all(one.after is after[one.before.key] for row in rows for one in row.pairs)

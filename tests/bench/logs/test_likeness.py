@@ -1,0 +1,62 @@
+"""How well rows of two tables can be told apart, where the answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ope_bench.logs.advice.likeness import MOST_ROWS, _area, _distance, _drawn
+
+
+def rows_of(n, shift, *, copies=1):
+    """A context that is always 1, one that is not, and a reward that is shifted in made rows."""
+    rng = np.random.default_rng(0)
+    context = np.repeat(rng.normal(size=n // copies), copies)
+    rows = np.column_stack([np.ones(n), context, rng.normal(size=n)])
+    made = np.tile([0, 1], n // 2)
+    rows[:, 2] += shift * made
+    return rows, made
+
+
+@pytest.mark.parametrize(("shift", "low", "high"), [(20.0, 0.99, 1.0), (0.0, 0.4, 0.6)])
+def test_rows_are_told_apart_by_what_differs_alone(shift, low, high):
+    rows, made = rows_of(600, shift)
+    assert low <= _area(rows, made, np.random.default_rng(1)) <= high
+
+
+def test_rows_of_one_context_and_action_are_held_out_together():
+    """The reward names the table within each context, which no other context has in common."""
+    rng = np.random.default_rng(0)
+    first = rng.permutation(np.repeat([0.0, 1.0], 100))
+    context = np.repeat(np.arange(200.0), 2)
+    made = np.tile([0, 1], 200)
+    reward = np.where(made == 1, np.repeat(first, 2), 1 - np.repeat(first, 2))
+    rows = np.column_stack([np.ones(400), context, reward])
+    assert 0.35 < _area(rows, made, np.random.default_rng(1)) < 0.65
+
+
+def test_two_contexts_may_leave_a_fold_without_rows():
+    """In one fold together nothing is left to learn from; else the reward tells all rows apart."""
+    rows, made = rows_of(400, 20.0)
+    rows[:, 1] = np.repeat([0.0, 1.0], 200)
+    areas = {_area(rows, made, np.random.default_rng(seed)) for seed in range(8)}
+    assert areas == {0.5, 1.0}
+
+
+def test_one_context_leaves_nothing_to_learn_from():
+    rows, made = rows_of(40, 20.0)
+    rows[:, 1] = 0.0
+    assert _area(rows, made, np.random.default_rng(1)) == 0.5
+
+
+@pytest.mark.parametrize(("n", "drawn"), [(MOST_ROWS, MOST_ROWS), (MOST_ROWS + 1, MOST_ROWS)])
+def test_rows_beyond_the_most_are_drawn_once_each(n, drawn):
+    found = _drawn(n, np.random.default_rng(0))
+    assert len(found) == len(np.unique(found)) == drawn
+    assert (found.tolist() == list(range(n))) is (n == MOST_ROWS)
+
+
+def test_the_distance_is_the_largest_between_the_distribution_functions():
+    assert _distance(np.array([1.0, 2.0, 3.0, 4.0]), np.array([3.0, 4.0])) == 0.5
+    assert _distance(None, np.ones(2)) is None
+    assert _distance(np.ones(2), None) is None

@@ -1,0 +1,231 @@
+"""The findings of an advice, each by its own figures; a value at a limit still passes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ope_bench.logs.advice.figures import WorldFigures, candidate_figures
+from ope_bench.logs.advice.verdict import Case, judge, verdict_of
+from ope_bench.logs.checking.findings import Finding
+from ope_bench.logs.result_rows import EstimateRow
+
+
+def row(label: str, **facts: Any) -> EstimateRow:
+    known: dict[str, Any] = dict.fromkeys(EstimateRow.__dataclass_fields__) | {
+        "estimator": label,
+        "label": label,
+        "params": {},
+        "status": "ok",
+        "value": 1.0,
+        "low": 0.8,
+        "high": 1.2,
+        "level": 0.95,
+        "standard_error": 0.1,
+        "access": (),
+    }
+    return EstimateRow(**(known | facts))
+
+
+def world(name: str, **facts: Any) -> WorldFigures:
+    known: dict[str, Any] = {
+        "maker": "redrawn",
+        "likeness": 0.5,
+        "weight_distance": None,
+        "replicates": 5,
+        "rmse": {"ipw": 1.0, "dr": 1.0},
+        "held": {"ipw": 19, "dr": 20},
+        "intervals": {"ipw": 20, "dr": 20},
+    }
+    return WorldFigures(name=name, **(known | facts))
+
+
+def finding(name: str, *, worlds: list[WorldFigures] | None = None, **changes: Any) -> Finding:
+    """One finding of a case of two candidates, of which ipw is recommended."""
+    worlds = [world(one) for one in "abc"] if worlds is None else worlds
+    known: dict[str, Any] = {
+        "checks": (),
+        "rows": {"ipw": row("ipw"), "dr": row("dr")},
+        "worlds": worlds,
+        "candidates": candidate_figures(worlds, ["ipw", "dr"]),
+        "chosen": "ipw",
+        "n": 200,
+    }
+    return next(one for one in judge(Case(**(known | changes))) if one.name == name)
+
+
+def weight(value: float | None) -> tuple[Finding, ...]:
+    return (Finding(name="mean weight", value=value, passed=True, message=""),)
+
+
+@pytest.mark.parametrize(
+    ("mean", "mass", "passed"),
+    [(1.25, 0.0, True), (1.0, 0.0, True), (0.9, 0.1, True), (0.75, 0.25, False)],
+)
+def test_the_mean_weight_tells_what_the_log_cannot_speak_of(mean, mass, passed):
+    found = finding("unsupported mass", checks=weight(mean))
+    assert found.value == pytest.approx(mass)
+    assert (found.limit, found.passed) == (0.1, passed)
+    assert found.message.startswith(f"{mass:.1%} of the policy, by the mean weight")
+
+
+@pytest.mark.parametrize("checks", [(), weight(None)])
+def test_an_unknown_mean_weight_is_no_support(checks):
+    found = finding("unsupported mass", checks=checks)
+    assert (found.value, found.passed, found.message) == (None, False, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "size"),
+    [(0.25, 0.1, 50.0), (0.2, 0.9, 40.0), (None, 0.25, 50.0), (0.5, None, 100.0)],
+)
+def test_the_weights_of_the_recommended_or_the_worst_tell_the_size(own, other, size):
+    rows = {"ipw": row("ipw", ess_fraction=own), "dr": row("dr", ess_fraction=other)}
+    found = finding("effective sample size", rows=rows)
+    assert (found.value, found.limit, found.passed) == (size, 50.0, size >= 50)
+    assert found.message == f"the estimated weights of 200 rows are worth {size:.0f} rows"
+
+
+def test_without_a_recommended_one_the_smallest_share_counts():
+    rows = {"ipw": row("ipw", ess_fraction=0.5), "dr": row("dr", ess_fraction=0.125)}
+    assert finding("effective sample size", rows=rows, chosen=None).value == 25.0
+
+
+def test_candidates_with_a_value_are_counted():
+    rows = {"ipw": row("ipw"), "dr": row("dr", value=None), "dm": row("dm", value=0.0)}
+    found = finding("an estimate", rows=rows)
+    assert (found.value, found.limit, found.passed) == (2.0, 1.0, True)
+    assert found.message == "2 of 3 candidates have a value"
+    assert finding("an estimate", rows=rows, chosen=None).passed is False
+
+
+def test_an_interval_is_offered_or_the_reason_why_not():
+    assert finding("an interval").message == "ipw offers one"
+    rows = {"ipw": row("ipw", low=None, message="one unit"), "dr": row("dr")}
+    found = finding("an interval", rows=rows)
+    assert (found.passed, found.message) == (False, "ipw offers none: one unit")
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "apart"),
+    [
+        (1.25, 0.125, 2.0),
+        (0.75, 0.125, 2.0),
+        (1.5, 0.125, 4.0),
+        # The wider standard error counts, and that of the recommended one where it is alone.
+        (1.5, 0.5, 1.0),
+        (1.5, None, 4.0),
+        (None, 0.125, 0.0),
+    ],
+)
+def test_candidates_agree_within_two_of_the_wider_standard_errors(value, error, apart):
+    own = row("ipw", standard_error=0.125)
+    rows = {"ipw": own, "dr": row("dr", value=value, standard_error=error)}
+    found = finding("candidates agree", rows=rows)
+    assert (found.value, found.limit, found.passed) == (apart, 2.0, apart <= 2)
+    expected = f"dr differs from ipw by {apart:.1f} standard errors"
+    assert found.message == (expected if apart else "no other candidate to compare with")
+
+
+def test_the_candidate_that_is_furthest_away_is_named():
+    values = {"dr": 1.1, "dm": 1.4, "mips": 0.9}
+    rows = {"ipw": row("ipw"), **{label: row(label, value=one) for label, one in values.items()}}
+    found = finding("candidates agree", rows=rows)
+    assert found.value == pytest.approx(4.0)
+    assert found.message.startswith("dm differs")
+    bare = {label: replace(one, standard_error=None) for label, one in rows.items()}
+    assert finding("candidates agree", rows=bare).passed is True
+
+
+@pytest.mark.parametrize(
+    ("replicates", "full"), [((5, 5, 5), 3), ((5, 5, 4), 2), ((4, 6, 9, 5), 3), ((), 0)]
+)
+def test_three_worlds_of_five_data_sets_are_needed(replicates, full):
+    worlds = [world(str(k), replicates=count) for k, count in enumerate(replicates)]
+    found = finding("made worlds", worlds=worlds)
+    assert (found.value, found.limit, found.passed) == (full, 3.0, full >= 3)
+    assert found.message == f"{full} of {len(replicates)} made worlds have 5 data sets or more"
+
+
+@pytest.mark.parametrize(("error", "passed"), [(1.5, True), (1.6, False)])
+def test_the_order_is_stable_up_to_half_as_much_error_more(error, passed):
+    worlds = [world("a"), world("b", rmse={"ipw": error, "dr": 1.0}), world("c")]
+    found = finding("order over worlds", worlds=worlds)
+    assert (found.value, found.limit, found.passed) == (error, 1.5, passed)
+    assert f"{error:.2f} times as much as the best candidate on 'b'" in found.message
+
+
+@pytest.mark.parametrize(("held", "passed"), [(17, True), (16, False)])
+def test_intervals_must_hold_the_truth_in_85_of_100(held, passed):
+    worlds = [world(one, held={"ipw": held, "dr": 20}) for one in "abc"]
+    found = finding("coverage on worlds", worlds=worlds)
+    assert (found.value, found.limit, found.passed) == (held / 20, 0.85, passed)
+    assert found.message.endswith(f"held the truth in {held / 20:.0%}")
+
+
+@pytest.mark.parametrize(("area", "passed"), [(0.75, True), (0.76, False)])
+def test_the_world_that_is_most_like_the_log_counts(area, passed):
+    worlds = [world("a", likeness=0.9), world("b", likeness=area), world("c", likeness=None)]
+    found = finding("likeness of worlds", worlds=worlds)
+    assert (found.value, found.limit, found.passed) == (area, 0.75, passed)
+    assert "rows of 'b'" in found.message
+
+
+def test_checks_of_the_log_follow_once_each_without_mere_information():
+    checks = (
+        Finding(name="unsupported mass", value=0.0, passed=True, message="of the log"),
+        Finding(name="drift", passed=False, message="much"),
+        Finding(name="rows", message="200"),
+    )
+    found = judge(Case(checks=checks, rows={"ipw": row("ipw", value=None)}, worlds=[],
+                       candidates={}, chosen=None, n=200))  # fmt: skip
+    assert [one.name for one in found] == [
+        "unsupported mass",
+        "effective sample size is known",
+        "an estimate",
+        "drift",
+    ]
+    assert found[0].message == "of the log"
+
+
+@pytest.mark.parametrize(
+    ("failed", "verdict"),
+    [
+        ([], "trust"),
+        (["drift"], "caution"),
+        (["drift", "an estimate"], "run-an-experiment"),
+        (["effective sample size"], "run-an-experiment"),
+        (["unsupported mass"], "run-an-experiment"),
+    ],
+)
+def test_decisive_checks_ask_for_an_experiment(failed, verdict):
+    names = ["unsupported mass", "effective sample size", "an estimate", "drift"]
+    checks = [Finding(name=one, passed=one not in failed, message="so") for one in names]
+    said, reasons = verdict_of(checks)
+    assert said == verdict
+    expected = [f"{one}: so" for one in names if one in failed] or ["all 4 checks passed"]
+    assert reasons == expected
+
+
+def test_a_candidate_without_error_is_as_good_as_the_best_and_all_others_infinitely_worse():
+    figures = candidate_figures([world("a", rmse={"ipw": 0.0, "dr": 0.5})], ["ipw", "dr"])
+    assert (figures["ipw"].worst_ratio, figures["dr"].worst_ratio) == (1.0, math.inf)
+    assert (figures["ipw"].rank, figures["dr"].rank) == (1, 2)
+
+
+def test_worlds_without_every_candidate_count_for_none():
+    partial = world("b", rmse={"ipw": 0.5})
+    figures = candidate_figures([partial], ["ipw", "dr"])
+    assert (figures["ipw"].rmse, figures["ipw"].rank, figures["dr"].worlds_best) == (None, None, 0)
+    assert (partial.best, world("c", rmse={}).best) == ("ipw", None)
+
+
+def test_sub_samples_count_where_there_is_nothing_else():
+    only = world("a", maker="resample", rmse={"ipw": 3.0, "dr": 4.0})
+    figures = candidate_figures([only], ["ipw", "dr"])
+    assert (figures["ipw"].rmse, figures["ipw"].coverage) == (3.0, 19 / 20)
+    none = replace(only, intervals={"ipw": 0, "dr": 0}, held={"ipw": 0, "dr": 0})
+    assert candidate_figures([none], ["ipw", "dr"])["ipw"].coverage is None
