@@ -307,7 +307,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "",
         "wanted.items() <= one.items() -> wanted.items() < one.items()",
     ): "a row of the table always has its use as well",
-    (f"{BENCH}/store/selection.py", "for spec, at in zip(", "True -> False"): (
+    (f"{BENCH}/store/selection.py", "of_data = list(zip(", "True -> False"): (
         "columns of one table are equally long"
     ),
     (f"{BENCH}/store/selection.py", "READ_AT_ONCE", "1000 -> 1001"): (

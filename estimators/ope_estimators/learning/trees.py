@@ -48,8 +48,8 @@ def by_columns(learner: Any, features: FloatArray) -> FloatArray:
 
 
 def is_boosting(model: Any) -> bool:
-    """Return whether a model is gradient boosting of scikit-learn."""
-    return _is_of(BOOSTING, model)
+    """Return whether a model is gradient boosting of scikit-learn without early stopping."""
+    return _is_of(BOOSTING, model) and model.n_iter_no_change is None
 
 
 def fit_boosting(

@@ -22,7 +22,8 @@ class KMM(Balanced):
 
     k is a Gaussian kernel of embedding and context with the median distance as width; mean_0 and
     mean_1 are means over the logged and the target sample. 0 <= α <= B and
-    |sum α - n| <= n (√n - 1) / √n.
+    |sum α - n| <= n (√n - 1) / √n. At most 2,000 steps go toward the minimum: the minimum itself
+    follows the scatter of the samples.
 
     Assumptions: rewards depend on the action through its embedding only; every embedding of the
     target policy has positive density under the logging policy; rewards are smooth at the kernel's
