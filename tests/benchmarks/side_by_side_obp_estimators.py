@@ -346,11 +346,13 @@ def agreed(row: dict[str, Any], tolerance: float | None) -> None:
 
 def line(row: dict[str, Any]) -> str:
     """A row of the table."""
+    from ope_bench.report.text.formats import figure
+
     cells = [row["estimator"], f"{row['n']:,}", f"{row['n_actions']:,}"]
     for side in ("ours", "peer"):
         cost = row[side]
         cells.append(
-            cost["failed"] if "failed" in cost else f"{1e3 * cost['cpu_seconds']['median']:,.3g}"
+            cost["failed"] if "failed" in cost else figure(1e3 * cost["cpu_seconds"]["median"])
         )
     figures = ("cpu_seconds", "call_cpu_seconds")
     cells += [interleaved.told(row["ratios"].get(figure)) for figure in figures]

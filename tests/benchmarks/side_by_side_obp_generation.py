@@ -119,12 +119,14 @@ def row_of(
 
 def line(row: dict[str, Any]) -> str:
     """A row of the table."""
+    from ope_bench.report.text.formats import figure
+
     cells = [f"{row['n']:,}", f"{row['n_actions']:,}", row["part"]]
     for name, scale in (("cpu_seconds", 1e3), ("rise_mb", 1.0)):
         for side in ("ours", "peer"):
             cost = row.get(side, {"failed": "-"})
             has = name in cost
-            cells.append(f"{scale * cost[name]['median']:,.3g}" if has else cost["failed"])
+            cells.append(figure(scale * cost[name]["median"]) if has else cost["failed"])
         cells.append(interleaved.told(row["ratios"].get(name)))
     return f"| {' | '.join(cells)} |"
 
