@@ -107,3 +107,13 @@ assert invoke({words!r}) == 0
 assert not {{"altair", "vl_convert", "pandas", "torch"}} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("damaged", ["", '{"sweep": '])
+def test_damaged_charts_are_built_anew(no_cache, damaged):
+    made = chart_specs()
+    (kept,) = (no_cache / "ope-bench").glob("charts-*.json")
+    kept.write_text(damaged, encoding="utf-8")
+    chart_specs.cache_clear()
+    assert chart_specs() == made
+    assert json.loads(kept.read_text(encoding="utf-8")) == made

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from ope_bench.report import charts
-from ope_bench.report.page.cache import cached
+from ope_bench.report.page.cache import cached, keep
 from ope_bench.statistics.coverage import LEVEL
 
 __all__ = ["chart_specs"]
@@ -22,7 +22,13 @@ __all__ = ["chart_specs"]
 @cache
 def chart_specs() -> dict[str, Any]:
     """Return each chart by its name."""
-    found: dict[str, Any] = json.loads(cached(f"charts-{_digest()}.json", _build))
+    name = f"charts-{_digest()}.json"
+    found: dict[str, Any]
+    try:
+        found = json.loads(cached(name, _build))
+    except ValueError:
+        # The kept file is damaged.
+        found = json.loads(keep(name, _build()))
     return found
 
 
