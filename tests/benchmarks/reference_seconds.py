@@ -6,7 +6,7 @@ runs a replicate of every setting in this process, one trial after another, and 
 `bench/ope_bench/cli/running/reference_seconds.json`. What counts is processor time, divided by the
 processor time of a fixed piece of work that is repeated before each data set, so that a busy
 machine does little harm. Half an hour; with `--kept` an interrupted run resumes by suite. With
-names of suites, the others' figures are those of the file that is there.
+names of suites, all that these do not run stays in the table as it is.
 """
 
 from __future__ import annotations
@@ -105,7 +105,17 @@ def _mean(values: list[float]) -> float:
     return float(f"{sum(values) / len(values):.3g}")
 
 
-def write(lines: list[Line], path: Path) -> None:
+def merged(before: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a table with the costs of another one put in or added."""
+    found = {json.dumps([one["environment"], one["sizes"]]): one for one in before}
+    for one in new:
+        name = json.dumps([one["environment"], one["sizes"]])
+        known = found.get(name, one)["costs"]
+        found[name] = one | {"costs": dict(sorted({**known, **one["costs"]}.items()))}
+    return [found[name] for name in sorted(found)]
+
+
+def write(settings: list[dict[str, Any]], machines: list[str], path: Path) -> None:
     """Write the table, one estimator a line, so that changes can be read."""
     from ope_bench.execution.calibration import calibration_seconds
     from ope_bench.execution.machine import cpu_name
@@ -113,9 +123,9 @@ def write(lines: list[Line], path: Path) -> None:
     document = {
         "schema": 1,
         "command": "python tests/benchmarks/reference_seconds.py",
-        "machine": cpu_name(),
+        "machine": "; ".join(dict.fromkeys([*machines, cpu_name()])),
         "calibration_seconds": float(f"{calibration_seconds():.3g}"),
-        "settings": table(lines),
+        "settings": settings,
     }
     text = json.dumps(document, indent=1)
     # Two numbers on one line.
@@ -148,7 +158,13 @@ def main() -> None:
         asked.kept.write_text(json.dumps(kept), encoding="utf-8")
         spent = time.monotonic() - begun
         print(f"{suite}: {len(kept[suite])} figures in {spent:.0f} s", file=sys.stderr)
-    write([line for lines in kept.values() for line in lines], OUT / "reference_seconds.json")
+    path = OUT / "reference_seconds.json"
+    settings = table([line for lines in kept.values() for line in lines])
+    machines: list[str] = []
+    if asked.suites:
+        before = json.loads(path.read_text(encoding="utf-8"))
+        settings, machines = merged(before["settings"], settings), before["machine"].split("; ")
+    write(settings, machines, path)
 
 
 if __name__ == "__main__":
