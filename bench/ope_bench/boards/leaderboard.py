@@ -25,7 +25,7 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.labels import distinct_labels
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, RESAMPLES
+from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, RESAMPLES, resamples_of
 from ope_bench.statistics.distribution import root_mean_square
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
@@ -40,10 +40,11 @@ __all__ = [
 def document(found: Iterable[Board]) -> dict[str, Any]:
     """Return the document of ``leaderboard --format json``."""
     kept = list(found)
+    fewest = min((resamples_of(row.finite) for board in kept for row in board.rows), default=None)
     return {
         "schema": 1,
         "boards": [as_json(board) for board in kept],
-        "bootstrap": {"level": 0.95, "resamples": RESAMPLES, "seed": BOOTSTRAP_SEED},
+        "bootstrap": {"level": 0.95, "resamples": fewest or RESAMPLES, "seed": BOOTSTRAP_SEED},
         "across": [one.as_json() for one in summaries(kept)],
     }
 

@@ -63,6 +63,13 @@ def test_the_json_has_the_documented_keys_and_is_json(normal_row):
     assert set(FIXED_KEYS) <= set(board["rows"][0])
 
 
+def test_the_number_of_resamples_is_told(normal_row):
+    assert document(boards(normal_row()))["bootstrap"]["resamples"] == 10_000
+    many = boards([*normal_row(replicates=4_000), *normal_row("dm", replicates=100)])
+    assert document(many)["bootstrap"]["resamples"] == 5_000
+    assert "5,000 to 10,000 resamples" in " ".join(board_notes(many[0]))
+
+
 def test_figures_of_a_row_are_those_of_its_errors(record):
     errors = [0.3, -0.1, 0.2, 0.4]
     row = only(boards([record("ipw", r, e) for r, e in enumerate(errors)])).rows[0]

@@ -56,6 +56,15 @@ def test_ten_thousand_resamples_unless_others_are_asked_for():
     assert (plain != more).any()
 
 
+def test_many_replicates_have_fewer_resamples():
+    errors = np.random.default_rng(1).normal(size=(1, 25_000))
+    plain, asked = rmse_intervals(errors), rmse_intervals(errors, resamples=999)
+    np.testing.assert_array_equal([plain.low, plain.high], [asked.low, asked.high])
+    # The standard error of the RMSE of n normal errors is about 1 / sqrt(2 n).
+    half = (plain.high[0] - plain.low[0]) / 2
+    assert half == pytest.approx(1.96 / np.sqrt(2 * 25_000), rel=0.15)
+
+
 def test_a_rows_interval_does_not_depend_on_its_neighbors():
     rows = np.random.default_rng(2).normal(size=(500, 60))
     together, alone = rmse_intervals(rows), rmse_intervals(rows[137:138])

@@ -11,7 +11,7 @@ from ope_bench.boards.columns.emphasis import DOUBTFUL, HEAVY, OPEN, weights_in_
 from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.report.text.column_table import row_name
 from ope_bench.report.text.formats import ACCESS_LETTERS, access_letters, figure, value_text
-from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, COVERED, RESAMPLES
+from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, COVERED, resamples_of
 
 __all__ = ["BOLD", "STAR", "board_notes"]
 
@@ -63,9 +63,9 @@ def _interval(board: Board) -> Iterator[str]:
     replicates = [row.finite for row in board.rows if row.rmse.low is not None]
     if not replicates:
         return
-    yield (
-        f"interval: 95 %, studentized bootstrap, {RESAMPLES:,} resamples, seed {BOOTSTRAP_SEED}"
-    )
+    counts = sorted({resamples_of(n) for n in replicates})
+    resamples = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+    yield f"interval: 95 %, studentized bootstrap, {resamples} resamples, seed {BOOTSTRAP_SEED}"
     if min(replicates) < FEW:
         yield f"replicates are few: {COVERED}"
 
