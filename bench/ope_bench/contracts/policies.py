@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from ope_bench.contracts.arrays import FloatArray, IntArray, require_one_per_row, row_chunks
+from ope_bench.contracts.arrays import (
+    FloatArray,
+    IntArray,
+    require_one_per_row,
+    row_chunks,
+    row_maxima,
+)
 from ope_bench.contracts.random.sampling import sample_indices
 from ope_bench.errors import no_attribute
 
@@ -49,9 +55,6 @@ RowValues = Callable[[slice], FloatArray]
 
 The result may be a buffer that the next call overwrites; see also `KnownMeans`.
 """
-
-SHORT_ROW = 32
-"""Number of actions up to which the largest of a row is found faster in a transposed table."""
 
 
 @runtime_checkable
@@ -253,7 +256,7 @@ class Softmax(DiscretePolicy):
     def _weights(self, context: FloatArray) -> FloatArray:
         """Return exp(logits), scaled to a row maximum of 1: (k, n_actions)."""
         logits = self._logits(context)
-        logits -= _largest(logits)
+        logits -= row_maxima(logits)
         weights: FloatArray = np.exp(logits, out=logits)
         return weights
 
@@ -398,13 +401,3 @@ class Tabular(DiscretePolicy):
     def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
         """Multiply the table by the features once per context code: (n, k)."""
         return (self.probabilities @ features)[self.code(context)]
-
-
-def _largest(table: FloatArray) -> FloatArray:
-    """Return the largest entry of each row: (k, 1)."""
-    if table.shape[1] > SHORT_ROW:
-        largest: FloatArray = table.max(axis=1, keepdims=True)
-        return largest
-    # A maximum along rows has a cost per row, which is most of it where they are short.
-    columns: FloatArray = table.T.copy().max(axis=0)
-    return columns[:, None]

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from ope_bench.contracts import arrays
-from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.arrays import SHORT_ROW, FloatArray, IntArray
 from ope_bench.contracts.policies import (
-    SHORT_ROW,
     DiscretePolicy,
     EpsilonGreedy,
     Policy,
