@@ -89,5 +89,19 @@ def test_no_two_rows_of_a_board_have_one_name(folder: Path) -> None:
         assert len(set(names)) == len(names)
 
 
+def test_names_of_rows_are_made_again_and_not_read(tmp_path: Path) -> None:
+    """A row's name is what tells it from the rows beside it, whatever its committed name says."""
+    committed = _document(RESULTS / "large-samples")
+    told = [row["label"] for row in committed["boards"][0]["rows"]]
+    made = [row for board in committed["boards"] for row in board["rows"] if "=" in row["label"]]
+    assert made
+    for row in made:
+        row["label"] = row["estimator"]
+    (tmp_path / "leaderboard.json").write_text(json.dumps(committed), encoding="utf-8")
+    (tmp_path / "trials.parquet").symlink_to(RESULTS / "large-samples" / "trials.parquet")
+    found = boards(records_of(tmp_path), by="rmse", truth=committed["boards"][0]["truth"])
+    assert [row["label"] for row in document(found)["boards"][0]["rows"]] == told
+
+
 def _rows(text: str) -> list[str]:
     return sorted(line for line in text.splitlines() if line.startswith(("#", "|")))
