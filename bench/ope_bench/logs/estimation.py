@@ -16,7 +16,12 @@ from ope_bench.logs.environment import BASELINE, LIFT, LIFT_ERROR, terms_of
 from ope_bench.logs.interval_choice import interval_note
 from ope_bench.logs.intervals import with_interval
 from ope_bench.logs.log_trials import EstimatorLike, estimator_pairs, run_on_log
-from ope_bench.logs.paired import baseline_difference, normal_interval, standard_error
+from ope_bench.logs.paired import (
+    baseline_difference,
+    normal_interval,
+    standard_error,
+    without_rounding,
+)
 from ope_bench.logs.problem import unit_of
 from ope_bench.logs.reading.log_data import LogData
 from ope_bench.logs.result import Estimates
@@ -137,10 +142,9 @@ def estimate_row(
     value, error = record.estimate, record.standard_error
     low, high = _interval(record, level, kind, units)
     offered = low is not None
-    lift = _lift(record)
-    lift_error = record.diagnostics.get(LIFT_ERROR) if kind == "asymptotic" else None
+    lift, lift_error = _lift(record)
     lift_low, lift_high = normal_interval(
-        lift, float(lift_error) if lift_error is not None else None, level, units
+        lift, lift_error if kind == "asymptotic" else None, level, units
     )
     seconds = [s for s in (record.fit_seconds, record.estimate_seconds) if s is not None]
     return EstimateRow(
@@ -165,11 +169,17 @@ def estimate_row(
     )
 
 
-def _lift(record: TrialRecord) -> float | None:
+def _lift(record: TrialRecord) -> tuple[float | None, float | None]:
+    """Return value minus mean logged reward, and its standard error."""
     if record.estimate is None:
-        return None
-    own = record.diagnostics.get(LIFT)
-    return record.estimate - (record.logging_average or 0.0) if own is None else float(own)
+        return None, None
+    average = record.logging_average or 0.0
+    own, error = (record.diagnostics.get(name) for name in (LIFT, LIFT_ERROR))
+    return without_rounding(
+        record.estimate - average if own is None else float(own),
+        None if error is None else float(error),
+        max(abs(record.estimate), abs(average)),
+    )
 
 
 def _interval(
@@ -259,6 +269,7 @@ def _difference(
 ) -> tuple[float, float | None]:
     """Return the difference of two policies by one estimator, with its paired standard error."""
     (_, a), (_, b) = first, second
+    mean_a, mean_b = a.estimate or 0.0, b.estimate or 0.0
     if all(BASELINE in record.diagnostics for record in (a, b)):
         weight, other = (log.weights(name) for name, _ in (first, second))
         if weight is not None and other is not None:
@@ -267,4 +278,4 @@ def _difference(
     error = None
     if mine is not None and theirs is not None:
         error = standard_error(np.asarray(mine - theirs), unit_of(log))
-    return (a.estimate or 0.0) - (b.estimate or 0.0), error
+    return without_rounding(mean_a - mean_b, error, max(abs(mean_a), abs(mean_b)))

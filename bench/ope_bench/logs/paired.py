@@ -9,7 +9,16 @@ from scipy.special import ndtri, stdtrit
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 
-__all__ = ["baseline_difference", "normal_interval", "standard_error", "two_sided"]
+__all__ = [
+    "baseline_difference",
+    "normal_interval",
+    "standard_error",
+    "two_sided",
+    "without_rounding",
+]
+
+ROUNDING = 1e-12
+"""Share of two values below which their difference is a matter of the order of summation."""
 
 
 def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
@@ -87,6 +96,27 @@ def normal_interval(
     share = 0.5 + level / 2
     quantile = float(ndtri(share) if units is None else stdtrit(units - 1, share))
     return value - quantile * error, value + quantile * error
+
+
+def without_rounding(
+    difference: float, error: float | None, size: float
+) -> tuple[float, float | None]:
+    """Return a difference and its standard error, zeros where rounding alone made both.
+
+    Equal policies then differ by 0, and not by 1e-16 with an interval that leaves 0 out.
+
+    Parameters
+    ----------
+    difference, error : of two values.
+    size : of the larger value.
+
+    >>> without_rounding(-1e-16, 2e-17, 0.5), without_rounding(-1e-16, 0.1, 0.5)
+    ((0.0, 0.0), (-1e-16, 0.1))
+    """
+    limit = ROUNDING * abs(size)
+    if abs(difference) > limit or (error or 0.0) > limit:
+        return difference, error
+    return 0.0, None if error is None else 0.0
 
 
 def two_sided(z: float) -> float:

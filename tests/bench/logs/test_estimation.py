@@ -240,6 +240,33 @@ def test_the_same_policy_has_no_lift_for_sure():
     assert row.high - row.low > 0.1
 
 
+def test_rounding_alone_is_no_lift_and_no_difference():
+    """Weights that are all equal give the logged average, whose last bits depend on the sums."""
+    rng = np.random.default_rng(0)
+    frame = {
+        "x": rng.normal(size=50),
+        "a": rng.integers(3, size=50),
+        "r": rng.integers(2, size=50).astype(float),
+        **{name: np.full(50, share) for name, share in {"p": 0.3333, "q": 0.5, "s": 0.45}.items()},
+    }
+    log = Log.from_frame(
+        frame,
+        context=["x"],
+        action="a",
+        reward="r",
+        propensity="p",
+        target={name: TargetPolicy(logged_probability=name) for name in "qs"},
+    )
+    result = estimate(log, ["ipws", "sg-ipw[normalize=true]", "ipw"])
+    for target in result.targets:
+        *equal, ipw = target.rows
+        assert [(row.lift, row.lift_low, row.lift_high) for row in equal] == [(0.0, 0.0, 0.0)] * 2
+        assert ipw.lift > 0.1
+    *equal, ipw = result.differences
+    assert [(one.difference, one.low, one.high) for one in equal] == [(0.0, 0.0, 0.0)] * 2
+    assert ipw.difference < -0.01
+
+
 def test_differences_between_policies_are_paired_by_row():
     given = discrete()
     table = table_of(given.target_policy, given)
