@@ -164,7 +164,7 @@ def benchmark(results: Path) -> str:
             "better": high < 1,
             "rule": _facts(rule.params["by"], rule),
             "always": _facts(_selector(always), always),
-            "ratio": {"value": round(value, 4), "low": round(low, 4), "high": round(high, 4)},
+            "ratio": {"value": round(value, 6), "low": round(low, 6), "high": round(high, 6)},
         }
     return json.dumps(document, indent=1) + "\n"
 
@@ -175,7 +175,7 @@ def _selector(row: RegretRow) -> str:
 
 def _facts(name: str, row: RegretRow) -> dict[str, Any]:
     figures = {"regret": row.regret, "low": row.regret_low, "high": row.regret_high}
-    return {"name": name, **{key: round(value or 0.0, 4) for key, value in figures.items()}}
+    return {"name": name, **{key: round(value or 0.0, 6) for key, value in figures.items()}}
 
 
 def advice_page(results: Path) -> str:
