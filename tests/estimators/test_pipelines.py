@@ -63,6 +63,20 @@ def test_steps_fitted_one_by_one_are_the_fitted_pipeline(pipeline):
     np.testing.assert_array_equal(apart[-1].coef_, together[-1].coef_)
 
 
+@pytest.mark.parametrize("n", [1, 2, 301])
+def test_a_scaler_has_the_bits_of_scikit_learn(n, monkeypatch):
+    table, outcome = rows(n)
+    # Columns without variance, one of them up to rounding, and one far from zero.
+    table[:, 0], table[:, 1] = 3.0, 0.1 + 1e-17 * np.arange(n)
+    table[:, 2] += 1e9
+    table[:, 3] = 1e8 + 1e-8 * np.arange(n)
+    wanted = StandardScaler().fit(table)
+    monkeypatch.setattr(StandardScaler, "fit", None)
+    scaler = fit_steps(make_pipeline(StandardScaler(), Ridge()), table, outcome)[0]
+    for name in ("mean_", "var_", "scale_", "n_samples_seen_", "n_features_in_"):
+        np.testing.assert_array_equal(getattr(scaler, name), getattr(wanted, name))
+
+
 @pytest.mark.parametrize(
     "model",
     [

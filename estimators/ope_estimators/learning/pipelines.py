@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ope_bench import FloatArray, IntArray, row_chunks
+from ope_estimators.learning.logistic import fit_logistic
 
 __all__ = [
     "LinearPrediction",
@@ -22,6 +23,8 @@ __all__ = [
 
 LINEAR = ("LinearRegression", "Ridge")
 """Classes of scikit-learn that predict by coefficients and an intercept alone."""
+
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 def is_pipeline(model: Any) -> bool:
@@ -41,13 +44,36 @@ def fit_steps(pipeline: Any, features: FloatArray, outcome: FloatArray | IntArra
     *transformers, last = (step for _, step in pipeline.steps)
     for transformer in transformers:
         if _is(transformer, "sklearn.preprocessing.", ("StandardScaler",)):
-            transformer.fit(features)
-            features = features - transformer.mean_
-            features /= transformer.scale_
+            features = _standardized(transformer, features)
         else:
             features = transformer.fit_transform(features, outcome)
-    last.fit(features, outcome)
+    if _is(last, "sklearn.linear_model.", ("LogisticRegression",)):
+        fit_logistic(last, features, outcome)
+    else:
+        last.fit(features, outcome)
     return pipeline
+
+
+def _standardized(scaler: Any, features: FloatArray) -> FloatArray:
+    """Fit a scaler, and return what it makes of the features: (k, d)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = features.sum(axis=0)
+    n = len(features)
+    if n == 0 or features.dtype != np.float64 or not np.isfinite(total).all():
+        # Numbers that are missing or infinite are for scikit-learn to refuse.
+        scaler.fit(features)
+        scaled: FloatArray = features - scaler.mean_
+    else:
+        # The sums of scikit-learn's `StandardScaler`, where no rows were seen before.
+        scaler.mean_ = (0.0 + total) / n
+        scaled = features - total / n
+        off = scaled.sum(axis=0)
+        scaler.var_ = (np.square(scaled).sum(axis=0) - off**2 / n) / n
+        limit = n * EPSILON * scaler.var_ + (n * scaler.mean_ * EPSILON) ** 2
+        scaler.scale_ = np.where(scaler.var_ <= limit, 1.0, np.sqrt(scaler.var_))
+        scaler.n_samples_seen_, scaler.n_features_in_ = n, features.shape[1]
+    scaled /= scaler.scale_
+    return scaled
 
 
 @dataclass(frozen=True)

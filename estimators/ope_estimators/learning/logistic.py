@@ -1,0 +1,136 @@
+"""Scikit-learn's logistic regression on three classes or more, without its checks of the input.
+
+Every number has the bits that `LogisticRegression.fit` itself would give.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ope_bench import FloatArray, IntArray
+
+__all__ = ["fit_logistic"]
+
+RELEASES = ((1, 9),)
+"""Releases of scikit-learn whose fit is the one below, bit for bit; others fit by themselves."""
+
+FREE = ("C", "max_iter", "tol", "random_state")
+"""Parameters that may differ from their defaults."""
+
+LINE_SEARCH_STEPS = 50
+
+OBJECTIVE_TOLERANCE = 64.0 * float(np.finfo(np.float64).eps)
+
+
+def fit_logistic(model: Any, features: FloatArray, label: FloatArray | IntArray) -> Any:
+    """Fit a logistic regression of scikit-learn, and return it.
+
+    By its own method, unless all of this holds: its release is one of `RELEASES`, no parameter but
+    those of `FREE` differs from its default, and there are three classes or more.
+
+    Parameters
+    ----------
+    model : ``sklearn.linear_model.LogisticRegression``.
+    features : (k, d)
+    label : (k,)
+    """
+    classes, code = np.unique(label, return_inverse=True)
+    if len(classes) < 3 or not (_is_plain(features, label) and _is_covered(model)):
+        return model.fit(features, label)
+    from scipy.optimize import minimize
+
+    shape = len(classes), features.shape[1] + 1
+    done = minimize(
+        _objective(features, code.astype(np.float64), len(classes), model.C),
+        np.zeros(math.prod(shape)),
+        jac=True,
+        method="L-BFGS-B",
+        options={
+            "maxiter": model.max_iter,
+            "maxls": LINE_SEARCH_STEPS,
+            "gtol": model.tol,
+            "ftol": OBJECTIVE_TOLERANCE,
+        },
+    )
+    if done.status != 0:
+        _warn_of_no_convergence(done)
+    coefficients = done.x.reshape(shape, order="F")
+    model.classes_, model.n_features_in_ = classes, features.shape[1]
+    model.coef_, model.intercept_ = coefficients[:, :-1], coefficients[:, -1]
+    model.n_iter_ = np.array([done.nit], dtype=np.int32)
+    return model
+
+
+def _warn_of_no_convergence(done: Any) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    message = f"lbfgs failed to converge after {done.nit} iteration(s): {done.message}"
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
+def _is_plain(features: FloatArray, label: FloatArray | IntArray) -> bool:
+    """Return whether scikit-learn would use the arrays as they are."""
+    rows = features.dtype == np.float64 and features.flags.c_contiguous
+    return rows and label.dtype.kind in "iu" and bool(np.isfinite(features).all())
+
+
+def _is_covered(model: Any) -> bool:
+    """Return whether a model's release and parameters are those whose fit is known."""
+    import sklearn
+
+    if tuple(map(int, sklearn.__version__.split(".")[:2])) not in RELEASES:
+        return False
+    given, default = vars(model), vars(type(model)())
+    if given.keys() != default.keys():  # fitted before, or with callbacks
+        return False
+    if any(given[name] != default[name] for name in given.keys() - FREE):
+        return False
+    # Other values are for scikit-learn to refuse.
+    if not isinstance(model.max_iter, int) or model.max_iter < 1:
+        return False
+    return all(isinstance(one, int | float) and 0 < one < math.inf for one in (model.C, model.tol))
+
+
+def _objective(
+    features: FloatArray, label: FloatArray, n_classes: int, inverse_penalty: float
+) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+    """Return the objective and its gradient, as a function of the flat coefficients.
+
+    The same operations as in scikit-learn's ``LinearModelLoss``, written to arrays that are
+    reused; in the flat coefficients those of one feature are next to each other, intercepts last.
+
+    Parameters
+    ----------
+    features : (k, d)
+    label : (k,), 0 to n_classes - 1.
+    n_classes : number of classes.
+    inverse_penalty : C.
+    """
+    from sklearn._loss.loss import HalfMultinomialLoss
+
+    n = len(features)
+    strength = 1.0 / (inverse_penalty * n)
+    pointwise = HalfMultinomialLoss(n_classes=n_classes)
+    score, gradient = np.empty((n, n_classes)), np.empty((n, n_classes))
+    loss = np.empty(n)
+
+    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+        coefficients = flat.reshape((n_classes, -1), order="F")
+        weights = coefficients[:, :-1]
+        np.matmul(features, weights.T, out=score)
+        np.add(score, coefficients[:, -1], out=score)
+        pointwise.loss_gradient(label, score, loss_out=loss, gradient_out=gradient, n_threads=1)
+        every = weights.ravel(order="K")
+        value = float(loss.sum() / n) + float(0.5 * strength * np.dot(every, every))
+        np.divide(gradient, n, out=gradient)
+        slope = np.empty((n_classes, features.shape[1] + 1), order="F")
+        slope[:, :-1] = gradient.T @ features + strength * weights
+        slope[:, -1] = gradient.sum(axis=0)
+        return value, slope.ravel(order="F")
+
+    return objective
