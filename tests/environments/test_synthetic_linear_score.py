@@ -9,6 +9,7 @@ from ope_bench.contracts import arrays
 from ope_bench.plugins.registry import registry
 from ope_environments.synthetic.linear_score import (
     PRUNE_FROM,
+    SINGLE_FROM,
     LinearGreedy,
     LinearScore,
     greedy_value,
@@ -86,3 +87,39 @@ def test_the_best_of_very_many_actions_is_found_span_by_span(
     np.testing.assert_array_equal(policy.best(context), scores.argmax(axis=1))
     monkeypatch.setattr(arrays, "CHUNK_ENTRIES", 2_048)
     np.testing.assert_array_equal(policy.best(context), scores.argmax(axis=1))
+
+
+def test_the_best_action_is_that_of_scores_in_double_precision() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(11, SINGLE_FROM))
+    context = rng.normal(size=(2_000, 10))
+    design = np.column_stack([np.ones(len(context)), context])
+    policy = LinearGreedy(LinearScore(weights), 0.1)
+    assert policy._best_in_single(context)[1].mean() > 0.99
+    np.testing.assert_array_equal(policy.best(context), (design @ weights).argmax(axis=1))
+    # Scores that single precision cannot tell apart, of every second action and the next one.
+    weights[:, 1::2] = weights[:, ::2] * (1.0 + 1e-9 * rng.normal(size=SINGLE_FROM // 2))
+    policy = LinearGreedy(LinearScore(weights), 0.1)
+    exact = (design @ weights).argmax(axis=1)
+    found, certain = policy._best_in_single(context)
+    assert (found != exact).any()
+    assert not certain.any()
+    np.testing.assert_array_equal(policy.best(context), exact)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-60, 1e-40, 1e38, 1e60])
+@pytest.mark.parametrize("of", ["weights", "context"])
+def test_the_best_action_is_found_beyond_the_range_of_single_precision(
+    scale: float, of: str
+) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(11, SINGLE_FROM))
+    weights[0] = 0.0
+    context = rng.normal(size=(300, 10))
+    best = (context @ weights[1:]).argmax(axis=1)
+    if of == "weights":
+        weights *= scale
+    else:
+        context *= scale
+    policy = LinearGreedy(LinearScore(weights), 0.1)
+    np.testing.assert_array_equal(policy.best(context), best)

@@ -13,6 +13,7 @@ __all__ = [
     "AnyArray",
     "FloatArray",
     "IntArray",
+    "apply_by_row",
     "require_one_per_row",
     "row_chunks",
     "row_maxima",
@@ -31,6 +32,11 @@ One megabyte of floats: chunks that fit a core's cache are a third faster than l
 
 SHORT_ROW = 32
 """Columns up to which the largest entries of rows are found faster in a transposed table."""
+
+LONG_ROW = 256
+"""Columns from which an operation with a number per row is faster with NumPy's smallest buffer."""
+
+SMALLEST_BUFFER = 16
 
 
 def validate_array(
@@ -115,6 +121,32 @@ def row_maxima(table: FloatArray) -> FloatArray:
     # A maximum along rows has a cost per row, which is most of it where they are short.
     columns: FloatArray = table.T.copy().max(axis=0)
     return columns[:, None]
+
+
+def apply_by_row(operation: np.ufunc, table: FloatArray, column: FloatArray) -> None:
+    """Write the result of an operation on a table and a number per row over the table.
+
+    Parameters
+    ----------
+    operation : such as ``np.subtract``.
+    table : (k, n_actions), overwritten.
+    column : (k, 1)
+
+    >>> table = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> apply_by_row(np.subtract, table, np.array([[1.0], [3.0]]))
+    >>> table.tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    if table.shape[1] < LONG_ROW:
+        operation(table, column, out=table)
+        return
+    # NumPy joins rows that fit its buffer, and copies the number of a row once for each column,
+    # which is most of the time. No row fits the smallest buffer.
+    size = np.setbufsize(SMALLEST_BUFFER)
+    try:
+        operation(table, column, out=table)
+    finally:
+        np.setbufsize(size)
 
 
 def require_one_per_row(name: str, values: npt.NDArray[Any], n: int) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ope_bench.contracts.arrays import (
     FloatArray,
     IntArray,
+    apply_by_row,
     require_one_per_row,
     row_chunks,
     row_maxima,
@@ -216,7 +217,7 @@ class Softmax(DiscretePolicy):
     def table(self, context: FloatArray) -> FloatArray:
         """Return softmax(beta * score): (k, n_actions)."""
         weights = self._weights(context)
-        weights /= weights.sum(axis=1, keepdims=True)
+        apply_by_row(np.divide, weights, weights.sum(axis=1, keepdims=True))
         return weights
 
     def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
@@ -256,7 +257,7 @@ class Softmax(DiscretePolicy):
     def _weights(self, context: FloatArray) -> FloatArray:
         """Return exp(logits), scaled to a row maximum of 1: (k, n_actions)."""
         logits = self._logits(context)
-        logits -= row_maxima(logits)
+        apply_by_row(np.subtract, logits, row_maxima(logits))
         weights: FloatArray = np.exp(logits, out=logits)
         return weights
 

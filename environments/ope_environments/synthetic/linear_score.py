@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from ope_bench import EpsilonGreedy, FloatArray, IntArray, Softmax, row_chunks
 
@@ -20,6 +21,12 @@ SPAN = 1_024
 LEAST_ENTRIES = 128
 """Entries that a row counts for at least: with few actions, chunks of all rows would be too large
 for memory that is reused."""
+
+SINGLE_FROM = 500
+"""Number of actions from which the best ones are looked for in single precision first."""
+
+LEAST_WEIGHT = 1e-30
+"""Weights count as at least so large, beside numbers too small for single precision."""
 
 FLAT = 1e-12
 """Spread, beside the largest weight, below which an axis holds rounding errors only."""
@@ -114,6 +121,13 @@ class LinearGreedy(EpsilonGreedy):
         super().__init__(score, score.n_actions, epsilon)
         self._contenders = score.contenders()
         self._weights = np.ascontiguousarray(score.weights[:, self._contenders])
+        with np.errstate(over="ignore"):
+            self._single = self._weights.astype(np.float32)
+        # Conversion and sums of d products each: (d + 2) roundings of |w| |x| at most, and as much
+        # for the second best score. Two more are for what is computed of the scores.
+        length = np.sqrt(np.square(self._weights).sum(axis=0)).max(initial=LEAST_WEIGHT)
+        roundings = 2 * (len(self._weights) + 4)
+        self._least_gap = roundings * 0.5 * float(np.finfo(np.float32).eps) * float(length)
 
     def best(self, context: FloatArray) -> IntArray:
         """argmax over the actions that can be greedy: (n,)."""
@@ -121,8 +135,14 @@ class LinearGreedy(EpsilonGreedy):
         # Where a single row would fill a chunk, many rows look at a span of actions together:
         # else each of them would fetch all weights from memory for itself.
         span = n_contenders if len(row_chunks(1, n_contenders)) == 1 else SPAN
-        found = np.empty(len(context), dtype=np.int64)
+        if SINGLE_FROM <= n_contenders == span:
+            found, certain = self._best_in_single(context)
+        else:
+            found = np.empty(len(context), dtype=np.int64)
+            certain = np.zeros(len(context), dtype=np.bool_)
         for rows in row_chunks(len(context), max(span, LEAST_ENTRIES)):
+            if certain[rows].all():
+                continue
             design = _with_one(context[rows])
             scores = design @ self._weights[:, :span]
             best = scores.argmax(axis=1)
@@ -130,6 +150,26 @@ class LinearGreedy(EpsilonGreedy):
                 best = self._ahead(design, best, scores.max(axis=1), span)
             found[rows] = best
         return self._contenders[found]
+
+    def _best_in_single(self, context: FloatArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """The argmax in single precision, and whether it is that of exact scores: (n,), (n,)."""
+        n_contenders = len(self._contenders)
+        found = np.empty(len(context), dtype=np.int64)
+        certain = np.empty(len(context), dtype=np.bool_)
+        # Entries of half the size: twice as many rows fill a chunk.
+        for rows in row_chunks(len(context), n_contenders // 2):
+            design = _with_one(context[rows])
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = design.astype(np.float32) @ self._single
+                best = scores.argmax(axis=1)
+                entries = scores.reshape(-1)
+                at = best + np.arange(0, scores.size, n_contenders)
+                gap = entries[at]
+                entries[at] = -np.inf
+                gap -= scores.max(axis=1)
+                least = self._least_gap * np.sqrt(np.square(design).sum(axis=1))
+            found[rows], certain[rows] = best, (gap > least) & (gap < np.inf)
+        return found, certain
 
     def _ahead(
         self, design: FloatArray, best: IntArray, leading: FloatArray, span: int

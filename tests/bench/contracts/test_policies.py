@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from ope_bench.contracts import arrays
-from ope_bench.contracts.arrays import SHORT_ROW, FloatArray, IntArray
+from ope_bench.contracts.arrays import (
+    LONG_ROW,
+    SHORT_ROW,
+    FloatArray,
+    IntArray,
+    apply_by_row,
+    row_maxima,
+)
 from ope_bench.contracts.policies import (
     DiscretePolicy,
     EpsilonGreedy,
@@ -286,3 +293,29 @@ def test_the_greedy_action_of_a_read_only_array_is_computed_once() -> None:
     other.flags.writeable = False
     np.testing.assert_array_equal(policy.greedy(other), first)
     assert calls == [5, 5]
+
+
+@pytest.mark.parametrize("operation", [np.subtract, np.divide])
+@pytest.mark.parametrize("width", [1, LONG_ROW - 1, LONG_ROW, 4 * LONG_ROW])
+def test_an_operation_by_row_has_the_bits_of_the_operation(
+    operation: np.ufunc, width: int
+) -> None:
+    table = np.random.default_rng(0).normal(size=(9, width))
+    column = row_maxima(table)
+    expected, size = operation(table, column), np.getbufsize()
+    apply_by_row(operation, table, column)
+    np.testing.assert_array_equal(table, expected)
+    assert np.getbufsize() == size
+
+
+def test_an_operation_on_long_rows_has_a_buffer_that_holds_no_row() -> None:
+    table, size, seen = np.ones((2, LONG_ROW)), np.getbufsize(), []
+
+    def failing(*_: object, out: FloatArray) -> None:
+        seen.append(np.getbufsize())
+        raise FloatingPointError
+
+    with pytest.raises(FloatingPointError):
+        apply_by_row(failing, table, table[:, :1])  # type: ignore[arg-type]
+    assert seen == [16]
+    assert np.getbufsize() == size
