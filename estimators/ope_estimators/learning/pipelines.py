@@ -65,10 +65,12 @@ def _standardized(scaler: Any, features: FloatArray) -> FloatArray:
         scaled: FloatArray = features - scaler.mean_
     else:
         # The sums of scikit-learn's `StandardScaler`, where no rows were seen before.
-        scaler.mean_ = (0.0 + total) / n
-        scaled = features - total / n
+        scaler.mean_ = total / n
+        scaled = features - scaler.mean_
         off = scaled.sum(axis=0)
-        scaler.var_ = (np.square(scaled).sum(axis=0) - off**2 / n) / n
+        scaler.var_ = (np.square(scaled, out=scaled).sum(axis=0) - off**2 / n) / n
+        # Subtracted again, instead of held in a second table.
+        np.subtract(features, scaler.mean_, out=scaled)
         limit = n * EPSILON * scaler.var_ + (n * scaler.mean_ * EPSILON) ** 2
         scaler.scale_ = np.where(scaler.var_ <= limit, 1.0, np.sqrt(scaler.var_))
         scaler.n_samples_seen_, scaler.n_features_in_ = n, features.shape[1]
