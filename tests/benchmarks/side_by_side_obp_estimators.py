@@ -385,7 +385,7 @@ def markdown(reports: list[dict[str, Any]]) -> str:
     why = (
         "Exact MIPS weights need the exponential of a score for every row and action, on both"
         " sides; ours go through them chunk by chunk and keep none, hence the memory. On the AMD"
-        " EPYC, at 10,000 x 1,000 in one dimension, they are 20 of our 27 ms: exponentials 6,"
+        " EPYC, at 10,000 x 1,000 in one dimension, they are 21 of our 28 ms: exponentials 6,"
         " scores 5, products with p(e|a) 3, sums 2, the largest score of each row 2, reading"
         " p(e|a) 1, differences 1, each of them one pass of NumPy or OpenBLAS over ten million"
         " numbers. The greedy actions take 5, in single precision where that is certain to find"

@@ -31,7 +31,9 @@ def refuse(*_: object) -> None:
 
 
 @pytest.mark.parametrize("n_classes", [3, 40])
-@pytest.mark.parametrize("params", [{}, {"C": 0.01}, {"tol": 0.1}, {"random_state": 3}], ids=repr)
+@pytest.mark.parametrize(
+    "params", [{}, {"C": 0.01}, {"tol": 0.1}, {"tol": 1e-7}, {"random_state": 3}], ids=repr
+)
 def test_a_fit_has_the_bits_of_scikit_learn(n_classes, params, monkeypatch):
     table, label = sample(n_classes)
     wanted = LogisticRegression(max_iter=500, **params).fit(table, label)
