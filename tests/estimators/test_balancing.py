@@ -265,6 +265,18 @@ def test_distances_from_centers_do_not_depend_on_the_width(monkeypatch):
     assert len(calls) == 2
 
 
+def test_distances_from_centers_are_those_of_all_rows_at_once(monkeypatch):
+    rng = np.random.default_rng(8)
+    table, centres = rng.normal(size=(25, 9)), rng.normal(size=(7, 9))
+    for rows in (table, np.asfortranarray(table)[:24]):
+        whole = np.square(rows[:, None, :] - centres).sum(axis=2)
+        for block in (2, 3, 4, 23, 100):
+            monkeypatch.setattr(kliep, "BLOCK", block)
+            found = squared_distances(rows, centres)
+            np.testing.assert_array_equal(found, whole)
+            assert found.flags.c_contiguous == whole.flags.c_contiguous
+
+
 def test_a_projection_written_out():
     np.testing.assert_allclose(project(np.array([2.0, -1.0, 0.5]), 1.0, 0.0, 9.0), [1.0, 0.0, 0.5])
     np.testing.assert_allclose(project(np.array([2.0, 1.0]), 5.0, 1.0, 1.0), [1.0, 0.0], atol=1e-9)
