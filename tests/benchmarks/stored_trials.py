@@ -1,12 +1,13 @@
 """What a large store costs its readers: boards, exports, a page, a comparison; time and memory.
 
-    python tests/benchmarks/stored_trials.py [--peer CHECKOUT] [--trials N ...] --output FILE
+    python tests/benchmarks/stored_trials.py [--peer CHECKOUT] [--shape wide] --output FILE
 
 Stores of invented trials are written, a trial's outcome being a real one whose estimate was
-changed: its columns are as long as they are in use. Twenty estimators ran on fifty data sets of
-every setting; one trial in fifty failed, another withheld its estimate. Every reader is then a
-process of its own, as a user starts it, on one thread. With ``--peer`` the readers of another
-checkout take turns with this one's, and what both print or write must be the same, byte by byte.
+changed: its columns are as long as they are in use. In one shape twenty estimators ran on fifty
+data sets of each of many settings, in the other two estimators on all data sets of one setting;
+one trial in fifty failed, another withheld its estimate. Every reader is then a process of its
+own, as a user starts it, on one thread. With ``--peer`` the readers of another checkout take turns
+with this one's, and what both print or write is compared, byte by byte.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +32,45 @@ from statement import facts_now, megabytes, statement
 from trial_cost import one_thread
 
 HERE = Path(__file__).parents[2]
-ESTIMATORS, REPLICATES = 20, 50
-SIZES = (100_000, 200_000)
 MEASURES = ("rmse", "positivity", "coverage", "time", "ratio", "selection", "regret")
 FAILS, WITHHOLDS = 50, 50
 """One trial in so many has an error, and one in so many is a positivity violation."""
+
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the trials of a store are of.
+
+    Parameters
+    ----------
+    sizes : numbers of trials.
+    estimators : number of estimators.
+    replicates : data sets of each setting; None for one setting that has all of them.
+    """
+
+    sizes: tuple[int, ...]
+    estimators: int
+    replicates: int | None
+
+    def settings(self, n_trials: int) -> int:
+        """Number of settings."""
+        return n_trials // (self.estimators * self.replicates) if self.replicates else 1
+
+    def heading(self, n_trials: int) -> str:
+        """Say what a store of so many trials holds."""
+        replicates = n_trials // (self.estimators * self.settings(n_trials))
+        settings = f"{self.settings(n_trials):,} settings" if self.replicates else "one setting"
+        return (
+            f"{n_trials:,} trials: {self.estimators} estimators on {replicates:,} data sets of "
+            f"{settings}"
+        )
+
+
+SHAPES = {
+    "settings": Shape((100_000, 200_000), 20, 50),
+    "wide": Shape((91_000, 200_000), 2, None),
+}
 
 COMMON = """
 from ope_bench.report.page.chart_specs import chart_specs
@@ -45,10 +81,10 @@ vega(), chart_specs()
 TEXT = """\
 # Reading large stores
 
-Stores of invented trials, {estimators} estimators on {replicates} data sets of every setting; each
-reader is a process of its own, processor seconds (of all its threads, start-up included) and the
-most memory that it held at any moment{turns}. The script and the charts that all pages have in
-common are kept in the user's cache folder, as from the second page on.
+Stores of invented trials; each reader is a process of its own, processor seconds (of all its
+threads, start-up included) and the most memory that it held at any moment{turns}. The script and
+the charts that all pages have in common are kept in the user's cache folder, as from the second
+page on.
 
 {tables}
 
@@ -57,7 +93,7 @@ common are kept in the user's cache folder, as from the second page on.
 Row = dict[str, Any]
 
 
-def invent(path: Path, n_trials: int, *, shift: float = 0.0) -> None:
+def invent(path: Path, shape: Shape, n_trials: int, *, shift: float = 0.0) -> None:
     """Write a store of trials that were never run, in the form of one that was."""
     from dataclasses import replace
 
@@ -70,21 +106,23 @@ def invent(path: Path, n_trials: int, *, shift: float = 0.0) -> None:
     from ope_bench.trials.trial import run_trial
     from ope_bench.trials.workspace import Workspace
 
-    settings = n_trials // (ESTIMATORS * REPLICATES)
+    settings = shape.settings(n_trials)
+    replicates = n_trials // (shape.estimators * settings)
     worlds = [f"saito-toy[n_actions={2 + number}]" for number in range(settings)]
-    methods = [f"ipw[clip={1 + number}]" for number in range(ESTIMATORS)]
-    trials = plan(replace(adhoc(worlds, methods), replicates=REPLICATES)).trials
+    methods = [f"ipw[clip={1 + number}]" for number in range(shape.estimators)]
+    trials = plan(replace(adhoc(worlds, methods), replicates=replicates)).trials
     real = replace(run_trial(trials[0], Workspace()), code_digest="0123456789abcdef")
     noise = np.random.default_rng(0).standard_normal((len(trials), 2))
     with Store.open(path, write=True) as store:
         run_id = store.begin_run(suite="large", truth="expected", planned=len(trials))
         for number, (trial, (error, other)) in enumerate(zip(trials, noise, strict=True)):
-            truth = 0.5 + 1e-3 * trial.replicate
+            turn = trial.replicate % 50
+            truth = 0.5 + 1e-3 * turn
             facts: dict[str, Any] = {
                 "estimate": truth + 0.1 * float(error) + shift,
                 "truth_expected": truth,
                 "truth_empirical": truth + 0.01 * float(other),
-                "logging_average": 0.3 + 1e-3 * trial.replicate,
+                "logging_average": 0.3 + 1e-3 * turn,
                 "exclusive": True,
             }
             if number % FAILS == 7:
@@ -152,23 +190,26 @@ def environment(code: Path, caches: Path) -> dict[str, str]:
 
 
 def compared(
-    sizes: Sequence[int], sides: Mapping[str, Path], wanted: Sequence[str], folder: Path
+    stores: Sequence[tuple[str, int]],
+    sides: Mapping[str, Path],
+    wanted: Sequence[str],
+    folder: Path,
 ) -> Iterator[Row]:
-    """Yield a row for each size and reader; stores that the folder has already are used."""
+    """Yield a row for each store and reader; stores that the folder has already are used."""
     caches = folder / "caches"
     # As from the second page on: what all pages have in common is kept.
     subprocess.run([sys.executable, "-c", COMMON], env=environment(HERE, caches), check=True)
-    for size in sizes:
-        store, other = (folder / f"{size}-{side}.sqlite" for side in "ab")
+    for shape, size in stores:
+        store, other = (folder / f"{shape}-{size}-{side}.sqlite" for side in "ab")
         for path, shift in ((store, 0.0), (other, 0.01)):
             alone = [sys.executable, __file__, "--invent", str(path), "--shift", str(shift)]
             if not path.exists():
-                subprocess.run([*alone, "--trials", str(size)], check=True)
+                subprocess.run([*alone, "--shape", shape, "--trials", str(size)], check=True)
         known = list(readers(store, other, folder))
         chosen = [one for text in wanted for one in known if text in one[0]]
         for reader, words, file in chosen if wanted else known:
             found = {side: measure(code, words, file, caches) for side, code in sides.items()}
-            row: Row = {"trials": size, "reader": reader, **found}
+            row: Row = {"shape": shape, "trials": size, "reader": reader, **found}
             row["same"] = len({one["digest"] for one in found.values()}) == 1
             print(json.dumps(row), file=sys.stderr, flush=True)
             yield row
@@ -187,13 +228,11 @@ def markdown(report: Row) -> str:
             "same bytes",
         ]
     parts = []
-    for size in dict.fromkeys(row["trials"] for row in report["rows"]):
-        rows = [line(row) for row in report["rows"] if row["trials"] == size]
-        parts += [f"## {size:,} trials", "", table(heads, rows), ""]
+    for shape, size in dict.fromkeys((row["shape"], row["trials"]) for row in report["rows"]):
+        chosen = [row for row in report["rows"] if (row["shape"], row["trials"]) == (shape, size)]
+        parts += [f"## {SHAPES[shape].heading(size)}", "", table(heads, map(line, chosen)), ""]
     turns = f"; *before* is {report['before']}, in turns with this revision" if peer else ""
     return TEXT.format(
-        estimators=ESTIMATORS,
-        replicates=REPLICATES,
         turns=turns,
         tables="\n".join(parts).strip(),
         statement=statement(report["command"], report["facts"]),
@@ -218,7 +257,8 @@ def line(row: Row) -> list[str]:
 def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--trials", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--trials", type=int, nargs="+", help="of every shape, in place of its own")
     parser.add_argument("--only", nargs="+", default=[], help="readers whose names contain these")
     parser.add_argument("--stores", type=Path, help="a folder that keeps the stores")
     parser.add_argument("--peer", type=Path, help="another checkout, measured in turns")
@@ -228,10 +268,11 @@ def main() -> int:
     parser.add_argument("--shift", type=float, default=0.0, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.invent:
-        invent(given.invent, given.trials[0], shift=given.shift)
+        invent(given.invent, SHAPES[given.shape[0]], given.trials[0], shift=given.shift)
         return 0
     sides = {"ours": HERE} | ({"peer": given.peer.resolve()} if given.peer else {})
-    words = ["--trials", *map(str, given.trials)]
+    words = [] if given.shape == list(SHAPES) else ["--shape", *given.shape]
+    words += ["--trials", *map(str, given.trials)] if given.trials else []
     words += ["--only", *given.only] if given.only else []
     words += ["--peer", "CHECKOUT", "--before", given.before] if given.peer else []
     report: Row = {
@@ -242,7 +283,10 @@ def main() -> int:
     }
     with tempfile.TemporaryDirectory() as name:
         folder = given.stores or Path(name)
-        for row in compared(given.trials, sides, given.only, folder):
+        stores = [
+            (shape, size) for shape in given.shape for size in given.trials or SHAPES[shape].sizes
+        ]
+        for row in compared(stores, sides, given.only, folder):
             report["rows"].append(row)
             if given.output:
                 written(given.output, report, markdown(report))

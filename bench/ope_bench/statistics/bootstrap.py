@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.random.seeding import stream
+from ope_bench.statistics.array_cache import array_cache
 from ope_bench.statistics.tails import FEWEST, BoolArray, heavy_tailed
 
 __all__ = [
@@ -39,6 +39,9 @@ COVERED = (
 
 MOST_ENTRIES = 1 << 21
 """Entries of the largest (resamples, rows) table: 16 MB of floats."""
+
+KEPT_BYTES = 1 << 25
+"""Counts that are kept for further boards: those of a hundred replicates are 1 MB."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ def _resampled_means(tables: Sequence[FloatArray], resamples: int) -> list[Float
     return drawn
 
 
-@lru_cache(maxsize=32)
+@array_cache(KEPT_BYTES)
 def _counts(n: int, start: int, size: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
     """Count how often each replicate is drawn in each resample: (n, size), at most 4 MB."""
     rng = stream("bootstrap", BOOTSTRAP_SEED, n, start)

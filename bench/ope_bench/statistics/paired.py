@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.random.seeding import stream
+from ope_bench.statistics.array_cache import array_cache
 from ope_bench.statistics.distribution import squares
-from ope_bench.statistics.rearrangement import BoolArray, RatioTest, p_values
+from ope_bench.statistics.rearrangement import KEPT_BYTES, BoolArray, RatioTest, p_values
 from ope_bench.statistics.tails import heavy_tailed
 
 __all__ = [
@@ -109,6 +110,11 @@ class _Pairs:
     def arrangements(self, start: int, size: int, stage: str) -> FloatArray:
         return _signs(self.width, start, size, stage)
 
+    @cached_property
+    def _products(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Products c d (rows, n), and the sums of squares of c and of d (rows,)."""
+        return self.c * self.d, (self.c**2).sum(axis=1), (self.d**2).sum(axis=1)
+
     @classmethod
     def of(cls, after: FloatArray, before: FloatArray) -> _Pairs:
         c, d = (after + before) / 2, (after - before) / 2
@@ -126,8 +132,8 @@ class _Pairs:
         n = sign.shape[1]
         shift = sign @ self.d.T
         shift /= n
-        cross = sign @ (self.c * self.d).T
-        c2, d2 = (self.c**2).sum(axis=1), (self.d**2).sum(axis=1)
+        cd, c2, d2 = self._products
+        cross = sign @ cd.T
         # In place: most of the time of so many small operations would go to new memory.
         spread = np.square(shift)
         spread *= c2
@@ -154,7 +160,7 @@ class _Pairs:
         return t, log_ratio, standard_error
 
 
-@lru_cache(maxsize=24)
+@array_cache(KEPT_BYTES)
 def _signs(n: int, start: int, size: int, stage: str) -> FloatArray:
     """Return signs (size, n): +1 for pairs that stay, -1 for swapped pairs."""
     if n <= ENUMERATED:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
 
-__all__ = ["BoolArray", "RatioTest", "Sample", "p_values"]
+__all__ = ["KEPT_BYTES", "BoolArray", "RatioTest", "Sample", "p_values"]
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -29,6 +29,9 @@ The block size depends on the width alone, so that a row's p-value does not depe
 rows.
 
 """
+
+KEPT_BYTES = 24 * 8 * BLOCK_ENTRIES
+"""Arrangements that are kept for further tests, of each kind: 24 whole blocks, 50 MB."""
 
 
 @dataclass(frozen=True)

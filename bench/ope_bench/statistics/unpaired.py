@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.random.seeding import stream
-from ope_bench.statistics.rearrangement import BoolArray, RatioTest, p_values
+from ope_bench.statistics.array_cache import array_cache
+from ope_bench.statistics.rearrangement import KEPT_BYTES, BoolArray, RatioTest, p_values
 
 __all__ = ["permutation_test"]
 
@@ -110,7 +110,7 @@ def _moments(total: FloatArray, squares: FloatArray, n: int) -> tuple[FloatArray
     return mean, spread * n / max(n - 1, 1)
 
 
-@lru_cache(maxsize=10)
+@array_cache(KEPT_BYTES)
 def _assignments(n: int, n_after: int, start: int, size: int, stage: str) -> FloatArray:
     """Return assignments (size, n) with ``n_after`` ones in each row."""
     rng = stream("deals", stage, n, n_after, start)
