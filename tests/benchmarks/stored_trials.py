@@ -37,7 +37,6 @@ FAILS, WITHHOLDS = 50, 50
 """One trial in so many has an error, and one in so many is a positivity violation."""
 
 
-
 @dataclass(frozen=True)
 class Shape:
     """What the trials of a store are of.
@@ -258,7 +257,9 @@ def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--trials", type=int, nargs="+", help="of every shape, in place of its own")
+    parser.add_argument(
+        "--trials", type=int, nargs="+", help="of every shape, in place of its own"
+    )
     parser.add_argument("--only", nargs="+", default=[], help="readers whose names contain these")
     parser.add_argument("--stores", type=Path, help="a folder that keeps the stores")
     parser.add_argument("--peer", type=Path, help="another checkout, measured in turns")

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from ope_bench.statistics.distribution import (
     scaled_rms,
     summarize,
 )
+from ope_bench.trials.diagnostics import DiagnosticColumn
 from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.status import Status
 
@@ -171,7 +171,7 @@ def aggregate(outcomes: Outcomes, facts: ReplicateFacts) -> RowStatistics:
         withheld=_withheld(tried),
         support=_support(outcomes),
         cost=_cost(outcomes),
-        diagnostics=_diagnostics(outcomes.diagnostics.tolist()),
+        diagnostics=_diagnostics(outcomes.diagnostics),
     )
     return RowStatistics(errors=array, imputed=imputed, tried=len(tried), figures=figures)
 
@@ -280,39 +280,9 @@ def _median(known: Sequence[float]) -> float | None:
     return median(known) if known else None
 
 
-def _diagnostics(trials: Sequence[Mapping[str, Any]]) -> dict[str, DiagnosticSummary]:
-    return {name: _summary_of_diagnostic(known) for name, known in _numbers(trials).items()}
-
-
-def _numbers(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[float]]:
-    """Return the finite numbers of each name, in the order of their trials."""
-    if len({tuple(one) for one in trials}) == 1:
-        table = zip(*(one.values() for one in trials), strict=True)
-        columns = dict(zip(trials[0], table, strict=False))
-        # In nearly every row all trials have the same numbers; the loop below takes far longer.
-        if all(map(_all_finite, columns.values())):
-            return columns
-    values: dict[str, list[float]] = {}
-    for diagnostics in trials:
-        for name, value in diagnostics.items():
-            number = _number(value)
-            if number is not None and math.isfinite(number):
-                values.setdefault(name, []).append(number)
-    return values
-
-
-def _all_finite(column: Sequence[Any]) -> bool:
-    if set(map(type, column)) != {float}:
-        return False
-    # A finite sum has finite terms, and takes a quarter of the time.
-    return math.isfinite(sum(column)) or all(map(math.isfinite, column))
-
-
-def _number(value: object) -> float | None:
-    try:
-        return float(value) if isinstance(value, int | float) else None
-    except OverflowError:  # an integer of an older store
-        return None
+def _diagnostics(diagnostics: DiagnosticColumn) -> dict[str, DiagnosticSummary]:
+    numbers = diagnostics.finite_numbers()
+    return {name: _summary_of_diagnostic(known.tolist()) for name, known in numbers.items()}
 
 
 def _summary_of_diagnostic(values: Sequence[float]) -> DiagnosticSummary:

@@ -201,7 +201,7 @@ def _setting(outcomes: Outcomes, truth: TruthKind) -> _Setting:
         name = f"{spec.identity_json} {row.device[0]}"
         specs[name] = spec
         statistics = aggregate(row, facts)
-        fixed = not any(CHOSEN in diagnostics for diagnostics in row.diagnostics.tolist())
+        fixed = CHOSEN not in row.diagnostics.names
         cells[name] = _Cell(statistics.imputed, fixed, () if fixed else _candidates(row, facts))
         failed = (statistics.figures.failure.value or 0.0) > MOSTLY_FAILED
         if fixed and statistics.imputed and not failed:
@@ -217,7 +217,7 @@ def _candidates(row: Outcomes, facts: ReplicateFacts) -> list[dict[str, float]]:
     """Errors of the candidates of a row by data set, from the values that its trials report."""
     errors: dict[str, dict[str, float]] = {}
     truths = np.where(np.isnan(errors_of(row, facts)), np.nan, facts.truth[facts.at(row)])
-    trials = zip(row.data_key.tolist(), truths.tolist(), row.diagnostics.tolist(), strict=True)
+    trials = zip(row.data_key.tolist(), truths.tolist(), row.diagnostics, strict=True)
     for key, truth, diagnostics in trials:
         for name, value in diagnostics.items() if not math.isnan(truth) else ():
             if name.startswith(CANDIDATE) and isinstance(value, float):

@@ -85,6 +85,15 @@ class Setting:
         """Return whether the data are a surrogate."""
         return "surrogate" in self.board.environment_origin.lower()
 
+    @property
+    def size(self) -> int:
+        """Return the number of trials."""
+        return sum(map(len, self.trials))
+
+    def outcomes(self) -> Outcomes:
+        """Return the trials of all rows, one row behind another."""
+        return Outcomes.joined(self.trials, self.size)
+
 
 def summaries_of(settings: Iterable[Setting]) -> tuple[tuple[str, Summary], ...]:
     """Summarize each environment's settings, and all settings, if at least two are complete.

@@ -1,6 +1,6 @@
 """Keep the arrays that a function made last, up to a number of bytes.
 
-``functools.lru_cache`` counts entries, whatever their size: those of a hundred replicates are a few
+``functools.lru_cache`` counts entries, whatever their size: those of a hundred replicates are some
 kilobytes, those of a hundred thousand are many megabytes.
 """
 
@@ -12,7 +12,6 @@ from functools import wraps
 from threading import Lock
 from typing import Any, TypeVar, TypeVarTuple
 
-import numpy as np
 import numpy.typing as npt
 
 __all__ = ["array_cache"]
@@ -31,6 +30,7 @@ def array_cache(most_bytes: int) -> Callable[[Callable[[*Ts], A]], Callable[[*Ts
     ----------
     most_bytes : size of all kept arrays together.
 
+    >>> import numpy as np
     >>> drawn = array_cache(100)(lambda n: np.zeros(n))
     >>> drawn(10) is drawn(10), drawn(20) is drawn(20)
     (True, False)

@@ -6,6 +6,7 @@ that no more than one part of a large store is in memory at once.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import sys
@@ -36,6 +37,9 @@ from ope_bench.trials.serialization import (
 __all__ = ["Selection"]
 
 READ_AT_ONCE = 1_000
+
+COLUMNS_AT_ONCE = 5_000
+"""Rows that are values of Python at once, some 20 MB, before they are columns."""
 
 
 class Selection:
@@ -83,10 +87,20 @@ class Selection:
     def outcomes(self) -> Iterator[Outcomes]:
         """Yield the outcomes of one environment setting after another, each ordered by key."""
         for places in self.by_setting().values():
-            rows = self._rows((*_OF_STORE, *OF_RECORD), places)
+            parts = self._parts(places)
+            if len(places) <= COLUMNS_AT_ONCE:
+                yield from parts
+            elif (first := next(parts, None)) is not None:
+                yield Outcomes.joined(itertools.chain([first], parts), len(places))
+
+    def _parts(self, places: Sequence[int]) -> Iterator[Outcomes]:
+        """Yield the outcomes of some of the results, a part at a time."""
+        for start in range(0, len(places), COLUMNS_AT_ONCE):
+            part = places[start : start + COLUMNS_AT_ONCE]
+            rows = self._rows((*_OF_STORE, *OF_RECORD), part)
             if rows:
                 with reading(self._path):
-                    found = self._outcomes(rows, places)
+                    found = self._outcomes(rows, part)
                 del rows
                 yield found
 
@@ -194,7 +208,14 @@ _RESTORED: Mapping[str, Callable[[Any], Any]] = {
     if one.from_plain
     and one.name in OF_RECORD
     and one.name not in ("status", "exclusive", "diagnostics")
-} | {"made_by": sys.intern, "device": sys.intern}
+} | dict.fromkeys(
+    (
+        *("made_by", "device"),
+        # Most failures of a store say the same.
+        *("error_type", "error_message", "traceback", "output_tail", "note"),
+    ),
+    sys.intern,
+)
 """How plain values are restored by column, where `Outcomes` does not do it for all at once."""
 _OF_STORE = ("key", "run", "environment", "estimator", *TRIAL_COLUMNS)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD
 from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.diagnostics import DiagnosticColumn
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Status
 
@@ -82,7 +83,7 @@ class Outcomes:
     traceback: ObjectArray
     output_tail: ObjectArray
     note: ObjectArray
-    diagnostics: ObjectArray
+    diagnostics: DiagnosticColumn
     made_by: ObjectArray
     selected_by: ObjectArray
 
@@ -122,10 +123,29 @@ class Outcomes:
         return cls(**{name: make(columns[name]) for name, make in _ARRAYS.items()})
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the trials of at least one part, one part behind another."""
-        names = [one.name for one in fields(cls)]
-        return cls(**{name: np.concatenate([vars(one)[name] for one in parts]) for name in names})
+    def joined(cls, parts: Iterable[Self], most: int) -> Self:
+        """Return the trials of at least one part, one part behind another.
+
+        Parts may be made one after another: of each, only its diagnostics are kept.
+
+        Parameters
+        ----------
+        parts : the trials.
+        most : number of all trials, or more.
+        """
+        columns: dict[str, Any] = {}
+        diagnostics: list[DiagnosticColumn] = []
+        filled = 0
+        for part in parts:
+            arrays = {name: one for name, one in vars(part).items() if name != "diagnostics"}
+            if not columns:
+                columns = {name: np.empty(most, one.dtype) for name, one in arrays.items()}
+            for name, one in arrays.items():
+                columns[name][filled : filled + len(one)] = one
+            diagnostics.append(part.diagnostics)
+            filled += len(part)
+        known = {name: one[:filled] for name, one in columns.items()}
+        return cls(**known, diagnostics=DiagnosticColumn.joined(diagnostics))
 
     def __len__(self) -> int:
         return len(self.key)
@@ -175,7 +195,7 @@ class Outcomes:
 
     def without_diagnostics(self) -> Self:
         """Return the same trials with empty mappings in place of what takes most of the memory."""
-        return replace(self, diagnostics=np.full(len(self), {}, dtype=np.object_))
+        return replace(self, diagnostics=DiagnosticColumn.empty(len(self)))
 
     @property
     def tried(self) -> BoolArray:
@@ -189,7 +209,7 @@ class Outcomes:
     def withheld(self) -> list[str]:
         """Why estimators withheld their standard errors, one text for each trial that did."""
         without = np.flatnonzero(np.isnan(self.standard_error))
-        reasons = (one.get(STANDARD_ERROR_WITHHELD) for one in self.diagnostics[without].tolist())
+        reasons = self.diagnostics[without].values(STANDARD_ERROR_WITHHELD)
         return [str(reason) for reason in reasons if reason]
 
 
@@ -240,6 +260,7 @@ _MAKERS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "IntArray": partial(np.array, dtype=np.int64),
     "BoolArray": partial(np.array, dtype=np.bool_),
     "ObjectArray": _objects,
+    "DiagnosticColumn": DiagnosticColumn.of,
 }
 _ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {
     **{one.name: _MAKERS[str(one.type)] for one in fields(Outcomes)},

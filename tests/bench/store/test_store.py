@@ -346,9 +346,9 @@ def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
                 assert {*columns.made_by, *columns.selected_by} <= known
                 of_store = {name: getattr(expected, name) for name in OF_STORE}
                 for name, column in vars(replace(columns, **of_store)).items():
-                    assert np.array_equal(
-                        column, getattr(expected, name), equal_nan=column.dtype == np.float64
-                    ), name
+                    np.testing.assert_array_equal(
+                        column.tolist(), getattr(expected, name).tolist(), err_msg=name
+                    )
 
 
 def test_outcomes_that_another_program_removed_meanwhile_are_left_out(path: Path) -> None:

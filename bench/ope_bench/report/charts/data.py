@@ -14,7 +14,6 @@ from ope_bench.report.columns import figure_columns
 from ope_bench.report.content import ReportData, Setting
 from ope_bench.report.sweeps import Sweep
 from ope_bench.statistics.distribution import squared_error_cdf
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 __all__ = [
@@ -103,7 +102,7 @@ def cdf_table(content: ReportData, setting: Setting) -> Table:
 
 
 def _facts(setting: Setting) -> ReplicateFacts:
-    return ReplicateFacts.of(Outcomes.joined(setting.trials), setting.board.truth)
+    return ReplicateFacts.of(setting.outcomes(), setting.board.truth)
 
 
 def rank_tables(labels: Sequence[str], summary: Summary) -> Mapping[str, Table]:

@@ -259,7 +259,7 @@ def _rows(setting: Setting) -> list[list[Any]]:
 
 def _trials(setting: Setting, key_length: int) -> dict[str, Any]:
     """Return the trials of a setting by column; data shared by rows appear once."""
-    outcomes = Outcomes.joined(setting.trials)
+    outcomes = setting.outcomes()
     facts = ReplicateFacts.of(outcomes, setting.board.truth)
     # The last entry of the facts is that of no replicate.
     first = np.unique(facts.at(outcomes), return_index=True)[1]
