@@ -1,14 +1,14 @@
-"""Compare two stores or baselines, one environment setting after another.
+"""Compare two stores or baselines, one estimator on one environment setting after another.
 
-Of the settings read before, only the errors of each row are kept.
+Of the rows read before, only the errors are kept.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from pathlib import Path
 
 from ope_bench.contracts.data import TruthKind
@@ -20,12 +20,18 @@ from ope_bench.gate.pairing import pair_records
 from ope_bench.gate.screening import RowCase, screen
 from ope_bench.gate.verdict import Judgement, Rules
 from ope_bench.store import Store
-from ope_bench.trials.record import TrialRecord
+from ope_bench.trials.record import ANSWER_FIELDS, TrialRecord
 
 __all__ = ["Comparison", "compare"]
 
 LEVEL = 0.025
 """Level of either side: together 5 %, over all rows that differ."""
+
+COMPARED = (
+    *ANSWER_FIELDS,
+    *("truth_expected", "truth_empirical", "logging_average", "error_type"),
+)
+"""The columns of records that `ope_bench.gate.screening` reads."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +58,19 @@ class _Side:
     Parameters
     ----------
     truths : kinds of truth, in the order of their first trials.
-    settings : the places of each setting's trials, by the setting's identity.
+    rows : the places of each row's trials, by the identities of setting and estimator.
     read : returns the truth and the record at each place.
     """
 
     truths: Sequence[TruthKind]
-    settings: Mapping[str, Sequence[int]]
+    rows: Mapping[tuple[str, str], Sequence[int]]
     read: Callable[[Sequence[int]], Iterable[tuple[int, TruthKind, TrialRecord]]]
 
-    def trials(self, setting: str) -> dict[TruthKind, dict[str, tuple[int, TrialRecord]]]:
-        """Return place and record of a setting's trials by key, for each kind of truth."""
+    def trials(self, row: tuple[str, str]) -> dict[TruthKind, dict[str, tuple[int, TrialRecord]]]:
+        """Return place and record of a row's trials by key, for each kind of truth."""
         found: dict[TruthKind, dict[str, tuple[int, TrialRecord]]]
         found = {truth: {} for truth in self.truths}
-        for place, truth, record in self.read(self.settings.get(setting, ())):
+        for place, truth, record in self.read(self.rows.get(row, ())):
             found[truth][record.key] = place, record
         return found
 
@@ -82,29 +88,37 @@ def compare(a: Path, b: Path) -> Comparison:
         before, after = _side(a, opened), _side(b, opened)
         cases: dict[TruthKind, list[tuple[int, RowCase]]]
         cases = {truth: [] for truth in before.truths}
-        for setting in dict.fromkeys([*before.settings, *after.settings]):
-            ours = before.trials(setting)
-            # Of a key under two truths, the record of the last counts.
-            others = {
-                key: record
-                for trials in after.trials(setting).values()
-                for key, (_, record) in trials.items()
-            }
-            for truth, trials in ours.items():
-                cases[truth] += _screened(trials, others, truth, rules)
-            known = {key for trials in ours.values() for key in trials}
-            pairs += len(known & others.keys())
-            only_a += len(known - others.keys())
-            only_b += len(others.keys() - known)
+        for row in dict.fromkeys([*before.rows, *after.rows]):
+            found, *counts = _compared(before, after, row, rules)
+            for truth, screened in found.items():
+                cases[truth] += screened
+            pairs, only_a, only_b = map(operator.add, (pairs, only_a, only_b), counts)
     if not pairs:
         msg = f"{a} and {b} have no trial in common: nothing can be compared"
         raise UsageError(msg)
     judgements = [
         judgement
         for truth, rows in cases.items()
-        for judgement in decide([case for _, case in sorted(rows, key=itemgetter(0))], rules)
+        for judgement in decide(
+            [case for _, case in sorted(rows, key=operator.itemgetter(0))], rules
+        )
     ]
     return Comparison(judgements, pairs, only_a, only_b)
+
+
+def _compared(
+    before: _Side, after: _Side, row: tuple[str, str], rules: Rules
+) -> tuple[dict[TruthKind, list[tuple[int, RowCase]]], int, int, int]:
+    """Return a row's cases for each kind of truth, and the trials of both sides and of either."""
+    ours = before.trials(row)
+    # Of a key under two truths, the record of the last counts.
+    others = {
+        key: record for trials in after.trials(row).values() for key, (_, record) in trials.items()
+    }
+    cases = {truth: _screened(trials, others, truth, rules) for truth, trials in ours.items()}
+    known = {key for trials in ours.values() for key in trials}
+    shared = len(known & others.keys())
+    return cases, shared, len(known) - shared, len(others) - shared
 
 
 def _screened(
@@ -127,17 +141,14 @@ def _side(path: Path, opened: ExitStack) -> _Side:
     if is_baseline(path):
         baseline = load(path)
         truth, records = baseline.suite.truth, baseline.records
-        settings: dict[str, list[int]] = {}
+        rows: dict[tuple[str, str], list[int]] = {}
         for place, record in enumerate(records):
-            settings.setdefault(record.trial.environment.identity_json, []).append(place)
-        return _Side(
-            (truth,), settings, lambda places: ((one, truth, records[one]) for one in places)
-        )
+            specs = record.trial.environment, record.trial.estimator
+            rows.setdefault((specs[0].identity_json, specs[1].identity_json), []).append(place)
+        return _Side((truth,), rows, lambda places: ((one, truth, records[one]) for one in places))
     selection = opened.enter_context(Store.open(path)).selection()
     return _Side(
         selection.truths,
-        selection.by_setting(),
-        lambda places: (
-            (place, one.run.truth, one.record) for place, one in selection.results_at(places)
-        ),
+        selection.by_row(),
+        lambda places: selection.parts_at(places, COMPARED),
     )

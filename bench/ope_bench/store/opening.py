@@ -132,6 +132,3 @@ def _check(connection: sqlite3.Connection, path: Path, *, write: bool) -> None:
         if unborn:
             # Until then all is in the log beside the file, and a copy of the file alone is empty.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    # A file system without shared memory has no such mode, but reading works.
-    with contextlib.suppress(sqlite3.OperationalError):
-        connection.execute("PRAGMA mmap_size = 268435456")

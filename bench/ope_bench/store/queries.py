@@ -33,7 +33,7 @@ SELECTED = """
             AND (:truth IS NULL OR run.truth = :truth)
         GROUP BY run.truth, run_record.key
     )
-    SELECT chosen.record, chosen.number, record.environment
+    SELECT chosen.record, chosen.number, record.environment, record.estimator
     FROM chosen JOIN record ON record.id = chosen.record ORDER BY chosen.key, chosen.run
 """
 

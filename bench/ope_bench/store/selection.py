@@ -1,6 +1,6 @@
 """The newest outcomes of some runs, read one part of them after another.
 
-What is selected is held as three numbers a trial; the records themselves are read in parts, so
+What is selected is held as four numbers a trial; the records themselves are read in parts, so
 that no more than one part of a large store is in memory at once.
 """
 
@@ -30,6 +30,7 @@ from ope_bench.trials.serialization import (
     SPEC_COLUMNS,
     TRIAL_COLUMNS,
     from_row,
+    part_from_row,
     spec_from,
     trial_from,
 )
@@ -63,21 +64,20 @@ class Selection:
         truth: TruthKind | None = None,
     ) -> None:
         self._db, self._path, self._runs = db, path, runs
-        self._records, self._through, self._worlds = (array("q") for _ in range(3))
+        self._records, self._through, self._worlds, self._methods = (array("q") for _ in range(4))
         self._specs: dict[tuple[int, str | None], PluginSpec] = {}
         wanted = {"suite": suite, "run": run, "truth": truth}
         with reading(path):
             # Rows one by one: all of them at once would be larger than what is kept.
-            for record, number, world in db.execute(queries.SELECTED, wanted):
+            for record, number, world, method in db.execute(queries.SELECTED, wanted):
                 self._records.append(record)
                 self._through.append(number)
                 self._worlds.append(world)
+                self._methods.append(method)
 
     def results(self) -> Iterator[Result]:
         """Yield the results, ordered by key."""
-        for start in range(0, len(self._records), READ_AT_ONCE):
-            places = range(start, min(start + READ_AT_ONCE, len(self._records)))
-            yield from (result for _, result in self.results_at(places))
+        yield from (result for _, result in self.results_at(range(len(self._records))))
 
     def settings(self) -> Iterator[list[Result]]:
         """Yield the results of one environment setting after another."""
@@ -92,6 +92,17 @@ class Selection:
                 yield from parts
             elif (first := next(parts, None)) is not None:
                 yield Outcomes.joined(itertools.chain([first], parts), len(places))
+
+    def by_row(self) -> dict[tuple[str, str], list[int]]:
+        """Return the places of each setting's and estimator's results, by their identities."""
+        with reading(self._path):
+            specs = self._spec_rows
+            used = {*self._worlds, *self._methods}
+            names = {number: spec_from(specs[number]).identity_json for number in used}
+            found: dict[tuple[str, str], list[int]] = {}
+            for place, (world, method) in enumerate(zip(self._worlds, self._methods, strict=True)):
+                found.setdefault((names[world], names[method]), []).append(place)
+            return found
 
     def _parts(self, places: Sequence[int]) -> Iterator[Outcomes]:
         """Yield the outcomes of some of the results, a part at a time."""
@@ -145,15 +156,37 @@ class Selection:
 
     def results_at(self, places: Sequence[int]) -> Iterator[tuple[int, Result]]:
         """Yield some of the results with their places, in the order of ``places``."""
-        columns = (*_OF_TRIAL, *RECORD_COLUMNS)
-        for index, *row in self._rows(columns, places):
-            through = self._numbered[self._through[places[index]]]
-            made_by, world, method, *asked = row[: len(_OF_TRIAL)]
+        for place, trial, row, made_by in self._trials_at(places, RECORD_COLUMNS):
             with reading(self._path):
-                specs = self._spec(world, through), self._spec(method, through)
-                record = from_row(trial_from(*specs, asked), tuple(row[len(_OF_TRIAL) :]))
-                result = Result(record, through, sys.intern(made_by))
-            yield places[index], result
+                through = self._numbered[self._through[place]]
+                result = Result(from_row(trial, row), through, sys.intern(made_by))
+            yield place, result
+
+    def parts_at(
+        self, places: Sequence[int], columns: Sequence[str]
+    ) -> Iterator[tuple[int, TruthKind, TrialRecord]]:
+        """Yield some of the records with their places and kinds of truth, of some columns alone.
+
+        See `ope_bench.trials.serialization.part_from_row`.
+        """
+        for place, trial, row, _ in self._trials_at(places, columns):
+            with reading(self._path):
+                record = part_from_row(trial, columns, row)
+            yield place, self._numbered[self._through[place]].truth, record
+
+    def _trials_at(
+        self, places: Sequence[int], columns: Sequence[str]
+    ) -> Iterator[tuple[int, Trial, tuple[Any, ...], str]]:
+        """Yield place, trial, columns and the run that executed it, of some of the results."""
+        for start in range(0, len(places), READ_AT_ONCE):
+            part = places[start : start + READ_AT_ONCE]
+            for index, *row in self._rows((*_OF_TRIAL, *columns), part):
+                through = self._numbered[self._through[part[index]]]
+                made_by, world, method, *asked = row[: len(_OF_TRIAL)]
+                with reading(self._path):
+                    specs = self._spec(world, through), self._spec(method, through)
+                    trial = trial_from(*specs, asked)
+                yield part[index], trial, tuple(row[len(_OF_TRIAL) :]), made_by
 
     def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
         names = ("index", *_NAMES, *OF_RECORD)

@@ -132,19 +132,19 @@ def test_settings_of_one_side_alone_are_counted(tmp_path: Path) -> None:
         compare(b, other)
 
 
-def test_no_more_than_one_setting_is_read_at_a_time(
+def test_no_more_than_one_estimator_on_one_setting_is_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ope_bench.store.selection import Selection
 
     a = stored(tmp_path / "a.sqlite", ("expected", records(0)))
     sizes = []
-    read = Selection.results_at
+    read = Selection.parts_at
 
-    def counted(self, places):
+    def counted(self, places, columns):
         sizes.append(len(places))
-        return read(self, places)
+        return read(self, places, columns)
 
-    monkeypatch.setattr(Selection, "results_at", counted)
+    monkeypatch.setattr(Selection, "parts_at", counted)
     assert compare(a, a).pairs == len(records(0))
-    assert max(sizes) == len(records(0)) // 3
+    assert max(sizes) == len(records(0)) // (3 * 4)
