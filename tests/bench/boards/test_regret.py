@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ope_bench.boards import regret_intervals
 from ope_bench.boards.regret import regret_board
+from ope_bench.boards.regret_intervals import RESAMPLES, ratio_interval
+from ope_bench.contracts.random.seeding import stream
 from ope_bench.plugins.spec import PluginSpec
+from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 
@@ -135,3 +140,21 @@ def test_numbers_beyond_doubles_give_no_figure_instead_of_an_error():
     records = [*row_of("one", "ipw", [1.0, 1.0]), *row_of("one", "dm", [1e200, 1e200])]
     found = rows(records)
     assert found["dm"].regret is None
+
+
+def test_resamples_of_many_data_sets_are_drawn_in_parts_and_are_the_same(monkeypatch):
+    n = 1_501
+    monkeypatch.setattr(regret_intervals, "MOST_COUNTS", 1 << 18)
+    left, right = np.random.default_rng(0).normal(size=(2, n))
+    tracemalloc.start()
+    try:
+        found = ratio_interval([(left, right)])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    rng = stream("regret", BOOTSTRAP_SEED, 0, n)
+    counts = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES).astype(np.float64)
+    logs = 0.5 * np.log(counts @ np.square(left)) - 0.5 * np.log(counts @ np.square(right))
+    assert found == tuple(np.exp(np.quantile(logs, [0.025, 0.975])).tolist())
+    # All of them at once are twice that, as integers and as floats.
+    assert peak < counts.nbytes / 2

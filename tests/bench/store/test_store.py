@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 import time
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ope_bench.errors import StoreError
 from ope_bench.store import Freshness, Store
-from ope_bench.trials.outcomes import OF_STORE, Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.serialization import facts_from, plain_facts
 from ope_bench.trials.status import Status
@@ -325,55 +321,3 @@ def test_results_come_setting_by_setting_whichever_version_of_a_plugin_made_them
         {3},
     ]
     assert sorted((one for group in found for one in group), key=lambda one: one.key) == together
-
-
-def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
-    worlds = [replace(WORLD, params={"n_actions": n}) for n in (2, 3)]
-    trials = [Trial(world, METHOD, number, seed=5) for number in range(3) for world in worlds]
-    facts = {"diagnostics": {"a": 1.5, "b": "word"}, "access": ("propensity",), "exclusive": True}
-    filled(path, *(record(one, estimate=float(n), **facts) for n, one in enumerate(trials)))
-    labelled = Trial(worlds[0], replace(METHOD, label="mine"), 0, seed=5)
-    filled(path, record(labelled, Status.ERROR, estimate=None), truth="expected")
-    with Store.open(path) as store:
-        for truth, of in ((None, None), ("empirical", "empirical"), ("expected", "expected")):
-            found = [[one for one in g if of in (None, one.run.truth)] for g in store.settings()]
-            groups = [[one.record for one in group] for group in found if group]
-            told = list(store.outcomes(truth=truth))
-            assert len(told) == len(groups)
-            for columns, records in zip(told, groups, strict=True):
-                expected = Outcomes.of(records)
-                known = {one.id for one in store.runs()}
-                assert {*columns.made_by, *columns.selected_by} <= known
-                of_store = {name: getattr(expected, name) for name in OF_STORE}
-                for name, column in vars(replace(columns, **of_store)).items():
-                    other = getattr(expected, name)
-                    if name == "diagnostics":
-                        assert column.tolist() == other.tolist()
-                    else:
-                        exact = column.dtype == np.float64
-                        assert np.array_equal(column, other, equal_nan=exact), name
-
-
-def test_outcomes_that_another_program_removed_meanwhile_are_left_out(path: Path) -> None:
-    worlds = [replace(WORLD, params={"n_actions": n}) for n in (2, 3)]
-    trials = [Trial(world, METHOD, number) for world in worlds for number in range(3)]
-    filled(path, *(record(one) for one in trials))
-    gone = {trials[1].key, *(one.key for one in trials[3:])}
-    with Store.open(path) as store:
-        selection = store.selection()
-        with sqlite3.connect(path) as other:
-            other.executemany("DELETE FROM record WHERE key = ?", [(key,) for key in gone])
-        other.close()
-        (found,) = selection.outcomes()
-        assert set(found.key) == {one.key for one in trials} - gone
-        assert {one.record.key for one in selection.results()} == set(found.key)
-
-
-@pytest.mark.parametrize("damaged", ["[1]", "{}, {}", "1", "{"])
-def test_diagnostics_that_are_no_object_are_damage(damaged: str, path: Path) -> None:
-    filled(path, record(trial(0)), record(trial(1)))
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("UPDATE record SET diagnostics = ? WHERE id = 1", (damaged,))
-        db.commit()
-    with Store.open(path) as store, pytest.raises(StoreError, match=r"ope-bench\.sqlite"):
-        list(store.outcomes())

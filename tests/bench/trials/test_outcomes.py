@@ -101,3 +101,12 @@ def test_a_number_that_does_not_exist_is_no_number() -> None:
     outcomes = Outcomes.of([record(estimate=None)])
     assert np.isnan(outcomes.estimate).all()
     assert np.isnan(outcomes.n_logged_actions).all()
+
+
+def test_parts_that_come_one_after_another_are_joined() -> None:
+    whole = Outcomes.of(RECORDS)
+    parts = (whole.take(slice(at, at + 1)) for at in range(len(RECORDS)))
+    joined = Outcomes.joined(parts, len(RECORDS) + 5)
+    for name, column in vars(joined).items():
+        assert values(column) == values(getattr(whole, name)), name
+        assert len(column) == len(RECORDS)
