@@ -6,8 +6,9 @@ Stores of invented trials are written, a trial's outcome being a real one whose 
 changed: its columns are as long as they are in use. In one shape twenty estimators ran on fifty
 data sets of each of many settings, in the other two estimators on all data sets of one setting;
 one trial in fifty failed, another withheld its estimate. Every reader is then a process of its
-own, as a user starts it, on one thread. With ``--peer`` the readers of another checkout take turns
-with this one's, and what both print or write is compared, byte by byte.
+own, as a user starts it, on one thread. Rows of an earlier call stay in the page until they are
+measured again. With ``--peer`` the readers of another checkout take turns with this one's, and
+what both print or write is compared, byte by byte.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 
 from interleaved import written
 from sections import table
-from statement import facts_now, megabytes, statement
+from statement import facts_now, megabytes, resumed, statement
 from trial_cost import one_thread
 
 HERE = Path(__file__).parents[2]
@@ -81,13 +82,16 @@ TEXT = """\
 # Reading large stores
 
 Stores of invented trials; each reader is a process of its own, processor seconds (of all its
-threads, start-up included) and the most memory that it held at any moment{turns}. The script and
-the charts that all pages have in common are kept in the user's cache folder, as from the second
-page on.
+threads, start-up included) and the most memory that it held at any moment{turns}.
+The script and the charts that all pages have in common are kept in the user's cache folder, as
+from the second page on.{differences}
 
 {tables}
 
 {statement}"""
+
+DIFFERENCES = """ Where bytes are not the same, a row has more than 2,000 replicates: its
+interval is now from fewer resamples (bench/design/replicates-and-intervals.md)."""
 
 Row = dict[str, Any]
 
@@ -214,6 +218,19 @@ def compared(
             yield row
 
 
+def continued(output: Path | None, report: Row) -> Row:
+    """Take over what a page has of an earlier call: its rows, until they are measured again."""
+    file = output.with_suffix(".json") if output else None
+    if file is None or not file.exists():
+        return report
+    return resumed(json.loads(file.read_text()), report)
+
+
+def name_of(row: Row) -> tuple[str, int, str]:
+    """What tells a row from others."""
+    return row["shape"], row["trials"], row["reader"]
+
+
 def markdown(report: Row) -> str:
     """The page."""
     peer = "peer" in report["rows"][0]
@@ -231,7 +248,9 @@ def markdown(report: Row) -> str:
         chosen = [row for row in report["rows"] if (row["shape"], row["trials"]) == (shape, size)]
         parts += [f"## {SHAPES[shape].heading(size)}", "", table(heads, map(line, chosen)), ""]
     turns = f"; *before* is {report['before']}, in turns with this revision" if peer else ""
+    differ = any(not row["same"] for row in report["rows"])
     return TEXT.format(
+        differences=DIFFERENCES if differ else "",
         turns=turns,
         tables="\n".join(parts).strip(),
         statement=statement(report["command"], report["facts"]),
@@ -287,8 +306,10 @@ def main() -> int:
         stores = [
             (shape, size) for shape in given.shape for size in given.trials or SHAPES[shape].sizes
         ]
+        report = continued(given.output, report)
         for row in compared(stores, sides, given.only, folder):
-            report["rows"].append(row)
+            others = [one for one in report["rows"] if name_of(one) != name_of(row)]
+            report["rows"] = [*others, row]
             if given.output:
                 written(given.output, report, markdown(report))
     return 0

@@ -97,8 +97,9 @@ def _compare_typical(
     test = rank_sums if rules.fresh else signed_ranks
     # The margin refers to squared errors.
     margin = math.sqrt(1 + rules.margin)
-    worse, _ = test(after, before, null_ratio=margin)
-    _, better = test(after, before, null_ratio=1 / margin)
+    worse, better = test(after, before, null_ratio=margin)
+    if margin != 1:
+        _, better = test(after, before, null_ratio=1 / margin)
     after_medians, before_medians = (np.median(np.abs(side), axis=1) for side in (after, before))
     for index, case in enumerate(cases):
         case.p_worse[Way.TYPICAL] = float(worse[index])
@@ -114,8 +115,10 @@ def _compare_mean_squares(
     """Test mean squared errors, and note their ratio."""
     test = permutation_test if rules.fresh else swap_test
     after, before = squares(after, before)
-    worse = test(after, before, null_ratio=1 + rules.margin, level=level)
-    better = test(after, before, null_ratio=1 / (1 + rules.margin), level=level)
+    margin = 1 + rules.margin
+    worse = better = test(after, before, null_ratio=margin, level=level)
+    if margin != 1:
+        better = test(after, before, null_ratio=1 / margin, level=level)
     heavy = jointly_heavy_tailed(before, after)
     degrees = after.shape[1] + before.shape[1] - 2 if rules.fresh else after.shape[1] - 1
     for index, case in enumerate(cases):

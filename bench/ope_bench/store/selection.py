@@ -11,7 +11,7 @@ import json
 import sqlite3
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -156,11 +156,13 @@ class Selection:
 
     def results_at(self, places: Sequence[int]) -> Iterator[tuple[int, Result]]:
         """Yield some of the results with their places, in the order of ``places``."""
-        for place, trial, row, made_by in self._trials_at(places, RECORD_COLUMNS):
+        for part, rows in self._rows_at(places, RECORD_COLUMNS):
             with reading(self._path):
-                through = self._numbered[self._through[place]]
-                result = Result(from_row(trial, row), through, sys.intern(made_by))
-            yield place, result
+                found = [
+                    (part[row[0]], Result(from_row(trial, values), through, sys.intern(row[1])))
+                    for row, trial, values, through in self._trials(part, rows)
+                ]
+            yield from found
 
     def parts_at(
         self, places: Sequence[int], columns: Sequence[str]
@@ -169,24 +171,31 @@ class Selection:
 
         See `ope_bench.trials.serialization.part_from_row`.
         """
-        for place, trial, row, _ in self._trials_at(places, columns):
+        for part, rows in self._rows_at(places, columns):
             with reading(self._path):
-                record = part_from_row(trial, columns, row)
-            yield place, self._numbered[self._through[place]].truth, record
+                found = [
+                    (part[row[0]], through.truth, part_from_row(trial, columns, values))
+                    for row, trial, values, through in self._trials(part, rows)
+                ]
+            yield from found
 
-    def _trials_at(
+    def _rows_at(
         self, places: Sequence[int], columns: Sequence[str]
-    ) -> Iterator[tuple[int, Trial, tuple[Any, ...], str]]:
-        """Yield place, trial, columns and the run that executed it, of some of the results."""
+    ) -> Iterator[tuple[Sequence[int], list[tuple[Any, ...]]]]:
+        """Yield some of the places with their rows, a part at a time."""
         for start in range(0, len(places), READ_AT_ONCE):
             part = places[start : start + READ_AT_ONCE]
-            for index, *row in self._rows((*_OF_TRIAL, *columns), part):
-                through = self._numbered[self._through[part[index]]]
-                made_by, world, method, *asked = row[: len(_OF_TRIAL)]
-                with reading(self._path):
-                    specs = self._spec(world, through), self._spec(method, through)
-                    trial = trial_from(*specs, asked)
-                yield part[index], trial, tuple(row[len(_OF_TRIAL) :]), made_by
+            yield part, self._rows((*_OF_TRIAL, *columns), part)
+
+    def _trials(
+        self, places: Sequence[int], rows: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[tuple[Any, ...], Trial, tuple[Any, ...], Run]]:
+        """Yield each row with its trial, its columns of the record and the run that selects it."""
+        for row in rows:
+            through = self._numbered[self._through[places[row[0]]]]
+            specs = self._spec(row[2], through), self._spec(row[3], through)
+            trial = trial_from(*specs, row[4:_FIRST])
+            yield row, trial, row[_FIRST:], through
 
     def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
         names = ("index", *_NAMES, *OF_RECORD)
@@ -234,6 +243,8 @@ class Selection:
 
 _SETTING = ("plugin", "params", "worlds", "version")
 _OF_TRIAL = ("run", "environment", "estimator", *TRIAL_COLUMNS)
+_FIRST = 1 + len(_OF_TRIAL)
+"""Place of the first column of the record in a row, after the row's index."""
 _NAMES = ("key", "made_by", "environment", "estimator", *TRIAL_COLUMNS)
 _RESTORED: Mapping[str, Callable[[Any], Any]] = {
     one.name: one.from_plain
