@@ -223,7 +223,9 @@ def continued(output: Path | None, report: Row) -> Row:
     file = output.with_suffix(".json") if output else None
     if file is None or not file.exists():
         return report
-    return resumed(json.loads(file.read_text()), report)
+    earlier = json.loads(file.read_text())
+    commands = dict.fromkeys([*earlier["command"].split("` and `"), report["command"]])
+    return resumed(earlier, report) | {"command": "` and `".join(commands)}
 
 
 def name_of(row: Row) -> tuple[str, int, str]:
