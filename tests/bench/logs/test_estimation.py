@@ -262,9 +262,9 @@ def test_rounding_alone_is_no_lift_and_no_difference():
         *equal, ipw = target.rows
         assert [(row.lift, row.lift_low, row.lift_high) for row in equal] == [(0.0, 0.0, 0.0)] * 2
         assert ipw.lift > 0.1
-    *equal, ipw = result.differences
-    assert [(one.difference, one.low, one.high) for one in equal] == [(0.0, 0.0, 0.0)] * 2
-    assert ipw.difference < -0.01
+    *same, last = result.differences
+    assert [(one.difference, one.low, one.high) for one in same] == [(0.0, 0.0, 0.0)] * 2
+    assert last.difference < -0.01
 
 
 def test_differences_between_policies_are_paired_by_row():
