@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench import STANDARD_ERROR_WITHHELD, Column, Schema
+from ope_bench import STANDARD_ERROR_WITHHELD, Column, Interval, Schema
 from ope_estimators.embedded.learned import edr, second_models
 from ope_estimators.embedded.learned.edm_star import EDMStar
 from ope_estimators.embedded.learned.edr import EDR
@@ -296,3 +296,16 @@ def test_estimators_share_the_second_pair():
     two = EDR(regressor="linear").fit(view, rng=np.random.default_rng(0), device="cpu")
     assert one.second_reward_ is two.second_reward_
     assert one.second_ratio_ is two.second_ratio_
+
+
+@pytest.mark.parametrize("interval", ["bootstrap", "asymptotic"])
+def test_resamples_are_drawn_only_where_its_standard_error_is_shown(monkeypatch, interval):
+    resampled = Interval(0.0, 1.0, 0.95, "bootstrap")
+    monkeypatch.setattr(EDR, "_bootstrap", lambda self, view: resampled)
+    world, rng = tiny.through_embedding(), np.random.default_rng(4)
+    _, shown = fitted(EDR(interval=interval, **TREES), world.but(noise=0.1).sample(300, rng))
+    assert shown.standard_error is not None
+    assert shown.interval == (resampled if interval == "bootstrap" else None)
+    flat = {"regressor": CONSTANT, "classifier": "logistic", "interval": interval}
+    _, withheld = fitted(EDR(**flat), world.but(noise=30.0).sample(300, rng))
+    assert (withheld.standard_error, withheld.interval) == (None, None)

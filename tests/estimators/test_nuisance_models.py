@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from ope_bench.contracts.policies import Uniform
 from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.schema import Column, Schema
 from ope_bench.contracts.view import View
+from ope_bench.errors import UnavailableError
 from ope_estimators.features.actions import ActionFeatures, encoded
 from ope_estimators.learning.folds import fold_of, folds
 from ope_estimators.nuisance.policy import PolicyModel
@@ -202,3 +205,43 @@ def test_order_of_parameters_does_not_make_another_fit():
     one = RewardModel(params=(("a", 1), ("b", 2)))
     assert repr(one) == repr(RewardModel(params=(("a", 1), ("b", 2))))
     assert repr(one) != repr(RewardModel(params=(("a", 1), ("b", 3))))
+
+
+@pytest.mark.parametrize("cross_fit", [1, 3])
+def test_a_pair_is_predicted_by_the_model_fitted_without_its_row(cross_fit):
+    view = view_of(problem_of(18))
+    fitted = view.fitted(RewardModel("ridge", cross_fit=cross_fit))
+    row, action = np.array([17, 3, 3, 0, 9, 17]), np.array([0, 1, 2, 0, 3, 0])
+    every = np.array([fitted.logged(view.context, np.full(18, a)) for a in range(4)])
+    assert fitted.pairs(view.context, row, action) == pytest.approx(every[action, row])
+
+
+@pytest.mark.parametrize("learner", [NEAREST, "ridge", "gbm"])
+@pytest.mark.parametrize("features", ["one-hot", "embedding"])
+def test_values_at_every_action_are_those_of_the_pairs(learner, features, monkeypatch):
+    """Whether the models are linear, trees or neither, and wherever a chunk ends."""
+    view = view_of(problem_of(18))
+    fitted = view.fitted(RewardModel(learner, action_features=features, cross_fit=3))
+    monkeypatch.setattr("ope_bench.contracts.arrays.CHUNK_ENTRIES", 33)
+    row, action = (part.ravel() for part in np.indices((view.m, 4)))
+    every = []
+    for model, _ in fitted.parts():
+        every.append(model(view.target_context[row], action))
+        assert model.everywhere(view.target_context, 4) == pytest.approx(every[-1])
+    assert len(every) == 3
+    whole = fitted.everywhere(view.target_context, 4)
+    assert whole == pytest.approx(np.mean(every, axis=0))
+    assert fitted(view.target_context[row], action) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("logged", [4096, 4097])
+def test_up_to_4096_logged_actions_have_indicators(logged):
+    action = np.arange(logged)
+    given = {"action": action, "n_actions": 5000, "context": np.zeros((logged, 1))}
+    given |= {"reward": np.zeros(logged), "embedding": np.zeros((logged, 1))}
+    view = SimpleNamespace(**given)
+    if logged == 4096:
+        assert ActionFeatures(view, "one-hot").width == 4096
+    else:
+        with pytest.raises(UnavailableError, match="of 4097 logged actions"):
+            ActionFeatures(view, "one-hot")

@@ -192,6 +192,31 @@ def test_a_model_of_few_splits_is_asked_few_times():
     assert sum(calls) == view.n
 
 
+@pytest.mark.parametrize(("different", "asked"), [(5, 5), (6, 10)])
+def test_pairs_are_evaluated_once_if_half_of_them_are_repeated(different, asked):
+    problem = many(80)
+    problem = replace(problem, reward=1.0 * (problem.action == problem.action[0]))
+    view = tiny.view_of(problem, Access.TARGET_POLICY)
+    stump = (("max_depth", 1), ("n_estimators", 1))
+    reward = view.fitted(RewardModel("gbm", stump, "action", "one-hot", 1))
+    (model,) = reward._models
+    alike = reward._alike(reward._models)
+    first = [int(np.argmax(alike == group)) for group in np.unique(alike)]
+    assert len(first) == 2
+    calls: list[int] = []
+    predict = model.predict
+
+    def counted(rows):
+        calls.append(rows.shape[0])
+        return predict(rows)
+
+    model.predict = counted
+    action = np.full(10, first[0])
+    action[: different - 5] = first[1]
+    reward(np.repeat(view.context[:5], 2, axis=0), action)
+    assert sum(calls) == asked
+
+
 # --- the shared sum
 
 

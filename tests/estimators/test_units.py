@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -395,3 +397,20 @@ def test_copies_of_rows_make_no_estimator_more_certain(reference: str) -> None:
     if once.standard_error is None or many.standard_error is None:
         pytest.skip("no standard error")
     assert many.standard_error > 0.75 * once.standard_error
+
+
+@pytest.mark.parametrize(
+    ("units", "error"), [((2, 2), math.sqrt(2)), ((1, 2), None), ((2, 1), None)]
+)
+def test_two_units_of_each_sample_are_the_fewest_with_a_standard_error(
+    units: tuple[int, int], error: float | None
+) -> None:
+    """Two sums of a half, of opposite sign: each mean has the standard error 1."""
+    terms = np.array([1.0, 3.0, 1.0, 3.0])
+    unit, target_unit = (np.arange(4) % count for count in units)
+    view: Any = SimpleNamespace(has_units=True, unit=unit, target_unit=10 + target_unit)
+    found = standard_error_of_sum(terms, terms, view)
+    assert found == (None if error is None else pytest.approx(error))
+    alone = None if units[0] == 1 else pytest.approx(1.0)
+    assert standard_error(terms, unit) == alone
+    assert self_normalized(np.ones(4), terms, unit) == (2.0, alone)

@@ -53,6 +53,7 @@ def every_policy() -> list[DiscretePolicy]:
         EpsilonGreedy(score, N_ACTIONS, 0.3),
         EpsilonGreedy(score, N_ACTIONS, 1.0),
         Tabular(table, code),
+        Tabular(table[1:].repeat(2, axis=0), code),
     ]
 
 
@@ -319,3 +320,23 @@ def test_an_operation_on_long_rows_has_a_buffer_that_holds_no_row() -> None:
         apply_by_row(failing, table, table[:, :1])  # type: ignore[arg-type]
     assert seen == [16]
     assert np.getbufsize() == size
+
+
+def test_a_greedy_policy_that_never_explores_asks_for_no_other_action() -> None:
+    asked: list[int] = []
+
+    def f(x: FloatArray, a: IntArray) -> FloatArray:
+        asked.append(len(x))
+        return a.astype(np.float64)
+
+    rows = np.random.default_rng(0).normal(size=(5, 3))
+    EpsilonGreedy(score, N_ACTIONS, 0.0).expect(rows, f)
+    assert asked == [5]
+
+
+def test_no_policy_claims_full_support_unless_it_says_so() -> None:
+    class Unsaid(DiscretePolicy):
+        def table(self, context: FloatArray) -> FloatArray:
+            return np.full((len(context), self.n_actions), 1 / self.n_actions)
+
+    assert Unsaid(2).full_support is False

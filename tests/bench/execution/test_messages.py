@@ -159,3 +159,41 @@ def test_the_largest_honest_record_fits_a_message() -> None:
     most |= dict.fromkeys(("error_message", "output_tail", "note"), "ü" * 4_000)
     assert len(line("done", row(**most), False)) < MESSAGE_BYTES / 2
     parse_message(line("fit", plain_facts({"code_digest": "d", "access": ("samples",)})))
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_block_has_from_one_to_a_million_replicates(size: int) -> None:
+    assert parse_message(line("batch", size)) == Batch(size)
+    with pytest.raises(MessageError, match="no size of a block"):
+        parse_message(line("batch", size + 1 if size > 1 else size - 1))
+
+
+@pytest.mark.parametrize(("least", "beyond"), [(-(1 << 63), -1), ((1 << 63) - 1, 1)])
+def test_integers_are_those_of_64_bits(least: int, beyond: int) -> None:
+    message = parse_message(line("done", changed("n_logged_actions", least), False))
+    assert isinstance(message, Done)
+    with pytest.raises(MessageError, match="an integer that the store cannot hold"):
+        parse_message(line("done", changed("n_logged_actions", least + beyond), False))
+
+
+def test_every_line_may_have_the_largest_size() -> None:
+    buffer, longest = LineBuffer(), b"x" * MESSAGE_BYTES
+    for _ in range(2):
+        assert list(buffer.lines(longest + b"\n")) == [longest]
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (["done", row()[:-1], False], "no row of a record"),
+        (["done", {}, False], "no row of a record"),
+        (["fit", []], "unknown facts"),
+        (["fit", {"nobody_knows": 1}], "unknown facts"),
+        (["cramped", 3], "no reason"),
+        (["done", changed("estimate", "x"), False], "a str instead of a float"),
+        (["unknown", 1], "no message: KeyError"),
+    ],
+)
+def test_what_is_refused_is_named(sent: list[Any], said: str) -> None:
+    with pytest.raises(MessageError, match=said):
+        parse_message(line(*sent))

@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -5,8 +6,16 @@ import pytest
 from scipy import stats
 
 from ope_bench import evaluate
-from ope_bench.gate.decision import _detectable, _infinite_ratio, _proven, _shown, judge
+from ope_bench.gate.decision import (
+    _decided,
+    _detectable,
+    _infinite_ratio,
+    _proven,
+    _shown,
+    judge,
+)
 from ope_bench.gate.pairing import Pair, PairedRow, pair_records
+from ope_bench.gate.screening import RowCase
 from ope_bench.gate.verdict import Judgement, Rules, Verdict, Way
 from ope_bench.report.text.verdicts import detail, judgement_json
 from ope_bench.statistics.paired import swap_test
@@ -393,8 +402,62 @@ def test_the_ratio_to_no_error_at_all(n, before, after, ratio):
 
 
 @pytest.mark.parametrize(
-    ("ratio", "verdict"), [(1.5, Verdict.UNDECIDED), (1.0, Verdict.BETTER), (None, Verdict.BETTER)]
+    ("ratio", "verdict"),
+    [
+        (1.5, Verdict.UNDECIDED),
+        (1 + Rules().margin, Verdict.BETTER),
+        (1.0, Verdict.BETTER),
+        (None, Verdict.BETTER),
+    ],
 )
 def test_a_mean_square_that_grew_is_no_improvement_by_typical_errors(ratio, verdict):
     judged = Judgement(None, Verdict.SAME, n=20, ratio=ratio)
     assert _proven(judged, (), (Way.TYPICAL,), "", Rules()).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(0.991, Verdict.DRIFTED), (0.989, Verdict.BETTER)]
+)
+def test_an_improvement_within_the_margin_is_none(judged, normal_row, factor, verdict):
+    # Squares count: 0.991² is above 1 / 1.02, 0.989² below.
+    assert judged(normal_row(), scaled(normal_row(), factor)).verdict is verdict
+
+
+def test_rows_of_one_size_are_tested_at_their_share_of_the_level_of_a_look(
+    monkeypatch, row, normal_row
+):
+    asked = []
+
+    def spying(after, before, **given):
+        asked.append((*after.shape, given["level"]))
+        return swap_test(after, before, **given)
+
+    monkeypatch.setattr("ope_bench.gate.decision.swap_test", spying)
+    sizes = {"a": 8, "b": 8, "c": 6}
+    rows = [normal_row(name, replicates=n, stream=n) for name, n in sizes.items()]
+    judge([row(one, scaled(one, 1.3)) for one in rows], "empirical", Rules(level=0.03, looks=2))
+    shares = [(2, 8, pytest.approx(0.01)), (1, 6, pytest.approx(0.005))]
+    assert asked == [shares[0], shares[0], shares[1], shares[1]]
+
+
+@pytest.mark.parametrize(
+    ("above", "symmetric", "verdict"),
+    [
+        (False, False, Verdict.DRIFTED),
+        (True, False, Verdict.UNDECIDED),
+        (False, True, Verdict.UNDECIDED),
+    ],
+)
+def test_a_ratio_at_the_margin_is_harmless_to_a_gate(above, symmetric, verdict):
+    rules = Rules(symmetric=symmetric)
+    ratio = 1 + rules.margin
+    ratio = math.nextafter(ratio, 2) if above else ratio
+    case = RowCase(Judgement(None, Verdict.SAME, n=20, ratio=ratio))
+    found = _decided(case, {}, {}, 1, rules)
+    assert found.verdict is verdict
+    assert (found.p, found.p_better) == (1.0, 1.0)
+
+
+def test_equal_mean_squares_are_no_difference_to_a_comparison():
+    case = RowCase(Judgement(None, Verdict.SAME, n=20, ratio=1.0))
+    assert _decided(case, {}, {}, 1, Rules(symmetric=True)).verdict is Verdict.DRIFTED

@@ -192,3 +192,18 @@ def test_the_typical_ratio_is_that_of_the_medians(record):
     (found,) = judge([row_of(none, errors_of(record, after))], "empirical")
     assert found.typical_ratio is None
     assert found.ratio == pytest.approx(np.square(after).sum())
+
+
+def test_rounding_ends_at_a_billionth():
+    assert ROUNDING == 1e-9
+
+
+def test_pairs_without_truth_or_logging_average_on_either_side_have_no_error(record):
+    before, after = errors_of(record, [0.1, 0.2, 0.25]), errors_of(record, [0.2, 0.3, 0.5])
+    before[0], after[0] = (replace(one, truth_empirical=None) for one in (before[0], after[0]))
+    failed = {"status": Status.POSITIVITY, "estimate": None, "logging_average": None}
+    before[1], after[1] = replace(before[1], **failed), replace(after[1], logging_average=None)
+    case = screened(before, after)
+    assert case.tested
+    assert (case.before.tolist(), case.after.tolist()) == ([0.25], [0.5])
+    assert case.judgement.n == 1

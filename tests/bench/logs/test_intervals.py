@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,13 @@ from ope_bench import (
     empirical_likelihood_interval,
     estimate,
 )
+from ope_bench.logs.interval_choice import interval_note
 from ope_bench.logs.paired import normal_interval
-from ope_bench.statistics.value_intervals.weights import RARE_WEIGHTS, SMALLEST_EFFECTIVE
+from ope_bench.statistics.value_intervals.weights import (
+    LEAST_EFFECTIVE,
+    RARE_WEIGHTS,
+    SMALLEST_EFFECTIVE,
+)
 from ope_estimators.baseline.weighting.ipw import IPW
 from support.small_logs import discrete, frame_of, items_of, log_of, table_of
 
@@ -161,3 +168,27 @@ def test_the_warning_of_the_trials_stands_in_the_row():
     assert RARE_WEIGHTS in estimate(log, "ipw")["ipw"].message
     row = estimate(log, "ipw", interval="guaranteed")["ipw"]
     assert RARE_WEIGHTS not in (row.message or "")
+
+
+@pytest.mark.parametrize(
+    ("least", "overlap"),
+    [
+        ([5.0, 60], "no weight above 1/5 of the rows"),
+        ([60, np.nextafter(5.0, 0)], "weights above 1/5 of the rows"),
+        ([None, 7.0], "no weight above 1/5 of the rows"),
+        ([None], "the largest weight unknown without the whole logging policy"),
+        ([], "the largest weight unknown without the whole logging policy"),
+    ],
+)
+@pytest.mark.parametrize("limits", [None, (0.0, 1.0)])
+def test_the_note_says_how_large_weights_may_be(least, overlap, limits):
+    """A smallest number of rows of five is still moderate, of the smallest of all estimators."""
+    records = [SimpleNamespace(diagnostics={LEAST_EFFECTIVE: one}) for one in least]
+    policies = {"t": SimpleNamespace(action=None), "sampled": SimpleNamespace(action=np.zeros(3))}
+    log: Any = SimpleNamespace(reward_range=limits, propensity=np.ones(3), targets=policies)
+    known = "rewards in a known range" if limits else "rewards without a known range"
+    note = interval_note(log, "t", records)
+    assert note.startswith(f"interval: on simulated logs ({known}, {overlap}) ")
+    assert f"({known}, no policy known) " in interval_note(log, "sampled", records)
+    log.propensity = None
+    assert f"({known}, no policy known) " in interval_note(log, "t", records)

@@ -60,3 +60,32 @@ def test_the_distance_is_the_largest_between_the_distribution_functions():
     assert _distance(np.array([1.0, 2.0, 3.0, 4.0]), np.array([3.0, 4.0])) == 0.5
     assert _distance(None, np.ones(2)) is None
     assert _distance(np.ones(2), None) is None
+
+
+def test_each_of_three_folds_is_judged_by_fifty_rounds_on_the_others(monkeypatch):
+    asked, held_out = [], []
+
+    class Spy:
+        def __init__(self, **params):
+            asked.append(params)
+
+        def fit(self, rows, made):
+            self.seen = len(rows)
+            return self
+
+        def predict_proba(self, rows):
+            held_out.append((len(rows), self.seen))
+            # The second column is the probability of a made row, shifted by 20.
+            likely = 1.0 * (rows[:, -1] > 10)
+            return np.column_stack([1 - likely, likely])
+
+    monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingClassifier", Spy)
+    rows, made = rows_of(300, 20.0)
+    assert _area(rows, made, np.random.default_rng(1)) == 1.0
+    assert asked == [{"max_iter": 50, "early_stopping": False, "random_state": 0}] * 3
+    assert [sum(sizes) for sizes in held_out] == [300] * 3
+    assert sum(sizes[0] for sizes in held_out) == 300
+
+
+def test_four_thousand_rows_are_the_most():
+    assert MOST_ROWS == 4_000

@@ -44,3 +44,26 @@ def test_a_quantile_is_the_order_statistic_nearest_to_its_share(share: float, or
 def test_a_single_policy_has_no_correlation() -> None:
     found = selection(np.array([2.0]), np.array([3.0]))
     assert (found.spearman, found.kendall, found.regret) == (None, None, 0.0)
+
+
+def test_a_policy_without_an_estimate_is_never_chosen_and_counts_as_rejected() -> None:
+    value = np.array([3.0, 1.0, 2.0])
+    chosen = selection(np.array([np.nan, 2.0, 1.0]), value, reference=1.5)
+    assert (chosen.regret, chosen.relative_regret) == (2.0, 1.0)
+    assert (chosen.type_one, chosen.type_two) == (1.0, 1.0)
+    assert (chosen.spearman, chosen.kendall) == (-1.0, -1.0)
+    none = selection(np.full(3, np.nan), value, reference=1.5)
+    assert (none.regret, none.type_one, none.type_two, none.spearman) == (None,) * 4
+
+
+@pytest.mark.parametrize(("reference", "errors"), [(0.5, (None, 0.5)), (3.5, (0.0, None))])
+def test_errors_of_a_kind_that_cannot_occur_are_unknown(
+    reference: float, errors: tuple[float | None, float | None]
+) -> None:
+    chosen = selection(np.array([0.0, 3.0]), np.array([1.0, 3.0]), reference=reference)
+    assert (chosen.type_one, chosen.type_two) == errors
+
+
+def test_the_mean_of_those_that_tie_for_the_best_counts() -> None:
+    chosen = selection(np.array([2.0, 2.0, 1.0]), np.array([1.0, 3.0, 5.0]))
+    assert chosen.regret == 3.0

@@ -193,6 +193,40 @@ def test_logarithmic_smoothing_of_constant_products_is_in_closed_form():
     assert default == given
 
 
+@pytest.mark.parametrize("n", [2, 90])
+def test_the_ends_of_the_default_bets_are_where_the_wealth_reaches_its_limit(n):
+    weight, reward = _logs(7, n)
+    found = betting_interval(weight, reward, reward_range=(0, 1), level=0.9)
+    bets = np.geomspace(min(0.05, 0.1 / math.sqrt(n)), 0.5, 25)
+    assert _wealth(weight * reward, found.low, bets) == pytest.approx(20, rel=1e-4)
+    assert _wealth(weight * (1 - reward), 1 - found.high, bets) == pytest.approx(20, rel=1e-4)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_the_level_is_95_percent_unless_another_is_asked_for(make):
+    weight, reward = _logs(8)
+    found = make(weight, reward, reward_range=(0, 1))
+    assert found == make(weight, reward, reward_range=(0, 1), level=0.95)
+    assert found.level == 0.95
+
+
+def test_bets_on_terms_are_of_level_95_percent_unless_another_is_asked_for():
+    terms = np.random.default_rng(0).uniform(-0.5, 1.5, (2, 100))
+    found = betting_interval_of_terms(*terms, 0.5, reward_range=(0, 1))
+    assert found == betting_interval_of_terms(*terms, 0.5, reward_range=(0, 1), level=0.95)
+
+
+def test_weights_far_above_one_on_average_leave_the_whole_range():
+    """Both ends pass each other, and neither leaves the range."""
+    weight, reward = np.full(400, 3.0), np.full(400, 1.0)
+    for make in GUARANTEED:
+        found = make(weight, reward, reward_range=(-1, 3))
+        assert (found.low, found.high) == (-1, 3)
+    terms = np.full(400, 1.6)
+    found = betting_interval_of_terms(terms, terms, 0.5, reward_range=(-1, 3))
+    assert (found.low, found.high) == (-1, 3)
+
+
 @pytest.mark.parametrize("make", GUARANTEED)
 def test_rewards_and_weights_of_zero_leave_the_whole_range(make):
     found = make(np.zeros(20), np.full(20, 0.5), reward_range=(0, 1))
