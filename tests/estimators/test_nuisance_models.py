@@ -245,3 +245,23 @@ def test_up_to_4096_logged_actions_have_indicators(logged):
     else:
         with pytest.raises(UnavailableError, match="of 4097 logged actions"):
             ActionFeatures(view, "one-hot")
+
+
+@pytest.mark.parametrize(("different", "asked"), [(5, 5), (6, 10)])
+def test_contexts_are_summed_once_if_half_of_them_are_repeated(different, asked):
+    rows = np.repeat(np.arange(5.0), 2)[:, None]
+    rows[: different - 5] = 9.0
+    seen = []
+
+    def f(x, a):
+        seen.append(len(x))
+        return x[:, 0] * a
+
+    assert expectation(Uniform(3), rows, f) == pytest.approx(rows[:, 0])
+    assert sum(seen) == 3 * asked
+    # No column has many values, and yet most pairs of them are different.
+    grid = np.array([[a, b] for a in (0.0, 1.0) for b in (0.0, 1.0)])
+    policy = Uniform(3)
+    seen.clear()
+    expectation(policy, grid, f)
+    assert sum(seen) == 3 * 4

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ope_bench.errors import UsageError
 from ope_bench.gate import pairing
 from ope_bench.gate.baseline import Baseline, SuiteFacts
 from ope_bench.gate.baseline_format import identity_of
@@ -127,3 +128,56 @@ def test_records_with_a_partner_are_rows_in_order_and_others_are_counted(record)
     found = {row.estimator.id: [one.before.trial.replicate for one in row.pairs] for row in rows}
     assert found == {"ipw": [0, 1, 2, 3], "dm": [0, 1, 2]}
     assert all(one.after is after[one.before.key] for row in rows for one in row.pairs)
+
+
+def test_changes_of_parameters_are_noted_and_an_environment_keeps_its_own(monkeypatch, record):
+    """The suite sets ``kept`` alone; all others have today's defaults."""
+    today = {"estimator": {"clip": 5, "new": 1}, "environment": {"n": 20, "more": True}}
+
+    def resolve(kind, reference, params, *, label=""):
+        spec = first.trial.estimator if kind == "estimator" else first.trial.environment
+        params = {name: value for name, value in params.items() if name not in ("worlds", "old")}
+        return replace(spec, params={**today[kind], **params})
+
+    monkeypatch.setattr(pairing, "resolve", resolve)
+    first = record(params={"clip": 2, "kept": 3, "old": 4})
+    specs = first.trial.estimator, first.trial.environment
+    given = {identity_of(specs[0]): ("kept",), identity_of(specs[1]): ()}
+    (row,) = paired_rows(Baseline(SuiteFacts("toy", "empirical", 3), (first,), given=given))
+    assert row.notes == (
+        "toy has a new parameter more=True",
+        "ipw has a new parameter new=1",
+        "ipw has no parameter old any more (was 4)",
+        "ipw: default clip 2 -> 5",
+        f"toy: default n 10 -> 20; {pairing.KEPT}",
+    )
+    (again,) = row.pairs
+    assert again.trial.estimator.params == {"clip": 5, "new": 1, "kept": 3}
+    assert again.trial.environment.params == {"n": 10, "more": True}
+
+
+def test_a_spec_that_is_no_more_leaves_its_row_without_trials(monkeypatch, record):
+    def resolve(kind, reference, params, *, label=""):
+        if kind == "estimator":
+            msg = "nobody knows it"
+            raise UsageError(msg)
+        return first.trial.environment
+
+    monkeypatch.setattr(pairing, "resolve", resolve)
+    first = record()
+    (row,) = paired_rows(Baseline(SuiteFacts("toy", "empirical", 3), (first,), given={}))
+    assert (row.gone, row.notes) == ("nobody knows it", ())
+    assert [pair.trial for pair in row.pairs] == [None]
+
+
+def test_another_version_of_the_environment_is_named(monkeypatch, record):
+    first = record()
+
+    def resolve(kind, reference, params, *, label=""):
+        spec = first.trial.estimator if kind == "estimator" else first.trial.environment
+        return replace(spec, version=spec.version + (kind == "environment"))
+
+    monkeypatch.setattr(pairing, "resolve", resolve)
+    (row,) = paired_rows(Baseline(SuiteFacts("toy", "empirical", 3), (first,), given={}))
+    then = first.trial.environment.version
+    assert row.incomparable == f"toy is now version {then + 1}, the baseline has {then}"
