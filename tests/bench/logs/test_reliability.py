@@ -89,3 +89,28 @@ def test_a_log_without_propensities_has_none():
         frame, context=["x"], action="a", reward="r", target=TargetPolicy(sampled="a")
     )
     assert reliability_of(log) is None
+
+
+@pytest.mark.parametrize("units", [1, 2, 3])
+def test_few_units_have_the_moments_of_their_sums(units):
+    action = np.repeat([0, 1], [30, 60])
+    session = np.arange(90) % 7 % units
+    frame = {"x": np.arange(90.0), "a": action, "r": np.ones(90), "session": session}
+    frame |= {"p": np.where(action == 0, 0.25, 0.5)}
+    log = Log.from_frame(
+        frame,
+        context=["x"],
+        action="a",
+        reward="r",
+        propensity="p",
+        unit="session",
+        target=TargetPolicy(sampled="a"),
+    )
+    found = reliability_of(log)
+    size = np.bincount(session)
+    for place, weight in enumerate((4.0, 2.0)):
+        total = np.bincount(session, weights=weight * (action == place))
+        distance = total - size
+        error = np.sqrt(distance.var(ddof=1) / units) / size.mean() if units > 1 else 0.0
+        assert found.mean[place] == pytest.approx(1 + distance.mean() / size.mean())
+        assert found.error[place] == pytest.approx(error, abs=1e-9)

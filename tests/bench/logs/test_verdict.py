@@ -8,10 +8,19 @@ from typing import Any
 
 import pytest
 
-from ope_bench.logs.advice.figures import WorldFigures, candidate_figures
+from ope_bench.logs.advice.figures import (
+    WorldFigures,
+    candidate_figures,
+    plan_trials,
+    world_figures,
+)
 from ope_bench.logs.advice.verdict import Case, judge, verdict_of
+from ope_bench.logs.advice.worlds import World
 from ope_bench.logs.checking.findings import Finding
 from ope_bench.logs.result_rows import EstimateRow
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
+from support.stored_records import METHOD, WORLD, record
 
 
 def row(label: str, **facts: Any) -> EstimateRow:
@@ -229,3 +238,60 @@ def test_sub_samples_count_where_there_is_nothing_else():
     assert (figures["ipw"].rmse, figures["ipw"].coverage) == (3.0, 19 / 20)
     none = replace(only, intervals={"ipw": 0, "dr": 0}, held={"ipw": 0, "dr": 0})
     assert candidate_figures([none], ["ipw", "dr"])["ipw"].coverage is None
+
+
+MADE = World("w", "redrawn", WORLD)
+CANDIDATES = {"ipw": METHOD, "dr": replace(METHOD, id="dr", reference="dr")}
+LIKENESS = replace(METHOD, id="likeness", reference="likeness")
+
+
+def done(label: str, replicate: int, **facts: Any) -> TrialRecord:
+    known = {"truth_expected": 1.0, "logging_average": 0.5, "standard_error": 0.25}
+    return record(Trial(WORLD, CANDIDATES[label], replicate), **(known | facts))
+
+
+def figures_of(*records: TrialRecord) -> WorldFigures:
+    by_key = {one.key: one for one in records}
+    (found,) = world_figures([MADE], CANDIDATES, by_key, 3, LIKENESS)
+    return found
+
+
+@pytest.mark.parametrize("truth_error", [None, 0.5])
+def test_a_world_counts_the_replicates_that_all_candidates_ended(truth_error):
+    failed = {"status": Status.POSITIVITY, "estimate": None, "standard_error": None}
+    facts = {"truth_expected_se": truth_error}
+    found = figures_of(
+        done("ipw", 0, estimate=1.25, **facts),
+        done("dr", 0, estimate=2.0, **facts),
+        done("ipw", 1, estimate=0.25, **facts),
+        # It counts with the error of the logging average.
+        done("dr", 1, **failed, **facts),
+        done("ipw", 2, estimate=9.0, **facts),
+        record(Trial(WORLD, LIKENESS, 0), estimate=0.75, diagnostics={"weight_distance": 0.125}),
+    )
+    more = truth_error**2 if truth_error else 0.0
+    assert found.rmse["ipw"] == pytest.approx(math.sqrt((0.25**2 + 0.75**2) / 2 + more))
+    assert found.rmse["dr"] == pytest.approx(math.sqrt((1.0 + 0.5**2) / 2 + more))
+    # Ends are at a distance of 0.49.
+    assert (found.held, found.intervals) == ({"ipw": 1, "dr": 0}, {"ipw": 2, "dr": 1})
+    assert (found.name, found.maker, found.replicates, found.message) == ("w", "redrawn", 2, "")
+    assert (found.likeness, found.weight_distance) == (0.75, 0.125)
+
+
+def test_a_world_without_a_truth_says_why():
+    lost = {"truth_expected": None, "status": Status.ERROR, "estimate": None}
+    found = figures_of(*(done(one, 0, error_message="no room", **lost) for one in CANDIDATES))
+    assert (found.replicates, found.rmse, found.message) == (0, {}, "no room")
+    assert (found.likeness, found.weight_distance, found.best) == (None, None, None)
+    assert figures_of().message == ""
+
+
+def test_the_likeness_is_asked_for_once_on_each_world():
+    worlds = [MADE, replace(MADE, spec=replace(WORLD, params={}))]
+    planned = plan_trials(worlds, list(CANDIDATES.values()), LIKENESS, 2)
+    assert [
+        (one.replicate, one.environment.params == {}, one.estimator.id) for one in planned
+    ] == [
+        *((0, other, name) for other in (False, True) for name in ("ipw", "dr", "likeness")),
+        *((1, other, name) for other in (False, True) for name in ("ipw", "dr")),
+    ]

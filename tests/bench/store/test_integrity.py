@@ -13,7 +13,7 @@ from ope_bench.cli import exit_codes
 from ope_bench.cli.app import invoke
 from ope_bench.errors import StoreError
 from ope_bench.store import Store
-from ope_bench.store.integrity import COVERED, checksum
+from ope_bench.store.integrity import COVERED, Check, check, checksum
 from ope_bench.trials.status import Status
 from support.stored_records import begin, filled, record, trial
 
@@ -157,3 +157,14 @@ def test_flipped_bytes_are_told_in_one_line_or_found_by_the_check(path: Path) ->
     assert unnoticed == 0
     assert told
     assert not any("\n" in text for text in told)
+
+
+def test_a_broken_file_is_all_that_is_said() -> None:
+    class Broken:
+        def execute(self, query: str) -> list[tuple[str]]:
+            assert query == "PRAGMA integrity_check(20)"
+            return [("row 3 missing from index",), ("wrong # of entries",)]
+
+    found = check(Broken())  # type: ignore[arg-type]
+    damage = ("row 3 missing from index", "wrong # of entries")
+    assert found == Check(records=0, unchecked=0, damage=damage)
