@@ -1,13 +1,14 @@
 """Do the tests bite? Change one place of a file, run its narrow tests, count what they notice.
 
-    python tests/mutation/run.py [--seed WORD] [--per-file 5] [--only PART] [--jobs 1]
+    python tests/mutation/run.py [--seed WORD] [--per-file 5] [--without WORD:N ...] [--only PART]
     python tests/mutation/run.py --pinned [--only PART] [--jobs 1]
     python tests/mutation/run.py --catalogue 50 [--only PART] [--jobs 1]
 
 Mutants are drawn by a fixed seed, so that scores can be compared: from each file of `TARGETS`, or
-over all files of `CATALOGUE` together. Those of `PINNED` are not drawn. The score is printed;
-`SCORE.md` and `CATALOGUE.md` keep it. The examples in a file's docstrings count among its tests. A
-mutant that they let through and that `EQUIVALENT` names is not counted.
+over all files of `CATALOGUE` together; `--without` leaves out what other draws had, so that what
+is left is unseen by the tests that were written for those. Those of `PINNED` are not drawn. The
+score is printed; `SCORE.md` and `CATALOGUE.md` keep it. The examples in a file's docstrings count
+among its tests. A mutant that they let through and that `EQUIVALENT` names is not counted.
 """
 
 from __future__ import annotations
@@ -59,11 +60,15 @@ class Outcome:
         return ""
 
 
-def drawn(path: str, most: int, seed: str = "") -> list[Mutant]:
-    """Mutants of a file, drawn by a seed of its own."""
+def drawn(
+    path: str, most: int, seed: str = "", *, without: Iterable[tuple[str, int]] = ()
+) -> list[Mutant]:
+    """Mutants of a file, drawn by a seed of its own, less those of other draws."""
     every = mutants_of((ROOT / path).read_text(encoding="utf-8"))
+    seen = {one for other, count in without for one in drawn(path, count, other)}
     chosen = random.Random(seed + path).sample(every, min(most, len(every)))
-    return sorted(chosen, key=lambda one: (one.line, one.change))
+    unseen = [one for one in chosen if one not in seen]
+    return sorted(unseen, key=lambda one: (one.line, one.change))
 
 
 def pinned() -> dict[str, list[Mutant]]:
@@ -167,11 +172,17 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _draw(text: str) -> tuple[str, int]:
+    seed, _, count = text.rpartition(":")
+    return seed, int(count)
+
+
 def main() -> None:
     """Parse the command line, run, print the score."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", default="", help="another draw")
     parser.add_argument("--per-file", type=int, default=5)
+    parser.add_argument("--without", nargs="*", type=_draw, default=[], help="draws to leave out")
     parser.add_argument("--pinned", action="store_true", help="the survivors of an audit")
     parser.add_argument("--catalogue", type=int, metavar="N", help="N changes of all its files")
     parser.add_argument("--only", default="", help="part of the path of files")
@@ -184,7 +195,9 @@ def main() -> None:
     elif asked.pinned:
         mutants = pinned()
     else:
-        mutants = {path: drawn(path, asked.per_file, asked.seed) for path in paths}
+        mutants = {
+            path: drawn(path, asked.per_file, asked.seed, without=asked.without) for path in paths
+        }
     groups: dict[tuple[str, ...], dict[str, list[Mutant]]] = {}
     for path, some in mutants.items():
         if asked.only in path:

@@ -282,6 +282,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{PACKAGE}/baseline/weighting/transformed.py", "", "0.0 -> 1.0"): (
         "instead of an error that is missing for one unit alone, where no rule is asked"
     ),
+    (f"{BENCH}/contracts/embeddings.py", "self._spare", "size // 4 -> size * 4"): (
+        "how many rows are multiplied at once, which changes no product"
+    ),
     (f"{BENCH}/contracts/view.py", "covariant", "True -> False"): (
         "for type checkers, which notice it; nothing when the program runs"
     ),
@@ -290,6 +293,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ),
     (f"{BENCH}/statistics/value_intervals/guaranteed.py", "", "high - step -> high + step"): (
         "where the search for the end begins: a step more to the same end"
+    ),
+    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "BLOCK, -1", "1 -> 2"): (
+        "the size that NumPy computes: it takes any negative number for it"
     ),
     (f"{BENCH}/execution/messages.py", "BUFFER_BYTES", "1 -> 2"): (
         "how much is read in one turn, which changes nothing of what is read"

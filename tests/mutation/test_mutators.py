@@ -9,7 +9,7 @@ import pytest
 
 from mutation.mutators import mutants_of
 from mutation.pinned import PINNED
-from mutation.run import drawn_of_all, pinned
+from mutation.run import drawn, drawn_of_all, pinned
 from mutation.targets import CATALOGUE, EQUIVALENT, TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +66,13 @@ def test_a_draw_over_several_files_is_the_same_each_time_and_of_the_asked_size()
     assert sum(map(len, drawn.values())) == 20
     assert 3 < len(drawn) <= len(paths)
     assert drawn == drawn_of_all(paths, 20)
+
+
+def test_what_other_draws_had_is_left_out() -> None:
+    path = next(path for path in TARGETS if path.endswith("/reward.py"))
+    others = [("first", 5), ("second", 3)]
+    seen = {one for seed, most in others for one in drawn(path, most, seed)}
+    unseen = drawn(path, 100, "third", without=others)
+    assert len(drawn(path, 5, "first")) == 5
+    assert {*unseen} == {*drawn(path, 100, "third")} - seen
+    assert seen & {*drawn(path, 100, "third")}
