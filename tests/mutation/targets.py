@@ -305,6 +305,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "replicates=",
         "min(map(len, found.values()), default=0) -> max(map(len, found.values()), default=0)",
     ): "all lists hold the records of whole groups, and are equally long",
+    (f"{BENCH}/logs/advice/likeness.py", "np.repeat([0, 1]", "1 -> 2"): (
+        "the larger label is that of the made rows, whatever its number"
+    ),
     (f"{BENCH}/logs/advice/likeness.py", "problem_of(", "0 -> 1"): (
         "draws the log's target sample, which is not compared"
     ),
@@ -313,6 +316,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "",
         "wanted.items() <= one.items() -> wanted.items() < one.items()",
     ): "a row of the table always has its use as well",
+    (f"{BENCH}/store/integrity.py", "_in_order(values), strict=", "True -> False"): (
+        "both have one entry for each of `COVERED`"
+    ),
     (f"{BENCH}/store/selection.py", "of_data = list(zip(", "True -> False"): (
         "columns of one table are equally long"
     ),

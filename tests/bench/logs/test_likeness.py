@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from ope_bench.logs.advice.likeness import MOST_ROWS, _area, _distance, _drawn
+from ope_bench import Access, View
+from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.contracts.random.seeding import DataSeed
+from ope_bench.logs.advice.likeness import (
+    MOST_ROWS,
+    _area,
+    _columns,
+    _distance,
+    _drawn,
+    _weights,
+)
+from ope_bench.testing.problems import problem
 
 
 def rows_of(n, shift, *, copies=1):
@@ -89,3 +104,33 @@ def test_each_of_three_folds_is_judged_by_fifty_rounds_on_the_others(monkeypatch
 
 def test_four_thousand_rows_are_the_most():
     assert MOST_ROWS == 4_000
+
+
+def test_rows_are_context_action_what_describes_it_and_reward_last():
+    data: Any = SimpleNamespace(
+        context=np.array([[1.0], [2.0], [3.0]]),
+        action=np.array([1, 0, 1]),
+        reward=np.array([0.5, 0.25, 0.125]),
+    )
+    rows, described = np.array([2, 1]), np.array([[7.0, 8.0], [5.0, 6.0]])
+    assert _columns(data, rows, None).tolist() == [[3, 1, 0.125], [2, 0, 0.25]]
+    assert _columns(data, rows, described).tolist() == [[3, 1, 5, 6, 0.125], [2, 0, 7, 8, 0.25]]
+
+
+def test_weights_are_ratios_of_the_policies_where_both_are_known():
+    policy = SimpleNamespace(probability=lambda context, action: np.array([0.5, 0.25]))
+    data: Any = SimpleNamespace(context=None, action=None, target_policy=policy)
+    data.propensity = np.array([0.25, 0.5])
+    assert _weights(data).tolist() == [2.0, 0.5]
+    data.propensity = None
+    assert _weights(data) is None
+    data.propensity, data.target_policy = np.ones(2), None
+    assert _weights(data) is None
+    view = View(
+        replace(problem("discrete actions", n=6), propensity=None, logging_policy=None),
+        Access.PROPENSITY | Access.TARGET_POLICY,
+        seed=DataSeed("t", 0, 0),
+        fit_cache=FitCache(),
+        optional=Access.PROPENSITY,
+    )
+    assert _weights(view) is None
