@@ -213,3 +213,30 @@ def test_categories_are_declared_discrete_in_each_of_their_columns() -> None:
 
 def test_the_pseudo_count_is_one_unless_another_is_asked_for() -> None:
     assert (IPWStar().laplace, IPWStar().on_missing, IPWStar().clip) == (1.0, "fail", None)
+
+
+def test_boosted_trees_of_xgboost_learn_slowly_from_leaves_of_ten() -> None:
+    assert default_params("xgboost", 2_000) == {
+        "n_estimators": 50,
+        "max_depth": 4,
+        "learning_rate": 0.1,
+        "min_child_weight": 10,
+    }
+
+
+def test_isotonic_odds_have_half_a_row_of_each_label_more() -> None:
+    """Blocks of one, two and one rows, with none, one and one of label 1."""
+    at = np.array([-np.inf, -2.0, 0.0, 1.75, 3.0, 99.0])
+    score = np.array([-2.0, -0.5, 0.5, 3.0])
+    mapped = calibrator("isotonic", score, LABEL, prior=0.25)(at)
+    third = np.log(3.0)
+    expected = np.array([-third, -third, 0.0, third / 2, third, third]) - 0.25
+    np.testing.assert_allclose(mapped, expected)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_fold_whose_others_have_one_class_keeps_its_scores(label: int) -> None:
+    labels = np.array([label, label, 1 - label])
+    fold = np.array([0, 0, 1])
+    mapped = calibrated("platt", SCORE[:3], labels, fold)
+    np.testing.assert_array_equal(mapped, SCORE[:3])

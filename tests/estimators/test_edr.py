@@ -19,6 +19,7 @@ from ope_estimators.embedded.learned.second_models import (
     FURTHEST,
     LEAST_EXPLAINED,
     UNEXPLAINED,
+    answer,
     reason_to_withhold,
     second_ratio,
     second_reward,
@@ -309,3 +310,30 @@ def test_resamples_are_drawn_only_where_its_standard_error_is_shown(monkeypatch,
     flat = {"regressor": CONSTANT, "classifier": "logistic", "interval": interval}
     _, withheld = fitted(EDR(**flat), world.but(noise=30.0).sample(300, rng))
     assert (withheld.standard_error, withheld.interval) == (None, None)
+
+
+def test_it_trains_on_cuda_what_can_be_trained_there():
+    assert EDR().devices == ("cpu",)
+    for network in ({"classifier": "mlp"}, {"regressor": "mlp"}):
+        assert EDR(**network).devices == ("cpu", "cuda")
+
+
+def test_the_parts_of_an_answer_by_hand():
+    reward, at_logged = np.array([1.0, 3.0, 2.0, 6.0]), np.array([0.5, 2.5, 2.0, 4.0])
+    weights, at_target = np.array([2.0, 0.0, 1.0, 3.0]), np.array([1.0, 4.0])
+    plain, normal = (
+        answer(reward, at_logged, at_target, weights, self_normalized=one) for one in (False, True)
+    )
+    # Residuals .5, .5, 0 and 2; their weighted sum is 7, that of the weights 6.
+    assert (plain.direct, plain.correction, plain.value) == (2.5, 1.75, 4.25)
+    assert plain.logged.tolist() == [1.0, 0.0, 0.0, 6.0]
+    assert normal.correction == pytest.approx(7 / 6)
+    residuals = np.array([0.5, 0.5, 0.0, 2.0])
+    assert normal.logged == pytest.approx(weights * (residuals - 7 / 6) / 1.5)
+    assert plain.explained == normal.explained == pytest.approx(1 - (4.5 / 4) / 3.5)
+    same = answer(np.ones(4), at_logged, at_target, weights, self_normalized=True)
+    assert same.explained == 1.0
+
+
+def test_one_standard_error_and_half_of_the_variance_are_the_limits():
+    assert (FURTHEST, LEAST_EXPLAINED) == (1.0, 0.5)

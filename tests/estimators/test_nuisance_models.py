@@ -218,9 +218,14 @@ def test_a_pair_is_predicted_by_the_model_fitted_without_its_row(cross_fit):
 
 @pytest.mark.parametrize("learner", [NEAREST, "ridge", "gbm"])
 @pytest.mark.parametrize("features", ["one-hot", "embedding"])
-def test_values_at_every_action_are_those_of_the_pairs(learner, features, monkeypatch):
-    """Whether the models are linear, trees or neither, and wherever a chunk ends."""
+@pytest.mark.parametrize(("block", "dense"), [(2048, 256), (4, 0)])
+def test_values_at_every_action_are_those_of_the_pairs(
+    learner, features, block, dense, monkeypatch
+):
+    """Whether the models are linear, trees or neither, and wherever a chunk or a block ends."""
     view = view_of(problem_of(18))
+    monkeypatch.setattr("ope_estimators.nuisance.reward.DENSE", dense)
+    monkeypatch.setattr("ope_estimators.nuisance.reward.BLOCK", block)
     fitted = view.fitted(RewardModel(learner, action_features=features, cross_fit=3))
     monkeypatch.setattr("ope_bench.contracts.arrays.CHUNK_ENTRIES", 33)
     row, action = (part.ravel() for part in np.indices((view.m, 4)))
@@ -265,3 +270,48 @@ def test_contexts_are_summed_once_if_half_of_them_are_repeated(different, asked)
     seen.clear()
     expectation(policy, grid, f)
     assert sum(seen) == 3 * 4
+    seen.clear()
+    expectation(policy, np.repeat(grid, 2, axis=0), f)
+    assert sum(seen) == 3 * 4
+
+
+def test_a_target_row_is_predicted_without_its_unit_and_a_new_one_by_all_models():
+    problem = problem_of(12, unit=np.arange(12), target_unit=np.arange(6, 21))
+    view = view_of(problem)
+    fitted = view.fitted(RewardModel("ridge", cross_fit=3))
+    every = [model(view.target_context, view.target_action) for model, _ in fitted.parts()]
+    fold = np.array([np.flatnonzero([rows[unit] for _, rows in fitted.parts()])[0]
+                     for unit in range(6, 12)])  # fmt: skip
+    found = fitted.at_target(view.target_context, view.target_action)
+    assert found[:6] == pytest.approx(np.array(every)[fold, np.arange(6)])
+    assert found[6:] == pytest.approx(np.mean(every, axis=0)[6:])
+    assert len(set(fold)) > 1
+
+
+def test_there_are_no_more_folds_than_units():
+    fitted = view_of(problem_of(2)).fitted(RewardModel("ridge", cross_fit=5))
+    assert [rows.tolist() for _, rows in fitted.parts()] in (
+        [[True, False], [False, True]],
+        [[False, True], [True, False]],
+    )
+
+
+@pytest.mark.parametrize("cross_fit", [1, 3])
+def test_models_are_seeded_by_31_bits(cross_fit):
+    asked = []
+
+    class Counting:
+        def __init__(self):
+            self.rng = np.random.default_rng(0)
+
+        def __getattr__(self, name):
+            return getattr(self.rng, name)
+
+        def integers(self, high):
+            asked.append(high)
+            return self.rng.integers(high)
+
+    RewardModel("ridge", cross_fit=cross_fit).fit(
+        view_of(problem_of()), rng=Counting(), device="cpu"
+    )
+    assert asked == [2**31] * cross_fit

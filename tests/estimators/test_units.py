@@ -21,9 +21,11 @@ from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.baseline.weighting.weighted_mean import (
+    clipped,
     self_normalized,
     standard_error,
     standard_error_of_sum,
+    standard_errors,
 )
 from ope_estimators.density_ratio import scores
 from ope_estimators.embedded.known.eipw import EIPW
@@ -413,4 +415,39 @@ def test_two_units_of_each_sample_are_the_fewest_with_a_standard_error(
     assert found == (None if error is None else pytest.approx(error))
     alone = None if units[0] == 1 else pytest.approx(1.0)
     assert standard_error(terms, unit) == alone
-    assert self_normalized(np.ones(4), terms, unit) == (2.0, alone)
+    value, spread = self_normalized(np.ones(4), terms, unit)
+    assert value == 2.0
+    assert spread == alone
+
+
+UNIT_ORDERS = {
+    "rows": np.arange(12),
+    "shuffled rows": np.random.default_rng(3).permutation(12),
+    "sorted": np.repeat(np.arange(4), 3),
+    "mixed": np.array([4, 4, 1, 9, 9, 9, 2, 2, 4, 1, 5, 5]),
+}
+
+
+@pytest.mark.parametrize("order", UNIT_ORDERS)
+def test_standard_errors_of_several_rows_are_those_of_each(order: str) -> None:
+    terms, unit = np.random.default_rng(2).normal(size=(3, 12)), UNIT_ORDERS[order]
+    every = [standard_error(row, unit) for row in terms]
+    assert standard_errors(terms, unit) == pytest.approx(every)
+    sums = [[row[unit == one].sum() for one in np.unique(unit)] for row in terms - terms.mean(
+        axis=1, keepdims=True)]  # fmt: skip
+    k = len(sums[0])
+    by_hand = np.sqrt(k / (k - 1) * np.square(sums).sum(axis=1)) / 12
+    assert every == pytest.approx(by_hand)
+
+
+def test_units_of_one_row_have_the_bits_of_rows_in_any_order() -> None:
+    terms = np.random.default_rng(4).normal(size=200)
+    weights, unit = np.exp(terms[::-1]), np.random.default_rng(5).permutation(200)
+    assert standard_error(terms, unit) == standard_error(terms, np.arange(200))
+    assert self_normalized(weights, terms, unit) == self_normalized(weights, terms, np.arange(200))
+
+
+def test_a_weight_at_the_limit_is_not_cut() -> None:
+    weights, facts = clipped(np.array([0.5, 2.0, 3.0, 0.5]), 2.0)
+    assert weights.tolist() == [0.5, 2.0, 2.0, 0.5]
+    assert facts == {"mean_weight": 1.5, "clip": 2.0, "clipped_share": 0.25}

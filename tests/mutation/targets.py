@@ -264,6 +264,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{PACKAGE}/features/actions.py", "np.full(self._n_columns + 1", "1 -> 2"): (
         "a number more than there are, which no action has"
     ),
+    (f"{PACKAGE}/embedded/learned/edr.py", "n_estimators", "20 -> 21"): (
+        "trees of the checks that every plugin passes, few so that they are quick"
+    ),
     (f"{PACKAGE}/embedded/learned/fedr.py", "n_estimators", "20 -> 21"): (
         "trees of the checks that every plugin passes, few so that they are quick"
     ),
