@@ -108,6 +108,13 @@ def test_separable_scores_keep_a_finite_slope() -> None:
     assert 1e-6 * (slope - 1.0) == pytest.approx(expit(-slope), rel=1e-3)
 
 
+def test_a_slope_grows_by_at_most_two_in_each_of_two_hundred_steps() -> None:
+    """The best slope, about 520, is further from 1."""
+    score, label = 2e-3 * np.array([-1.0, 1.0] * 20), np.array([0, 1] * 20)
+    slope = calibrator("temperature", score, label)(np.array([1.0]))[0]
+    assert slope == pytest.approx(401.0)
+
+
 @pytest.mark.parametrize("kind", ["platt", "temperature"])
 def test_odds_beyond_fifty_count_as_fifty(kind) -> None:
     """Unanimous votes of trees are infinite."""
