@@ -315,3 +315,11 @@ def test_models_are_seeded_by_31_bits(cross_fit):
         view_of(problem_of()), rng=Counting(), device="cpu"
     )
     assert asked == [2**31] * cross_fit
+
+
+def test_columns_of_one_kind_are_all_indicators_or_all_themselves():
+    code, size = Column("categorical", (1.0, 2.0, 5.0)), Column()
+    values = np.array([[2.0, 1.0], [1.0, 5.0]])
+    assert encoded((code, code), values).tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
+    assert encoded((code,), values[:, :1]).tolist() == [[1, 0], [0, 0]]
+    assert encoded((size, size), values) is values
