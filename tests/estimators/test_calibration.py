@@ -120,3 +120,16 @@ def test_calibration_makes_votes_of_all_trees_finite(kind: str) -> None:
     score, label = _scored(2, 1)
     score[:3] = [np.inf, -np.inf, np.inf]
     assert np.isfinite(calibrator(kind, score, label)(score)).all()
+
+
+@pytest.mark.parametrize(("scale", "best"), [(5, 0.0), (10, 0.1)])
+def test_a_step_that_overshoots_is_shortened_though_the_shift_stays(
+    scale: float, best: float
+) -> None:
+    """Mirrored rows have no shift, so that its step is zero from the beginning."""
+    score, label = _scored(scale, best)
+    score, label = np.concatenate([score, -score]), np.concatenate([label, 1 - label])
+    platt, temperature = (
+        calibrator(kind, score, label)(np.array([0.0, 1.0])) for kind in ("platt", "temperature")
+    )
+    assert platt == pytest.approx(temperature, abs=1e-6)

@@ -264,6 +264,14 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{PACKAGE}/features/actions.py", "np.full(self._n_columns + 1", "1 -> 2"): (
         "a number more than there are, which no action has"
     ),
+    (f"{PACKAGE}/nuisance/embedding_weights.py", "reshape(-1)", "1 -> 2"): (
+        "the size that NumPy computes: it takes any negative number for it"
+    ),
+    (
+        f"{PACKAGE}/nuisance/reward.py",
+        "zip(self._models, self._linear, strict=",
+        "True -> False",
+    ): ("there is one entry for each model in both"),
     (f"{PACKAGE}/embedded/learned/edr.py", "n_estimators", "20 -> 21"): (
         "trees of the checks that every plugin passes, few so that they are quick"
     ),
@@ -293,6 +301,15 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ),
     (f"{BENCH}/statistics/bootstrap.py", "", "1e-12 -> 1.5e-12"): (
         "a guard against rounding: squares of equal errors differ by less than 1e-15"
+    ),
+    (f"{BENCH}/statistics/bootstrap.py", "n = tables[0]", "0 -> 1"): (
+        "both tables have the same shape"
+    ),
+    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "CHUNK", "12 -> 13"): (
+        "rows at a time, whose sums are added up"
+    ),
+    (f"{BENCH}/statistics/selection.py", "adopted = known &", "-np.inf -> np.inf"): (
+        "of policies without an estimate, which the other factor leaves out"
     ),
     (f"{BENCH}/statistics/value_intervals/guaranteed.py", "", "high - step -> high + step"): (
         "where the search for the end begins: a step more to the same end"

@@ -85,6 +85,7 @@ def changed(name: str, value: Any) -> list[Any]:
         line("fit", {"code_digest": "x", "status": "ok"}),
         line("fit", {"code_digest": None}),
         line("done", changed("diagnostics", '{"a": [1]}'), False),
+        line("done", changed("diagnostics", '{"a": [1], "b": 1}'), False),
         line("done", changed("diagnostics", "[1]"), False),
         line("done", changed("diagnostics", None), False),
         line("done", changed("access", "5"), False),

@@ -4,9 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from ope_bench import evaluate
 from ope_bench.gate.decision import (
+    LARGEST,
     _decided,
     _detectable,
     _infinite_ratio,
@@ -461,3 +463,28 @@ def test_a_ratio_at_the_margin_is_harmless_to_a_gate(above, symmetric, verdict):
 def test_equal_mean_squares_are_no_difference_to_a_comparison():
     case = RowCase(Judgement(None, Verdict.SAME, n=20, ratio=1.0))
     assert _decided(case, {}, {}, 1, Rules(symmetric=True)).verdict is Verdict.DRIFTED
+
+
+@pytest.mark.parametrize(("fresh", "degrees"), [(False, 19), (True, 38)])
+def test_the_interval_of_a_ratio_counts_pairs_or_the_errors_of_both_sides(record, fresh, degrees):
+    errors = np.random.default_rng(0).uniform(0.2, 0.4, (2, 20))
+    sides = [
+        [record(replicate=r, seed=seed, error=float(one)) for r, one in enumerate(side)]
+        for seed, side in zip((0, 3 * fresh), errors, strict=True)
+    ]
+    pairs = tuple(Pair(then, now.trial, now) for then, now in zip(*sides, strict=True))
+    first = sides[0][0].trial
+    row = PairedRow(first.environment, first.estimator, first.device, pairs)
+    (found,) = judge([row], "empirical", Rules(fresh=fresh))
+    reach = stats.t.ppf(0.975, degrees) * found.standard_error
+    assert found.ratio_low == pytest.approx(found.ratio * np.exp(-reach), rel=1e-9)
+    assert found.ratio_high == pytest.approx(found.ratio * np.exp(reach), rel=1e-9)
+
+
+def test_a_detectable_growth_that_no_number_holds_is_unknown():
+    factor = float(stdtrit(19, 0.99)) + float(ndtri(0.8))
+    error = next(one for one in LARGEST / factor * (1 + np.arange(-9, 9) * 2**-53)
+                 if one * factor == LARGEST)  # fmt: skip
+    for standard_error, known in ((error, False), (0.99 * error, True)):
+        judged = Judgement(None, Verdict.SAME, n=20, standard_error=float(standard_error))
+        assert (_detectable(judged, 1, 0.01, 0.0) is not None) is known
