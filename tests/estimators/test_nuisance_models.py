@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,6 +231,7 @@ def test_values_at_every_action_are_those_of_the_pairs(
     monkeypatch.setattr("ope_bench.contracts.arrays.CHUNK_ENTRIES", 33)
     row, action = (part.ravel() for part in np.indices((view.m, 4)))
     every = []
+    model: Any
     for model, _ in fitted.parts():
         every.append(model(view.target_context[row], action))
         assert model.everywhere(view.target_context, 4) == pytest.approx(every[-1])

@@ -211,9 +211,9 @@ def test_the_level_is_95_percent_unless_another_is_asked_for(make):
 
 
 def test_bets_on_terms_are_of_level_95_percent_unless_another_is_asked_for():
-    terms = np.random.default_rng(0).uniform(-0.5, 1.5, (2, 100))
-    found = betting_interval_of_terms(*terms, 0.5, reward_range=(0, 1))
-    assert found == betting_interval_of_terms(*terms, 0.5, reward_range=(0, 1), level=0.95)
+    lower, upper = np.random.default_rng(0).uniform(-0.5, 1.5, (2, 100))
+    found = betting_interval_of_terms(lower, upper, 0.5, reward_range=(0, 1))
+    assert found == betting_interval_of_terms(lower, upper, 0.5, reward_range=(0, 1), level=0.95)
 
 
 def test_weights_far_above_one_on_average_leave_the_whole_range():
