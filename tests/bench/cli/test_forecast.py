@@ -16,7 +16,7 @@ from ope_bench.cli.running.reference import ReferenceTable, reference_table, siz
 from ope_bench.execution.calibration import calibration_seconds
 from ope_bench.plugins.resolution import resolve
 from ope_bench.store import Seconds
-from ope_bench.suites.manifest import Manifest, plan
+from ope_bench.suites.manifest import Manifest, plan, settings
 from ope_bench.suites.suite import adhoc
 
 UNIT = 0.5
@@ -204,6 +204,19 @@ def test_the_shipped_table_knows_every_estimator_of_the_shipped_suites() -> None
             assert cost.exact, (name, cell)
             assert 0 < cost.own <= cost.whole, (name, cell)
             assert table.sampling(cell.environment) > 0
+
+
+def test_specs_that_are_gone_lend_their_costs_to_no_others() -> None:
+    """The next spec is often where the last one was in memory."""
+    (estimator,) = settings("estimator", "ipw")
+    table, own = reference_table(), []
+    for rows in (1_000, 2_000) * 20:
+        (environment,) = settings("environment", f"saito-toy[n_samples={rows}]")
+        cost = table.cost(environment, estimator)
+        assert cost is not None
+        own.append((rows, cost.own, table.sampling(environment)))
+        del environment
+    assert len(set(own)) == 2
 
 
 def test_the_calibration_is_measured_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def finite_numbers(mappings: list[dict[str, Any]]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for one in mappings:
         for name, value in one.items():
-            if isinstance(value, int | float) and abs(value) < 1e308 and math.isfinite(value):
+            if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
                 found.setdefault(name, []).append(float(value))
     return found
 

@@ -95,8 +95,8 @@ class ReferenceTable:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._settings = [_Setting(**one) for one in document["settings"]]
-        self._known: dict[tuple[int, int], Cost | None] = {}
-        self._nearest: dict[int, list[_Setting]] = {}
+        self._known: dict[tuple[str, str], Cost | None] = {}
+        self._nearest: dict[str, list[_Setting]] = {}
 
     def sampling(self, environment: PluginSpec) -> float:
         """Return the cost of sampling one problem, 0 for an unknown environment."""
@@ -107,7 +107,7 @@ class ReferenceTable:
 
     def cost(self, environment: PluginSpec, estimator: PluginSpec) -> Cost | None:
         """Return the cost of a trial, None for an estimator that is not in the table."""
-        cell = id(environment), id(estimator)
+        cell = environment.identity_json, estimator.identity_json
         if cell not in self._known:
             self._known[cell] = self._cost(environment, estimator)
         return self._known[cell]
@@ -127,7 +127,7 @@ class ReferenceTable:
         return None
 
     def _by_distance(self, environment: PluginSpec) -> list[_Setting]:
-        key = id(environment)
+        key = environment.identity_json
         if key not in self._nearest:
             name, sizes = environment.id, sizes_of(environment)
             self._nearest[key] = sorted(
