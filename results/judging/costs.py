@@ -17,7 +17,8 @@ OBP = {
     "SNIPW": "SNIPW",
     "DM, ordinal actions": "DM, ordinal actions",
     "DR, ordinal actions": "DR, ordinal actions",
-    "MIPS, true weights": "MIPS, true weights, 3 dimensions",
+    "MIPS, true weights, one embedding dimension": "MIPS, true weights, 1 dimension",
+    "MIPS, true weights, three dimensions": "MIPS, true weights, 3 dimensions",
     "MIPS, estimated weights": "MIPS, estimated weights",
     "MIPS, estimated weights by `softmax`": "MIPS, estimated weights, softmax",
 }
