@@ -158,3 +158,20 @@ def test_resamples_of_many_data_sets_are_drawn_in_parts_and_are_the_same(monkeyp
     assert found == tuple(np.exp(np.quantile(logs, [0.025, 0.975])).tolist())
     # All of them at once are twice that, as integers and as floats.
     assert peak < counts.nbytes / 2
+
+
+def test_each_setting_is_resampled_by_itself():
+    """Errors that cancel between settings if both had the same resamples."""
+    n = 40
+    left, right = np.random.default_rng(1).normal(size=(2, n))
+    low, high = ratio_interval([(left, right), (right, left)])
+    assert low is not None
+    assert high is not None
+    assert low < 0.95 < 1.05 < high
+    logs = 0.0
+    for index, (some, others) in enumerate([(left, right), (right, left)]):
+        rng = stream("regret", BOOTSTRAP_SEED, index, n)
+        counts = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
+        logs = logs + 0.5 * np.log(counts @ np.square(some) / (counts @ np.square(others)))
+    expected = np.exp(np.quantile(logs / 2, [0.025, 0.975]))
+    np.testing.assert_allclose([low, high], expected, rtol=1e-9)

@@ -42,6 +42,17 @@ def test_bytes_count_and_not_entries():
     assert len(calls) <= 100
 
 
+def test_a_large_array_drives_out_as_many_small_ones_as_it_needs():
+    zeros, calls = made(8 * 10)
+    for name in "abcd":
+        zeros(2, name)
+    zeros(8, "e")
+    calls.clear()
+    for name in "dcba":
+        zeros(2, name)
+    assert "".join(name for _, name in calls) == "cba"
+
+
 def test_an_array_larger_than_all_is_not_kept_and_drives_out_nothing():
     zeros, calls = made(80)
     for n in (1, 11, 11, 1):
