@@ -19,13 +19,15 @@ def runs(results: Path) -> list[list[str]]:
     for path in sorted(results.glob("**/run.json")):
         told = json.loads(path.read_text(encoding="utf-8"))
         parts = told["runs"]
-        minutes = sum(part["finished"] - part["started"] for part in parts) / 60
+        # A run that was killed has no end; the next one went on with its trials.
+        ended = [part for part in parts if part["finished"] is not None]
+        minutes = sum(part["finished"] - part["started"] for part in ended) / 60
         machine = parts[-1]["machine"]
         rows.append(
             [
                 f"`{parts[-1]['suite']}`",
                 f"{told['records']:,}",
-                f"{minutes:.1f}",
+                f"{'at least ' if len(ended) < len(parts) else ''}{minutes:.1f}",
                 f"{machine['cores']} x {machine['cpu']}",
                 (machine["git"] or {}).get("revision", "none")[:7],
             ]
