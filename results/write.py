@@ -105,13 +105,15 @@ trials. Three changes touch every claim:
   sets and heavy tails the latter decide, which the verdict says. What is shown to be no difference
   worth the name counts against a claim of one.
 
-Two changes touch boards and no verdict:
+Three changes touch boards and no verdict:
 
 - In the boards of `behance`, `large-samples`, `paper-actions`, `paper-samples`, `paper-failures`
   and `samples-only`, rows are named by all parameters that distinguish them. Some had the name
   from before the suite gained a row of the same id: two rows of one board could have one name.
   Their figures are the same to the last bit. In all `positivity.md`, rows with equally many
   failures stand in the order that `ope-bench leaderboard --by positivity` prints.
+- `advice` has 20 replicates instead of 10, of which the first ten are the same to the last bit.
+  What `ope-bench advise` recommends is the same; intervals of regrets are narrower.
 - `full` was run again, since it gained `randomized`, on another machine. Estimators with a flow,
   and `mrdr` where trees have ties, differ by that machine's rounding; times are of that machine.
 """

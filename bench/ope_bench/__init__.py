@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ope_bench.contracts.policies import Policy as Policy
     from ope_bench.contracts.policies import Score as Score
     from ope_bench.contracts.policies import Softmax as Softmax
-    from ope_bench.contracts.policies import Tabular as Tabular
     from ope_bench.contracts.policies import Uniform as Uniform
     from ope_bench.contracts.random.sampling import sample_indices as sample_indices
     from ope_bench.contracts.random.seeding import stream as stream
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from ope_bench.contracts.reward_range import check_rewards as check_rewards
     from ope_bench.contracts.schema import Column as Column
     from ope_bench.contracts.schema import Schema as Schema
+    from ope_bench.contracts.tabular import Tabular as Tabular
     from ope_bench.contracts.view import BatchedNuisance as BatchedNuisance
     from ope_bench.contracts.view import Nuisance as Nuisance
     from ope_bench.contracts.view import View as View
@@ -133,7 +133,6 @@ _NAMES = {
         "Policy",
         "Score",
         "Softmax",
-        "Tabular",
         "Uniform",
     ),
     "contracts.resampling": ("UnitSampler", "problem_rows"),
@@ -141,6 +140,7 @@ _NAMES = {
     "contracts.random.seeding": ("stream",),
     "contracts.random.sampling": ("sample_indices",),
     "contracts.schema": ("Column", "Schema"),
+    "contracts.tabular": ("Tabular",),
     "contracts.access": ("Access",),
     "contracts.view": ("BatchedNuisance", "Nuisance", "View"),
     "errors": (

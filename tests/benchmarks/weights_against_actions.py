@@ -20,8 +20,8 @@ from statement import facts_now, statement
 
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.policies import Tabular
 from ope_bench.contracts.random.seeding import DataSeed
+from ope_bench.contracts.tabular import Tabular
 from ope_bench.contracts.view import View
 from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore
 from ope_estimators.baseline.weighting.ipw import IPW

@@ -13,7 +13,7 @@ from ope_bench.contracts.data import Problem
 from ope_bench.contracts.estimate import Estimate
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.parameters.validation import describe, validated
-from ope_bench.contracts.policies import Tabular
+from ope_bench.contracts.tabular import Tabular
 from ope_bench.errors import AccessError, ParameterError
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.direct.dm_paper import DMPaper

@@ -166,6 +166,19 @@ def test_trees_predict_without_the_zeros_of_indicators(learner, monkeypatch):
     assert max(sizes) <= 400
 
 
+def counted_rows(model) -> list[int]:
+    """The number of rows of each later prediction."""
+    sizes: list[int] = []
+    predict = model.predict
+
+    def counted(rows):
+        sizes.append(rows.shape[0])
+        return predict(rows)
+
+    model.predict = counted
+    return sizes
+
+
 def test_a_model_of_few_splits_is_asked_few_times():
     """One stump on one action's indicator leaves two kinds of actions."""
     rng = np.random.default_rng(3)
@@ -175,14 +188,7 @@ def test_a_model_of_few_splits_is_asked_few_times():
     reward = view.fitted(RewardModel("gbm", stump, "action", "one-hot", 1))
     assert view.n_actions is not None
     (model,) = reward._models
-    calls: list[int] = []
-    predict = model.predict
-
-    def counted(rows):
-        calls.append(rows.shape[0])
-        return predict(rows)
-
-    model.predict = counted
+    calls = counted_rows(model)
     row, action = (part.ravel() for part in np.indices((view.n, view.n_actions)))
     reward.pairs(view.context, row, action)
     assert sum(calls) <= 2 * view.n < len(row)
@@ -203,14 +209,7 @@ def test_pairs_are_evaluated_once_if_half_of_them_are_repeated(different, asked)
     alike = reward._alike(reward._models)
     first = [int(np.argmax(alike == group)) for group in np.unique(alike)]
     assert len(first) == 2
-    calls: list[int] = []
-    predict = model.predict
-
-    def counted(rows):
-        calls.append(rows.shape[0])
-        return predict(rows)
-
-    model.predict = counted
+    calls = counted_rows(model)
     action = np.full(10, first[0])
     action[: different - 5] = first[1]
     reward(np.repeat(view.context[:5], 2, axis=0), action)

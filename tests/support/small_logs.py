@@ -51,6 +51,14 @@ def log_of(given: Problem, **targets: TargetPolicy) -> Log:
     )
 
 
+def log_of_columns(columns: Mapping[str, Any], **given: Any) -> Log:
+    """A log of the columns x (or x0), a, r and p, and of what else is given."""
+    context = next(name for name in ("x", "x0") if name in columns)
+    return Log.from_frame(
+        columns, context=[context], action="a", reward="r", propensity="p", **given
+    )
+
+
 def discrete(n: int = 160, seed: int = 0) -> Problem:
     """Four actions, deterministic embeddings, softmax policies."""
     return problem("discrete actions", seed=seed, n=n)

@@ -15,9 +15,9 @@ from ope_bench.contracts.embeddings import DeterministicEmbedding, FiniteEmbeddi
 from ope_bench.contracts.estimate import Estimate
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.policies import Tabular
 from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.contracts.schema import Column, Schema
+from ope_bench.contracts.tabular import Tabular
 from ope_bench.contracts.view import View
 
 

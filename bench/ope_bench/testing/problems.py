@@ -16,8 +16,9 @@ from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.embeddings import DeterministicEmbedding, FiniteEmbedding
 from ope_bench.contracts.environment import Environment
-from ope_bench.contracts.policies import DiscretePolicy, Softmax, Tabular
+from ope_bench.contracts.policies import DiscretePolicy, Softmax
 from ope_bench.contracts.schema import Column, Schema
+from ope_bench.contracts.tabular import Tabular
 from ope_bench.testing.gaussian_actions import GaussianEmbedding, GaussianPolicy
 
 __all__ = ["Given", "IDENTICAL", "SUPPORTED", "UNSUPPORTED", "permuted", "problem"]

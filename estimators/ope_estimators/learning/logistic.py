@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ope_bench import FloatArray, IntArray
+from ope_estimators.learning.lbfgs import minimized
 
 __all__ = ["fit_logistic"]
 
@@ -21,8 +22,6 @@ RELEASES = ((1, 9),)
 
 FREE = ("C", "max_iter", "tol", "random_state")
 """Parameters that may differ from their defaults."""
-
-LINE_SEARCH_STEPS = 50
 
 OBJECTIVE_TOLERANCE = 64.0 * float(np.finfo(np.float64).eps)
 
@@ -42,20 +41,13 @@ def fit_logistic(model: Any, features: FloatArray, label: FloatArray | IntArray)
     classes, code = np.unique(label, return_inverse=True)
     if len(classes) < 3 or not (_is_plain(features, label) and _is_covered(model)):
         return model.fit(features, label)
-    from scipy.optimize import minimize
-
     shape = len(classes), features.shape[1] + 1
-    done = minimize(
+    done = minimized(
         _objective(features, code.astype(np.float64), len(classes), model.C),
-        np.zeros(math.prod(shape)),
-        jac=True,
-        method="L-BFGS-B",
-        options={
-            "maxiter": model.max_iter,
-            "maxls": LINE_SEARCH_STEPS,
-            "gtol": model.tol,
-            "ftol": OBJECTIVE_TOLERANCE,
-        },
+        math.prod(shape),
+        max_iter=model.max_iter,
+        tol=model.tol,
+        rounding=OBJECTIVE_TOLERANCE,
     )
     if done.status != 0:
         _warn_of_no_convergence(done)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ope_bench import FloatArray, IntArray, row_chunks
+from ope_estimators.learning.lbfgs import minimized
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["SoftmaxClassifier"]
 
 Table = npt.NDArray[np.floating[Any]]
-
-LINE_SEARCH_STEPS = 50
 
 
 class SoftmaxClassifier:
@@ -63,25 +63,18 @@ class SoftmaxClassifier:
 
     def fit(self, features: ArrayLike, outcome: ArrayLike) -> Self:
         """Fit to ``features`` (k, d) and ``outcome`` (k,) of at least two classes."""
-        from scipy.optimize import minimize
-
         rows = np.asarray(features, dtype=np.float64)
         self.center_, spread = rows.mean(axis=0), rows.std(axis=0)
         self.scale_: FloatArray = np.where(spread > 0, spread, 1.0)
         table = self._with_one(rows)
         self.classes_, label = np.unique(np.asarray(outcome), return_inverse=True)
         loss = _Loss(table, label.reshape(-1), len(self.classes_), self.C)
-        done = minimize(
+        done = minimized(
             loss,
-            np.zeros(loss.shape[0] * loss.shape[1]),
-            jac=True,
-            method="L-BFGS-B",
-            options={
-                "maxiter": self.max_iter,
-                "maxls": LINE_SEARCH_STEPS,
-                "gtol": self.tol,
-                "ftol": float(np.finfo(table.dtype).eps),
-            },
+            math.prod(loss.shape),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            rounding=float(np.finfo(table.dtype).eps),
         )
         self.coefficients_: FloatArray = done.x.reshape(loss.shape)
         self.n_iter_ = int(done.nit)

@@ -21,9 +21,9 @@ from ope_bench.contracts.policies import (
     DiscretePolicy,
     EpsilonGreedy,
     Softmax,
-    Tabular,
     Uniform,
 )
+from ope_bench.contracts.tabular import Tabular
 from ope_bench.errors import DataError
 
 N_ACTIONS = 6

@@ -22,10 +22,10 @@ from ope_bench.contracts.policies import (
     EpsilonGreedy,
     Policy,
     Softmax,
-    Tabular,
     Uniform,
 )
 from ope_bench.contracts.random.sampling import SPAN, sample_indices
+from ope_bench.contracts.tabular import Tabular
 from ope_bench.errors import DataError
 
 N_ACTIONS = 7

@@ -36,6 +36,7 @@ from support.small_logs import (
     frame_of,
     items_of,
     log_of,
+    log_of_columns,
     table_of,
     write_csv,
     write_small,
@@ -249,14 +250,8 @@ def test_rounding_alone_is_no_lift_and_no_difference():
         "r": rng.integers(2, size=50).astype(float),
         **{name: np.full(50, share) for name, share in {"p": 0.3333, "q": 0.5, "s": 0.45}.items()},
     }
-    log = Log.from_frame(
-        frame,
-        context=["x"],
-        action="a",
-        reward="r",
-        propensity="p",
-        target={name: TargetPolicy(logged_probability=name) for name in "qs"},
-    )
+    targets = {name: TargetPolicy(logged_probability=name) for name in "qs"}
+    log = log_of_columns(frame, target=targets)
     result = estimate(log, ["ipws", "sg-ipw[normalize=true]", "ipw"])
     for target in result.targets:
         *equal, ipw = target.rows

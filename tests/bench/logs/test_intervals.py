@@ -28,7 +28,7 @@ from ope_bench.statistics.value_intervals.weights import (
     SMALLEST_EFFECTIVE,
 )
 from ope_estimators.baseline.weighting.ipw import IPW
-from support.small_logs import discrete, frame_of, items_of, log_of, table_of
+from support.small_logs import discrete, frame_of, items_of, log_of, log_of_columns, table_of
 
 TABLE = Path(ope_bench.logs.interval_choice.__file__).with_name("interval_choice.json")
 
@@ -108,15 +108,7 @@ def test_the_bootstrap_needs_no_target_sample():
 def test_few_units_have_the_quantiles_of_students_distribution():
     given = bounded(40)
     frame = frame_of(given) | {"session": np.repeat(np.arange(4), 10)}
-    log = Log.from_frame(
-        frame,
-        context=["x0"],
-        action="a",
-        reward="r",
-        propensity="p",
-        unit="session",
-        target=TargetPolicy(logged_probability="q"),
-    )
+    log = log_of_columns(frame, unit="session", target=TargetPolicy(logged_probability="q"))
     row = estimate(log, "ipw")["ipw"]
     # The 97.5 % point of Student's distribution with three degrees of freedom.
     assert row.high - row.value == pytest.approx(3.182446 * row.standard_error, rel=1e-6)

@@ -7,6 +7,7 @@ from ope_bench import Log, TargetPolicy
 from ope_bench.logs.checking.checks import skewed_z
 from ope_bench.logs.checking.reliability import LEAST_ROWS, johnson_z, reliability_of
 from ope_bench.logs.paired import standard_error
+from support.small_logs import log_of_columns
 
 
 @pytest.mark.parametrize("unit", [None, "session"])
@@ -20,15 +21,7 @@ def test_moments_in_one_pass_are_those_of_each_action(unit):
     # The last action is too rare to be tested.
     keep = (action != k - 1) | (np.cumsum(action == k - 1) < LEAST_ROWS)
     frame = {name: values[keep] for name, values in frame.items()}
-    log = Log.from_frame(
-        frame,
-        context=["x"],
-        action="a",
-        reward="r",
-        propensity="p",
-        unit=unit,
-        target=TargetPolicy(sampled="a"),
-    )
+    log = log_of_columns(frame, unit=unit, target=TargetPolicy(sampled="a"))
     found = reliability_of(log)
     count = np.bincount(log.action, minlength=k)
     assert found.action.tolist() == np.flatnonzero(count >= LEAST_ROWS).tolist()
@@ -97,15 +90,7 @@ def test_few_units_have_the_moments_of_their_sums(units):
     session = np.arange(90) % 7 % units
     frame = {"x": np.arange(90.0), "a": action, "r": np.ones(90), "session": session}
     frame |= {"p": np.where(action == 0, 0.25, 0.5)}
-    log = Log.from_frame(
-        frame,
-        context=["x"],
-        action="a",
-        reward="r",
-        propensity="p",
-        unit="session",
-        target=TargetPolicy(sampled="a"),
-    )
+    log = log_of_columns(frame, unit="session", target=TargetPolicy(sampled="a"))
     found = reliability_of(log)
     size = np.bincount(session)
     for place, weight in enumerate((4.0, 2.0)):

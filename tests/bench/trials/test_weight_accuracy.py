@@ -11,7 +11,7 @@ import pytest
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.embeddings import FiniteEmbedding
 from ope_bench.contracts.estimate import Estimate
-from ope_bench.contracts.policies import Tabular
+from ope_bench.contracts.tabular import Tabular
 from ope_bench.trials.weight_accuracy import KnownDivergence, weight_accuracy
 
 
