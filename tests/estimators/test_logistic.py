@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sklearn
+from scipy import optimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -106,3 +107,20 @@ def test_scikit_learn_refuses_numbers_that_are_not_finite(value):
         fit_logistic(LogisticRegression(), table, label)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         fit_steps(make_pipeline(StandardScaler(), LogisticRegression()), table, label)
+
+
+@pytest.mark.skipif(not COVERED, reason="another release of scikit-learn fits by itself")
+def test_the_optimizer_is_asked_as_scikit_learn_asks_it(monkeypatch):
+    """Limits that no fit of these tests reaches count too."""
+    asked, minimize = [], optimize.minimize
+
+    def told(*given, options, **named):
+        asked.append(options)
+        return minimize(*given, options=options, **named)
+
+    monkeypatch.setattr(optimize, "minimize", told)
+    table, label = sample()
+    LogisticRegression(tol=1e-3).fit(table, label)
+    fit_logistic(LogisticRegression(tol=1e-3), table, label)
+    theirs, ours = asked
+    assert ours == {name: theirs[name] for name in ("maxiter", "maxls", "gtol", "ftol")}
