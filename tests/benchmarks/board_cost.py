@@ -190,7 +190,7 @@ def markdown(report: dict[str, Any]) -> str:
         rows=table(heads, cells),
         left_out=", ".join(left_out) or "none",
     )
-    return f"{text}\n{statement(report['command'], report['facts'])}"
+    return f"{text}\n{statement(report)}"
 
 
 def _growers(rows: Sequence[Row]) -> str:
@@ -232,7 +232,7 @@ def main() -> int:
     known = [selector_of(one) for one in plugins if one.kind == "estimator"]
     report = {
         "command": shlex.join(["python", *sys.argv]),
-        "facts": facts_now(),
+        **facts_now(),
         "world": given.world,
         "rows": measure(given.world, given.estimators or known),
     }

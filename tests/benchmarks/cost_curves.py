@@ -20,7 +20,7 @@ from typing import Any
 
 from exponent import Power, power
 from run_cost import run_measured_alone
-from statement import facts_now, resumed, statement
+from statement import Page, facts_now, keep, resumed
 from trial_cost import Cost, measured_alone
 
 OUTPUT = Path(__file__).parents[2] / "results" / "performance" / "cost-curves.json"
@@ -196,15 +196,15 @@ COLUMNS = (
 )
 
 
-def page(report: dict[str, Any]) -> str:
-    """The report as Markdown."""
+def tables(report: dict[str, Any]) -> str:
+    """The tables of one machine."""
     rows = report["points"]
     fitted = laws(rows)
-    parts = [INTRO, "", "![](cost-curves.svg)"]
+    parts = []
     for axis, (title, environment, methods) in AXES.items():
         parts += [
             "",
-            f"## {title[0].upper()}{title[1:]}",
+            f"### {title[0].upper()}{title[1:]}",
             "",
             f"`{environment.format('...')}`",
             "",
@@ -233,7 +233,6 @@ def page(report: dict[str, Any]) -> str:
             ]
         if axis in REMARKS:
             parts += ["", REMARKS[axis]]
-    parts += ["", statement(report["command"], report["facts"])]
     return "\n".join(parts)
 
 
@@ -243,7 +242,10 @@ Every point is measured in a process of its own with one thread; time is the pro
 of the data included; memory is the rise of the peak over what Python and its libraries took.
 Exponents are slopes of a line through the upper half of the range of log size, with 95 %
 intervals: 1 is linear. An interval that lies wholly above 1.1 needs a reason, given in the last
-column. Rises of a few megabytes are noise of the allocator."""
+column. Rises of a few megabytes are noise of the allocator. The figure is of the machine that was
+measured last.
+
+![](cost-curves.svg)"""
 
 REMARKS = {
     "rows": (
@@ -334,6 +336,9 @@ def drawn(report: dict[str, Any]) -> str:
     return vl_convert.vegalite_to_svg(spec)
 
 
+PAGE = Page(INTRO, tables)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="leave large sizes out")
@@ -341,9 +346,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = parser.parse_args()
     command = "python tests/benchmarks/cost_curves.py" + (" --quick" if given.quick else "")
-    report: dict[str, Any] = {"command": command, "facts": facts_now(), "points": []}
-    if given.output.exists() and not given.again:
-        report = resumed(json.loads(given.output.read_text()), report)
+    report: dict[str, Any] = {"command": command, **facts_now(), "points": []}
+    if not given.again:
+        report = resumed(given.output, report)
     asked = points(quick=given.quick)
     place = {
         (one["axis"], one["estimator"], one["size"]): n
@@ -357,9 +362,9 @@ def main() -> int:
         done[name] = {**point, "cost": measured(point)}
         print(json.dumps(done[name]), file=sys.stderr, flush=True)
         report["points"] = [done[one] for one in sorted(done, key=place.__getitem__)]
-        given.output.write_text(json.dumps(report, indent=1) + "\n")
+        keep(given.output, report)
     given.output.with_suffix(".svg").write_text(drawn(report) + "\n")
-    given.output.with_suffix(".md").write_text(page(report))
+    PAGE.write(given.output, report)
     return 0
 
 

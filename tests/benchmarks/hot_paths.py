@@ -19,8 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import interleaved
-from statement import facts_now, statement
+from statement import Page, facts_now
 
 from ope_bench.report.text.formats import figure
 
@@ -52,15 +51,18 @@ def run(arguments: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """The report to read."""
-    parts = ["# Hot paths", "", "Milliseconds by the wall: median (shortest to longest).", ""]
+INTRO = "# Hot paths\n\nMilliseconds by the wall: median (shortest to longest)."
+
+
+def tables(report: dict[str, Any]) -> str:
+    """The tables of one machine."""
+    parts = []
     for file, rows in groupby(report["rows"], key=lambda row: row["file"]):
         title = file.removeprefix("test_").removesuffix("_benchmark").replace("_", " ")
-        parts += [f"## {title.capitalize()}", "", "| what | ms | rounds |", "|:---|---:|---:|"]
+        parts += [f"### {title.capitalize()}", "", "| what | ms | rounds |", "|:---|---:|---:|"]
         parts += [line(row) for row in rows]
         parts.append("")
-    return "\n".join([*parts, statement(report["command"], report)])
+    return "\n".join(parts)
 
 
 def line(row: dict[str, Any]) -> str:
@@ -70,6 +72,9 @@ def line(row: dict[str, Any]) -> str:
     return f"| {row['name']}{facts} | {median} ({least} to {most}) | {row['rounds']} |"
 
 
+PAGE = Page(INTRO, tables)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
@@ -77,7 +82,7 @@ def main() -> int:
     words = ["python", f"tests/benchmarks/{Path(__file__).name}", *arguments]
     report: dict[str, Any] = {"command": shlex.join(words), **facts_now(), "rows": run(arguments)}
     if given.output:
-        interleaved.written(given.output, report, markdown(report))
+        PAGE.write(given.output, report)
     return 0
 
 

@@ -277,21 +277,14 @@ def _short(value: float) -> str:
 
 
 def conducted(
-    report: dict[str, Any],
-    sides: Mapping[str, Side],
-    rows: Callable[[], Iterable[Figures]],
-    markdown: Callable[[dict[str, Any]], str],
-    output: Path | None,
-) -> int:
-    """The rows of a report measured, the sides ended, and the report written where asked."""
+    report: dict[str, Any], sides: Mapping[str, Side], rows: Callable[[], Iterable[Figures]]
+) -> None:
+    """Measure the rows of a report, and end the sides."""
     try:
         report["rows"] = list(rows())
     finally:
         for side in sides.values():
             side.close()
-    if output:
-        written(output, report, markdown(report))
-    return 0
 
 
 def written(path: Path, report: Mapping[str, Any], text: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import interleaved
-from statement import by_machine, facts_now, machine_name, statement
+from statement import Page, facts_now
 
 VERSION = "0.5.10"
 INSTALL = (
@@ -32,6 +32,7 @@ ALLOCATION = (
     + " ".join(f"{name}={value}" for name, value in ALLOCATOR.items())
     + "`), and times are medians of warm calls; figures before 2026-11-22 were taken without."
 )
+PEER = f"The peer: `{INSTALL}`"
 SIZES = tuple(f"{n}x{k}" for n in (1_000, 10_000, 100_000) for k in (10, 1_000, 5_000))
 
 Size = tuple[int, int]
@@ -67,14 +68,15 @@ def conduct(
     script: str,
     given: argparse.Namespace,
     compare: Compare,
-    markdown: Callable[[list[dict[str, Any]]], str],
+    page: Page,
 ) -> int:
-    """Both sides started, compared at every size, and the report written beside other machines'.
+    """Start both sides, compare them at every size, and write the page.
 
     Parameters
     ----------
     script : whose ``--serve SIDE`` is a side.
     given : as `options` gives it.
+    page : to write where it is asked for.
     """
     sizes = [(int(n), int(a)) for n, a in (size.split("x") for size in given.sizes)]
     command = (
@@ -88,21 +90,7 @@ def conduct(
         "ours": interleaved.Side(sys.executable, script, "ours"),
         "peer": interleaved.Side(given.peer, script, "peer"),
     }
-    interleaved.conducted(report, sides, lambda: compare(sizes, given, sides), str, None)
+    interleaved.conducted(report, sides, lambda: compare(sizes, given, sides))
     if given.output:
-        reports = by_machine(given.output, report)
-        interleaved.written(given.output, {"machines": reports}, markdown(reports))
+        page.write(given.output, report)
     return 0
-
-
-def sections(
-    reports: list[dict[str, Any]], head: str, line: Callable[[dict[str, Any]], str]
-) -> Iterator[str]:
-    """A table and its statement for every machine, the latest last."""
-    for report in reports:
-        yield f"## {machine_name(report)}, {report['day']}"
-        yield ""
-        yield head
-        yield from map(line, report["rows"])
-        yield ""
-        yield statement(report["command"], report).replace("## How", "### How")

@@ -275,7 +275,7 @@ def markdown(report: dict[str, Any]) -> str:
         estimators=table(("estimator", *heads), estimators),
         parts=table(("part", *heads, "share", "whose code"), parts),
     )
-    return f"{text}{statement(report['command'], report)}"
+    return f"{text}{statement(report)}"
 
 
 def main() -> int:
@@ -311,7 +311,10 @@ def main() -> int:
             print(suite, *cells(row["other"]["seconds"], row["ours"]["seconds"]), flush=True)
             yield row
 
-    return interleaved.conducted(report, sides, rows, markdown, given.output)
+    interleaved.conducted(report, sides, rows)
+    if given.output:
+        interleaved.written(given.output, report, markdown(report))
+    return 0
 
 
 if __name__ == "__main__":

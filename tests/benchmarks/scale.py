@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from statement import facts_now, megabytes, resumed, statement
+from statement import Page, facts_now, keep, megabytes, resumed
 from trial_cost import Cost, measured_alone
 
 OUTPUT = Path(__file__).parents[2] / "results" / "performance" / "scale.json"
@@ -118,13 +118,16 @@ HEAD = (
 )
 
 
-def page(report: dict[str, Any]) -> str:
-    """The report as Markdown."""
-    intro = (
-        "Each line is one trial in a process of its own, whose data segment may not exceed 8 GiB."
-        " A rise is the peak of resident memory over what Python and its libraries took before."
-    )
-    parts = ["# One very large trial", "", intro]
+INTRO = (
+    "# One very large trial\n\n"
+    "Each line is one trial in a process of its own, whose data segment may not exceed 8 GiB."
+    " A rise is the peak of resident memory over what Python and its libraries took before."
+)
+
+
+def tables(report: dict[str, Any]) -> str:
+    """The tables of one machine."""
+    parts = []
     for part, title, column in (
         ("actions", "A million actions, a thousand logged rows", "actions"),
         ("rows", "Ten million logged rows, a hundred actions", "rows"),
@@ -135,7 +138,7 @@ def page(report: dict[str, Any]) -> str:
         time_growth = slope(rows, "sample_cpu_seconds+trial_cpu_seconds")
         parts += [
             "",
-            f"## {title}",
+            f"### {title}",
             "",
             HEAD.format(column),
             *map(line, rows),
@@ -146,7 +149,6 @@ def page(report: dict[str, Any]) -> str:
             "",
             REMARKS[part],
         ]
-    parts += ["", statement(report["command"], report["facts"])]
     return "\n".join(parts)
 
 
@@ -174,6 +176,9 @@ REMARKS = {
 }
 
 
+PAGE = Page(INTRO, tables)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=["actions", "rows"])
@@ -182,9 +187,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = parser.parse_args()
     command = "python tests/benchmarks/scale.py"
-    report: dict[str, Any] = {"command": command, "facts": facts_now(), "rows": []}
-    if given.output.exists() and not given.again:
-        report = resumed(json.loads(given.output.read_text()), report)
+    report: dict[str, Any] = {"command": command, **facts_now(), "rows": []}
+    if not given.again:
+        report = resumed(given.output, report)
     done = {named(row): row for row in report["rows"]}
     for case in cases(given.only):
         if named(case) in done or (given.largest and case["size"] > given.largest):
@@ -194,9 +199,8 @@ def main() -> int:
         done[named(case)] = row
         order = [named(one) for one in cases(None)]
         report["rows"] = sorted(done.values(), key=lambda one: order.index(named(one)))
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(json.dumps(report, indent=1) + "\n")
-    given.output.with_suffix(".md").write_text(page(report))
+        keep(given.output, report)
+    PAGE.write(given.output, report)
     return 0
 
 

@@ -24,8 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import interleaved
-from statement import facts_now, statement
+from statement import Page, facts_now
 
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
@@ -160,8 +159,11 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     return found
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """The report for reading."""
+INTRO = "# Flows trained side by side: a batched device beside single fits"
+
+
+def tables(report: dict[str, Any]) -> str:
+    """The tables of one machine."""
     rows, epochs = report["rows"], report["epochs"]
     intro = (
         f"FEPWS on `{ENVIRONMENT}`, the same {REPLICATES} replicates in turns,"
@@ -169,8 +171,6 @@ def markdown(report: dict[str, Any]) -> str:
         f" ({report['device']} against cpu)."
     )
     lines = [
-        "# Flows trained side by side: a batched device beside single fits",
-        "",
         intro,
         "",
         f"| times as long alone | median of {len(rows)} | least | largest |",
@@ -190,10 +190,13 @@ def markdown(report: dict[str, Any]) -> str:
     for key, label in (("held_out_nll", "held-out likelihood, -log"), ("rmse", "RMSE")):
         means = [statistics.fmean(row[side][key] for row in rows) for side in SIDES]
         lines.append(f"| {label} | {means[0]:.4f} | {means[1]:.4f} |")
-    return "\n".join([*lines, "", statement(report["command"], report)])
+    return "\n".join(lines)
 
 
 SIDES = ("alone", "together")
+
+
+PAGE = Page(INTRO, tables)
 
 
 def main() -> int:
@@ -217,10 +220,9 @@ def main() -> int:
     }
     report["rows"] = compare(given.device, given.epochs, given.repeats)
     report["ratios"] = summary(report["rows"])
-    text = markdown(report)
-    print(text)
+    print(tables(report))
     if given.output:
-        interleaved.written(given.output, report, text)
+        PAGE.write(given.output, report)
     return 0
 
 

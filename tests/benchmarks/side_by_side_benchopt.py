@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import interleaved
-from statement import facts_now, statement
+from statement import Page, facts_now
 
 INSTALL = "python3.11 -m venv PEER && PEER/bin/pip install benchopt"
 ACME = Path(__file__).parents[1] / "plugins" / "acme-ope"
@@ -198,41 +198,39 @@ def lines(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """The report to read."""
+INTRO = (
+    "# What a trivial trial costs: ope-bench beside benchopt\n\n"
+    f"The mean of fifty coins by {METHODS} estimators. Milliseconds"
+    " a trial: the difference of two whole commands,"
+    f" {OURS[0]:,} and {OURS[1]:,} trials of ours, {PEER[0]} and {PEER[1]} of the peer's, over"
+    " the difference in trials; median (lowest to highest) over rounds in turns. Ratios are"
+    " the peer's over ours, by wall time and by processor time, children included.\n\n"
+    "Ours are durably stored one by one, isolated ones in workers that can be killed; the peer"
+    " runs them in its own process (with one job), and caches each in files. Under *in"
+    " process* the peer's are the same runs as under *one job*, measured again."
+)
+
+
+def tables(report: dict[str, Any]) -> str:
+    """The table of one machine."""
     start = report["rows"][0]
-    intro = (
-        f"The mean of fifty coins by {METHODS} estimators; benchopt {report['peer']}. Milliseconds"
-        " a trial: the difference of two whole commands,"
-        f" {OURS[0]:,} and {OURS[1]:,} trials of ours, {PEER[0]} and {PEER[1]} of the peer's, over"
-        " the difference in trials; median (lowest to highest) over rounds in turns. Ratios are"
-        " the peer's over ours, by wall time and by processor time, children included. A run"
-        " beyond its trials takes"
+    beyond = (
+        f"benchopt {report['peer']}. A run beyond its trials takes"
         f" {interleaved.told(start['ours']['first_seconds_of_a_run'])} s of ours and"
         f" {interleaved.told(start['peer']['first_seconds_of_a_run'])} s of the peer's."
     )
-    outro = (
-        "Ours are durably stored one by one, isolated ones in workers that can be killed; the peer"
-        " runs them in its own process (with one job), and caches each in files. Under *in"
-        " process* the peer's are the same runs as under *one job*, measured again."
-    )
     return "\n".join(
         [
-            "# What a trivial trial costs: ope-bench beside benchopt",
-            "",
-            intro,
-            "",
             "| how | | ours, ms | peer, ms | ratio, wall | ratio, processor |",
             "|:---|:---|---:|---:|---:|---:|",
             *(text for row in report["rows"] for text in lines(row)),
             "",
-            outro,
-            "",
-            f"The peer: `{INSTALL}`",
-            "",
-            statement(report["command"], report),
+            beyond,
         ]
     )
+
+
+PAGE = Page(INTRO, tables, f"The peer: `{INSTALL}`")
 
 
 def main() -> int:
@@ -257,7 +255,7 @@ def main() -> int:
         print("\n".join(lines(row)), flush=True)
         report["rows"].append(row)
     if given.output:
-        interleaved.written(given.output, report, markdown(report))
+        PAGE.write(given.output, report)
     return 0
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import interleaved
-from statement import facts_now, statement
+from statement import Page, facts_now
 
 from ope_bench.execution import Executor, Finished
 from ope_bench.execution.cluster.executor import DaskExecutor
@@ -154,8 +154,8 @@ the Dask scheduler share the machine's cores with the workers.
 """
 
 
-def page(report: dict[str, Any]) -> str:
-    """The page to read."""
+def tables(report: dict[str, Any]) -> str:
+    """The tables of one machine."""
     rows = report["rows"]
     names = ["dask 1", "dask 2", "local 1", "local 2"]
     lines = ["| work | " + " | ".join(f"{name}, trials/s" for name in names) + " |"]
@@ -168,7 +168,10 @@ def page(report: dict[str, Any]) -> str:
     for name in COMPARED:
         cells = (interleaved.told(row["ratios"][name]) for row in rows)
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([INTRO, *lines, "", statement(report["command"], report)])
+    return "\n".join(lines)
+
+
+PAGE = Page(INTRO, tables)
 
 
 def main() -> int:
@@ -193,7 +196,7 @@ def main() -> int:
         command += f" --rounds {given.rounds}"
     report = {"command": command, **facts, "rows": rows}
     if given.output:
-        interleaved.written(given.output, report, page(report))
+        PAGE.write(given.output, report)
     return 0
 
 

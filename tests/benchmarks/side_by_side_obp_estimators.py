@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import interleaved
 import obp_peer
+from statement import Page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -363,13 +364,11 @@ def line(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def markdown(reports: list[dict[str, Any]]) -> str:
-    """The reports to read."""
-    rows = [row for report in reports for row in report["rows"]]
-    worst = max((row.get("relative_difference", 0.0) for row in rows), default=0.0)
+def intro() -> str:
+    """The text in front of the tables."""
     same = ", ".join(name for name, tolerance in ESTIMATORS.items() if tolerance is not None)
-    intro = (
-        f"The same logs and policies on both sides, sb-obp {reports[-1]['peer']}, in turns,"
+    sides = (
+        f"The same logs and policies on both sides, sb-obp {obp_peer.VERSION}, in turns,"
         " one thread each. A ratio is the peer's figure over ours, median (lowest to highest) over"
         " rounds; times are of the processor. *whole* is from logs and policies to the number, the"
         " peer's tables of probabilities included; *call* with the tables ready, and with our"
@@ -377,7 +376,7 @@ def markdown(reports: list[dict[str, Any]]) -> str:
         f" {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that. {obp_peer.ALLOCATION}"
     )
     agreement = (
-        f"Numbers agree to {worst:.0e}, relatively, where both compute the same sum: {same}."
+        f"Both compute the same sum: {same}. How far their numbers agree is said below each table."
         " In three dimensions the peer multiplies one-dimensional marginals, ours are joint."
         f" Estimated weights: {ITERATIONS} iterations of scikit-learn's logistic regression on"
         " both sides."
@@ -412,28 +411,30 @@ def markdown(reports: list[dict[str, Any]]) -> str:
         " `softmax` is our classifier with the same objective, whose passes over chunks of rows"
         ' are in single precision: `MIPS(classifier="softmax")`, the estimate within 1e-5.'
     )
+    return "\n\n".join(
+        [
+            "# Estimators: ope-bench beside Open Bandit Pipeline",
+            sides,
+            agreement,
+            why,
+            same_library,
+        ]
+    )
+
+
+def tables(report: dict[str, Any]) -> str:
+    """The table of one machine."""
     head = (
         "| estimator | rows | actions | ours, ms | peer, ms | ratio, whole | ratio, call"
         " | ours, MB | peer, MB | ratio |\n"
         "|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
-    return "\n".join(
-        [
-            "# Estimators: ope-bench beside Open Bandit Pipeline",
-            "",
-            intro,
-            "",
-            agreement,
-            "",
-            why,
-            "",
-            same_library,
-            "",
-            *obp_peer.sections(reports, head, line),
-            f"The peer: `{obp_peer.INSTALL}`",
-            "",
-        ]
-    )
+    worst = max(row.get("relative_difference", 0.0) for row in report["rows"])
+    agree = f"Numbers agree to {worst:.0e}, relatively, where both compute the same sum."
+    return "\n".join([head, *map(line, report["rows"]), "", agree])
+
+
+PAGE = Page(intro(), tables, obp_peer.PEER)
 
 
 def main() -> int:
@@ -443,7 +444,7 @@ def main() -> int:
             *{"ours": (prepare_ours, ours), "peer": (prepare_peer, peer)}[given.serve]
         )
         return 0
-    return obp_peer.conduct(__file__, given, compare, markdown)
+    return obp_peer.conduct(__file__, given, compare, PAGE)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 
 import interleaved
 import obp_peer
+from statement import Page
 
 FIGURES = ("cpu_seconds", "seconds", "rise_mb")
 SETTING = {"dim_context": 10, "beta": -1.0, "reward_std": 2.5}
@@ -131,32 +132,28 @@ def line(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def markdown(reports: list[dict[str, Any]]) -> str:
-    """The reports to read."""
-    intro = (
-        "`saito-mips` against `SyntheticBanditDatasetWithActionEmbeds` of sb-obp"
-        f" {reports[-1]['peer']}, in turns, one thread each. *Logs*: a world and one logged sample"
-        " of it, on both sides. *Outcomes*, the sample of the target policy, and *truth*, the"
-        " integral of its expected reward over 16,384 contexts, are ours alone. A ratio is the"
-        " peer's figure over ours, median (lowest to highest) over rounds; times are of the"
-        " processor. Memory is the peak rise of resident memory; less than"
-        f" {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that. {obp_peer.ALLOCATION}"
-    )
+INTRO = (
+    "# Generating synthetic logs: ope-bench beside Open Bandit Pipeline\n\n"
+    "`saito-mips` against `SyntheticBanditDatasetWithActionEmbeds` of sb-obp"
+    f" {obp_peer.VERSION}, in turns, one thread each. *Logs*: a world and one logged sample"
+    " of it, on both sides. *Outcomes*, the sample of the target policy, and *truth*, the"
+    " integral of its expected reward over 16,384 contexts, are ours alone. A ratio is the"
+    " peer's figure over ours, median (lowest to highest) over rounds; times are of the"
+    " processor. Memory is the peak rise of resident memory; less than"
+    f" {interleaved.LEAST_MEMORY_MB:.0f} MB counts as that. {obp_peer.ALLOCATION}"
+)
+
+
+def tables(report: dict[str, Any]) -> str:
+    """The table of one machine."""
     head = (
         "| rows | actions | what | ours, ms | peer, ms | ratio | ours, MB | peer, MB | ratio |\n"
         "|---:|---:|:---|---:|---:|---:|---:|---:|---:|"
     )
-    return "\n".join(
-        [
-            "# Generating synthetic logs: ope-bench beside Open Bandit Pipeline",
-            "",
-            intro,
-            "",
-            *obp_peer.sections(reports, head, line),
-            f"The peer: `{obp_peer.INSTALL}`",
-            "",
-        ]
-    )
+    return "\n".join([head, *map(line, report["rows"])])
+
+
+PAGE = Page(INTRO, tables, obp_peer.PEER)
 
 
 def main() -> int:
@@ -164,7 +161,7 @@ def main() -> int:
     if given.serve:
         interleaved.serve(prepare, work)
         return 0
-    return obp_peer.conduct(__file__, given, compare, markdown)
+    return obp_peer.conduct(__file__, given, compare, PAGE)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ def markdown(report: dict[str, Any]) -> str:
             "|:---|---:|---:|---:|",
             *map(line, report["rows"]),
             "",
-            statement(report["command"], report),
+            statement(report),
         ]
     )
 

@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interleaved import written
 from sections import table
-from statement import facts_now, megabytes, resumed, statement
+from statement import Page, facts_now, megabytes, resumed
 from trial_cost import one_thread
 
 HERE = Path(__file__).parents[2]
@@ -78,20 +77,17 @@ from ope_bench.report.page.vega import vega
 vega(), chart_specs()
 """
 
-TEXT = """\
+INTRO = """\
 # Reading large stores
 
 Stores of invented trials; each reader is a process of its own, processor seconds (of all its
-threads, start-up included) and the most memory that it held at any moment{turns}.
-The script and the charts that all pages have in common are kept in the user's cache folder, as
-from the second page on.{differences}
+threads, start-up included) and the most memory that it held at any moment. The script and the
+charts that all pages have in common are kept in the user's cache folder, as from the second page
+on."""
 
-{tables}
-
-{statement}"""
-
-DIFFERENCES = """ Where bytes are not the same, a row has more than 2,000 replicates: its
-interval is now from fewer resamples (bench/design/replicates-and-intervals.md)."""
+DIFFERENCES = """\
+Where bytes are not the same, a row has more than 2,000 replicates: its interval is now from fewer
+resamples (bench/design/replicates-and-intervals.md)."""
 
 Row = dict[str, Any]
 
@@ -218,23 +214,13 @@ def compared(
             yield row
 
 
-def continued(output: Path | None, report: Row) -> Row:
-    """Take over what a page has of an earlier call: its rows, until they are measured again."""
-    file = output.with_suffix(".json") if output else None
-    if file is None or not file.exists():
-        return report
-    earlier = json.loads(file.read_text())
-    commands = dict.fromkeys([*earlier["command"].split("` and `"), report["command"]])
-    return resumed(earlier, report) | {"command": "` and `".join(commands)}
-
-
 def name_of(row: Row) -> tuple[str, int, str]:
     """What tells a row from others."""
     return row["shape"], row["trials"], row["reader"]
 
 
-def markdown(report: Row) -> str:
-    """The page."""
+def tables(report: Row) -> str:
+    """The tables of one machine."""
     peer = "peer" in report["rows"][0]
     heads = ["reader", "processor, s", "wall, s", "memory, MiB"]
     if peer:
@@ -246,17 +232,14 @@ def markdown(report: Row) -> str:
             "same bytes",
         ]
     parts = []
+    if peer:
+        parts += [f"*Before* is {report['before']}, in turns with this revision.", ""]
+    if any(not row["same"] for row in report["rows"]):
+        parts += [DIFFERENCES, ""]
     for shape, size in dict.fromkeys((row["shape"], row["trials"]) for row in report["rows"]):
         chosen = [row for row in report["rows"] if (row["shape"], row["trials"]) == (shape, size)]
-        parts += [f"## {SHAPES[shape].heading(size)}", "", table(heads, map(line, chosen)), ""]
-    turns = f"; *before* is {report['before']}, in turns with this revision" if peer else ""
-    differ = any(not row["same"] for row in report["rows"])
-    return TEXT.format(
-        differences=DIFFERENCES if differ else "",
-        turns=turns,
-        tables="\n".join(parts).strip(),
-        statement=statement(report["command"], report["facts"]),
-    )
+        parts += [f"### {SHAPES[shape].heading(size)}", "", table(heads, map(line, chosen)), ""]
+    return "\n".join(parts)
 
 
 def line(row: Row) -> list[str]:
@@ -272,6 +255,9 @@ def line(row: Row) -> list[str]:
         told = "yes" if row["same"] else "no"
         cells.append("-" if row["ours"]["digest"] is None else told)
     return cells
+
+
+PAGE = Page(INTRO, tables)
 
 
 def main() -> int:
@@ -299,7 +285,7 @@ def main() -> int:
     words += ["--peer", "CHECKOUT", "--before", given.before] if given.peer else []
     report: Row = {
         "command": shlex.join(["python", f"tests/benchmarks/{Path(__file__).name}", *words]),
-        "facts": facts_now(),
+        **facts_now(),
         "before": given.before,
         "rows": [],
     }
@@ -308,12 +294,13 @@ def main() -> int:
         stores = [
             (shape, size) for shape in given.shape for size in given.trials or SHAPES[shape].sizes
         ]
-        report = continued(given.output, report)
+        if given.output:
+            report = resumed(given.output, report)
         for row in compared(stores, sides, given.only, folder):
             others = [one for one in report["rows"] if name_of(one) != name_of(row)]
             report["rows"] = [*others, row]
             if given.output:
-                written(given.output, report, markdown(report))
+                PAGE.write(given.output, report)
     return 0
 
 

@@ -4,7 +4,7 @@
 
 Every stage that a run passes through besides the trials themselves is measured at growing numbers
 of trials, each in a process of its own: planning and queueing, looking up what is stored already,
-appending outcomes, reading them back, boards. A power law through each then gives its cost at ten
+appending outcomes, boards, a report. A power law through each then gives its cost at ten
 million, and at which number it no longer fits this machine. ``--full`` goes up to a million trials
 (about twelve minutes on an idle core), else up to a hundred thousand (about a minute). Results
 go to results/performance/ten-million-trials.json as they come, so that a second call goes on
@@ -30,10 +30,13 @@ from pathlib import Path
 from typing import Any
 
 from exponent import Power, power
-from statement import facts_now, resumed, statement
+from statement import Page, facts_now, keep, resumed
 from trial_cost import one_thread
 
 OUTPUT = Path(__file__).parents[2] / "results" / "performance" / "ten-million-trials.json"
+TEMPLATE = Path(__file__).with_suffix(".md").read_text().split("<!-- next part -->\n")
+"""The text in front of the machines' sections, that of a section, and that behind them."""
+
 ACME = Path(__file__).parents[1] / "plugins" / "acme-ope"
 SIZES = (1_000, 3_000, 10_000, 20_000, 50_000, 100_000)
 FULL = (*SIZES, 200_000, 500_000, 1_000_000)
@@ -179,18 +182,6 @@ def resuming(n_trials: int, store: Path) -> Figures:
     return figures
 
 
-def reading(n_trials: int, store: Path) -> Figures:
-    """All records of the store, as reports want them."""
-    from ope_bench.store import Store
-
-    with Store.open(store) as opened:
-        watch = Watch()
-        records = list(opened.records())
-        figures = watch.read()
-    assert len(records) == n_trials
-    return figures
-
-
 def judging(n_trials: int, store: Path) -> Figures:
     """Boards of the store, as `leaderboard` makes them: one setting after another."""
     from ope_bench.cli.verbs.leaderboard import stored_boards
@@ -204,6 +195,19 @@ def judging(n_trials: int, store: Path) -> Figures:
     figures = watch.read()
     assert sum(len(board.rows) for board in found) == n_trials // REPLICATES
     return figures
+
+
+def reporting(n_trials: int, store: Path) -> Figures:
+    """The page of `report`, with all settings."""
+    from ope_bench.cli.app import invoke
+
+    with tempfile.TemporaryDirectory() as folder:
+        small, page = Path(folder) / "small.sqlite", Path(folder) / "report.html"
+        appending(1_000, small)
+        assert invoke(["report", "--store", str(small), "-o", str(page)]) == 0
+        watch = Watch()
+        assert invoke(["report", "--store", str(store), "-o", str(page)]) == 0
+        return {**watch.read(), "page_bytes": page.stat().st_size}
 
 
 def executing(n_trials: int, store: Path) -> Figures:
@@ -237,8 +241,8 @@ STAGES: Mapping[str, tuple[Callable[[int, Path], Figures], str]] = {
     "executing": (executing, "coordinator of one worker, store included"),
     "appending": (appending, "append to the store"),
     "resuming": (resuming, "resume: everything is stored"),
-    "reading": (reading, "read all records at once"),
     "judging": (judging, "boards, setting by setting"),
+    "reporting": (reporting, "the page of a report"),
 }
 SMALL = {"executing": 50_000}
 """Where fewer trials say enough: the largest size."""
@@ -332,10 +336,10 @@ def gigabytes(count: float) -> str:
     return f"{count / 2**30:,.1f} GiB"
 
 
-def page(report: dict[str, Any]) -> str:
-    """The report as Markdown; every figure in it was measured, or computed from such."""
+def tables(report: dict[str, Any]) -> str:
+    """One machine's section; every figure in it was measured, or computed from such."""
     rows = report["rows"]
-    memory = report["facts"]["machine"]["memory_bytes"]
+    memory = report["machine"]["memory_bytes"]
     last = max((row for row in rows if row["stage"] == "appending"), key=lambda r: r["trials"])
     small = min((row for row in rows if row["stage"] == "appending"), key=lambda r: r["trials"])
     n = last["trials"]
@@ -371,8 +375,9 @@ def page(report: dict[str, Any]) -> str:
         "plan_memory": gigabytes(at_ten_million("planning", "held_bytes")),
         "resume_seconds": duration(at_ten_million("resuming", "seconds")),
         "resume_memory": gigabytes(at_ten_million("resuming", "peak_bytes")),
-        "read_seconds": duration(at_ten_million("reading", "seconds")),
-        "read_memory": gigabytes(at_ten_million("reading", "peak_bytes")),
+        "report_seconds": duration(at_ten_million("reporting", "seconds")),
+        "report_memory": gigabytes(at_ten_million("reporting", "peak_bytes")),
+        "page": f"{largest['reporting']['page_bytes'] / 1e6:,.1f}",
         "boards_seconds": duration(at_ten_million("judging", "seconds")),
         "boards_memory": gigabytes(at_ten_million("judging", "peak_bytes")),
         "a_trial": f"{1e3 * a_trial:.2f}",
@@ -385,12 +390,14 @@ def page(report: dict[str, Any]) -> str:
         "keyed_all": gigabytes(keyed * TEN_MILLION),
         "portion": f"{KEYS_AT_ONCE:,}",
         "memory": gigabytes(memory),
-        "statement": statement(report["command"], report["facts"]),
     }
-    template = Path(__file__).with_suffix(".md").read_text()
+    text = TEMPLATE[1]
     for name, value in values.items():
-        template = template.replace(f"{{{name}}}", value)
-    return template
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+PAGE = Page(TEMPLATE[0], tables, TEMPLATE[2])
 
 
 def main() -> int:
@@ -406,9 +413,9 @@ def main() -> int:
         print(json.dumps(STAGES[given.stage][0](given.trials, given.store)))
         return 0
     command = "python tests/benchmarks/ten_million_trials.py" + (" --full" if given.full else "")
-    report: dict[str, Any] = {"command": command, "facts": facts_now(), "rows": []}
-    if given.output.exists() and not given.again:
-        report = resumed(json.loads(given.output.read_text()), report)
+    report: dict[str, Any] = {"command": command, **facts_now(), "rows": []}
+    if not given.again:
+        report = resumed(given.output, report)
     done = {(row["stage"], row["trials"]) for row in report["rows"]}
     for n_trials in FULL if given.full else SIZES:
         asked = [
@@ -425,8 +432,8 @@ def main() -> int:
                 row = {"stage": stage, "trials": n_trials, **alone(stage, n_trials, place)}
                 print(json.dumps(row), file=sys.stderr, flush=True)
                 report["rows"].append(row)
-                given.output.write_text(json.dumps(report, indent=1) + "\n")
-    given.output.with_suffix(".md").write_text(page(report))
+                keep(given.output, report)
+    PAGE.write(given.output, report)
     return 0
 
 

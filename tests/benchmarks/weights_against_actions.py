@@ -16,7 +16,7 @@ from typing import Any
 
 import interleaved
 import numpy as np
-from statement import facts_now, statement
+from statement import Page, facts_now
 
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.fit_cache import FitCache
@@ -113,30 +113,30 @@ def line(row: dict[str, Any]) -> str:
     return f"| {' | '.join([*cells, interleaved.told(row['ratio'])])} |"
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """The report to read."""
-    intro = (
-        f"{ROWS:,} logged rows with given propensities. Microseconds of the processor for an"
-        " estimate, the view included, and over those of ten actions: median (lowest to highest)"
-        f" over rounds in turns. *Looked up*: the target policy is a table of {CODES} contexts, so"
-        " that a probability is a gather; what grows with a million actions are misses of the"
-        " processor's caches, and for SNIPW the flags of logged actions behind its warning."
-        " *Greedy*: the best of all actions is searched for in every context, or known from"
-        " before."
-    )
+INTRO = (
+    "# IPW and SNIPW against the number of actions\n\n"
+    f"{ROWS:,} logged rows with given propensities. Microseconds of the processor for an"
+    " estimate, the view included, and over those of ten actions: median (lowest to highest)"
+    f" over rounds in turns. *Looked up*: the target policy is a table of {CODES} contexts, so"
+    " that a probability is a gather; what grows with a million actions are misses of the"
+    " processor's caches, and for SNIPW the flags of logged actions behind its warning."
+    " *Greedy*: the best of all actions is searched for in every context, or known from"
+    " before."
+)
+
+
+def tables(report: dict[str, Any]) -> str:
+    """The table of one machine."""
     return "\n".join(
         [
-            "# IPW and SNIPW against the number of actions",
-            "",
-            intro,
-            "",
             "| estimator | target policy | actions | µs | over ten actions |",
             "|:---|:---|---:|---:|---:|",
             *map(line, report["rows"]),
-            "",
-            statement(report["command"], report),
         ]
     )
+
+
+PAGE = Page(INTRO, tables)
 
 
 def main() -> int:
@@ -148,7 +148,7 @@ def main() -> int:
     report: dict[str, Any] = {"command": command, **facts_now()}
     report["rows"] = compare(given.rounds)
     if given.output:
-        interleaved.written(given.output, report, markdown(report))
+        PAGE.write(given.output, report)
     return 0
 
 

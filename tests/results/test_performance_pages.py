@@ -1,0 +1,88 @@
+"""Pages of measurements follow from their figures and keep those of other machines."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.paths import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = ROOT / "results" / "performance"
+SCRIPTS = {
+    "actions": "weights_against_actions",
+    "bare": "side_by_side_bare",
+    "batched": "side_by_side_batched_flow",
+    "benchopt": "side_by_side_benchopt",
+    "cost-curves": "cost_curves",
+    "dask": "side_by_side_dask",
+    "generation": "side_by_side_obp_generation",
+    "hot-paths": "hot_paths",
+    "obp-estimators": "side_by_side_obp_estimators",
+    "scale": "scale",
+    "stored-trials": "stored_trials",
+    "ten-million-trials": "ten_million_trials",
+}
+"""The script of each page that `results/performance/measure` makes."""
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tests" / "benchmarks")
+
+
+def committed(name: str) -> list[dict[str, Any]]:
+    text = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    return list(json.loads(text)["machines"])
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_committed_page_is_what_its_script_makes_of_its_figures(name: str) -> None:
+    page = importlib.import_module(SCRIPTS[name]).PAGE
+    assert (FOLDER / f"{name}.md").read_text(encoding="utf-8") == page.text(committed(name))
+
+
+def test_measure_makes_each_of_these_pages() -> None:
+    text = (FOLDER / "measure").read_text(encoding="utf-8")
+    assert sorted(name for name in SCRIPTS if f"{SCRIPTS[name]}.py" in text) == sorted(SCRIPTS)
+
+
+def on_machine(cpu: str, row: str) -> dict[str, Any]:
+    report = copy.deepcopy(committed("bare")[0]) | {"command": f"python {row}.py", "rows": [row]}
+    report["machine"] |= {"cpu": cpu, "git": {"revision": f"{row}-revision"}}
+    return report
+
+
+def test_a_second_machine_is_written_beside_the_first(tmp_path: Path) -> None:
+    from statement import Page
+
+    page = Page("# Title", lambda report: f"rows: {report['rows']}", "Behind all.")
+    for cpu, row in (("Abacus", "old"), ("Slide rule", "other"), ("Abacus", "new")):
+        page.write(tmp_path / "page", on_machine(cpu, row))
+    text = (tmp_path / "page.md").read_text()
+    order = ["# Title", "## Slide rule", "rows: ['other']", "## Abacus", "rows: ['new']"]
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert "old" not in text
+    assert text.count("### How it was measured") == 2
+    assert text.endswith("\n\nBehind all.\n")
+
+
+def test_a_measurement_goes_on_with_this_machines_figures_alone(tmp_path: Path) -> None:
+    from statement import keep, resumed
+
+    path = tmp_path / "page"
+    new = on_machine("Abacus", "new")
+    assert resumed(path, new) == new
+    keep(path, on_machine("Slide rule", "other"))
+    assert resumed(path, new) == new
+    keep(path, on_machine("Abacus", "old"))
+    found = resumed(path, new)
+    assert found["rows"] == ["old"]
+    assert found["command"] == "python old.py` and `python new.py"
+    assert found["revisions"] == ["old-revision", "new-revision"]
