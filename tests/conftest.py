@@ -17,9 +17,13 @@ settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-# What is kept in the user's cache folder is left alone.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ope-bench-caches-")
-atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+# What is kept in the user's cache folder is left alone. A worker of pytest-xdist ends without its
+# exit functions, so that its folder lies in the one that the main process removes.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["XDG_CACHE_HOME"] += f"/{os.environ['PYTEST_XDIST_WORKER']}"
+else:
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ope-bench-caches-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
