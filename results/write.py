@@ -81,12 +81,13 @@ against the value. A refuted claim is about these environments; the papers' own 
 """
 
 DEFECTS = """\
-# Published formulas and codes that are wrong
+# Published formulas and code that are wrong
 
 Each with an identity that it fails. The figures are expectations over two contexts and three
-actions, computed by `tests/support/published_defects.py`, whose formulas no estimator of this
-package uses but for the `-paper` ids, which compute what is printed;
-`tests/estimators/test_published_defects.py` compares. Made by `python results/write.py`.
+actions, computed by `tests/support/published_defects.py`;
+`tests/estimators/test_published_defects.py` compares. No estimator of this package uses these
+formulas, except those whose id ends in `-paper`: they compute what the paper prints. Made by
+`python results/write.py`.
 """
 
 CHANGES = """\

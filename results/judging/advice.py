@@ -193,12 +193,18 @@ def advice_page(results: Path) -> str:
 def _section(one: _Class) -> str:
     best, always = one.rules[0], one.always
     value, low, high = one.ratio(best)
-    relation = "less than" if high < 1 else "more than" if low > 1 else "not distinguishable from"
+    shown = (
+        "the rule is better"
+        if high < 1
+        else "the rule is worse"
+        if low > 1
+        else "no difference is shown"
+    )
     told = (
         f"Least regret among the rules has {rule_label(best)}: {number(best.regret)} "
         f"({interval(best)}). The best fixed choice over all worlds, always `{always.label}`, has "
-        f"{number(always.regret)} ({interval(always)}). The rule's errors are {value:.2f} times "
-        f"its errors ({low:.2f} to {high:.2f}): {relation} a fixed choice."
+        f"{number(always.regret)} ({interval(always)}). Errors of {rule_label(best)} are "
+        f"{value:.2f} times those of always `{always.label}` ({low:.2f} to {high:.2f}): {shown}."
     )
     use = (
         f"`ope-bench advise` uses {rule_label(best)}."

@@ -27,27 +27,38 @@ OBP = {
 def harness(performance: Path) -> list[list[str]]:
     """What a trial costs beyond its work, and what more workers bring: the table's cells.
 
+    Where several machines were measured, each figure is the range over them.
+
     Parameters
     ----------
     performance : the folder results/performance.
     """
-    hot = {row["name"]: row for row in _rows(performance, "hot-paths")}
-    peer = {row["how"]: row["ratios"] for row in _rows(performance, "benchopt")}
-    dask = {row["work"]: row["ratios"] for row in _rows(performance, "dask")}
-    batched = _report(performance, "batched")["ratios"]
+
+    def hot(name: str, figure: str = "seconds") -> list[float]:
+        return [
+            float(row["told"][figure])
+            for row in _rows(performance, "hot-paths")
+            if row["name"] == name
+        ]
 
     def a_trial(name: str) -> str:
-        return f"{1e3 * hot[name]['told']['seconds'] / TRIALS:.2f} ms"
+        return f"{_span([1e3 * seconds / TRIALS for seconds in hot(name)])} ms"
 
-    def jobs(work: str) -> float:
-        told = hot[f"two jobs do nearly twice as much[{work}]"]["told"]
-        return float(told["speed-up of two jobs"])
+    def jobs(work: str) -> str:
+        name = f"two jobs do nearly twice as much[{work}]"
+        return _span(hot(name, "speed-up of two jobs"), digits=3)
 
-    def cluster(work: str) -> float:
-        return float(dask[work]["two Dask workers over one"]["median"])
+    def peer(how: str) -> str:
+        rows = [row for row in _rows(performance, "benchopt") if row["how"] == how]
+        return _span([row["ratios"]["first_seconds"]["median"] for row in rows])
 
-    resumed = hot["resuming a thousand stored trials takes less than half a second"]
-    beside = [_times(peer[how]["first_seconds"]) for how in ("isolated, one job", "in process")]
+    def cluster(work: str) -> str:
+        rows = [row for row in _rows(performance, "dask") if row["work"] == work]
+        ratios = [row["ratios"]["two Dask workers over one"]["median"] for row in rows]
+        return _span(ratios, digits=3)
+
+    resumed = hot("resuming a thousand stored trials takes less than half a second")
+    batched = [one["ratios"]["wall"]["median"] for one in _machines(performance, "batched")]
     return [
         ["", "measured", "page"],
         ["---", "---", "---"],
@@ -63,27 +74,32 @@ def harness(performance: Path) -> list[list[str]]:
         ],
         [
             "resuming 1,000 stored trials, beyond start-up",
-            f"{1e3 * resumed['told']['seconds']:.0f} ms",
+            f"{_span([1e3 * seconds for seconds in resumed])} ms",
             "the same",
         ],
-        [
-            "benchopt's time for a trivial trial over ours, isolated and in process",
-            f"{' and '.join(beside)} times",
-            _page("benchopt"),
-        ],
-        [
-            "throughput of two local workers over one, trials of 20 ms that wait and that compute",
-            f"{jobs('sleep'):.2f} and {jobs('cpu'):.2f} times",
-            _page("hot-paths"),
-        ],
-        [
-            "throughput of two Dask workers over one, the same trials",
-            f"{cluster('sleep'):.2f} and {cluster('cpu'):.2f} times",
-            _page("dask"),
-        ],
+        *(
+            [
+                f"benchopt's time for a trivial trial over ours, {words}",
+                f"{peer(how)} times",
+                _page("benchopt"),
+            ]
+            for words, how in (
+                ("ours in a worker of its own", "isolated, one job"),
+                ("ours in this process", "in process"),
+            )
+        ),
+        *(
+            [
+                f"throughput of two {workers} workers over one, trials of 20 ms that {words}",
+                f"{ratio(work)} times",
+                _page(page),
+            ]
+            for workers, ratio, page in (("local", jobs, "hot-paths"), ("Dask", cluster, "dask"))
+            for work, words in (("sleep", "wait"), ("cpu", "compute"))
+        ),
         [
             "50 trials of FEPWS one by one over the same trained together, two workers each",
-            f"{batched['wall']['median']:.1f} times",
+            f"{_span(batched)} times",
             _page("batched"),
         ],
     ]
@@ -102,10 +118,9 @@ def beside_obp(performance: Path, n: int, n_actions: int) -> list[list[str]]:
 
     def at(name: str) -> dict[str, list[Mapping[str, Any]]]:
         found: dict[str, list[Mapping[str, Any]]] = {}
-        for machine in _report(performance, name)["machines"]:
-            for row in machine["rows"]:
-                if (row["n"], row["n_actions"]) == (n, n_actions) and row["ratios"]:
-                    found.setdefault(row.get("estimator", ""), []).append(row["ratios"])
+        for row in _rows(performance, name):
+            if (row["n"], row["n_actions"]) == (n, n_actions) and row["ratios"]:
+                found.setdefault(row.get("estimator", ""), []).append(row["ratios"])
         return found
 
     made, estimated = at("generation")[""], at("obp-estimators")
@@ -130,13 +145,16 @@ def beside_obp(performance: Path, n: int, n_actions: int) -> list[list[str]]:
 
 def _range(machines: list[Mapping[str, Any]], figure: str) -> str:
     """The lowest to the highest median over machines."""
-    ratios = sorted((one[figure] for one in machines), key=lambda ratio: float(ratio["median"]))
-    ends = [_times(ratios[0]), _times(ratios[-1])]
+    return _span([float(one[figure]["median"]) for one in machines])
+
+
+def _span(values: list[float], digits: int = 2) -> str:
+    """The lowest to the highest value, to so many digits."""
+    ends = [
+        f"{value:#.{digits}g}" if value < 10 ** (digits - 1) else f"{value:,.0f}"
+        for value in (min(values), max(values))
+    ]
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)
-
-
-def _times(ratio: Mapping[str, float]) -> str:
-    return f"{ratio['median']:.2g}" if ratio["median"] < 10 else f"{ratio['median']:.0f}"
 
 
 def _page(name: str) -> str:
@@ -144,11 +162,11 @@ def _page(name: str) -> str:
 
 
 def _rows(performance: Path, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = _report(performance, name)["rows"]
-    return rows
+    """Rows of all machines."""
+    return [row for machine in _machines(performance, name) for row in machine["rows"]]
 
 
-def _report(performance: Path, name: str) -> dict[str, Any]:
+def _machines(performance: Path, name: str) -> list[dict[str, Any]]:
     text = (performance / f"{name}.json").read_text(encoding="utf-8")
-    report: dict[str, Any] = json.loads(text)
-    return report
+    machines: list[dict[str, Any]] = json.loads(text)["machines"]
+    return machines

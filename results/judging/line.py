@@ -110,7 +110,7 @@ def verdict(lines: Sequence[Line]) -> Verdict:
         word = "undecided"
     typical = {line.typical for line, mark in zip(lines, found, strict=True) if mark == "+"}
     if word.startswith("holds") and True in typical:
-        word += " of typical errors" if typical == {True} else ", in part of typical errors"
+        word += " (typical errors)" if typical == {True} else " (partly typical errors)"
     return Verdict(word, plus, minus, undecided, where)
 
 

@@ -27,11 +27,11 @@ reason.
 Ratios are of RMSEs over the same data sets, below 1 the first errs less; tested by a studentized
 swap test, with its interval. Slopes are d log RMSE / d log of the parameter, tested by the
 jackknife. Tests are at 5 % after Holm's correction over the lines of a form; shares and biases
-are judged by their 95 % intervals, shares by Wilson's. What is shown to be no difference worth the
-name is against a claim of one: a ratio whose interval lies above 0.95, a slope that lies within
-±0.05 or on the other side.
+are judged by their 95 % intervals, shares by Wilson's. If a claim says that one method errs less,
+and the interval of the ratio lies above 0.95, then the difference is at most 5 %: that counts
+against the claim. So does a slope within ±0.05, or one of the other sign.
 
-† heavy tails: few data sets decide the RMSE, and with less than 100 of them no test of mean
+† heavy tails: few data sets decide the RMSE, and with fewer than 100 of them no test of mean
 squares holds. Then signed ranks of |error| decide, in parentheses, (+) or (−), and the claim is
 about *typical* errors: who is nearer to the truth on most data sets. Where both tests decide, for
 different sides, the line says nothing (?). A method that fails on more than half of the data sets

@@ -116,13 +116,13 @@ def failures_table(records: Sequence[TrialRecord], by: str) -> tuple[str, list[s
             found.append((row.own_regret, label))
     found.sort(reverse=True)
     lines = [f"| world | `{by}` over the best of its candidates |", "|---|---:|"]
-    lines += [f"| {label} | {value:.2f} |" for value, label in found]
+    lines += [f"| {label} | {value:.3f} |" for value, label in found]
     failing = [label for value, label in found if value > FAILS]
     told = (
         f"It fails (more than {FAILS} times the RMSE of its best candidate) on "
         f"{len(failing)} of {len(found)} worlds: {'; '.join(failing)}."
         if failing
         else f"On no world is it more than {FAILS} times as wrong as its best candidate; the "
-        f"largest factor is {found[0][0]:.2f}, on {found[0][1]}."
+        f"largest factor is {found[0][0]:.3f}, on {found[0][1]}."
     )
     return told, lines

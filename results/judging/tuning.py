@@ -84,7 +84,12 @@ def _selectors(records: Sequence[TrialRecord]) -> str:
         f"Among fixed choices `{always.label}` has least: {number(always.regret)} "
         f"({interval(always)}). "
         + (
-            "The best rule has less."
+            f"The best rule, {rule_label(best)}, has less"
+            + (
+                "."
+                if (best.regret_high or 0.0) < (always.regret_low or 0.0)
+                else ", but the intervals overlap."
+            )
             if better
             else "No rule has less: on these worlds a fixed choice is as good."
         )

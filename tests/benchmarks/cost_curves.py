@@ -245,7 +245,7 @@ intervals: 1 is linear. An interval that lies wholly above 1.1 needs a reason, g
 column. Rises of a few megabytes are noise of the allocator. The figure is of the machine that was
 measured last.
 
-![](cost-curves.svg)"""
+![Time and memory against each size, on log scales](cost-curves.svg)"""
 
 REMARKS = {
     "rows": (

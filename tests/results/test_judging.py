@@ -134,7 +134,7 @@ def test_light_tails_are_compared_by_mean_squares_heavy_ones_by_ranks(tmp_path: 
     trials = _trials(tmp_path, {EIPW: {10: 0.1 * heavy}, IPW: {10: light}})
     (line,) = better(trials, EIPW, IPW)
     assert line.typical
-    assert verdict([line]).word == "holds of typical errors"
+    assert verdict([line]).word == "holds (typical errors)"
     assert "typical" in line.number
 
 

@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from judging.costs import harness
 
 from support.paths import ROOT
 
@@ -86,3 +87,20 @@ def test_a_measurement_goes_on_with_this_machines_figures_alone(tmp_path: Path) 
     assert found["rows"] == ["old"]
     assert found["command"] == "python old.py` and `python new.py"
     assert found["revisions"] == ["old-revision", "new-revision"]
+
+
+def test_the_table_of_costs_has_the_range_over_machines(tmp_path: Path) -> None:
+    for name in ("hot-paths", "benchopt", "dask", "batched"):
+        text = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+        (tmp_path / f"{name}.json").write_text(text)
+    dask = json.loads((tmp_path / "dask.json").read_text())
+    machine = dask["machines"][0]
+    dask["machines"] = [machine, copy.deepcopy(machine), copy.deepcopy(machine)]
+    for speed_up, one in zip((1.5, 1.25, 1.75), dask["machines"], strict=True):
+        for row in one["rows"]:
+            row["ratios"]["two Dask workers over one"]["median"] = speed_up
+    (tmp_path / "dask.json").write_text(json.dumps(dask))
+    cells = {row[0]: row[1] for row in harness(tmp_path)}
+    assert cells["throughput of two Dask workers over one, trials of 20 ms that wait"] == (
+        "1.25 to 1.75 times"
+    )

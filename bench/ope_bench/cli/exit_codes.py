@@ -16,6 +16,7 @@ __all__ = [
     "INTERRUPTED",
     "MEANINGS",
     "OUR_BUG",
+    "PRECEDENCE",
     "REGRESSION",
     "USAGE",
     "reason",
@@ -38,17 +39,17 @@ MEANINGS = {
     USAGE: "A mistake in the command, a file or store that cannot be used, or no memory left. "
     "`gate`: there is no such baseline (`--allow-missing` makes this 0).",
     FAILED_TRIALS: f"`run`: trials ended in {_BROKEN} "
-    "(`--allow-failures` makes this 0). `rerun`: the trial did.",
+    "(`--allow-failures` makes this 0). `rerun`: the trial did. `estimate` and `advise`: no "
+    "estimator has a value.",
     EMPTY: "`run` and `gate`: the plan is empty, or a planned trial has no outcome. `gate` and "
     "`check`: nothing could be compared or computed.",
     OUR_BUG: "A bug of ope-bench. The traceback is on stderr.",
     INTERRUPTED: "Interrupted. Outcomes so far are stored; the same command resumes, `gate` with "
     "`--reuse`.",
 }
-"""Meaning of each code, for the reference of the command line.
+"""Meaning of each code, for the reference of the command line."""
 
-Where several apply, 130 precedes 2, 2 precedes 4, and 4 precedes 3.
-"""
+PRECEDENCE = "Where several apply: 130 before 2, 2 before 4, 4 before 3."
 
 
 def reason(outcome: Outcome, code: int) -> str:

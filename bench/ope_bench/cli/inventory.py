@@ -14,6 +14,9 @@ __all__ = ["Kind", "print_inventory", "quick_list", "rows_of"]
 
 Row = dict[str, Any]
 
+DEPENDS = "?"
+"""In brackets, where what an estimator needs depends on its parameters."""
+
 
 class Kind(enum.StrEnum):
     """Kinds of installed things."""
@@ -166,7 +169,8 @@ def _print_rows(title: str, rows: list[Row]) -> None:
             for word, letter in ACCESS_LETTERS.items()
             if word != "samples"
         )
-        write("\n".join(textwrap.wrap(f"needs beyond samples, in brackets: {letters}", columns)))
+        legend = f"needs beyond samples, in brackets: {letters}, {DEPENDS} depends on parameters"
+        write("\n".join(textwrap.wrap(legend, columns)))
         write("")
 
 
@@ -176,7 +180,9 @@ def _words(row: Row) -> str:
         text = f"BROKEN: {row['broken']}"
     elif row["ambiguous"]:
         text = f"(ambiguous: use this reference) {text}"
-    if row.get("access"):
+    if "access" in row and row["access"] is None:
+        text += f" [{DEPENDS}]"
+    elif row.get("access"):
         from ope_bench.report.text.formats import MISSING, access_letters
 
         letters = access_letters(row["access"])

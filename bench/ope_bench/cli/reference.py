@@ -23,7 +23,7 @@ import typer
 from typer.models import ArgumentInfo, ParameterInfo
 
 from ope_bench.cli.app import command_line
-from ope_bench.cli.exit_codes import MEANINGS
+from ope_bench.cli.exit_codes import MEANINGS, PRECEDENCE
 from ope_bench.cli.verbs.data import GROUP
 from ope_bench.testing.readme_tables import markdown_table, with_table
 
@@ -149,6 +149,7 @@ def reference() -> str:
             markdown_table(("command", "description"), contents),
             "## Exit codes",
             markdown_table(("code", "meaning"), codes),
+            PRECEDENCE,
             *(_section(command) for command in commands),
         ]
     )

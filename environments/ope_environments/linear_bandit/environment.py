@@ -52,10 +52,10 @@ class LinearBandit(Environment):
 
     Truth
     -----
-    Exact over rewards and actions. For a uniform target also over contexts: the mean of ``b_a``,
-    or the mean over actions of a one-dimensional integral to rounding. For other targets the
-    integral over contexts is numerical: unbiased, with its standard error. ``empirical`` is the
-    mean reward of the target sample.
+    Exact for a uniform target; else the integral over contexts is numerical, unbiased, with its
+    standard error. Rewards and actions are integrated exactly. For a uniform target the value is
+    the mean of ``b_a``, or the mean over actions of a one-dimensional integral to rounding.
+    ``empirical`` is the mean reward of the target sample.
 
     Access: everything. The embedding of an action is a function of it: one-hot, or ``weights``,
     the row ``(b_a, theta_a)``, in which the reward is bilinear with the context.

@@ -46,19 +46,18 @@ class OpenBandit(Environment):
 
     Truth
     -----
-    ``mode="logged"``: rows are resampled from the logs as they are. ``expected`` is the mean click
-    of the random policy's log, with its standard error; with ``logging="random"`` the log's even
-    rows are the logs and the odd rows give the true value, so that the two are independent.
-    ``mode="semi-synthetic"``: contexts, items and propensities are the log's, clicks are redrawn
-    from a model that is fitted to it, and ``expected`` is exact over the log's contexts.
+    With ``mode="logged"`` the mean click of the random policy's log, with its standard error; with
+    ``mode="semi-synthetic"`` exact over the log's contexts. In the first mode rows are resampled
+    from the logs as they are; with ``logging="random"`` the log's even rows are the logs and the
+    odd rows give the true value, so that the two are independent. In the second mode contexts,
+    items and propensities are the log's, and clicks are redrawn from a model that is fitted to it.
 
     Access: propensities, as logged, the target policy and the embeddings. The logging policy is
     known where it is uniform, or where actions are redrawn (``redraw_actions``).
 
     Traps:
     - The bts policy was updated during logging. Its logged propensities are correct for each row,
-    but
-      no single policy has them: propensities computed from one set of parameters, as is often
+      but no single policy has them: propensities computed from one set of parameters, as is often
       done, differ. Therefore there is no ``logging_policy``, and estimators that need it are
       unavailable.
     - In the samples of 10,000 rows there are about 40 clicks: the truth's standard error is a

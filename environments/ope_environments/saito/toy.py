@@ -94,8 +94,9 @@ class SaitoToy(Environment):
 
     References
     ----------
-    Appendix, "Toy Simulation Setup"; adapted there from "Off-Policy Evaluation for Large Action
-    Spaces via Embeddings" (Saito and Joachims, 2022).
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), appendix "Toy
+    Simulation Setup"; adapted there from "Off-Policy Evaluation for Large Action Spaces via
+    Embeddings" (Saito and Joachims, 2022).
 
     >>> rngs = [np.random.default_rng(seed) for seed in range(3)]
     >>> world, logged, target = rngs

@@ -13,8 +13,8 @@ class LoggingAverage(Estimator):
         V̂ = (1/n) sum_i r_i
 
     Assumptions: the target policy is worth what the logging policy is.
-    Fails when: it is not; the bias is V(π0) - V(π1). No standard error: the spread of the logged
-    rewards says nothing of that bias.
+    Fails when: the two policies have different values; the bias is V(π0) - V(π1). No standard
+    error: the spread of the logged rewards says nothing of that bias.
 
     References
     ----------

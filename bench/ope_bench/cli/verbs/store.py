@@ -108,9 +108,8 @@ def merge(
 ) -> int:
     """Copy the runs and outcomes of other stores, which do not change.
 
-    Reports trials for which the same code gave different outcomes: both outcomes are kept, and
-    boards
-        show that of the newer run.
+    Reports trials for which the same code gave different outcomes. Both are kept; boards show that
+    of the newer run.
     """
     from ope_bench.store import Store
 
