@@ -27,9 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["result_digest", "code_digest"]
 
 _BUILT_IN = ("ope_estimators", "ope_environments")
-_HASHED_PACKAGES = ("ope_bench.contracts", "ope_bench.trials")
-"""Packages of the harness that compute numbers."""
-
+_COMPUTING = (
+    "ope_bench.contracts",
+    "ope_bench.logs.policies",
+    "ope_bench.logs.reading",
+    "ope_bench.statistics.value_intervals",
+    "ope_bench.suites.nested",
+    "ope_bench.suites.nested_environment",
+    "ope_bench.tables",
+    "ope_bench.trials",
+)
+"""Packages, with all that lies in them, and modules of the harness that compute numbers."""
 
 LARGE = 1 << 26
 """Bytes beyond which a data file is identified by size and modification time, not by content."""
@@ -93,14 +101,16 @@ def _combined(modules: tuple[str, ...]) -> str:
 
 @cache
 def _harness() -> tuple[str, ...]:
-    """Return the modules of the harness's packages that compute numbers."""
+    """Return the modules of the harness that compute numbers."""
     modules = []
-    for package in _HASHED_PACKAGES:
-        init = _path(package)
-        folder = init.parent if init else None
-        modules += (
-            [f"{package}.{file.stem}" for file in sorted(folder.glob("*.py"))] if folder else []
-        )
+    for name in _COMPUTING:
+        path = _path(name)
+        if path is not None and path.name == "__init__.py":
+            folder = path.parent
+            files = (file.relative_to(folder) for file in sorted(folder.rglob("*.py")))
+            modules += [".".join([name, *file.with_suffix("").parts]) for file in files]
+        else:
+            modules.append(name)
     return tuple(modules)
 
 

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from ope_bench.plugins import code_digest as code_digest_module
+from support.paths import ROOT
+
 SOURCES = {
     "__init__.py": "",
     "first.py": """
@@ -146,6 +149,24 @@ def test_function_level_imports_of_built_ins_are_followed():
     found = _closure(module)
     assert any(name.startswith("ope_estimators.nuisance.") for name in found)
     assert not any(name.partition(".")[0] in ("sklearn", "numpy", "torch") for name in found)
+
+
+HARNESS = [
+    path
+    for name in ("contracts", "trials", "tables", "statistics/value_intervals", "logs/reading")
+    for path in sorted((ROOT / "bench" / "ope_bench" / name).rglob("*.py"))
+]
+
+
+def test_every_file_of_the_harness_that_computes_numbers_is_hashed(monkeypatch):
+    hashed = set()
+    monkeypatch.setattr(code_digest_module, "_source_hash", hashed.add)
+    code_digest_module._combined.__wrapped__(())
+    assert len(HARNESS) > 40
+    for path in HARNESS:
+        name = ".".join(path.relative_to(ROOT / "bench").with_suffix("").parts)
+        assert code_digest_module._path(name) == path
+        assert name in hashed
 
 
 def test_digests_of_the_same_classes_agree_between_processes():
