@@ -241,7 +241,7 @@ What takes a second or more in all suites together.
 Half of the time cannot be saved at equal bits: {libraries:.0%} of what is left is spent in
 libraries. A tree of scikit-learn cannot be grown faster from outside without other rounding, and
 every board would have to be made anew. The same holds for flows trained together (`cpu-batch`, see
-[batched](batched.md)): they take about 0.4 of the time of flows trained alone, with other numbers.
+[batched](batched.md)): they take .4 to .5 of the time of flows trained alone, with other numbers.
 100 actions and 1,000 rows are in `paper-actions` and in `paper-samples`; each suite has a store of
 its own, so that its folder tells its own runs, and these trials run twice.
 
