@@ -79,6 +79,23 @@ def test_unsupported_mass_and_small_samples_are_found():
     assert "target: effective sample size" in failed(given, target=few)
 
 
+def test_a_known_logging_policy_tells_the_unsupported_mass_of_actions_as_of_a_table():
+    """The target's action was logged in other rows, and never has a probability in its own."""
+    given = frame()
+    new = (given["a"] + 1) % K
+    logging = np.full((N, K), 1 / (K - 1))
+    logging[np.arange(N), new] = 0.0
+    # In the first 500 rows the target takes an action that the logging policy may take.
+    new[:500] = given["a"][:500]
+    whole = np.zeros((N, K))
+    whole[np.arange(N), new] = 1.0
+    targets = {"sampled": TargetPolicy(sampled=new), "table": TargetPolicy(table=whole)}
+    columns = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p"}
+    log = Log.from_frame(given, **columns, target=targets, logging=TargetPolicy(table=logging))
+    masses = [one.unsupported_mass(log.action, log.logging) for one in log.targets.values()]
+    assert masses == pytest.approx([0.75, 0.75])
+
+
 def test_propensities_that_are_not_those_of_the_logging_policy_are_found():
     given = frame()
     logging = TargetPolicy(table=np.full((N, K), 1 / K))
