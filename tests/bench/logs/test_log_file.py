@@ -78,6 +78,17 @@ def test_every_key_is_read(folder):
     }
 
 
+@pytest.mark.parametrize("key", ["action", "reward", "propensity", "time", "unit"])
+def test_a_column_may_have_the_name_0(key, tmp_path):
+    """As in a table that pandas wrote of an array without names."""
+    write_csv(tmp_path / "d.csv", {"0": [1, 2], "x": [1, 2], "a": [1, 2], "r": [1, 2]})
+    columns = {"action": "a", "reward": "r", key: 0}
+    lines = [f"{name}: {column}" for name, column in columns.items()]
+    text = "\n".join(["schema: 1", "table: d.csv", "context: [x]", *lines, "target: {action: a}"])
+    (tmp_path / "log.yaml").write_text(text)
+    assert getattr(read_log_file(tmp_path / "log.yaml"), key) == "0"
+
+
 def test_a_written_file_is_read_as_the_same_log(folder, tmp_path_factory):
     spec = read_log_file(folder / "log.yaml")
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "again.yaml"
