@@ -168,6 +168,38 @@ def test_propensities_that_are_not_those_of_the_logging_policy_are_found():
     assert "propensity against `logging`" in failed(given, logging=logging)
 
 
+@pytest.mark.parametrize(
+    ("p", "q", "wrong"),
+    [
+        (0.5, 1.0, {"propensities that cannot be", "target: mean weight"}),
+        (0.3, 0.9, {"propensities that cannot be", "target: mean weight"}),
+        (1.0, 0.5, {"target: mean weight"}),
+        (1.0, 1.0, set()),
+        (1 - 1e-12, 1.0, set()),
+    ],
+)
+def test_equal_weights_are_right_only_if_they_are_one(p, q, wrong):
+    """Every row has action 0, with the same probabilities: there is no standard error."""
+    given = frame() | {"a": np.zeros(N, dtype=int), "b": np.arange(N) % 2, "p": np.full(N, p)}
+    targets = {
+        "target": TargetPolicy(logged_probability=np.full(N, q)),
+        "sampled": TargetPolicy(sampled="b"),
+    }
+    of_propensities = {"propensities that cannot be", "target: mean weight"}
+    assert failed(given, target=targets) & of_propensities == wrong
+
+
+def test_the_mean_weight_of_one_unit_is_not_tested():
+    given = frame() | {"session": np.zeros(N)}
+    target = TargetPolicy(logged_probability=given["p"] / 2)
+    log = Log.from_frame(
+        given, context=["x"], action="a", reward="r", propensity="p", unit="session", target=target
+    )
+    found = {one.name: one for one in check_log(log).findings}
+    assert found["target: mean weight"].passed is None
+    assert found["propensities that cannot be"].passed is True
+
+
 def test_the_correction_for_skewness_does_not_call_rare_actions_wrong():
     """Means of 1{a}/p whose expectation is 1: the plain z of skewed terms is mostly too low."""
     rng = np.random.default_rng(0)

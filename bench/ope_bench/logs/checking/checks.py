@@ -153,25 +153,25 @@ def _support(log: LogData) -> Iterator[Finding]:
 def _mean_weight(log: LogData, name: str, weights: FloatArray) -> Finding:
     z = skewed_z(weights - 1.0, unit_of(log))
     mean = float(weights.mean())
-    fine = z is None or two_sided(z) >= ERROR_RATE
-    cure = "" if fine else "; wrong propensities, missing support or a few very large weights"
+    fine = None if z is None else two_sided(z) >= ERROR_RATE
+    cure = "; wrong propensities, missing support or a few very large weights"
     return Finding(
         name=f"{name}: mean weight",
         value=mean,
         limit=1.0,
         passed=fine,
         message=f"the weights average {mean:.3f}; 1 is right"
-        f"{'' if z is None else f' (z = {z:.1f})'}{cure}",
+        f"{'' if z is None else f' (z = {z:.1f})'}{cure if fine is False else ''}",
     )
 
 
 def skewed_z(terms: FloatArray, unit: IntArray) -> float | None:
-    """Return `johnson_z` of terms that are independent from unit to unit; None without spread."""
+    """Return `johnson_z` of terms that are independent from unit to unit; None for one unit."""
     sums = _sum_by_unit(terms, unit)
     k = len(sums)
-    mean = sums.mean(keepdims=True)
-    if k < 2 or not (deviation := sums.std(ddof=1, keepdims=True)).all():
+    if k < 2:
         return None
+    mean, deviation = sums.mean(keepdims=True), sums.std(ddof=1, keepdims=True)
     third = ((sums - mean) ** 3).mean(keepdims=True)
     return float(johnson_z(mean, deviation, third, k)[0])
 
