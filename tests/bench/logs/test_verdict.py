@@ -183,6 +183,17 @@ def test_the_world_that_is_most_like_the_log_counts(area, passed):
     assert "rows of 'b'" in found.message
 
 
+def test_the_likeness_of_sub_samples_counts_where_there_is_nothing_else():
+    """Their rows are the log's, whatever the worlds of the errors are like."""
+    worlds = [world(one, maker="resample", likeness=0.5) for one in "abc"]
+    assert finding("likeness of worlds", worlds=worlds).passed is True
+    worlds.append(world("d", likeness=0.9, replicates=1))
+    found = finding("likeness of worlds", worlds=worlds)
+    assert (found.value, found.passed) == (0.9, False)
+    worlds[-1] = replace(worlds[-1], rmse={})
+    assert finding("likeness of worlds", worlds=worlds).value == 0.5
+
+
 def test_checks_of_the_log_follow_once_each_without_mere_information():
     checks = (
         Finding(name="unsupported mass", value=0.0, passed=True, message="of the log"),

@@ -16,7 +16,14 @@ from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 
-__all__ = ["CandidateFigures", "WorldFigures", "candidate_figures", "plan_trials", "world_figures"]
+__all__ = [
+    "CandidateFigures",
+    "WorldFigures",
+    "candidate_figures",
+    "plan_trials",
+    "world_figures",
+    "worlds_of_errors",
+]
 
 LEVEL = 0.95
 
@@ -62,7 +69,7 @@ class CandidateFigures:
 
     Parameters
     ----------
-    rmse : root of the mean of its squared error over worlds, those of `SUB_SAMPLES` left out.
+    rmse : root of the mean of its squared error over `worlds_of_errors`.
     rank : its place by that.
     worlds_best : worlds on which it has the least error.
     worst_ratio : largest error over that of the best candidate of the same world.
@@ -188,8 +195,7 @@ def candidate_figures(
     usable = [world for world in worlds if set(labels) <= world.rmse.keys()]
     if not usable:
         return {label: CandidateFigures() for label in labels}
-    # Sub-samples have fewer rows than the log, and a truth with errors of its own.
-    whole = [world for world in usable if world.maker != SUB_SAMPLES] or usable
+    whole = worlds_of_errors(usable)
     rmse = {
         label: math.sqrt(sum(world.rmse[label] ** 2 for world in whole) / len(whole))
         for label in labels
@@ -209,6 +215,14 @@ def candidate_figures(
             coverage=sum(world.held[label] for world in whole) / of if of else None,
         )
     return found
+
+
+def worlds_of_errors(worlds: Sequence[WorldFigures]) -> list[WorldFigures]:
+    """Return the worlds that tell errors and coverage: all but sub-samples, if there are others.
+
+    Sub-samples have fewer rows than the log, and a truth with errors of its own.
+    """
+    return [world for world in worlds if world.maker != SUB_SAMPLES] or list(worlds)
 
 
 def _ratio(world: WorldFigures, label: str) -> float:
