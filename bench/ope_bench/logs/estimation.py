@@ -102,7 +102,7 @@ def estimate(
             ]
             for name in log.targets
         }
-        differences = _differences(log, records, labels, folder, level)
+        differences = _differences(log, records, labels, folder, level, interval)
     targets = tuple(
         _target(log, name, rows[name], whole=estimators is not None) for name in log.targets
     )
@@ -143,9 +143,7 @@ def estimate_row(
     low, high = _interval(record, level, kind, units)
     offered = low is not None
     lift, lift_error = _lift(record)
-    lift_low, lift_high = normal_interval(
-        lift, lift_error if kind == "asymptotic" else None, level, units
-    )
+    lift_low, lift_high = _paired_interval(lift, lift_error, level, kind, units)
     seconds = [s for s in (record.fit_seconds, record.estimate_seconds) if s is not None]
     return EstimateRow(
         estimator=record.trial.estimator.id,
@@ -194,6 +192,13 @@ def _interval(
     return normal_interval(record.estimate, record.standard_error, level, units)
 
 
+def _paired_interval(
+    value: float | None, error: float | None, level: float, kind: IntervalKind, units: int
+) -> tuple[float | None, float | None]:
+    """Return the interval of a lift or difference; there are asymptotic ones only."""
+    return normal_interval(value, error if kind == "asymptotic" else None, level, units)
+
+
 def _message(
     record: TrialRecord, offered: bool, interval: IntervalKind, missing: str
 ) -> str | None:
@@ -239,6 +244,7 @@ def _differences(
     labels: Sequence[str],
     folder: Path,
     level: float,
+    kind: IntervalKind,
 ) -> tuple[Difference, ...]:
     """Compare every policy with every earlier one, by each estimator with a value for both."""
     found = []
@@ -249,7 +255,7 @@ def _differences(
         if a.estimate is None or b.estimate is None:
             continue
         value, error = _difference(log, folder, (second, a), (first, b))
-        low, high = normal_interval(value, error, level, log.n_units)
+        low, high = _paired_interval(value, error, level, kind, log.n_units)
         found.append(
             Difference(
                 estimator=a.trial.estimator.id,
