@@ -32,7 +32,14 @@ from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Status
 
-__all__ = ["CONFOUNDING", "INTERVALS", "default_estimators", "estimate", "estimate_row"]
+__all__ = [
+    "CONFOUNDING",
+    "INTERVALS",
+    "default_estimators",
+    "estimate",
+    "estimate_row",
+    "interval_of",
+]
 
 ROUNDING = 1e-9
 
@@ -140,7 +147,7 @@ def estimate_row(
     missing : what the log lacks for an interval of that kind.
     """
     value, error = record.estimate, record.standard_error
-    low, high = _interval(record, level, kind, units)
+    low, high = interval_of(record, level, kind, units)
     offered = low is not None
     lift, lift_error = _lift(record)
     lift_low, lift_high = _paired_interval(lift, lift_error, level, kind, units)
@@ -180,10 +187,17 @@ def _lift(record: TrialRecord) -> tuple[float | None, float | None]:
     )
 
 
-def _interval(
-    record: TrialRecord, level: float, kind: IntervalKind, units: int
+def interval_of(
+    record: TrialRecord, level: float, kind: IntervalKind, units: int | None
 ) -> tuple[float | None, float | None]:
-    """Return the estimator's own interval of that kind and level, or the normal one."""
+    """Return the estimator's own interval of that kind and level, or the normal one.
+
+    Parameters
+    ----------
+    record : of a trial.
+    level, kind : of the interval.
+    units : of the data; None for the quantiles of the normal distribution.
+    """
     own = record.interval
     if own is not None and own.kind == kind and abs(own.level - level) < ROUNDING:
         return own.low, own.high

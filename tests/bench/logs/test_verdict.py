@@ -289,6 +289,31 @@ def test_a_world_counts_the_replicates_that_all_candidates_ended(truth_error):
     assert (found.likeness, found.weight_distance) == (0.75, 0.125)
 
 
+@pytest.mark.parametrize(("units", "held"), [(None, 1), (5, 2), (1, 0)])
+def test_coverage_on_a_world_is_that_of_the_intervals_of_its_number_of_units(units, held):
+    """Ends are at 1.96 standard errors, and at 2.78 of 5 units."""
+    found = figures_of(
+        done("ipw", 0, estimate=1.6),
+        done("dr", 0, estimate=1.0),
+        done("ipw", 1, estimate=1.4),
+        done("dr", 1, estimate=1.0),
+        record(Trial(WORLD, LIKENESS, 0), estimate=0.75, diagnostics={"units": units}),
+    )
+    assert (found.held["ipw"], found.intervals["ipw"]) == (held, 0 if units == 1 else 2)
+
+
+def test_coverage_on_a_world_is_that_of_the_estimators_own_intervals():
+    own = {"interval_low": 0.9, "interval_high": 1.1, "interval_level": 0.95}
+    wide = {"standard_error": 9.0, "interval_kind": "asymptotic", **own}
+    found = figures_of(done("ipw", 0, estimate=1.0, **wide), done("dr", 0, estimate=2.0, **wide))
+    assert (found.held, found.intervals) == ({"ipw": 1, "dr": 1}, {"ipw": 1, "dr": 1})
+    missed = {**wide, "truth_expected": 1.2}
+    found = figures_of(
+        done("ipw", 0, estimate=1.0, **missed), done("dr", 0, estimate=1.0, **missed)
+    )
+    assert found.held == {"ipw": 0, "dr": 0}
+
+
 def test_a_world_without_a_truth_says_why():
     lost = {"truth_expected": None, "status": Status.ERROR, "estimate": None}
     found = figures_of(*(done(one, 0, error_message="no room", **lost) for one in CANDIDATES))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate
-from ope_bench.logs.advice.likeness import WEIGHT_DISTANCE
+from ope_bench.logs.advice.likeness import UNITS, WEIGHT_DISTANCE
 from ope_bench.logs.advice.worlds import World
-from ope_bench.logs.paired import normal_interval
+from ope_bench.logs.estimation import interval_of
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
@@ -153,9 +153,14 @@ def _figures(
         errors = np.fromiter(statistics.imputed.values(), np.float64)
         if len(errors):
             rmse[label] = float(np.sqrt(np.square(errors).mean() + _truth_variance(own)))
-    held = {label: _held(group) for label, group in found.items()}
     alike = records.get(Trial(world.spec, likeness, 0).key)
-    distance = alike.diagnostics.get(WEIGHT_DISTANCE) if alike else None
+    distance, units = (
+        alike.diagnostics.get(name) if alike else None for name in (WEIGHT_DISTANCE, UNITS)
+    )
+    held = {
+        label: _held(group, None if units is None else int(units))
+        for label, group in found.items()
+    }
     return WorldFigures(
         name=world.name,
         maker=world.maker,
@@ -175,11 +180,11 @@ def _truth_variance(records: Sequence[TrialRecord]) -> float:
     return float(np.square(known).mean()) if known else 0.0
 
 
-def _held(records: Sequence[TrialRecord]) -> tuple[int, int]:
-    """Return how many intervals held the truth, of how many."""
+def _held(records: Sequence[TrialRecord], units: int | None) -> tuple[int, int]:
+    """Return how many intervals held the truth, of how many; they are those of `estimate_row`."""
     hits = of = 0
     for record in records:
-        low, high = normal_interval(record.estimate, record.standard_error, LEVEL)
+        low, high = interval_of(record, LEVEL, "asymptotic", units)
         truth = record.truth_expected
         if low is None or high is None or truth is None:
             continue
