@@ -10,7 +10,6 @@ import importlib.util
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from scipy import sparse
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.errors import OpeBenchError, UsageError
+from ope_bench.files import temporary_folder
 from ope_bench.units import format_duration
 
 __all__ = ["LONGEST", "ROUNDING", "ask_file", "ask_function"]
@@ -81,13 +81,12 @@ def ask_file(
     UsageError : the file cannot be loaded, the policy raises, hangs, or returns something else.
     """
     _check_cost(_length(context), len(actions), name)
-    with tempfile.TemporaryDirectory(prefix="ope-bench-") as folder:
-        at = Path(folder)
+    with temporary_folder("ope-bench-policy") as at:
         np.savez(at / "context.npz", **dict(context))  # type: ignore[arg-type]
         (at / "task.json").write_text(
             json.dumps({"actions": list(actions), "name": name, "columns": list(context)})
         )
-        command = [sys.executable, "-m", __spec__.name, folder, reference]
+        command = [sys.executable, "-m", __spec__.name, str(at), reference]
         try:
             ended = subprocess.run(  # noqa: S603  the user's own policy
                 command, capture_output=True, timeout=timeout, check=False
