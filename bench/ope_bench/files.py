@@ -1,4 +1,4 @@
-"""Atomic file writes, and the identity of a file.
+"""Atomic file writes, temporary folders, and the identity of a file.
 
 Readers of a file see the old content or the complete new one. `os.replace` does the work; the
 package atomicwrites, which wraps it, is archived.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from ope_bench.errors import OpeBenchError
 
-__all__ = ["atomic_write", "file_identity", "read_text_file"]
+__all__ = ["atomic_write", "file_identity", "read_text_file", "temporary_folder"]
 
 
 @contextlib.contextmanager
@@ -42,19 +44,46 @@ def _remove_stale(path: Path) -> None:
     prefix = f".{path.name}."
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):
-            writer = name.removeprefix(prefix)
-            if name.startswith(prefix) and writer.isdecimal() and not _is_alive(int(writer)):
+            if name.startswith(prefix) and _is_dead(name.removeprefix(prefix)):
                 path.with_name(name).unlink()
 
 
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+def _is_dead(process: str) -> bool:
+    """Return whether a text is the number of a process that does not exist."""
+    if not process.isdecimal():
         return False
-    except OSError:
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
         return True
-    return True
+    # Of another user, or too large for a process number.
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+@contextlib.contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """Make a folder that only this user can read, removed at the end.
+
+    This user's folders of processes that were killed are removed first.
+
+    Parameters
+    ----------
+    name : the folder's name begins with it and the number of this process.
+    """
+    with tempfile.TemporaryDirectory(prefix=f"{name}-{os.getpid()}-") as own:
+        folder = Path(own)
+        _remove_stale_folders(folder, f"{name}-")
+        yield folder
+
+
+def _remove_stale_folders(own: Path, prefix: str) -> None:
+    for path in own.parent.glob(f"{prefix}*-*"):
+        writer = path.name.removeprefix(prefix).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if _is_dead(writer) and path.lstat().st_uid == own.stat().st_uid:
+                shutil.rmtree(path)
 
 
 def read_text_file(path: Path, most: int, error: type[OpeBenchError]) -> str:

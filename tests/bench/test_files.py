@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ope_bench.errors import OpeBenchError, StoreError, UsageError
-from ope_bench.files import atomic_write, read_text_file
+from ope_bench.files import atomic_write, read_text_file, temporary_folder
 
 
 def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path: Path) -> None:
@@ -85,6 +85,28 @@ def test_temporary_files_of_killed_writers_are_removed_and_those_of_others_stay(
         aside.write_text("whole")
     assert path.read_text() == "whole"
     assert sorted(tmp_path.iterdir()) == sorted([path, *kept])
+
+
+def test_folders_of_killed_processes_are_removed_and_those_of_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        dead.wait()
+    names = [f"log-{os.getppid()}-a", "log-example-a", "log-a", f"log-{10**30}-a"]
+    names += [f"other-{dead.pid}-a", f"log-{dead.pid}"]
+    kept = [tmp_path / name for name in names]
+    for folder in (tmp_path / f"log-{dead.pid}-a", *kept):
+        folder.mkdir()
+        (folder / "file").write_text("rows")
+    elsewhere = tmp_path / f"log-{dead.pid}-link"
+    elsewhere.symlink_to(kept[0])
+    with temporary_folder("log") as first, temporary_folder("log") as second:
+        assert first != second
+        assert first.stat().st_mode & 0o777 == 0o700
+        assert sorted(tmp_path.iterdir()) == sorted([first, second, elsewhere, *kept])
+    assert sorted(tmp_path.iterdir()) == sorted([elsewhere, *kept])
+    assert all((folder / "file").exists() for folder in kept)
 
 
 def test_devices_pipes_and_large_files_are_refused_at_once(tmp_path: Path) -> None:

@@ -32,7 +32,14 @@ from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Status
 
-__all__ = ["CONFOUNDING", "INTERVALS", "default_estimators", "estimate", "estimate_row"]
+__all__ = [
+    "CONFOUNDING",
+    "INTERVALS",
+    "default_estimators",
+    "estimate",
+    "estimate_row",
+    "interval_of",
+]
 
 ROUNDING = 1e-9
 
@@ -102,7 +109,7 @@ def estimate(
             ]
             for name in log.targets
         }
-        differences = _differences(log, records, labels, folder, level)
+        differences = _differences(log, records, labels, folder, level, interval)
     targets = tuple(
         _target(log, name, rows[name], whole=estimators is not None) for name in log.targets
     )
@@ -140,12 +147,10 @@ def estimate_row(
     missing : what the log lacks for an interval of that kind.
     """
     value, error = record.estimate, record.standard_error
-    low, high = _interval(record, level, kind, units)
+    low, high = interval_of(record, level, kind, units)
     offered = low is not None
     lift, lift_error = _lift(record)
-    lift_low, lift_high = normal_interval(
-        lift, lift_error if kind == "asymptotic" else None, level, units
-    )
+    lift_low, lift_high = _paired_interval(lift, lift_error, level, kind, units)
     seconds = [s for s in (record.fit_seconds, record.estimate_seconds) if s is not None]
     return EstimateRow(
         estimator=record.trial.estimator.id,
@@ -182,16 +187,30 @@ def _lift(record: TrialRecord) -> tuple[float | None, float | None]:
     )
 
 
-def _interval(
-    record: TrialRecord, level: float, kind: IntervalKind, units: int
+def interval_of(
+    record: TrialRecord, level: float, kind: IntervalKind, units: int | None
 ) -> tuple[float | None, float | None]:
-    """Return the estimator's own interval of that kind and level, or the normal one."""
+    """Return the estimator's own interval of that kind and level, or the normal one.
+
+    Parameters
+    ----------
+    record : of a trial.
+    level, kind : of the interval.
+    units : of the data; None for the quantiles of the normal distribution.
+    """
     own = record.interval
     if own is not None and own.kind == kind and abs(own.level - level) < ROUNDING:
         return own.low, own.high
     if kind != "asymptotic":
         return None, None
     return normal_interval(record.estimate, record.standard_error, level, units)
+
+
+def _paired_interval(
+    value: float | None, error: float | None, level: float, kind: IntervalKind, units: int
+) -> tuple[float | None, float | None]:
+    """Return the interval of a lift or difference; there are asymptotic ones only."""
+    return normal_interval(value, error if kind == "asymptotic" else None, level, units)
 
 
 def _message(
@@ -239,6 +258,7 @@ def _differences(
     labels: Sequence[str],
     folder: Path,
     level: float,
+    kind: IntervalKind,
 ) -> tuple[Difference, ...]:
     """Compare every policy with every earlier one, by each estimator with a value for both."""
     found = []
@@ -249,7 +269,7 @@ def _differences(
         if a.estimate is None or b.estimate is None:
             continue
         value, error = _difference(log, folder, (second, a), (first, b))
-        low, high = normal_interval(value, error, level, log.n_units)
+        low, high = _paired_interval(value, error, level, kind, log.n_units)
         found.append(
             Difference(
                 estimator=a.trial.estimator.id,

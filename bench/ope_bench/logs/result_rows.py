@@ -23,7 +23,8 @@ class EstimateRow:
     low, high : interval of the level; None where none is offered.
     level, interval : of the interval; its kind is None where none is offered.
     standard_error : of the value.
-    lift, lift_low, lift_high : value minus the mean logged reward, with a paired interval.
+    lift, lift_low, lift_high : value minus the mean logged reward, with a paired interval; None
+        for any but asymptotic intervals.
     ess_fraction : effective sample size of the weights over the rows.
     max_weight_share : largest weight over the sum of weights.
     access : what the estimator reads beyond samples.
@@ -77,7 +78,8 @@ class Difference:
     ----------
     estimator, label : as in `EstimateRow`.
     target, versus : names of the policies; the difference is the first minus the second.
-    difference, low, high : with its interval; None where the estimator offers none.
+    difference, low, high : with its interval; None where the estimator offers none, and for
+        any but asymptotic intervals.
     """
 
     estimator: str
@@ -98,7 +100,7 @@ class EstimateValues:
     log : facts of the log: rows, units, actions, propensity, target_form.
     logging_average : mean logged reward.
     targets : one for each policy.
-    differences : between each policy and the first.
+    differences : between every two policies, the later one minus the earlier one.
     notes : what the reader must know.
     exit_code : 0, or 3 where every estimator failed.
     """

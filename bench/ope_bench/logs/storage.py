@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import lru_cache
@@ -15,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from ope_bench.contracts.schema import Column, Schema
+from ope_bench.files import temporary_folder
 from ope_bench.logs.reading.log_data import LogData
 from ope_bench.logs.reading.targets import Target
 
@@ -28,8 +28,7 @@ _FACTS = "log.json"
 @contextlib.contextmanager
 def stored_log(log: LogData) -> Iterator[Path]:
     """Write a log into a folder that only this user can read, removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="ope-bench-log-") as name:
-        folder = Path(name)
+    with temporary_folder("ope-bench-log") as folder:
         for array in _ARRAYS:
             if (values := getattr(log, array)) is not None:
                 np.save(folder / f"{array}.npy", np.asarray(values))

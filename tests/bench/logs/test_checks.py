@@ -54,6 +54,72 @@ def test_drift_of_the_reward_and_of_the_context_is_found():
     assert failed(given) == {"drift of reward", "drift of context x"}
 
 
+def sessions(rng, drift: float = 0.0) -> dict[str, np.ndarray]:
+    """60 units of 20 rows, one after the other; rows of a unit are alike."""
+    units, rows = 60, 20
+    mean = rng.normal(size=(2, units)) + drift * np.linspace(-1, 1, units)
+    reward, x = np.repeat(mean, rows, axis=1) + rng.normal(scale=0.5, size=(2, units * rows))
+    preferred = np.repeat(rng.integers(K, size=units), rows)
+    other = rng.integers(K, size=units * rows)
+    return {
+        "x": x,
+        "a": np.where(rng.random(units * rows) < 0.8, preferred, other),
+        "r": reward,
+        "session": np.repeat(np.arange(units), rows),
+        "t": np.arange(units * rows),
+    }
+
+
+@pytest.mark.parametrize(("drift", "least", "most"), [(0.0, 0.0, 0.15), (1.5, 0.95, 1.0)])
+def test_drift_is_tested_by_unit(drift, least, most):
+    """Two tests of 5 %, one of means and one of shares, on 60 logs."""
+    rng = np.random.default_rng(0)
+    columns = {"context": ["x"], "propensity": None, "unit": "session"}
+    columns["target"] = TargetPolicy(sampled="a")
+    flagged = [
+        any(name.startswith("drift") for name in failed(sessions(rng, drift), **columns))
+        for _ in range(60)
+    ]
+    assert least <= np.mean(flagged) <= most
+
+
+def test_a_unit_of_several_times_has_their_median():
+    """Units 0 to 3 are early and 4 to 7 late, though unit 0 has the last row of all."""
+    session = np.repeat(np.arange(8), 3)
+    time = np.arange(24)
+    time[2] = 99
+    reward = np.where(session < 4, 0.0, 1.0) + session % 2 / 8
+    given = {"x": np.zeros(24), "a": session % 2, "r": reward, "session": session, "t": time}
+    columns = {"context": ["x"], "action": "a", "reward": "r", "unit": "session", "time": "t"}
+    log = Log.from_frame(given, **columns, target=TargetPolicy(sampled="a"))
+    messages = {one.name: one.message for one in check_log(log).findings}
+    said = "mean 0.0625 in the earlier half, 1.062 in the later one"
+    assert messages["drift of reward"].startswith(said)
+
+
+def test_two_units_are_too_few_to_look_for_drift():
+    given = frame() | {"session": np.repeat([0, 1], N // 2)}
+    log = Log.from_frame(
+        given, context=["x"], action="a", reward="r", unit="session", time="t",
+        target=TargetPolicy(sampled="a"),
+    )  # fmt: skip
+    messages = {one.name: one.message for one in check_log(log).findings}
+    assert messages["drift"] == "not checked; one half of the time has fewer than two units"
+
+
+def test_the_effective_sample_size_counts_units():
+    """All rows of 40 units weigh the same: 2,000 rows are worth 40 units."""
+    given = frame() | {"session": np.arange(N) % 40, "p": np.full(N, 1 / K)}
+    target = TargetPolicy(logged_probability=np.full(N, 1 / K))
+    columns = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p"}
+    for unit, size, passed in ((None, N, True), ("session", 40, False)):
+        log = Log.from_frame(given, **columns, target=target, unit=unit)
+        found = {one.name: one for one in check_log(log).findings}
+        ess = found["target: effective sample size"]
+        assert (ess.value, ess.passed) == (pytest.approx(size), passed)
+    assert ess.message.startswith("the weights of 40 units are worth 40 units")
+
+
 def test_a_column_that_determines_the_reward_is_a_leak():
     given = frame()
     given["c"] = (given["r"] > 0.5).astype(int)
@@ -79,10 +145,59 @@ def test_unsupported_mass_and_small_samples_are_found():
     assert "target: effective sample size" in failed(given, target=few)
 
 
+def test_a_known_logging_policy_tells_the_unsupported_mass_of_actions_as_of_a_table():
+    """The target's action was logged in other rows, and never has a probability in its own."""
+    given = frame()
+    new = (given["a"] + 1) % K
+    logging = np.full((N, K), 1 / (K - 1))
+    logging[np.arange(N), new] = 0.0
+    # In the first 500 rows the target takes an action that the logging policy may take.
+    new[:500] = given["a"][:500]
+    whole = np.zeros((N, K))
+    whole[np.arange(N), new] = 1.0
+    targets = {"sampled": TargetPolicy(sampled=new), "table": TargetPolicy(table=whole)}
+    columns = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p"}
+    log = Log.from_frame(given, **columns, target=targets, logging=TargetPolicy(table=logging))
+    masses = [one.unsupported_mass(log.action, log.logging) for one in log.targets.values()]
+    assert masses == pytest.approx([0.75, 0.75])
+
+
 def test_propensities_that_are_not_those_of_the_logging_policy_are_found():
     given = frame()
     logging = TargetPolicy(table=np.full((N, K), 1 / K))
     assert "propensity against `logging`" in failed(given, logging=logging)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "wrong"),
+    [
+        (0.5, 1.0, {"propensities that cannot be", "target: mean weight"}),
+        (0.3, 0.9, {"propensities that cannot be", "target: mean weight"}),
+        (1.0, 0.5, {"target: mean weight"}),
+        (1.0, 1.0, set()),
+        (1 - 1e-12, 1.0, set()),
+    ],
+)
+def test_equal_weights_are_right_only_if_they_are_one(p, q, wrong):
+    """Every row has action 0, with the same probabilities: there is no standard error."""
+    given = frame() | {"a": np.zeros(N, dtype=int), "b": np.arange(N) % 2, "p": np.full(N, p)}
+    targets = {
+        "target": TargetPolicy(logged_probability=np.full(N, q)),
+        "sampled": TargetPolicy(sampled="b"),
+    }
+    of_propensities = {"propensities that cannot be", "target: mean weight"}
+    assert failed(given, target=targets) & of_propensities == wrong
+
+
+def test_the_mean_weight_of_one_unit_is_not_tested():
+    given = frame() | {"session": np.zeros(N)}
+    target = TargetPolicy(logged_probability=given["p"] / 2)
+    log = Log.from_frame(
+        given, context=["x"], action="a", reward="r", propensity="p", unit="session", target=target
+    )
+    found = {one.name: one for one in check_log(log).findings}
+    assert found["target: mean weight"].passed is None
+    assert found["propensities that cannot be"].passed is True
 
 
 def test_the_correction_for_skewness_does_not_call_rare_actions_wrong():

@@ -20,6 +20,7 @@ from ope_bench import (
     empirical_likelihood_interval,
     estimate,
 )
+from ope_bench.logs.estimation import INTERVALS
 from ope_bench.logs.interval_choice import interval_note
 from ope_bench.logs.paired import normal_interval
 from ope_bench.statistics.value_intervals.weights import (
@@ -96,6 +97,23 @@ def test_what_the_log_lacks_for_an_interval_costs_the_interval_and_not_the_value
     dr = estimate(ranged(bounded()), "dr[regressor=ridge]", interval="guaranteed")["dr"]
     assert dr.low < dr.high
     assert dr.interval == "guaranteed"
+
+
+@pytest.mark.parametrize("kind", INTERVALS)
+def test_lifts_and_differences_have_asymptotic_intervals_only(kind):
+    given = bounded()
+    policies = {
+        name: TargetPolicy(table=table_of(policy, given))
+        for name, policy in (("new", given.target_policy), ("old", given.logging_policy))
+    }
+    result = estimate(ranged(given, target=policies), "ipw", interval=kind)
+    assert result["ipw"].interval == kind
+    (difference,) = result.differences
+    for low, high in (
+        (result["ipw"].lift_low, result["ipw"].lift_high),
+        (difference.low, difference.high),
+    ):
+        assert (low is not None and high is not None) == (kind == "asymptotic")
 
 
 def test_the_bootstrap_needs_no_target_sample():

@@ -14,13 +14,17 @@ from ope_bench.contracts.fit_cache import FitCache
 from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.logs.advice.likeness import (
     MOST_ROWS,
+    UNITS,
+    Likeness,
     _area,
     _columns,
     _distance,
     _drawn,
     _weights,
 )
+from ope_bench.logs.storage import stored_log
 from ope_bench.testing.problems import problem
+from support.small_logs import discrete, log_of
 
 
 def rows_of(n, shift, *, copies=1):
@@ -115,6 +119,22 @@ def test_rows_are_context_action_what_describes_it_and_reward_last():
     rows, described = np.array([2, 1]), np.array([[7.0, 8.0], [5.0, 6.0]])
     assert _columns(data, rows, None).tolist() == [[3, 1, 0.125], [2, 0, 0.25]]
     assert _columns(data, rows, described).tolist() == [[3, 1, 5, 6, 0.125], [2, 0, 7, 8, 0.25]]
+
+
+@pytest.mark.parametrize(("unit", "units"), [(None, 12), (np.repeat([0, 3, 9], 4), 3)])
+def test_the_units_of_the_world_are_counted(unit, units):
+    given = discrete(12)
+    with stored_log(log_of(given)) as folder:
+        view = View(
+            replace(given, unit=unit),
+            Likeness.access,
+            seed=DataSeed("t", 0, 0),
+            fit_cache=FitCache(),
+        )
+        fitted = Likeness(str(folder), "target").fit(
+            view, rng=np.random.default_rng(0), device="cpu"
+        )
+    assert fitted.estimate(view).diagnostics[UNITS] == units
 
 
 def test_weights_are_ratios_of_the_policies_where_both_are_known():

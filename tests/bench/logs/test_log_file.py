@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from ope_bench import Log, TargetPolicy
@@ -78,6 +82,17 @@ def test_every_key_is_read(folder):
     }
 
 
+@pytest.mark.parametrize("key", ["action", "reward", "propensity", "time", "unit"])
+def test_a_column_may_have_the_name_0(key, tmp_path):
+    """As in a table that pandas wrote of an array without names."""
+    write_csv(tmp_path / "d.csv", {"0": [1, 2], "x": [1, 2], "a": [1, 2], "r": [1, 2]})
+    columns = {"action": "a", "reward": "r", key: 0}
+    lines = [f"{name}: {column}" for name, column in columns.items()]
+    text = "\n".join(["schema: 1", "table: d.csv", "context: [x]", *lines, "target: {action: a}"])
+    (tmp_path / "log.yaml").write_text(text)
+    assert getattr(read_log_file(tmp_path / "log.yaml"), key) == "0"
+
+
 def test_a_written_file_is_read_as_the_same_log(folder, tmp_path_factory):
     spec = read_log_file(folder / "log.yaml")
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "again.yaml"
@@ -109,6 +124,38 @@ def test_the_quick_look_is_the_same_log_and_can_be_saved(folder, capsys, monkeyp
     assert saved.schema.context[1].kind == "categorical"
     assert saved.schema.embedding[0].kind == "categorical"
     assert saved.targets["target"].form == "probability"
+
+
+def test_files_beside_a_policy_replace_no_module_of_python(folder, monkeypatch):
+    """numpy needs `secrets`; modules of the policy's own folder can be imported."""
+    (folder / "secrets.py").write_text("KEY = 'mine'\n")
+    (folder / "shares.py").write_text("LARGE = 0.5\n")
+    code = CODE.replace("0.5", "LARGE").replace("import", "from shares import LARGE\nimport", 1)
+    (folder / "policy.py").write_text(code + "np.random.default_rng(0)\n")
+    monkeypatch.chdir(folder)
+    log = Log.read("log.yaml")
+    assert log.targets["code"].matrix.toarray().tolist() == [[0.25, 0.5, 0.25]] * 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="process groups are those of POSIX")
+def test_a_policy_that_hangs_ends_with_the_processes_that_it_started(folder):
+    number = folder / "number"
+    started = f"""\
+import pathlib, subprocess, time
+child = subprocess.Popen(["sleep", "600"])
+pathlib.Path({str(number)!r}).write_text(str(child.pid))
+time.sleep(600)
+"""
+    (folder / "policy.py").write_text(started)
+    with pytest.raises(UsageError, match=r"did not answer within 5\.0 s"):
+        Log.read(folder / "log.yaml", timeout=5.0)
+    end = time.monotonic() + 30
+    with contextlib.suppress(psutil.NoSuchProcess):
+        child = psutil.Process(int(number.read_text()))
+        # Its parent was killed with it, so that it may wait to be reaped.
+        while child.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < end, "it lives on"
+            time.sleep(0.02)
 
 
 def test_no_code_refuses_a_policy_in_a_file(folder, capsys):

@@ -104,6 +104,10 @@ MISTAKES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "another schema": (line("schema: 1", "schema: 2"), ("log.yaml:1", "schema: 1")),
     "no YAML": (line("context: [x0, x1]", "context: [x0"), ("log.yaml", "not valid YAML")),
     "no such table": (line("d.csv", "e.csv"), ("log.yaml:2", "e.csv: no such file")),
+    "a column without a name": (
+        line("propensity: p", 'propensity: ""'),
+        ("d.csv", "has no column ''", "correct the name"),
+    ),
     "a column in two roles": (line("reward: r", "reward: x0"), ("both context and reward",)),
     "unknown form": (line("probability: q", "probabilty: q"), ("did you mean 'probability'",)),
     "two forms": (line("probability: q", "probability: q, action: a"), ("2 forms", "exactly one")),

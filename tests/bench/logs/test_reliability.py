@@ -71,9 +71,16 @@ def test_the_mean_and_its_error_by_hand():
 
 def test_johnsons_statistic_by_hand():
     """Skewness 2 of 9 terms with mean 0.5 and deviation 1: (.5 + 2 / 54 + 2 / 12) 3."""
-    found = johnson_z(np.array([0.5, 0.5]), np.array([1.0, 0.0]), np.array([2.0, 0.0]), 9)
-    assert found[0] == pytest.approx((0.5 + 1 / 27 + 1 / 6) * 3)
-    assert not np.isfinite(found[1])
+    found = johnson_z(np.array([0.5]), np.array([1.0]), np.array([2.0]), 9)
+    assert found == pytest.approx([(0.5 + 1 / 27 + 1 / 6) * 3])
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "z"),
+    [(0.5, 0.0, np.inf), (-0.5, 1e-9, -np.inf), (0.0, 0.0, 0.0), (1e-10, 0.0, 0.0)],
+)
+def test_a_mean_without_spread_is_right_or_infinitely_far(mean, deviation, z):
+    assert johnson_z(np.array([mean]), np.array([deviation]), np.array([1e-20]), 9) == [z]
 
 
 def test_a_log_without_propensities_has_none():

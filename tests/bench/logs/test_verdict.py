@@ -183,6 +183,17 @@ def test_the_world_that_is_most_like_the_log_counts(area, passed):
     assert "rows of 'b'" in found.message
 
 
+def test_the_likeness_of_sub_samples_counts_where_there_is_nothing_else():
+    """Their rows are the log's, whatever the worlds of the errors are like."""
+    worlds = [world(one, maker="resample", likeness=0.5) for one in "abc"]
+    assert finding("likeness of worlds", worlds=worlds).passed is True
+    worlds.append(world("d", likeness=0.9, replicates=1))
+    found = finding("likeness of worlds", worlds=worlds)
+    assert (found.value, found.passed) == (0.9, False)
+    worlds[-1] = replace(worlds[-1], rmse={})
+    assert finding("likeness of worlds", worlds=worlds).value == 0.5
+
+
 def test_checks_of_the_log_follow_once_each_without_mere_information():
     checks = (
         Finding(name="unsupported mass", value=0.0, passed=True, message="of the log"),
@@ -276,6 +287,31 @@ def test_a_world_counts_the_replicates_that_all_candidates_ended(truth_error):
     assert (found.held, found.intervals) == ({"ipw": 1, "dr": 0}, {"ipw": 2, "dr": 1})
     assert (found.name, found.maker, found.replicates, found.message) == ("w", "redrawn", 2, "")
     assert (found.likeness, found.weight_distance) == (0.75, 0.125)
+
+
+@pytest.mark.parametrize(("units", "held"), [(None, 1), (5, 2), (1, 0)])
+def test_coverage_on_a_world_is_that_of_the_intervals_of_its_number_of_units(units, held):
+    """Ends are at 1.96 standard errors, and at 2.78 of 5 units."""
+    found = figures_of(
+        done("ipw", 0, estimate=1.6),
+        done("dr", 0, estimate=1.0),
+        done("ipw", 1, estimate=1.4),
+        done("dr", 1, estimate=1.0),
+        record(Trial(WORLD, LIKENESS, 0), estimate=0.75, diagnostics={"units": units}),
+    )
+    assert (found.held["ipw"], found.intervals["ipw"]) == (held, 0 if units == 1 else 2)
+
+
+def test_coverage_on_a_world_is_that_of_the_estimators_own_intervals():
+    own = {"interval_low": 0.9, "interval_high": 1.1, "interval_level": 0.95}
+    wide = {"standard_error": 9.0, "interval_kind": "asymptotic", **own}
+    found = figures_of(done("ipw", 0, estimate=1.0, **wide), done("dr", 0, estimate=2.0, **wide))
+    assert (found.held, found.intervals) == ({"ipw": 1, "dr": 1}, {"ipw": 1, "dr": 1})
+    missed = {**wide, "truth_expected": 1.2}
+    found = figures_of(
+        done("ipw", 0, estimate=1.0, **missed), done("dr", 0, estimate=1.0, **missed)
+    )
+    assert found.held == {"ipw": 0, "dr": 0}
 
 
 def test_a_world_without_a_truth_says_why():

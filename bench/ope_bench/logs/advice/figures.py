@@ -9,14 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate
-from ope_bench.logs.advice.likeness import WEIGHT_DISTANCE
+from ope_bench.logs.advice.likeness import UNITS, WEIGHT_DISTANCE
 from ope_bench.logs.advice.worlds import World
-from ope_bench.logs.paired import normal_interval
+from ope_bench.logs.estimation import interval_of
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 
-__all__ = ["CandidateFigures", "WorldFigures", "candidate_figures", "plan_trials", "world_figures"]
+__all__ = [
+    "CandidateFigures",
+    "WorldFigures",
+    "candidate_figures",
+    "plan_trials",
+    "world_figures",
+    "worlds_of_errors",
+]
 
 LEVEL = 0.95
 
@@ -62,7 +69,7 @@ class CandidateFigures:
 
     Parameters
     ----------
-    rmse : root of the mean of its squared error over worlds, those of `SUB_SAMPLES` left out.
+    rmse : root of the mean of its squared error over `worlds_of_errors`.
     rank : its place by that.
     worlds_best : worlds on which it has the least error.
     worst_ratio : largest error over that of the best candidate of the same world.
@@ -146,9 +153,14 @@ def _figures(
         errors = np.fromiter(statistics.imputed.values(), np.float64)
         if len(errors):
             rmse[label] = float(np.sqrt(np.square(errors).mean() + _truth_variance(own)))
-    held = {label: _held(group) for label, group in found.items()}
     alike = records.get(Trial(world.spec, likeness, 0).key)
-    distance = alike.diagnostics.get(WEIGHT_DISTANCE) if alike else None
+    distance, units = (
+        alike.diagnostics.get(name) if alike else None for name in (WEIGHT_DISTANCE, UNITS)
+    )
+    held = {
+        label: _held(group, None if units is None else int(units))
+        for label, group in found.items()
+    }
     return WorldFigures(
         name=world.name,
         maker=world.maker,
@@ -168,11 +180,11 @@ def _truth_variance(records: Sequence[TrialRecord]) -> float:
     return float(np.square(known).mean()) if known else 0.0
 
 
-def _held(records: Sequence[TrialRecord]) -> tuple[int, int]:
-    """Return how many intervals held the truth, of how many."""
+def _held(records: Sequence[TrialRecord], units: int | None) -> tuple[int, int]:
+    """Return how many intervals held the truth, of how many; they are those of `estimate_row`."""
     hits = of = 0
     for record in records:
-        low, high = normal_interval(record.estimate, record.standard_error, LEVEL)
+        low, high = interval_of(record, LEVEL, "asymptotic", units)
         truth = record.truth_expected
         if low is None or high is None or truth is None:
             continue
@@ -188,8 +200,7 @@ def candidate_figures(
     usable = [world for world in worlds if set(labels) <= world.rmse.keys()]
     if not usable:
         return {label: CandidateFigures() for label in labels}
-    # Sub-samples have fewer rows than the log, and a truth with errors of its own.
-    whole = [world for world in usable if world.maker != SUB_SAMPLES] or usable
+    whole = worlds_of_errors(usable)
     rmse = {
         label: math.sqrt(sum(world.rmse[label] ** 2 for world in whole) / len(whole))
         for label in labels
@@ -209,6 +220,14 @@ def candidate_figures(
             coverage=sum(world.held[label] for world in whole) / of if of else None,
         )
     return found
+
+
+def worlds_of_errors(worlds: Sequence[WorldFigures]) -> list[WorldFigures]:
+    """Return the worlds that tell errors and coverage: all but sub-samples, if there are others.
+
+    Sub-samples have fewer rows than the log, and a truth with errors of its own.
+    """
+    return [world for world in worlds if world.maker != SUB_SAMPLES] or list(worlds)
 
 
 def _ratio(world: WorldFigures, label: str) -> float:

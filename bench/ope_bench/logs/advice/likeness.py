@@ -17,7 +17,10 @@ from ope_bench.errors import UnavailableError
 from ope_bench.logs.problem import problem_of
 from ope_bench.logs.storage import open_log
 
-__all__ = ["WEIGHT_DISTANCE", "Likeness"]
+__all__ = ["UNITS", "WEIGHT_DISTANCE", "Likeness"]
+
+UNITS = "units"
+"""Name of the diagnostic with the world's number of units."""
 
 WEIGHT_DISTANCE = "weight_distance"
 """Name of the diagnostic with the distance between the weights' distributions."""
@@ -34,7 +37,7 @@ class Likeness(Estimator):
     trees on context, action, what describes the action, and reward, is judged on rows that it was
     not trained on; rows of equal context and action stay together, since some worlds copy them.
     The diagnostic `WEIGHT_DISTANCE` is the largest difference between the distribution functions
-    of the importance weights.
+    of the importance weights, and `UNITS` is the world's number of units.
 
     Parameters
     ----------
@@ -65,7 +68,8 @@ class Likeness(Estimator):
 
     def estimate(self, view: View) -> Estimate:
         """The area under the curve."""
-        facts: dict[str, Diagnostic] = {WEIGHT_DISTANCE: self.distance_}
+        units = len(np.unique(view.unit))
+        facts: dict[str, Diagnostic] = {WEIGHT_DISTANCE: self.distance_, UNITS: units}
         return Estimate(self.area_, diagnostics=facts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ope_bench.logs.advice.figures import CandidateFigures, WorldFigures
+from ope_bench.logs.advice.figures import CandidateFigures, WorldFigures, worlds_of_errors
 from ope_bench.logs.checking.checks import LEAST_ESS, MOST_UNSUPPORTED
 from ope_bench.logs.checking.findings import Finding
 from ope_bench.logs.result_rows import EstimateRow
@@ -194,7 +194,12 @@ def _worlds(case: Case, chosen: str) -> Iterator[Finding]:
             passed=figures.coverage >= LEAST_COVERAGE,
             message=f"the 95 % intervals of {chosen} held the truth in {figures.coverage:.0%}",
         )
-    areas = [(world.likeness, world.name) for world in full if world.likeness is not None]
+    # Rows of sub-samples are the log's, so that no classifier tells them apart.
+    areas = [
+        (world.likeness, world.name)
+        for world in worlds_of_errors([world for world in case.worlds if world.rmse])
+        if world.likeness is not None
+    ]
     if areas:
         area, name = min(areas)
         yield Finding(

@@ -135,14 +135,16 @@ def _support(log: LogData) -> Iterator[Finding]:
         weights = log.weights(name)
         if weights is None:
             continue
-        squares = float(np.square(weights).sum())
-        ess = float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
+        sums = _sum_by_unit(weights, unit_of(log))
+        squares = float(np.square(sums).sum())
+        ess = float(sums.sum()) ** 2 / squares if squares > 0 else 0.0
+        what = _counted(log)
         yield Finding(
             name=f"{name}: effective sample size",
             value=ess,
             limit=LEAST_ESS,
             passed=ess >= LEAST_ESS,
-            message=f"the weights of {log.n:,} rows are worth {ess:,.0f} rows "
+            message=f"the weights of {len(sums):,} {what} are worth {ess:,.0f} {what} "
             "(ipw and its kin; doubly robust ones for the residuals)",
         )
         yield _mean_weight(log, name, weights)
@@ -151,27 +153,35 @@ def _support(log: LogData) -> Iterator[Finding]:
 def _mean_weight(log: LogData, name: str, weights: FloatArray) -> Finding:
     z = skewed_z(weights - 1.0, unit_of(log))
     mean = float(weights.mean())
-    fine = z is None or two_sided(z) >= ERROR_RATE
-    cure = "" if fine else "; wrong propensities, missing support or a few very large weights"
+    fine = None if z is None else two_sided(z) >= ERROR_RATE
+    cure = "; wrong propensities, missing support or a few very large weights"
     return Finding(
         name=f"{name}: mean weight",
         value=mean,
         limit=1.0,
         passed=fine,
         message=f"the weights average {mean:.3f}; 1 is right"
-        f"{'' if z is None else f' (z = {z:.1f})'}{cure}",
+        f"{'' if z is None else f' (z = {z:.1f})'}{cure if fine is False else ''}",
     )
 
 
 def skewed_z(terms: FloatArray, unit: IntArray) -> float | None:
-    """Return `johnson_z` of terms that are independent from unit to unit; None without spread."""
-    sums = np.bincount(np.unique(unit, return_inverse=True)[1].reshape(-1), terms)
+    """Return `johnson_z` of terms that are independent from unit to unit; None for one unit."""
+    sums = _sum_by_unit(terms, unit)
     k = len(sums)
-    mean = sums.mean(keepdims=True)
-    if k < 2 or not (deviation := sums.std(ddof=1, keepdims=True)).all():
+    if k < 2:
         return None
+    mean, deviation = sums.mean(keepdims=True), sums.std(ddof=1, keepdims=True)
     third = ((sums - mean) ** 3).mean(keepdims=True)
     return float(johnson_z(mean, deviation, third, k)[0])
+
+
+def _counted(log: LogData) -> str:
+    return "rows" if log.unit is None else "units"
+
+
+def _sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
+    return np.bincount(np.unique(unit, return_inverse=True)[1].reshape(-1), values)
 
 
 def _propensities(log: LogData) -> Iterator[Finding]:
@@ -220,24 +230,32 @@ def _holm(p: list[float]) -> list[bool]:
 
 
 def _drift(log: LogData) -> Iterator[Finding]:
-    """Compare the first with the second half in time."""
+    """Compare the first with the second half of the units in time.
+
+    Rows of one unit depend on each other, so a unit counts once, with its means and shares.
+    """
     if log.time is None:
         yield Finding(name="drift", message="not checked; add `time: COLUMN`")
         return
-    late = log.time > np.median(log.time)
-    if not 1 < late.sum() < log.n - 1:
-        yield Finding(name="drift", message="not checked; all rows have about the same time")
+    unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
+    size = np.bincount(unit)
+    time = _median_by_unit(log.time, unit)
+    late = time > np.median(time)
+    if not 1 < late.sum() < len(size) - 1:
+        message = f"not checked; one half of the time has fewer than two {_counted(log)}"
+        yield Finding(name="drift", message=message)
         return
     columns = {"reward": log.reward}
     for j, name in enumerate(log.context_names):
         column = log.schema.context[j]
         if column.kind != "categorical" or len(column.categories) == 2:
             columns.setdefault(f"context {name}", log.context[:, j])
-    z = {name: _difference_z(values, late) for name, values in columns.items()}
+    means = {name: np.bincount(unit, values) / size for name, values in columns.items()}
+    z = {name: _difference_z(values, late) for name, values in means.items()}
     wrong = _holm([two_sided(one) for one in z.values()])
     for (name, one), bad in zip(z.items(), wrong, strict=True):
         if bad or name == "reward":
-            mean = [float(columns[name][part].mean()) for part in (~late, late)]
+            mean = [float(means[name][part].mean()) for part in (~late, late)]
             yield Finding(
                 name=f"drift of {name}",
                 value=one,
@@ -245,11 +263,14 @@ def _drift(log: LogData) -> Iterator[Finding]:
                 message=f"mean {mean[0]:.4g} in the earlier half, {mean[1]:.4g} in the later one "
                 f"(z = {one:.1f})",
             )
-    share = [np.bincount(log.action[part], minlength=len(log.actions)) for part in (~late, late)]
+    share = [
+        np.bincount(log.action, part[unit] / size[unit], minlength=len(log.actions))
+        for part in (~late, late)
+    ]
     parts = [one / one.sum() for one in share]
     moved = float(np.abs(parts[0] - parts[1]).sum()) / 2
     total = share[0] + share[1]
-    expected = np.array([total * one.sum() / log.n for one in share])
+    expected = np.array([total * one.sum() / len(size) for one in share])
     kept = total > 0
     statistic = float((np.square(np.array(share) - expected)[:, kept] / expected[:, kept]).sum())
     freedom = max(int(kept.sum()) - 1, 1)
@@ -261,6 +282,15 @@ def _drift(log: LogData) -> Iterator[Finding]:
         message=f"{moved:.1%} of the choices moved between actions from the earlier half to the "
         "later one",
     )
+
+
+def _median_by_unit(values: IntArray, unit: IntArray) -> FloatArray:
+    """Return the median of each unit's values; units are numbered from 0: (n_units,)."""
+    values = values[np.lexsort((values, unit))]
+    size = np.bincount(unit)
+    first = np.cumsum(size) - size
+    medians: FloatArray = (values[first + (size - 1) // 2] + values[first + size // 2]) / 2
+    return medians
 
 
 def _difference_z(values: FloatArray, late: np.ndarray[Any, np.dtype[np.bool_]]) -> float:

@@ -15,6 +15,12 @@ __all__ = ["LEAST_ROWS", "Reliability", "johnson_z", "reliability_of"]
 LEAST_ROWS = 30
 """Rows of an action below which its propensities are not tested."""
 
+ROUNDING = 1e-9
+"""Distance of a mean from its expectation that is a matter of rounding."""
+
+LEAST_SPREAD = 1e-6
+"""Standard deviation, as a share of the mean, below which terms differ by rounding alone."""
+
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
@@ -25,7 +31,7 @@ class Reliability:
     action : (k,), codes.
     mean : (k,), in expectation one.
     error : (k,), its standard error, by unit.
-    z : (k,), of its distance from one, corrected for skewness.
+    z : (k,), of its distance from one, corrected for skewness; 0 where there is one unit only.
     """
 
     action: IntArray
@@ -61,17 +67,18 @@ def reliability_of(log: LogData) -> Reliability | None:
     first, second, third = first[tested], second[tested], third[tested]
     variance = np.maximum(second - first**2, 0.0) * k / max(k - 1, 1)
     central = third - 3 * first * second + 2 * first**3
-    z = johnson_z(first, np.sqrt(variance), central, k)
+    z = johnson_z(first, np.sqrt(variance), central, k) if k > 1 else np.zeros_like(first)
     mean_size = size.sum() / k
     error = np.sqrt(variance / k) / mean_size
-    return Reliability(tested, 1 + first / mean_size, error, np.nan_to_num(z))
+    return Reliability(tested, 1 + first / mean_size, error, z)
 
 
 def johnson_z(mean: FloatArray, deviation: FloatArray, third: FloatArray, k: int) -> FloatArray:
-    """Return means over their standard errors, corrected for skewness; NaN without spread.
+    """Return means over their standard errors, corrected for skewness.
 
     The mean of 1/p over few rows is mostly below its expectation, and then looks more certain
-    than it is; without the correction rare actions would be called wrong.
+    than it is; without the correction rare actions would be called wrong. Equal terms have no
+    standard error: z is 0 if their mean is 0 up to `ROUNDING`, and infinite otherwise.
 
     Parameters
     ----------
@@ -85,4 +92,5 @@ def johnson_z(mean: FloatArray, deviation: FloatArray, third: FloatArray, k: int
     with np.errstate(divide="ignore", invalid="ignore"):
         skewness, scaled = third / deviation**3, mean / deviation
         z: FloatArray = (scaled + skewness / (6 * k) + skewness / 3 * scaled**2) * k**0.5
-    return z
+    z = np.where(deviation > LEAST_SPREAD * np.abs(mean), z, np.copysign(np.inf, mean))
+    return np.where(np.abs(mean) > ROUNDING, z, 0.0)

@@ -1,16 +1,17 @@
 """Probabilities of a policy that is given as code, asked for in chunks and checked.
 
-``python -m ope_bench.logs.reading.asked_policy FOLDER FILE.py:NAME`` asks a policy of a file, in a
-process that can be killed.
+A policy of a file is asked in a process that can be killed; it runs `main`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from scipy import sparse
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.errors import OpeBenchError, UsageError
+from ope_bench.execution.child_python import import_path, python_command
+from ope_bench.files import temporary_folder
 from ope_bench.units import format_duration
 
 __all__ = ["LONGEST", "ROUNDING", "ask_file", "ask_function"]
@@ -81,17 +84,14 @@ def ask_file(
     UsageError : the file cannot be loaded, the policy raises, hangs, or returns something else.
     """
     _check_cost(_length(context), len(actions), name)
-    with tempfile.TemporaryDirectory(prefix="ope-bench-") as folder:
-        at = Path(folder)
+    with temporary_folder("ope-bench-policy") as at:
         np.savez(at / "context.npz", **dict(context))  # type: ignore[arg-type]
         (at / "task.json").write_text(
             json.dumps({"actions": list(actions), "name": name, "columns": list(context)})
         )
-        command = [sys.executable, "-m", __spec__.name, folder, reference]
+        command = [*python_command(__name__), str(at), reference]
         try:
-            ended = subprocess.run(  # noqa: S603  the user's own policy
-                command, capture_output=True, timeout=timeout, check=False
-            )
+            returncode, output = _run(command, timeout)
         except subprocess.TimeoutExpired as exc:
             msg = (
                 f"{name}: {reference} did not answer within {format_duration(timeout)}; give "
@@ -101,15 +101,37 @@ def ask_file(
         error = at / "error.txt"
         if error.exists():
             raise UsageError(error.read_text())
-        if ended.returncode != 0:
-            last = (ended.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
+        if returncode != 0:
+            last = (output.decode(errors="replace").strip().splitlines() or [""])[-1]
             told = f": {last}" if last else ""
             msg = (
-                f"{name}: {reference} ended its process with code {ended.returncode}{told}; a "
+                f"{name}: {reference} ended its process with code {returncode}{told}; a "
                 "policy returns probabilities and leaves the process alone"
             )
             raise UsageError(msg)
         return sparse.csr_array(sparse.load_npz(at / "matrix.npz"))
+
+
+def _run(command: Sequence[str], timeout: float) -> tuple[int, bytes]:
+    """Run a command; return its exit code and what it wrote to standard error.
+
+    The command has a process group of its own, which is killed where it does not end in time, or
+    where an exception, such as that of Ctrl-C, ends the wait.
+    """
+    with subprocess.Popen(  # noqa: S603  the user's own policy
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **import_path()},
+        start_new_session=True,
+    ) as process:
+        try:
+            output = process.communicate(timeout=timeout)[1]
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, output
 
 
 def _length(context: Contexts) -> int:
@@ -169,7 +191,8 @@ def _checked(table: FloatArray, part: slice, n_actions: int, name: str) -> Float
 def _load(reference: str) -> Any:
     path, _, name = reference.rpartition(":")
     file = Path(path).resolve()
-    sys.path.insert(0, str(file.parent))
+    # At the end, so that no file beside the policy replaces a module of the standard library.
+    sys.path.append(str(file.parent))
     spec = importlib.util.spec_from_file_location("ope_bench_policy", file)
     if spec is None or spec.loader is None:
         msg = f"{path} is not a Python file"
@@ -214,13 +237,13 @@ def _answer(folder: Path, reference: str) -> None:
     sparse.save_npz(folder / "matrix.npz", sparse.csr_matrix(matrix), compressed=False)
 
 
-def main(folder: str, reference: str) -> None:
-    """Ask the policy of a file; write its probabilities, or why there are none, into a folder."""
+def main() -> None:
+    """Ask the policy of a file; write its probabilities, or why there are none, into a folder.
+
+    Both are arguments of the command: FOLDER FILE.py:NAME.
+    """
+    folder, reference = sys.argv[1:]
     try:
         _answer(Path(folder), reference)
     except UsageError as exc:
         (Path(folder) / "error.txt").write_text(str(exc))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -109,7 +109,7 @@ class _Columns:
         words = [*categorical, spec.action]
         words += [name for name in (spec.unit, spec.time) if name is not None]
         numbers = [name for name in spec.context if name not in categorical]
-        numbers += [spec.reward, *([spec.propensity] if spec.propensity else [])]
+        numbers += [spec.reward, *([] if spec.propensity is None else [spec.propensity])]
         for policy in spec.targets.values():
             if isinstance(policy.value, str) and policy.form in ("action", "probability"):
                 (words if policy.form == "action" else numbers).append(policy.value)

@@ -56,6 +56,9 @@ class Target:
         if self.matrix is not None and logging is not None:
             supported = self.matrix.multiply((logging > 0).astype(np.float64)).sum()
             return max(0.0, 1.0 - float(supported) / self.matrix.shape[0])
+        if self.action is not None and logging is not None:
+            probability = np.asarray(logging[np.arange(len(action)), self.action])
+            return float((probability == 0).mean())
         if self.action is not None:
             return float((~np.isin(self.action, action)).mean())
         if self.matrix is None:

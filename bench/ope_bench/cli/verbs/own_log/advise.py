@@ -19,6 +19,7 @@ from ope_bench.cli.options import (
     duration,
     size,
 )
+from ope_bench.cli.signals import exit_on_signals
 from ope_bench.cli.verbs.own_log.output import ReportOption, check_report, tell_outcome
 from ope_bench.console.output import Format, FormatOption, document, note, use_color, width, write
 from ope_bench.trials.record import Trial
@@ -75,7 +76,7 @@ def command(
     longest = duration("--budget", budget)
     limit, most_memory = duration("--timeout", timeout), size("--memory", memory)
     check_report(report)
-    with document(output) as emit:
+    with exit_on_signals(), document(output) as emit:
         log = Log.read(file, timeout=limit)
         executor = LocalExecutor(jobs or available_cores(), timeout=limit, memory=most_memory)
         with contextlib.closing(executor):

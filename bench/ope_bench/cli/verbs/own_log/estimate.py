@@ -18,6 +18,7 @@ from ope_bench.cli.options import (
     duration,
     size,
 )
+from ope_bench.cli.signals import exit_on_signals
 from ope_bench.cli.verbs.own_log.log_options import (
     ActionOption,
     CategoricalOption,
@@ -110,7 +111,8 @@ def command(
     }
     limit, most_memory = duration("--timeout", timeout), size("--memory", memory)
     check_report(report)
-    with document(Format.JSON if output is EstimateFormat.JSON else Format.TEXT) as emit:
+    written = Format.JSON if output is EstimateFormat.JSON else Format.TEXT
+    with exit_on_signals(), document(written) as emit:
         spec = spec_of_command(file, QuickLook(**options))
         if save is not None:
             write_log_file(spec, save)

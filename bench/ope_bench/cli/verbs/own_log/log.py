@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ope_bench.cli.options import NoCodeOption, TimeoutOption, duration
+from ope_bench.cli.signals import exit_on_signals
 from ope_bench.cli.verbs.own_log import advise, estimate
 from ope_bench.console.output import (
     Format,
@@ -45,7 +46,7 @@ def check(
     from ope_bench.logs.log import Log
     from ope_bench.report.text.renderers.terminal import render_text
 
-    with document(output) as emit:
+    with exit_on_signals(), document(output) as emit:
         result = Log.read(file, timeout=duration("--timeout", timeout)).check()
         emit(result.as_json())
     if output is Format.TEXT:
