@@ -17,7 +17,6 @@ __all__ = [
     "Format",
     "document",
     "note",
-    "ignore_broken_pipe",
     "use_color",
     "width",
     "write",
@@ -40,11 +39,6 @@ def note(text: str) -> None:
     """Print a line to stderr."""
     sys.stderr.write(printable(text) + "\n")
     sys.stderr.flush()
-
-
-def ignore_broken_pipe() -> None:
-    """Discard buffered output after a BrokenPipeError (``| head``), lest flushing fail at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def width() -> int:

@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ope_bench.cli import app
-from ope_bench.cli.exit_codes import INTERRUPTED
+from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED, USAGE
 
 if TYPE_CHECKING:
     from bench.cli.conftest import Cli
@@ -125,12 +127,10 @@ def test_a_users_mistake_gets_one_line_and_exit_code_2(
     assert reason in said.err
 
 
-def test_nothing_is_created_by_a_mistake(cli: Cli, tmp_path: object) -> None:
-    from pathlib import Path
-
+def test_nothing_is_created_by_a_mistake(cli: Cli, tmp_path: Path) -> None:
     for arguments in (["leaderboard"], ["export", "--to", "x.csv"], ["rerun", "a"], ["run", "x"]):
         cli(*arguments)
-    assert list(Path(str(tmp_path)).iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 VERBS = (
@@ -178,19 +178,54 @@ def test_a_bug_of_ours_is_a_traceback_and_no_regression(
     assert "Traceback" in said.err
 
 
-@pytest.mark.parametrize("arguments", [["show", "ipw"], ["list"], ["list", "--format", "json"]])
-def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
-    code = "from ope_bench.cli import main; main()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert "Traceback" not in process.stderr.read()
+def _command(
+    *arguments: str, before: str = "", **streams: Any
+) -> subprocess.CompletedProcess[bytes]:
+    code = f"{before}\nfrom ope_bench.cli import main\nmain()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], check=False, **streams)
+
+
+@pytest.fixture
+def closed_pipe() -> Iterator[int]:
+    """The descriptor of a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "ipw"],
+        ["list"],
+        ["list", "--format", "json"],
+        ["--version"],
+        ["--help"],
+        ["show", "--help"],
+    ],
+)
+def test_a_reader_that_goes_away_does_not_change_the_exit_code(
+    arguments: list[str], closed_pipe: int
+) -> None:
+    done = _command(*arguments, stdout=closed_pipe, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (CLEAN, b"")
+
+
+def test_an_error_that_nobody_reads_keeps_its_exit_code(closed_pipe: int, tmp_path: Path) -> None:
+    done = _command("leaderboard", stdout=closed_pipe, stderr=closed_pipe, cwd=tmp_path)
+    assert done.returncode == USAGE
+
+
+def test_ctrl_c_while_listing_is_an_interruption_without_a_traceback() -> None:
+    pressed = """
+from ope_bench.cli import inventory
+def rows_of(kind):
+    raise KeyboardInterrupt
+inventory.rows_of = rows_of
+"""
+    done = _command("list", before=pressed, capture_output=True)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, b"")
 
 
 def test_ctrl_c_during_the_imports_is_an_interruption_without_a_traceback() -> None:
