@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import pkgutil
 import sys
@@ -40,6 +41,25 @@ VERBS = (*_FIRST, *(name for name in _HOMES if name not in _FIRST))
 Each is a module of `ope_bench.cli.verbs`, or of its package `own_log`, that defines ``command``, a
 function, or ``app``, a typer application.
 """
+
+
+_USERS_FAULTS = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.EMFILE,
+    errno.ENAMETOOLONG,
+    errno.ENFILE,
+    errno.ENOENT,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""Errors of the system that a path or the state of a disk causes; others are bugs."""
 
 
 class _Verbs(typer.core.TyperGroup):
@@ -127,6 +147,8 @@ def explain(exc: BaseException) -> int:
         with contextlib.suppress(MemoryError):
             _complain("memory ran out; outcomes that were stored before are safe")
         return USAGE
+    if isinstance(exc, OSError) and exc.strerror and exc.errno in _USERS_FAULTS:
+        return _complain(f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror)
     traceback.print_exception(exc)
     sys.stderr.write("ope-bench: this is a bug of ope-bench, not of your input\n")
     return OUR_BUG

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ope_bench.cli import app
-from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED, USAGE
+from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED, OUR_BUG, USAGE
 
 if TYPE_CHECKING:
     from bench.cli.conftest import Cli
@@ -176,6 +177,56 @@ def test_a_bug_of_ours_is_a_traceback_and_no_regression(
     said = cli("list")
     assert said.code == 70
     assert "Traceback" in said.err
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", LONG],
+        ["gate", LONG],
+        ["log", "check", LONG],
+        *(["leaderboard", "--store", path] for path in (LONG, f"{LONG}/store.sqlite")),
+        ["store", "merge", LONG],
+    ],
+)
+def test_a_path_that_the_system_refuses_is_a_users_mistake(cli: Cli, arguments: list[str]) -> None:
+    said = cli(*arguments)
+    assert (said.code, said.out) == (USAGE, "")
+    assert re.fullmatch(r"ope-bench: .*x.*: File name too long\n", said.err)
+
+
+@pytest.mark.parametrize(
+    ("number", "path", "code", "words"),
+    [
+        (errno.EACCES, "locked/file", USAGE, "ope-bench: locked/file: Permission denied\n"),
+        (errno.ENOSPC, None, USAGE, "ope-bench: No space left on device\n"),
+        (errno.EBADF, None, OUR_BUG, "Traceback"),
+        (errno.ECHILD, None, OUR_BUG, "Traceback"),
+    ],
+)
+def test_errors_of_the_system_are_mistakes_or_bugs_by_their_number(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, number: int, path: str | None, code: int, words: str
+) -> None:
+    from ope_bench.cli import inventory
+
+    def refused(kind: object) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(inventory, "rows_of", refused)
+    said = cli("list")
+    assert said.code == code
+    assert words in said.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", [["list"], ["--version"], ["--help"], ["show", "ipw"]])
+def test_a_full_disk_is_told_in_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = _command(*arguments, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (USAGE, b"ope-bench: No space left on device\n")
 
 
 def _command(
