@@ -25,7 +25,7 @@ def atomic_write(path: Path, error: type[OpeBenchError]) -> Iterator[Path]:
     ------
     OpeBenchError : of the class ``error``, if the folder is missing or not writable.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.parent / f".{path.name}.{os.getpid()}"
     _remove_stale(path)
     try:
         yield temporary
@@ -44,7 +44,7 @@ def _remove_stale(path: Path) -> None:
         for name in os.listdir(path.parent):
             writer = name.removeprefix(prefix)
             if name.startswith(prefix) and writer.isdecimal() and not _is_alive(int(writer)):
-                path.with_name(name).unlink()
+                (path.parent / name).unlink()
 
 
 def _is_alive(process: int) -> bool:

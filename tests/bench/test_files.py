@@ -61,6 +61,12 @@ def test_a_folder_that_is_missing_is_named_in_one_line(
     assert str(caught.value) == f"cannot write {path}: No such file or directory"
 
 
+@pytest.mark.parametrize("path", [Path("."), Path(".."), Path("/")])
+def test_a_folder_is_no_file_to_write(path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot write"), atomic_write(path, UsageError) as aside:
+        aside.write_text("text")
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
 def test_a_folder_that_is_read_only_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

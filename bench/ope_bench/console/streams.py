@@ -6,6 +6,7 @@ import contextlib
 import enum
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -43,14 +44,7 @@ def note(text: str) -> None:
 
 def width() -> int:
     """Return the number of columns of the terminal; 80 without one."""
-    try:
-        return int(os.environ["COLUMNS"])
-    except (KeyError, ValueError):
-        pass
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError, AttributeError):
-        return 80
+    return shutil.get_terminal_size().columns
 
 
 def use_color() -> bool:

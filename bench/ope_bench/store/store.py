@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 import uuid
@@ -75,7 +76,7 @@ class Store:
                 msg = f"store {path} cannot be created: the folder {path.parent} does not exist"
                 raise StoreError(msg)
             # Behind a link, too, one file has one lock.
-            lock = WriterLock(path.resolve())
+            lock = WriterLock(Path(os.path.realpath(path)))
         try:
             return cls(path, connect(path, write=write), lock)
         except BaseException:

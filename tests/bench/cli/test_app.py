@@ -199,6 +199,31 @@ def test_a_path_that_the_system_refuses_is_a_users_mistake(cli: Cli, arguments: 
 
 
 @pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--store", "loop"], "store loop: it cannot be opened"),
+        (["run", "--store", "/"], "store / is a folder"),
+        (["check", "./loop/x.py:A"], "loop/x.py:A) cannot be loaded: FileNotFoundError"),
+    ],
+)
+def test_links_in_a_circle_and_roots_are_users_mistakes(
+    cli: Cli, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    said = cli(*arguments)
+    assert said.code == USAGE
+    assert words in said.err
+
+
+@pytest.mark.parametrize("columns", ["-5", "0", "1", "wide"])
+def test_any_width_of_the_terminal_is_accepted(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert cli("show", "ipw").code == CLEAN
+
+
+@pytest.mark.parametrize(
     ("number", "path", "code", "words"),
     [
         (errno.EACCES, "locked/file", USAGE, "ope-bench: locked/file: Permission denied\n"),

@@ -103,6 +103,10 @@ MISTAKES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "missing key": (line("action: a\n", ""), ("log.yaml", "`action:` is missing")),
     "another schema": (line("schema: 1", "schema: 2"), ("log.yaml:1", "schema: 1")),
     "no YAML": (line("context: [x0, x1]", "context: [x0"), ("log.yaml", "not valid YAML")),
+    "the home of no user": (
+        line("d.csv", '"~nobody-of-this-name/d.csv"'),
+        ("log.yaml:2", "~nobody-of-this-name/d.csv: no such file"),
+    ),
     "no such table": (line("d.csv", "e.csv"), ("log.yaml:2", "e.csv: no such file")),
     "a column in two roles": (line("reward: r", "reward: x0"), ("both context and reward",)),
     "unknown form": (line("probability: q", "probabilty: q"), ("did you mean 'probability'",)),
