@@ -345,10 +345,22 @@ class Store:
             return check(self._db)
 
     def prune(self) -> int:
-        """Delete records that newer runs replaced; return their number."""
+        """Delete records that newer runs replaced; return their number.
+
+        Raises
+        ------
+        StoreError : they cannot be deleted, or the file cannot be made smaller then.
+        """
         with self._transaction() as db:
             dropped = maintenance.prune(db)
-        self._db.execute("VACUUM")
+        try:
+            self._db.execute("VACUUM")
+        except sqlite3.Error as exc:
+            error = store_error(self.path, exc)
+            msg = (
+                f"{error}; {dropped} outcomes are deleted, but the file keeps its size; try again"
+            )
+            raise StoreError(msg) from exc
         return dropped
 
     def merge(self, other: Store) -> int:
