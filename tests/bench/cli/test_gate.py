@@ -246,6 +246,18 @@ def test_a_gate_that_cannot_begin_is_an_error_in_junit_and_in_annotations(cli, c
     assert (told.code, told.out.startswith("::error title=ope-bench gate::")) == (2, True)
 
 
+def test_the_table_is_added_to_the_summary_of_github_and_a_failure_changes_no_verdict(
+    cli, saved, monkeypatch
+):
+    gate = ("gate", "b.json", "--store", "s.sqlite", "--reuse", "--format", "github")
+    for path, words in (("summary.md", ""), ("none/summary.md", "No such file or directory")):
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", path)
+        said = cli(*gate)
+        assert said.code == 0, said.err
+        assert words in said.err
+    assert "same" in Path("summary.md").read_text()
+
+
 def test_a_foreign_baseline_is_one_clear_line(cli):
     Path("b.json").write_text("{}\n")
     for verb in (["gate", "b.json"], ["baseline", "show", "b.json"]):
