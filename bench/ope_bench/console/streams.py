@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import enum
 import json
@@ -74,7 +75,9 @@ def document(output_format: Format = Format.JSON) -> Iterator[Callable[[Any], No
     finally:
         os.dup2(descriptor, 1)
         os.close(descriptor)
+    # An escape of `backslashreplace` is none of JSON.
+    ascii_only = codecs.lookup(real.encoding or "utf-8").name != "utf-8"
     for item in documents:
-        text = json.dumps(plain(item), allow_nan=False, ensure_ascii=False)
+        text = json.dumps(plain(item), allow_nan=False, ensure_ascii=ascii_only)
         real.write(json_printable(text) + "\n")
         real.flush()

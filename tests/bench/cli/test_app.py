@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import subprocess
@@ -286,6 +287,24 @@ def test_a_reader_that_goes_away_does_not_change_the_exit_code(
 ) -> None:
     done = _command(*arguments, stdout=closed_pipe, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (CLEAN, b"")
+
+
+ASCII = {**os.environ, "PYTHONIOENCODING": "ascii"}
+
+
+def test_characters_that_the_encoding_lacks_are_printed_as_escapes() -> None:
+    done = _command("show", "epws", capture_output=True, env=ASCII)
+    assert (done.returncode, done.stderr) == (CLEAN, b"")
+    assert b"\\u" in done.stdout
+
+
+def test_a_document_in_ascii_is_json_with_the_same_characters() -> None:
+    rows = ["caf\xe9", "\U0001f600"]
+    before = f"from ope_bench.cli import inventory\ninventory.rows_of = lambda kind: {rows!a}"
+    listed = ["list", "suites", "--format", "json"]
+    done = _command(*listed, before=before, capture_output=True, env=ASCII)
+    assert (done.returncode, done.stderr) == (CLEAN, b"")
+    assert json.loads(done.stdout)["suites"] == rows
 
 
 def test_an_error_that_nobody_reads_keeps_its_exit_code(closed_pipe: int, tmp_path: Path) -> None:
