@@ -83,14 +83,34 @@ def test_temporary_files_of_killed_writers_are_removed_and_those_of_others_stay(
     path = tmp_path / "report.html"
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         dead.wait()
-    stale = tmp_path / f".report.html.{dead.pid}"
-    kept = [tmp_path / f".report.html.{os.getppid()}", tmp_path / ".report.html.old"]
+    with atomic_write(path, OpeBenchError) as aside:
+        name = aside.name
+        aside.write_text("first")
+    _, _, _, host, writer, _ = name.split(".")
+    stale = tmp_path / name.replace(f".{writer}.", f".{dead.pid}.")
+    kept = [
+        tmp_path / name.replace(f".{writer}.", f".{os.getppid()}."),
+        tmp_path / stale.name.replace(host, "another-host"),
+        tmp_path / f".report.html.{host}.old",
+        tmp_path / ".report.html.old",
+    ]
     for file in (stale, *kept):
         file.write_text("half")
     with atomic_write(path, OpeBenchError) as aside:
         aside.write_text("whole")
     assert path.read_text() == "whole"
     assert sorted(tmp_path.iterdir()) == sorted([path, *kept])
+
+
+def test_two_writers_of_one_process_do_not_share_a_temporary_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with atomic_write(path, UsageError) as first:
+        first.write_text("first")
+        with atomic_write(path, UsageError) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_devices_pipes_and_large_files_are_refused_at_once(tmp_path: Path) -> None:
