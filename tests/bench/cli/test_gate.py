@@ -202,8 +202,8 @@ def test_a_run_of_named_plugins_becomes_a_baseline_that_needs_no_suite(cli, edit
 
 
 def test_a_baseline_of_what_has_not_run_names_the_run_that_is_missing(cli, edit):
-    asked = ("--env", "./plug.py:Coins", "--est", "./plug.py:Mean", "--seed", "4")
-    asked += ("--set", "./plug.py:Coins.n_samples=3")
+    asked = ["--env", "./plug.py:Coins", "--est", "./plug.py:Mean", "--seed", "4"]
+    asked += ["--set", "./plug.py:Coins.n_samples=3"]
     said = cli("baseline", "save", "b.json", *asked, "--reserve", "5", "--store", "s.sqlite")
     assert said.code == 2
     cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1")
