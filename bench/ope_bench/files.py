@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
 import stat
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,8 +29,10 @@ def atomic_write(path: Path, error: type[OpeBenchError]) -> Iterator[Path]:
     ------
     OpeBenchError : of the class ``error``, if the folder is missing or not writable.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    _remove_stale(path)
+    prefix = _prefix(path)
+    # Random, because threads have one process id, and containers with a shared folder may.
+    temporary = path.parent / f"{prefix}{os.getpid()}.{os.urandom(4).hex()}"
+    _remove_stale(path.parent, prefix)
     try:
         yield temporary
         temporary.replace(path)
@@ -39,13 +43,18 @@ def atomic_write(path: Path, error: type[OpeBenchError]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _remove_stale(path: Path) -> None:
+def _prefix(path: Path) -> str:
+    """Return how the names of this host's temporary files for a path begin."""
+    return f".{path.name}.{zlib.crc32(platform.node().encode()):08x}."
+
+
+def _remove_stale(folder: Path, prefix: str) -> None:
     """Remove temporary files of writers that were killed."""
-    prefix = f".{path.name}."
     with contextlib.suppress(OSError):
-        for name in os.listdir(path.parent):
-            if name.startswith(prefix) and _is_dead(name.removeprefix(prefix)):
-                path.with_name(name).unlink()
+        for name in os.listdir(folder):
+            writer = name.removeprefix(prefix).partition(".")[0]
+            if name.startswith(prefix) and _is_dead(writer):
+                (folder / name).unlink()
 
 
 def _is_dead(process: str) -> bool:

@@ -61,6 +61,12 @@ def test_a_folder_that_is_missing_is_named_in_one_line(
     assert str(caught.value) == f"cannot write {path}: No such file or directory"
 
 
+@pytest.mark.parametrize("path", [Path("."), Path(".."), Path("/")])
+def test_a_folder_is_no_file_to_write(path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot write"), atomic_write(path, UsageError) as aside:
+        aside.write_text("text")
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
 def test_a_folder_that_is_read_only_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
@@ -77,8 +83,17 @@ def test_temporary_files_of_killed_writers_are_removed_and_those_of_others_stay(
     path = tmp_path / "report.html"
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         dead.wait()
-    stale = tmp_path / f".report.html.{dead.pid}"
-    kept = [tmp_path / f".report.html.{os.getppid()}", tmp_path / ".report.html.old"]
+    with atomic_write(path, OpeBenchError) as aside:
+        name = aside.name
+        aside.write_text("first")
+    _, _, _, host, writer, _ = name.split(".")
+    stale = tmp_path / name.replace(f".{writer}.", f".{dead.pid}.")
+    kept = [
+        tmp_path / name.replace(f".{writer}.", f".{os.getppid()}."),
+        tmp_path / stale.name.replace(host, "another-host"),
+        tmp_path / f".report.html.{host}.old",
+        tmp_path / ".report.html.old",
+    ]
     for file in (stale, *kept):
         file.write_text("half")
     with atomic_write(path, OpeBenchError) as aside:
@@ -107,6 +122,17 @@ def test_folders_of_killed_processes_are_removed_and_those_of_others_stay(
         assert sorted(tmp_path.iterdir()) == sorted([first, second, elsewhere, *kept])
     assert sorted(tmp_path.iterdir()) == sorted([elsewhere, *kept])
     assert all((folder / "file").exists() for folder in kept)
+
+
+def test_two_writers_of_one_process_do_not_share_a_temporary_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with atomic_write(path, UsageError) as first:
+        first.write_text("first")
+        with atomic_write(path, UsageError) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_devices_pipes_and_large_files_are_refused_at_once(tmp_path: Path) -> None:

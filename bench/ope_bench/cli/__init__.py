@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+
+from ope_bench.console.standard_streams import replace_standard_streams
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    if sys.argv[1:] in (["--version"], ["-V"]):
-        # Printed before slow imports.
-        from ope_bench import __version__
-
-        sys.stdout.write(f"ope-bench {__version__}\n")
-        return
-    if sys.argv[1:2] == ["list"]:
-        from ope_bench.cli.inventory import quick_list
-        from ope_bench.console.streams import ignore_broken_pipe
-
-        try:
-            if quick_list(sys.argv[2:]):
-                sys.stdout.flush()
-                return
-        except BrokenPipeError:
-            ignore_broken_pipe()
-            return
+    replace_standard_streams()
     try:
-        from ope_bench.cli.app import invoke
-
-        code = invoke(sys.argv[1:])
+        code = _run(sys.argv[1:])
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         # During the imports; `exit_codes.INTERRUPTED`, which may not be imported yet.
         code = 130
+    except Exception as exc:
+        from ope_bench.cli.app import explain
+
+        code = explain(exc)
     sys.exit(code)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run a command; imports are slow, so the quick commands come first."""
+    if arguments in (["--version"], ["-V"]):
+        from ope_bench import __version__
+
+        sys.stdout.write(f"ope-bench {__version__}\n")
+        return 0
+    if arguments[:1] == ["list"]:
+        from ope_bench.cli.inventory import quick_list
+
+        if quick_list(arguments[1:]):
+            return 0
+    from ope_bench.cli.app import invoke
+
+    return invoke(arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import pkgutil
 import sys
@@ -18,13 +19,12 @@ from ope_bench.cli import verbs
 from ope_bench.cli.commands import command_of
 from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
 from ope_bench.cli.verbs import own_log
-from ope_bench.console.streams import ignore_broken_pipe
 from ope_bench.errors import OpeBenchError, did_you_mean
 from ope_bench.plugins.memory_errors import ran_out_of_memory
 from ope_bench.plugins.requirements import CORE, pip_line
 from ope_bench.printable import printable
 
-__all__ = ["VERBS", "command_line", "invoke"]
+__all__ = ["VERBS", "command_line", "explain", "invoke"]
 
 _FIRST = ("run", "leaderboard", "list", "show", "log", "estimate", "advise")
 
@@ -41,6 +41,25 @@ VERBS = (*_FIRST, *(name for name in _HOMES if name not in _FIRST))
 Each is a module of `ope_bench.cli.verbs`, or of its package `own_log`, that defines ``command``, a
 function, or ``app``, a typer application.
 """
+
+
+_USERS_FAULTS = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.EMFILE,
+    errno.ENAMETOOLONG,
+    errno.ENFILE,
+    errno.ENOENT,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""Errors of the system that a path or the state of a disk causes; others are bugs."""
 
 
 class _Verbs(typer.core.TyperGroup):
@@ -101,34 +120,41 @@ def invoke(arguments: Sequence[str]) -> int:
         arguments = [*arguments[1:], "--help"]
     try:
         code = command_line().main(list(arguments), prog_name="ope-bench", standalone_mode=False)
-    except OpeBenchError as exc:
-        return _complain(str(exc))
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        ignore_broken_pipe()
-        return 0
-    except Exception as exc:
-        # typer bundles click or uses the installed one, depending on its version.
-        if type(exc).__name__ == "Abort":
-            return INTERRUPTED
-        if hasattr(exc, "format_message"):
-            return _explain(exc)
-        if isinstance(exc, ModuleNotFoundError) and (module := exc.name) in CORE:
-            # The checkout is newer than its installation.
-            return _complain(f"the package '{module}' is missing: {pip_line(module)}")
-        if ran_out_of_memory(exc):
-            # Without memory even this line may fail.
-            with contextlib.suppress(MemoryError):
-                _complain("memory ran out; outcomes that were stored before are safe")
-            return USAGE
-        traceback.print_exc()
-        sys.stderr.write("ope-bench: this is a bug of ope-bench, not of your input\n")
-        return OUR_BUG
+    except (Exception, KeyboardInterrupt) as exc:
+        return explain(exc)
     return code if isinstance(code, int) else 0
 
 
-def _explain(exc: Any) -> int:
+def explain(exc: BaseException) -> int:
+    """Say on stderr why a command failed.
+
+    Returns
+    -------
+    The exit code.
+    """
+    if isinstance(exc, OpeBenchError):
+        return _complain(str(exc))
+    # typer bundles click or uses the installed one, depending on its version.
+    if isinstance(exc, KeyboardInterrupt) or type(exc).__name__ == "Abort":
+        return INTERRUPTED
+    if hasattr(exc, "format_message"):
+        return _explain_click(exc)
+    if isinstance(exc, ModuleNotFoundError) and (module := exc.name) in CORE:
+        # The checkout is newer than its installation.
+        return _complain(f"the package '{module}' is missing: {pip_line(module)}")
+    if ran_out_of_memory(exc):
+        # Without memory even this line may fail.
+        with contextlib.suppress(MemoryError):
+            _complain("memory ran out; outcomes that were stored before are safe")
+        return USAGE
+    if isinstance(exc, OSError) and exc.strerror and exc.errno in _USERS_FAULTS:
+        return _complain(f"{exc.filename}: {exc.strerror}" if exc.filename else exc.strerror)
+    traceback.print_exception(exc)
+    sys.stderr.write("ope-bench: this is a bug of ope-bench, not of your input\n")
+    return OUR_BUG
+
+
+def _explain_click(exc: Any) -> int:
     """Explain an error that click found in the command line."""
     message = exc.format_message().rstrip(".").replace(": Value error, ", ": ")
     context = getattr(exc, "ctx", None)

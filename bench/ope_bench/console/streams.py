@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import enum
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +19,6 @@ __all__ = [
     "Format",
     "document",
     "note",
-    "ignore_broken_pipe",
     "use_color",
     "width",
     "write",
@@ -42,21 +43,9 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
-def ignore_broken_pipe() -> None:
-    """Discard buffered output after a BrokenPipeError (``| head``), lest flushing fail at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def width() -> int:
     """Return the number of columns of the terminal; 80 without one."""
-    try:
-        return int(os.environ["COLUMNS"])
-    except (KeyError, ValueError):
-        pass
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError, AttributeError):
-        return 80
+    return shutil.get_terminal_size().columns
 
 
 def use_color() -> bool:
@@ -86,7 +75,9 @@ def document(output_format: Format = Format.JSON) -> Iterator[Callable[[Any], No
     finally:
         os.dup2(descriptor, 1)
         os.close(descriptor)
+    # An escape of `backslashreplace` is none of JSON.
+    ascii_only = codecs.lookup(real.encoding or "utf-8").name != "utf-8"
     for item in documents:
-        text = json.dumps(plain(item), allow_nan=False, ensure_ascii=False)
+        text = json.dumps(plain(item), allow_nan=False, ensure_ascii=ascii_only)
         real.write(json_printable(text) + "\n")
         real.flush()

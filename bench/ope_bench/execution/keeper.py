@@ -3,8 +3,9 @@
 A process that a trial detached (its parent ended, its session is its own, its environment is
 empty) belongs to no one, and neither its group nor its environment shows where it came from. On
 Linux the keeper adopts such orphans when the worker dies, kills them and ends as the worker did.
-Temporary files of its trials lie in a folder of the worker's own, which the keeper removes. It
-imports almost nothing, so that it costs a fork and a few megabytes.
+Temporary files of its trials lie in a folder of the worker's own, which the keeper removes; if the
+keeper is killed, the end of the run does. It imports almost nothing, so that it costs a fork and a
+few megabytes.
 
 SIGTERM, which the kernel sends too when the coordinator dies, kills the worker and all the rest.
 """
@@ -63,8 +64,11 @@ def _work(parent: int) -> None:
 
 
 def _temporary_folder() -> str | None:
-    """Make a folder for the temporary files of the worker's trials, where that is possible."""
-    folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", f"ope-bench-{os.getpid()}")  # noqa: S108
+    """Make a folder for the temporary files of the worker's trials, in that of the run.
+
+    Where that is impossible, for example on a full disk, they lie in that of the run.
+    """
+    folder = os.path.join(os.environ["TMPDIR"], os.urandom(8).hex())
     try:
         os.mkdir(folder, 0o700)
     except OSError:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import selectors
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -26,7 +28,7 @@ from ope_bench.execution.messages import Batch, Cramped, Done, Fit, Ready
 from ope_bench.execution.trial_queue import TrialQueue
 from ope_bench.execution.worker_failure import failure_record, words_for_exit
 from ope_bench.execution.worker_main import Task
-from ope_bench.execution.worker_process import WorkerProcess
+from ope_bench.execution.worker_process import KEEPER_SECONDS, WorkerProcess
 from ope_bench.trials.record import Trial
 from ope_bench.trials.serialization import from_row
 from ope_bench.trials.status import Status
@@ -77,6 +79,8 @@ class LocalExecutor:
             for number in range(jobs)
         ]
         self._selector = selectors.DefaultSelector()
+        self._folder: str | None = None
+        """The folder of all temporary files of trials."""
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._stopping = self._giving_up = False
         self._failed_starts = 0
@@ -135,6 +139,9 @@ class LocalExecutor:
             slot.kill()
         for slot in self._slots:
             self._bury(slot)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
         if self._watchdog is not None:
             self._watchdog.kill()
             self._watchdog.communicate()
@@ -172,15 +179,18 @@ class LocalExecutor:
         return self._seconds.get(_cell(trial), PREFETCH_SECONDS)
 
     def _start(self, slot: WorkerProcess) -> None:
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="ope-bench-")
         if self._watchdog is None and sys.platform == "linux":
+            told = [self._mark, str(KEEPER_SECONDS), self._folder]
             self._watchdog = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-I", "-S", watchdog.__file__, self._mark],
+                [sys.executable, "-I", "-S", watchdog.__file__, *told],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        slot.start()
+        slot.start(self._folder)
         self._selector.register(slot, selectors.EVENT_READ, slot)
         if slot.pidfd is not None:
             self._selector.register(slot.pidfd, selectors.EVENT_READ, slot)

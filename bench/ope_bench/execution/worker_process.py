@@ -34,7 +34,7 @@ from ope_bench.execution.worker_main import Task, separator
 from ope_bench.trials.process.threads import thread_variables
 from ope_bench.trials.status import Status
 
-__all__ = ["WorkerProcess"]
+__all__ = ["KEEPER_SECONDS", "WorkerProcess"]
 
 TAIL_BYTES = 4_000
 PIPE_BYTES = 1 << 20
@@ -108,8 +108,8 @@ class WorkerProcess:
         """Return the descriptor of its messages."""
         return self._channel.fileno() if self._channel else -1
 
-    def start(self) -> None:
-        """Start a worker."""
+    def start(self, folder: str) -> None:
+        """Start a worker whose temporary files lie in a folder."""
         ours, theirs = socket.socketpair()
         output, written = os.pipe()
         os.set_blocking(output, False)
@@ -125,6 +125,7 @@ class WorkerProcess:
             "PYTHONHASHSEED": "0",
             **import_path(),
             MARK: self._own_mark,
+            "TMPDIR": folder,
         }
         told = [theirs.fileno(), os.getpid(), self.limits.memory or 0]
         try:

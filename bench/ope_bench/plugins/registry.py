@@ -14,6 +14,7 @@ import ast
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -299,7 +300,7 @@ class Registry:
         known = self._files.get((kind, path, name))
         if known is not None:
             return known
-        absolute = str(Path(path).resolve())
+        absolute = os.path.realpath(path)
         target = f"{absolute}:{name}"
         plugin = Plugin(kind, name, reference=target, origin=path, target=target)
         plugin = replace(plugin, id=class_id(plugin.cls))

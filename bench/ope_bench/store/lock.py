@@ -36,7 +36,7 @@ class WriterLock:
     """
 
     def __init__(self, store: Path) -> None:
-        self._path = store.with_name(f"{store.name}-lock")
+        self._path = store.parent / f"{store.name}-lock"
         self._file: int | None = self._acquired(store)
 
     def _acquired(self, store: Path) -> int:

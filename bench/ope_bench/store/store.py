@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 import uuid
@@ -75,7 +76,7 @@ class Store:
                 msg = f"store {path} cannot be created: the folder {path.parent} does not exist"
                 raise StoreError(msg)
             # Behind a link, too, one file has one lock.
-            lock = WriterLock(path.resolve())
+            lock = WriterLock(Path(os.path.realpath(path)))
         try:
             return cls(path, connect(path, write=write), lock)
         except BaseException:
@@ -344,10 +345,22 @@ class Store:
             return check(self._db)
 
     def prune(self) -> int:
-        """Delete records that newer runs replaced; return their number."""
+        """Delete records that newer runs replaced; return their number.
+
+        Raises
+        ------
+        StoreError : they cannot be deleted, or the file cannot be made smaller then.
+        """
         with self._transaction() as db:
             dropped = maintenance.prune(db)
-        self._db.execute("VACUUM")
+        try:
+            self._db.execute("VACUUM")
+        except sqlite3.Error as exc:
+            error = store_error(self.path, exc)
+            msg = (
+                f"{error}; {dropped} outcomes are deleted, but the file keeps its size; try again"
+            )
+            raise StoreError(msg) from exc
         return dropped
 
     def merge(self, other: Store) -> int:

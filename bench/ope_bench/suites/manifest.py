@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from ope_bench.contracts.parameters.declaration import signature
@@ -270,7 +270,7 @@ def selects(selector: Selector, spec: PluginSpec) -> bool:
     """
     reference = selector.reference
     if reference.rpartition(":")[0].endswith(".py"):
-        reference = str(Path(reference).resolve())
+        reference = os.path.realpath(reference)
     if reference not in ("", spec.id, spec.reference):
         return False
     have = {**spec.params, **({"worlds": spec.worlds} if spec.kind == "environment" else {})}

@@ -49,11 +49,16 @@ class Document:
     lines: dict[Place, int] = field(default_factory=dict)
 
     def error(self, message: str, *path: str | int) -> SuiteError:
-        """Return an error that names file and line of the value at ``path``."""
+        """Return an error that names file and line of the value at ``path``.
+
+        An empty file has no line.
+        """
         while path not in self.lines and path:
             path = path[:-1]
         line = self.lines.get(path)
-        return SuiteError(f"{self.source}:{line}: {message}" if line else message)
+        return SuiteError(
+            f"{self.source}:{line}: {message}" if line else f"{self.source}: {message}"
+        )
 
 
 def load_file(path: Path) -> Document:

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ope_bench.cli import app
-from ope_bench.cli.exit_codes import INTERRUPTED
+from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED, OUR_BUG, USAGE
 
 if TYPE_CHECKING:
     from bench.cli.conftest import Cli
@@ -125,12 +129,10 @@ def test_a_users_mistake_gets_one_line_and_exit_code_2(
     assert reason in said.err
 
 
-def test_nothing_is_created_by_a_mistake(cli: Cli, tmp_path: object) -> None:
-    from pathlib import Path
-
+def test_nothing_is_created_by_a_mistake(cli: Cli, tmp_path: Path) -> None:
     for arguments in (["leaderboard"], ["export", "--to", "x.csv"], ["rerun", "a"], ["run", "x"]):
         cli(*arguments)
-    assert list(Path(str(tmp_path)).iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 VERBS = (
@@ -178,19 +180,147 @@ def test_a_bug_of_ours_is_a_traceback_and_no_regression(
     assert "Traceback" in said.err
 
 
-@pytest.mark.parametrize("arguments", [["show", "ipw"], ["list"], ["list", "--format", "json"]])
-def test_a_reader_that_goes_away_is_no_error(arguments: list[str]) -> None:
-    code = "from ope_bench.cli import main; main()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert "Traceback" not in process.stderr.read()
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", LONG],
+        ["gate", LONG],
+        ["log", "check", LONG],
+        *(["leaderboard", "--store", path] for path in (LONG, f"{LONG}/store.sqlite")),
+        ["store", "merge", LONG],
+    ],
+)
+def test_a_path_that_the_system_refuses_is_a_users_mistake(cli: Cli, arguments: list[str]) -> None:
+    said = cli(*arguments)
+    assert (said.code, said.out) == (USAGE, "")
+    assert re.fullmatch(r"ope-bench: .*x.*: File name too long\n", said.err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--store", "loop"], "store loop: it cannot be opened"),
+        (["run", "--store", "/"], "store / is a folder"),
+        (["check", "./loop/x.py:A"], "loop/x.py:A) cannot be loaded: FileNotFoundError"),
+    ],
+)
+def test_links_in_a_circle_and_roots_are_users_mistakes(
+    cli: Cli, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    said = cli(*arguments)
+    assert said.code == USAGE
+    assert words in said.err
+
+
+@pytest.mark.parametrize("columns", ["-5", "0", "1", "wide"])
+def test_any_width_of_the_terminal_is_accepted(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert cli("show", "ipw").code == CLEAN
+
+
+@pytest.mark.parametrize(
+    ("number", "path", "code", "words"),
+    [
+        (errno.EACCES, "locked/file", USAGE, "ope-bench: locked/file: Permission denied\n"),
+        (errno.ENOSPC, None, USAGE, "ope-bench: No space left on device\n"),
+        (errno.EBADF, None, OUR_BUG, "Traceback"),
+        (errno.ECHILD, None, OUR_BUG, "Traceback"),
+    ],
+)
+def test_errors_of_the_system_are_mistakes_or_bugs_by_their_number(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, number: int, path: str | None, code: int, words: str
+) -> None:
+    from ope_bench.cli import inventory
+
+    def refused(kind: object) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(inventory, "rows_of", refused)
+    said = cli("list")
+    assert said.code == code
+    assert words in said.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("arguments", [["list"], ["--version"], ["--help"], ["show", "ipw"]])
+def test_a_full_disk_is_told_in_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = _command(*arguments, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (USAGE, b"ope-bench: No space left on device\n")
+
+
+def _command(
+    *arguments: str, before: str = "", **streams: Any
+) -> subprocess.CompletedProcess[bytes]:
+    code = f"{before}\nfrom ope_bench.cli import main\nmain()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], check=False, **streams)
+
+
+@pytest.fixture
+def closed_pipe() -> Iterator[int]:
+    """The descriptor of a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "ipw"],
+        ["list"],
+        ["list", "--format", "json"],
+        ["--version"],
+        ["--help"],
+        ["show", "--help"],
+    ],
+)
+def test_a_reader_that_goes_away_does_not_change_the_exit_code(
+    arguments: list[str], closed_pipe: int
+) -> None:
+    done = _command(*arguments, stdout=closed_pipe, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (CLEAN, b"")
+
+
+ASCII = {**os.environ, "PYTHONIOENCODING": "ascii"}
+
+
+def test_characters_that_the_encoding_lacks_are_printed_as_escapes() -> None:
+    done = _command("show", "epws", capture_output=True, env=ASCII)
+    assert (done.returncode, done.stderr) == (CLEAN, b"")
+    assert b"\\u" in done.stdout
+
+
+def test_a_document_in_ascii_is_json_with_the_same_characters() -> None:
+    rows = ["caf\xe9", "\U0001f600"]
+    before = f"from ope_bench.cli import inventory\ninventory.rows_of = lambda kind: {rows!a}"
+    listed = ["list", "suites", "--format", "json"]
+    done = _command(*listed, before=before, capture_output=True, env=ASCII)
+    assert (done.returncode, done.stderr) == (CLEAN, b"")
+    assert json.loads(done.stdout)["suites"] == rows
+
+
+def test_an_error_that_nobody_reads_keeps_its_exit_code(closed_pipe: int, tmp_path: Path) -> None:
+    done = _command("leaderboard", stdout=closed_pipe, stderr=closed_pipe, cwd=tmp_path)
+    assert done.returncode == USAGE
+
+
+def test_ctrl_c_while_listing_is_an_interruption_without_a_traceback() -> None:
+    pressed = """
+from ope_bench.cli import inventory
+def rows_of(kind):
+    raise KeyboardInterrupt
+inventory.rows_of = rows_of
+"""
+    done = _command("list", before=pressed, capture_output=True)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, b"")
 
 
 def test_ctrl_c_during_the_imports_is_an_interruption_without_a_traceback() -> None:

@@ -202,12 +202,14 @@ def test_a_run_of_named_plugins_becomes_a_baseline_that_needs_no_suite(cli, edit
 
 
 def test_a_baseline_of_what_has_not_run_names_the_run_that_is_missing(cli, edit):
-    asked = ("--env", "./plug.py:Coins", "--est", "./plug.py:Mean", "--seed", "4")
+    asked = ["--env", "./plug.py:Coins", "--est", "./plug.py:Mean", "--seed", "4"]
+    asked += ["--set", "./plug.py:Coins.n_samples=3"]
     said = cli("baseline", "save", "b.json", *asked, "--reserve", "5", "--store", "s.sqlite")
     assert said.code == 2
     cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1")
     said = cli("baseline", "save", "b.json", *asked, "--reserve", "5", "--store", "s.sqlite")
-    run = "ope-bench run --env ./plug.py:Coins --est ./plug.py:Mean --replicates 25 --seed 4"
+    run = "ope-bench run --env ./plug.py:Coins --est ./plug.py:Mean"
+    run += " --set ./plug.py:Coins.n_samples=3 --replicates 25 --seed 4"
     assert f"`{run} --store s.sqlite` first" in said.err
 
 
@@ -244,6 +246,18 @@ def test_a_gate_that_cannot_begin_is_an_error_in_junit_and_in_annotations(cli, c
     assert "baseline" in error.get("message")
     told = cli("gate", "b.json", "--format", "github")
     assert (told.code, told.out.startswith("::error title=ope-bench gate::")) == (2, True)
+
+
+def test_the_table_is_added_to_the_summary_of_github_and_a_failure_changes_no_verdict(
+    cli, saved, monkeypatch
+):
+    gate = ("gate", "b.json", "--store", "s.sqlite", "--reuse", "--format", "github")
+    for path, words in (("summary.md", ""), ("none/summary.md", "No such file or directory")):
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", path)
+        said = cli(*gate)
+        assert said.code == 0, said.err
+        assert words in said.err
+    assert "same" in Path("summary.md").read_text()
 
 
 def test_a_foreign_baseline_is_one_clear_line(cli):

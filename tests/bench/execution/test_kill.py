@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ope_bench.execution.descendants.watchdog import MARK as WORKER_MARK
 from ope_bench.store import Store
 from support.paths import ACME, SUPPORT
 
@@ -141,6 +142,24 @@ def test_daemons_without_an_environment_die_with_a_killed_coordinator(tmp_path: 
     _, alive = psutil.wait_procs(daemons, timeout=60)
     assert not alive
     assert none_left()
+
+
+def test_temporary_files_go_with_a_run_whose_keepers_are_killed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    with coordinator(tmp_path / "s.sqlite", "endless", jobs=1) as process:
+        wait_for(process, "started")
+        (of_run,) = folder.iterdir()
+        assert list(of_run.iterdir()), "a folder of the worker"
+        children = psutil.Process(process.pid).children()
+        (keeper,) = [child for child in children if WORKER_MARK in child.environ()]
+        keeper.kill()
+        process.send_signal(signal.SIGKILL)
+    assert none_left()
+    assert not of_run.exists()
 
 
 def test_one_ctrl_c_lets_running_trials_finish(tmp_path: Path) -> None:

@@ -100,9 +100,17 @@ MISTAKES: dict[str, tuple[Change, tuple[str, ...]]] = {
         ("log.yaml:7", "reward_range", "not below"),
     ),
     "unknown key": (line("reward: r", "rewad: r"), ("log.yaml:5", "did you mean 'reward'")),
+    "an empty log file": (
+        lambda folder: (folder / "log.yaml").write_text(""),
+        ("log.yaml: is empty",),
+    ),
     "missing key": (line("action: a\n", ""), ("log.yaml", "`action:` is missing")),
     "another schema": (line("schema: 1", "schema: 2"), ("log.yaml:1", "schema: 1")),
     "no YAML": (line("context: [x0, x1]", "context: [x0"), ("log.yaml", "not valid YAML")),
+    "the home of no user": (
+        line("d.csv", '"~nobody-of-this-name/d.csv"'),
+        ("log.yaml:2", "~nobody-of-this-name/d.csv: no such file"),
+    ),
     "no such table": (line("d.csv", "e.csv"), ("log.yaml:2", "e.csv: no such file")),
     "a column without a name": (
         line("propensity: p", 'propensity: ""'),

@@ -6,6 +6,7 @@ from html import unescape
 
 import pytest
 
+from ope_bench.files import file_identity
 from ope_bench.report.content import ReportData
 from ope_bench.report.figures.files import FORMATS, write_figures
 from ope_bench.trials.status import Status
@@ -48,6 +49,15 @@ def test_every_chart_comes_in_every_format(small, tmp_path):
     assert HOSTILE in text
     # A column of a paper is 3.5 inches at most.
     assert float(ET.parse(sweep.with_suffix(".svg")).getroot().get("width")) <= 260
+
+
+def test_figures_replace_older_ones_in_one_step(small, tmp_path):
+    folder = tmp_path / "figures"
+    paths = write_figures(small, folder, kinds=["sweep"]).paths
+    before = {path: file_identity(path) for path in paths}
+    assert write_figures(small, folder, kinds=["sweep"]).paths == paths
+    assert not [path for path in paths if file_identity(path) == before[path]]
+    assert set(folder.iterdir()) == set(paths), "no temporary file is left"
 
 
 def test_coverage_stands_against_width_with_a_line_at_what_is_claimed(stored, tmp_path):

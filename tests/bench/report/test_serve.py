@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -66,6 +69,28 @@ def test_a_malformed_request_is_answered_as_one(serving, request_lines, capfd):
         line.sendall(f"{request_lines}\r\nConnection: close\r\n\r\n".encode())
         assert b" 400 " in line.makefile("rb").readline()
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_bytes(b"x" * 9_000)])
+def test_a_store_that_is_missing_or_broken_is_told_to_the_browser(serving, capfd, change):
+    path, _, address = serving
+    change(path)
+    for page in ("", "/data"):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            get(f"{address}{page}")
+        with caught.value as answer:
+            assert answer.code == 503
+            assert str(path) in answer.read().decode()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_browser_that_goes_away_is_no_error_and_a_bug_is_one(serving, monkeypatch, capfd):
+    _, live, address = serving
+    for error in (ConnectionResetError, ZeroDivisionError):
+        monkeypatch.setattr(live, "page", Mock(side_effect=error))
+        with pytest.raises(http.client.RemoteDisconnected):
+            get(address)
+        assert (error.__name__ in capfd.readouterr().err) is (error is ZeroDivisionError)
 
 
 def test_nothing_else_is_served(serving):

@@ -264,6 +264,19 @@ def test_pruning_drops_what_newer_runs_replaced(path: Path) -> None:
         assert store.prune() == 0
 
 
+def test_pruning_that_cannot_shrink_the_file_says_what_is_deleted(path: Path) -> None:
+    filled(path, record(estimate=1.0))
+    filled(path, record(estimate=3.0))
+    with Store.open(path, write=True) as store:
+        # SQLite refuses VACUUM while a query is open.
+        rows = store._db.execute("SELECT 1 UNION SELECT 2")
+        rows.fetchone()
+        with pytest.raises(StoreError, match=r"VACUUM.*; 1 outcomes are deleted"):
+            store.prune()
+        rows.close()
+        assert store.prune() == 0
+
+
 def test_merging_takes_over_what_is_new(path: Path, tmp_path: Path) -> None:
     filled(path, record(estimate=1.0), machine={"cpu": "a"})
     other = tmp_path / "other.sqlite"

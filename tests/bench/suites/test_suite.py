@@ -73,7 +73,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "the suite is empty"),
+        ("", "mine.yaml: the suite is empty"),
         ("- a\n", "is not a mapping"),
         ("environments: [a]\nestimators: [b]\n", "the key 'schema' is required; add 'schema: 1'"),
         ("schema: 1\nestimators: [b]\n", "the key 'environments' is required"),

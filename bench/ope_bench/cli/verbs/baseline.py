@@ -201,6 +201,7 @@ def _run_command(request: Request, replicates: int | None, rest: Mapping[str, ob
     words = ["ope-bench", "run", *([request.suite] if request.suite else [])]
     words += [word for text in request.environments for word in ("--env", text)]
     words += [word for text in request.estimators for word in ("--est", text)]
+    words += [word for text in request.changes for word in ("--set", text)]
     for name, value in {"replicates": replicates, **rest}.items():
         words += [] if value is None else [f"--{name}", str(value)]
     return f"`{shlex.join(words)}` first"

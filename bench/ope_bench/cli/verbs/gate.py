@@ -239,8 +239,11 @@ def _print(
         write(verdicts.github_lines(report, str(file), ending).rstrip())
         summary = os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:
-            with Path(summary).open("a", encoding="utf-8") as stream:
-                stream.write(table + "\n")
+            try:
+                with Path(summary).open("a", encoding="utf-8") as stream:
+                    stream.write(table + "\n")
+            except OSError as exc:
+                note(f"gate  the table is not in GITHUB_STEP_SUMMARY ({summary}): {exc.strerror}")
 
 
 def _as_json(

@@ -2,8 +2,9 @@
 
 Keepers end with the coordinator, and kill their workers and all that these started; but a keeper
 may be killed itself. All processes have a mark in their environment unless they removed it. This
-program waits until the coordinator's end of a pipe closes, and then kills all processes with the
-mark. It is started by its path and imports almost nothing, to be cheap.
+program waits until the coordinator's end of a pipe closes, kills all processes with the mark, and
+removes the temporary files of the run. It is started by its path and imports almost nothing, to be
+cheap.
 """
 
 import os
@@ -14,9 +15,6 @@ import time
 __all__ = ["MARK", "kill_marked"]
 
 MARK = "OPE_BENCH_WORKER"
-
-GRACE_ROUNDS = 30
-"""Tenths of a second that keepers have to end their workers and all that these started."""
 
 
 def kill_marked(mark: str) -> int:
@@ -55,14 +53,20 @@ def _carries(pid: int, wanted: bytes) -> bool:
 if __name__ == "__main__":
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
+    # The mark of the run, the seconds that keepers have to end, and the folder of temporary files.
+    mark, seconds, folder = sys.argv[1:]
     sys.stdin.buffer.read()
     # Keepers, too, are told that the coordinator died; killed before they have cleared up, they
     # would leave the processes that have no mark.
-    for _ in range(GRACE_ROUNDS):
-        if not any(_carries(pid, f"{MARK}={sys.argv[1]}".encode()) for pid in _processes()):
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        if not any(_carries(pid, f"{MARK}={mark}".encode()) for pid in _processes()):
             break
         time.sleep(0.1)
     # The kernel needs time to end the workers, which may start processes meanwhile.
     for _ in range(5):
-        kill_marked(sys.argv[1])
+        kill_marked(mark)
         time.sleep(0.1)
+    import shutil  # only now, to be cheap while it waits
+
+    shutil.rmtree(folder, ignore_errors=True)

@@ -124,7 +124,7 @@ class _Reader:
         if not isinstance(value, str) or not value:
             msg = f"`{place[-1]}:` expects the path of a file"
             raise self.error(msg, *place)
-        path = self.folder / Path(value).expanduser()
+        path = self.folder / os.path.expanduser(value)
         if not path.exists():
             msg = f"{path}: no such file; paths are relative to the log file's folder"
             raise self.error(msg, *place)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ope_bench.errors import UsageError
+from ope_bench.files import atomic_write
 from ope_bench.report.charts.estimator_styles import Style, apply, styles_of
 from ope_bench.report.charts.short_labels import short_labels
 from ope_bench.report.content import ReportData
@@ -63,7 +65,7 @@ def write_figures(
 
     Raises
     ------
-    UsageError : the extra ``report`` is not installed.
+    UsageError : the extra ``report`` is not installed, or a file cannot be written.
     """
     needs_extra()
     import vl_convert
@@ -83,7 +85,8 @@ def write_figures(
         }
         for form, data in files.items():
             path = folder / f"{stem}.{form}"
-            path.write_bytes(data)
+            with atomic_write(path, UsageError) as partial:
+                partial.write_bytes(data)
             written.append(path)
     return WrittenFigures(tuple(written), _left_out(content))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 import urllib.parse
@@ -12,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from ope_bench.errors import OpeBenchError
 from ope_bench.report.content import ReportData
 from ope_bench.report.page.html import render_page
 from ope_bench.report.page.payload import payload
@@ -29,7 +31,7 @@ class Live:
 
     Parameters
     ----------
-    store, suite, run : as for `Content.read`.
+    store, suite, run : as for `ReportData.read`.
     """
 
     store: Path
@@ -83,9 +85,16 @@ def server(live: Live, port: int = 0) -> ThreadingHTTPServer:
     live : the report to serve.
     port : 0 for any free one.
     """
-    found = ThreadingHTTPServer((LOOPBACK, port), _handler(live))
-    found.daemon_threads = True
-    return found
+    return _Server((LOOPBACK, port), _handler(live))
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # A browser may close a connection before the answer is complete.
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _handler(live: Live) -> type[BaseHTTPRequestHandler]:
@@ -110,7 +119,11 @@ def _handler(live: Live) -> type[BaseHTTPRequestHandler]:
                 self.answer(404, "text/plain", "no such page\n")
             else:
                 kind = "application/json" if asked.path == "/data" else "text/html"
-                text = answers[asked.path]()
+                try:
+                    text = answers[asked.path]()
+                except OpeBenchError as exc:  # such as a store that was deleted
+                    self.answer(503, "text/plain", f"{exc}\n")
+                    return
                 self.answer(204 if text is None else 200, kind, text or "")
 
         def answer(self, status: int, kind: str, text: str) -> None:

@@ -63,7 +63,11 @@ async function follow() {
     await new Promise((done) => { setTimeout(done, 2000); });
     try {
       const answer = await fetch(`data?seen=${encodeURIComponent(seen)}`);
-      if (answer.status !== 200) continue;
+      if (answer.status === 204) continue;
+      if (!answer.ok) {
+        $("shown").textContent = await answer.text();
+        continue;
+      }
       data = await answer.json();
       seen = data.stamp;
       const at = scrollY;
