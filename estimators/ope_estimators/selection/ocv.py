@@ -26,6 +26,7 @@ def ocv_score(
 ) -> tuple[FloatArray, int]:
     """Return the `validation_risk` of each candidate, (k,), and how many estimates were made anew.
 
+    It is infinite for a candidate of infinite variance.
     On the training rows, an estimate with terms is the mean of their terms; another is computed
     anew, and the mean reward of those rows stands in where it then fails.
 
@@ -55,5 +56,6 @@ def ocv_score(
     held_out = terms + (validator.estimate.value - terms.mean())
     error = np.sqrt(spread.variance)
     rng = np.random.default_rng(seed)
-    errors = np.where(np.isfinite(error[:-1]), error[:-1], error[-1]), float(error[-1])
-    return validation_risk(estimate, held_out, errors, view.unit, rng), reruns
+    errors = error[:-1], float(error[-1])
+    risk = validation_risk(estimate, held_out, errors, view.unit, rng)
+    return np.where(np.isfinite(error[:-1]), risk, np.inf), reruns

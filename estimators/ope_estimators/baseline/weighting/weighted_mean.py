@@ -94,8 +94,8 @@ def effective_units(weights: FloatArray, unit: IntArray) -> FloatArray:
     """Number of units of equal weight that several rows of weights are worth: (k,).
 
     (sum_u W_u)² / sum_u W_u², with W_u the sum of the weights over the rows of unit u; 0 where all
-    weights are 0. Below 2, one unit carries most of the weight, and the spread of the terms says
-    little of the error: with weights that sum to one, a single unit has a spread of 0.
+    weights are 0. Where it is near 1, one unit carries the weight, and the spread of the terms
+    says little of the error: with weights that sum to one, a single unit has a spread of 0.
 
     Parameters
     ----------
@@ -200,7 +200,8 @@ def self_normalized(
 ) -> tuple[float, float | None]:
     """sum(w r) / sum(w) and its standard error, linearized in both sums (the delta method).
 
-    Scores are summed over the rows of a unit, as in `standard_error`.
+    Scores are summed over the rows of a unit, as in `standard_error`. None where a single unit
+    has weight: the value is then its reward, and all scores are 0 whatever the error.
 
     Raises
     ------
@@ -210,7 +211,7 @@ def self_normalized(
     value = float(share @ reward)
     scores = share * (reward - value)
     sums = _sums(scores, unit)
-    if len(sums) == 1:
+    if np.count_nonzero(_sums(share, unit)) < 2:
         return value, None
     # Rows that are units are summed in their own order, whatever that of the units.
     return value, _spread(sums if len(sums) < len(scores) else scores)
