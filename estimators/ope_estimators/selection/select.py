@@ -102,7 +102,9 @@ class Select(Estimator):
         a quadratic model where the candidates do not know both policies. Without an anchor that
         works, the first candidate is chosen. For ``minimax`` it replaces both of the defaults:
         `SNDR` as above and `IPWS`, or `EDR` and `EDMStar`; they need no terms.
-    n_resamples : number of resamples, where some candidate has no terms.
+    n_resamples : number of resamples, where some candidate has no terms. Each costs as much as
+        all candidates without terms. A variance from 30 resamples is known to 26 % of itself
+        (√(2/29), if resamples are normal); from 100, as in the paper of OPERA, to 14 %.
     n_data_sets : of each made world.
 
     References

@@ -174,7 +174,7 @@ def _from_terms(candidates: Sequence[Candidate], view: View) -> FloatArray:
 
 
 def _from_values(values: FloatArray) -> FloatArray:
-    """Covariances over the resamples on which both estimates exist: (k, k)."""
+    """Covariances, about their means, over the resamples with both estimates: (k, k)."""
     known = np.isfinite(values)
     size = values.shape[1]
     found = np.full((size, size), np.inf)
