@@ -181,6 +181,20 @@ def test_a_failure_costs_the_selection_that_candidate_only(by):
     assert all(text.startswith(start) for text, start in zip(reasons, starts, strict=True))
 
 
+@pytest.mark.parametrize("by", RULES)
+def test_logs_without_a_target_sample_are_enough_for_candidates_that_need_none(by):
+    names = ("target_context", "target_action", "target_embedding")
+    problem = a_problem()
+    alone = replace(problem, **dict.fromkeys(names))
+    with_terms = ["ipws", "dr[regressor=ridge]", "sg-ipw[normalize=true]"]
+    assert answer(Select(with_terms, by=by), alone).value == pytest.approx(
+        answer(Select(with_terms, by=by), problem).value, rel=1e-12
+    )
+    refitted = answer(Select([*with_terms, "dm[regressor=ridge]"], by=by, n_resamples=4), alone)
+    assert np.isfinite(refitted.value)
+    assert not any(name.startswith("failure") for name in refitted.diagnostics)
+
+
 def test_when_all_fail_the_selection_fails_as_the_gravest_of_them():
     problem = a_problem()
     with pytest.raises(PositivityViolation) as caught:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray, View
 from ope_estimators.selection.candidates import Candidate
-from ope_estimators.selection.spread import Spread, mean_of_terms
+from ope_estimators.selection.spread import Spread, mean_of_terms, target_units
 from ope_estimators.tuning.cross_validation import validation_risk
 
 __all__ = ["ocv_score"]
@@ -47,7 +47,7 @@ def ocv_score(
         if one.estimate.terms is not None:
             return mean_of_terms(one, index, None)
         reruns += 1
-        target = index if view.shared_contexts else np.arange(view.m)
+        target = index if view.shared_contexts else np.arange(len(target_units(view)))
         value = one.value_on(view.rows(index, target), device)
         return value if math.isfinite(value) else float(view.reward[index].mean())
 

@@ -12,7 +12,7 @@ from ope_bench import FloatArray, IntArray, View
 from ope_estimators.baseline.weighting.weighted_mean import effective_units
 from ope_estimators.selection.candidates import Candidate
 
-__all__ = ["LEAST_UNITS", "Spread", "covariance", "mean_of_terms", "resample"]
+__all__ = ["LEAST_UNITS", "Spread", "covariance", "mean_of_terms", "resample", "target_units"]
 
 LEAST_UNITS = 1.01
 """Units below which weights say nothing of a variance: one has over 99.5 % of the weight.
@@ -113,8 +113,8 @@ def resample(
     """Draw units with replacement; return the indices of their logged and target rows.
 
     Units in both samples, in the logs alone and in the target sample alone are drawn apart, so
-    that neither sample is ever empty. Row i of both samples stays together where contexts are
-    shared.
+    that the logs are never empty, nor is a target sample if there is one. Row i of both samples
+    stays together where contexts are shared.
 
     Parameters
     ----------
@@ -122,7 +122,8 @@ def resample(
     rng : draws them.
     share : units drawn over their number.
     """
-    logged, target = np.unique(view.unit), np.unique(view.target_unit)
+    target_unit = target_units(view)
+    logged, target = np.unique(view.unit), np.unique(target_unit)
     strata = (
         np.intersect1d(logged, target),
         np.setdiff1d(logged, target),
@@ -130,7 +131,12 @@ def resample(
     )
     drawn = [rng.choice(units, math.ceil(share * len(units))) for units in strata if len(units)]
     units = np.concatenate(drawn)
-    return _rows_of(units, view.unit), _rows_of(units, view.target_unit)
+    return _rows_of(units, view.unit), _rows_of(units, target_unit)
+
+
+def target_units(view: View) -> IntArray:
+    """Units of the target rows: (m,); without a target sample m is 0."""
+    return view.target_unit if view.has_target_sample else np.empty(0, dtype=np.int64)
 
 
 def _rows_of(drawn: IntArray, unit: IntArray) -> IntArray:
@@ -156,13 +162,14 @@ def _infinite_where_few(units: FloatArray, matrix: FloatArray) -> FloatArray:
 
 
 def _from_terms(candidates: Sequence[Candidate], view: View) -> FloatArray:
-    units, place = np.unique(np.concatenate([view.unit, view.target_unit]), return_inverse=True)
+    target_unit = target_units(view)
+    units, place = np.unique(np.concatenate([view.unit, target_unit]), return_inverse=True)
     place = place.reshape(-1)
     sums = np.zeros((len(candidates), len(units)))
     for row, one in zip(sums, candidates, strict=True):
         parts = (
             (one.estimate.terms, view.unit, place[: view.n]),
-            (one.estimate.target_terms, view.target_unit, place[view.n :]),
+            (one.estimate.target_terms, target_unit, place[view.n :]),
         )
         for terms, unit, at in parts:
             k = len(np.unique(unit))
