@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.estimate import Estimate
+from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD, Estimate
 from ope_bench.errors import PositivityViolation, UnavailableError
 from ope_environments.gaussian.gaussian_policy import GaussianPolicy
 from ope_environments.gaussian.linear_gaussian import LinearGaussian
@@ -166,6 +166,49 @@ def test_slope_takes_a_narrower_kernel_where_the_reward_bends_more():
 
 
 @EVERY
+@pytest.mark.parametrize("n", [20, 50])
+def test_slope_never_takes_a_kernel_that_reaches_fewer_than_two_rows(cls, n):
+    world, rng = LinearGaussian(n_samples=n, target_std=0.0), np.random.default_rng(11)
+    for _ in range(20):
+        problem, _ = world.sample(world_rng=rng, logged_rng=rng, target_rng=rng)
+        estimate = tiny.run(made(cls, kernel="epanechnikov"), problem)
+        assert estimate.weights.sum() ** 2 >= 2 * np.square(estimate.weights).sum()
+        assert estimate.standard_error > 0
+
+
+def by_slope(action: list[float], unit: list[int] | None = None) -> Estimate:
+    """The estimate for a target policy that always takes action 0.5."""
+    n = len(action)
+    rows = np.zeros((n, 1))
+    problem = Problem(
+        context=rows,
+        action=np.array(action),
+        embedding=np.array(action)[:, None],
+        reward=np.arange(n, dtype=float),
+        target_context=rows,
+        target_action=np.full(n, 0.5),
+        target_embedding=rows,
+        n_actions=None,
+        propensity=np.ones(n),
+        target_policy=PointPolicy(0.5, np.array([0.0])),
+        unit=None if unit is None else np.array(unit),
+        target_unit=None if unit is None else np.array(unit),
+    )
+    return tiny.run(KernelIPWS(kernel="epanechnikov"), problem)
+
+
+def test_where_every_kernel_reaches_one_unit_the_narrowest_that_reaches_it_is_taken():
+    assert by_slope([0.3]).diagnostics["bandwidth"] == 0.25
+    # The bandwidths are 8.165 times 2^-7, ..., 2^-1; the fourth is the first above 0.5.
+    one_row = by_slope([0.0, 10.0, 20.0])
+    assert one_row.diagnostics["bandwidth"] == pytest.approx(np.std([0, 10, 20]) / 16)
+    actions = [0.0, 0.0, 10.0, 20.0]
+    one_unit = by_slope(actions, unit=[0, 0, 1, 2])
+    assert one_unit.diagnostics["bandwidth"] == pytest.approx(np.std(actions) / 16)
+    assert by_slope(actions).diagnostics["bandwidth"] == pytest.approx(np.std(actions) / 2)
+
+
+@EVERY
 def test_actions_that_are_all_the_same_have_a_bandwidth(cls):
     problem = on_a_grid(POINT, quadratic, points=50)
     same = replace(problem, action=np.full(100, 0.3), embedding=np.full((100, 1), 0.3))
@@ -214,6 +257,8 @@ def test_no_action_within_reach_is_a_violation_unless_a_model_stands_in():
     estimate = outcome(KernelDR, problem)
     assert np.isfinite(estimate.value)
     assert estimate.diagnostics["mean_weight"] == 0.0
+    assert estimate.standard_error is None
+    assert "no logged action is within reach" in estimate.diagnostics[STANDARD_ERROR_WITHHELD]
 
 
 @EVERY

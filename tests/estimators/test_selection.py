@@ -181,6 +181,20 @@ def test_a_failure_costs_the_selection_that_candidate_only(by):
     assert all(text.startswith(start) for text, start in zip(reasons, starts, strict=True))
 
 
+@pytest.mark.parametrize("by", RULES)
+def test_logs_without_a_target_sample_are_enough_for_candidates_that_need_none(by):
+    names = ("target_context", "target_action", "target_embedding")
+    problem = a_problem()
+    alone = replace(problem, **dict.fromkeys(names))
+    with_terms = ["ipws", "dr[regressor=ridge]", "sg-ipw[normalize=true]"]
+    assert answer(Select(with_terms, by=by), alone).value == pytest.approx(
+        answer(Select(with_terms, by=by), problem).value, rel=1e-12
+    )
+    refitted = answer(Select([*with_terms, "dm[regressor=ridge]"], by=by, n_resamples=4), alone)
+    assert np.isfinite(refitted.value)
+    assert not any(name.startswith("failure") for name in refitted.diagnostics)
+
+
 def test_when_all_fail_the_selection_fails_as_the_gravest_of_them():
     problem = a_problem()
     with pytest.raises(PositivityViolation) as caught:
@@ -251,6 +265,44 @@ def test_variances_from_terms_are_squared_standard_errors_by_unit_too():
         spread = covariance(some, view, n_resamples=2, seed=0)
         errors = [one.estimate.standard_error for one in some]
         assert np.sqrt(spread.variance) == pytest.approx(errors, rel=1e-12)
+
+
+def with_one_weighted_row() -> Any:
+    """Sixty logged rows, of which one has the only action that the target policy takes."""
+    world = tiny.small().but(
+        pi0=np.array([[0.98, 0.02, 0.0]] * 2), pi1=np.array([[0.0, 1.0, 0.0]] * 2)
+    )
+    samples = (world.sample(60, np.random.default_rng(seed)) for seed in itertools.count())
+    return next(one for one in samples if (one.action == 1).sum() == 1)
+
+
+def test_one_weighted_unit_has_no_standard_error_that_is_self_normalized():
+    problem = with_one_weighted_row()
+    repeated = replace(
+        problem,
+        **{
+            name: np.repeat(getattr(problem, name), 2, axis=0)
+            for name in ("context", "action", "embedding", "reward", "propensity")
+        },
+        unit=np.repeat(np.arange(60), 2),
+    )
+    for data in (problem, repeated):
+        for text in ("ipws", "ipws-star", "sndr[regressor=ridge]", "sg-ipw[normalize=true]"):
+            estimate = alone(text, data)
+            assert np.isfinite(estimate.value)
+            assert estimate.standard_error is None
+        assert alone("ipw", data).standard_error > 0
+
+
+@pytest.mark.parametrize("by", ["anchored", "minimax", "slope", "ocv", "opera", "bootstrap"])
+def test_an_estimate_from_one_weighted_row_does_not_win_by_a_spread_of_zero(by):
+    problem = with_one_weighted_row()
+    for other in ("logging-average", "dm[regressor=ridge]"):
+        found = answer(Select(["ipws", other], by=by), problem).diagnostics
+        assert found["chosen"] == other
+        assert found["score[ipws]"] == (0.0 if by == "opera" else None)
+    every = answer(Select(["ipws", "ipw"], by=by), problem).diagnostics
+    assert every["chosen"] == "ipws"
 
 
 def test_resampled_covariances_tend_to_those_of_all_resamples():

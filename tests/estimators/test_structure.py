@@ -13,11 +13,13 @@ from ope_bench.contracts.data import Problem
 from ope_bench.errors import ParameterError, UnavailableError
 from ope_environments.gaussian.gaussian import Gaussian
 from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.embedded.known.eipw import EIPW
-from ope_estimators.nuisance import action_smoothing
+from ope_estimators.embedded.learned.mips import MIPS
+from ope_estimators.nuisance import action_smoothing, policy
 from ope_estimators.nuisance.action_clusters import ActionClusters, pooled_weights
 from ope_estimators.nuisance.action_smoothing import Smoothing, action_smoother, usual_bandwidths
 from ope_estimators.structure.group_ipw import GroupIPW
@@ -51,6 +53,13 @@ EVERY = pytest.mark.parametrize("estimator", FAMILY, ids=repr)
 
 def sample(n: int = 60, seed: int = 0) -> Problem:
     return tiny.small().sample(n, np.random.default_rng(seed))
+
+
+def with_target_rows(problem: Problem, index: Any) -> Problem:
+    """The problem with some of its target rows, repeated or not; None for no target sample."""
+    names = ("target_context", "target_action", "target_embedding")
+    rows = {name: None if index is None else getattr(problem, name)[index] for name in names}
+    return replace(problem, **rows)
 
 
 def fitted_on(estimator: Any, problem: Problem) -> Any:
@@ -357,3 +366,28 @@ def test_continuous_actions_are_refused(estimator):
     problem, _ = Gaussian(n_samples=10).sample(**streams)
     with pytest.raises(UnavailableError, match="actions are continuous"):
         tiny.run(estimator, problem)
+
+
+# --- logs without a target sample
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [*FAMILY, MIPS("softmax"), DM("linear", action_features="embedding")],
+    ids=repr,
+)
+def test_logs_without_a_target_sample_have_an_estimate(estimator):
+    assert np.isfinite(tiny.run(estimator, with_target_rows(sample(), None)).value)
+
+
+def test_a_classifier_of_logged_actions_does_not_depend_on_the_target_sample(monkeypatch):
+    problem = sample()
+    monkeypatch.setattr(policy, "MAX_TABLE", 60 * 3)
+    large = with_target_rows(problem, np.arange(61) % 60)
+    values = {
+        tiny.run(MIPS("softmax"), one).value
+        for one in (problem, large, with_target_rows(problem, None))
+    }
+    assert len(values) == 1
+    with pytest.raises(UnavailableError, match="the sample has too many actions"):
+        fitted_on(DMStarPaper(), large)

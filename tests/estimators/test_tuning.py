@@ -227,6 +227,13 @@ def test_slope_compares_with_every_kept_one_and_not_the_last_alone():
     assert slope(estimate, width) == 1
 
 
+def test_an_infinite_width_is_wider_than_all_and_agrees_with_all():
+    estimate, width = np.array([0.0, 9.0, 1.0, 5.0]), np.array([0.1, np.inf, 2.0, np.inf])
+    assert slope(estimate, width) == 0
+    assert slope(estimate, np.array([np.inf, np.inf, np.inf, 0.1])) == 3
+    assert slope(estimate, np.full(4, np.inf)) == 0
+
+
 def test_equal_candidates_keep_their_order():
     assert slope(np.zeros(3), np.zeros(3)) == 2
     assert slope(np.array([0.0, 1.0]), np.zeros(2)) == 0

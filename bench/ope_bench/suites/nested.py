@@ -138,11 +138,12 @@ class NestedEstimator:
 
 
 def _check_lengths(estimate: Estimate, view: View) -> None:
+    m = view.m if view.has_target_sample else 0
     for name, rows in (
         ("weights", view.n),
         ("terms", view.n),
-        ("target_weights", view.m),
-        ("target_terms", view.m),
+        ("target_weights", m),
+        ("target_terms", m),
     ):
         numbers = getattr(estimate, name)
         if numbers is not None and np.shape(numbers) != (rows,):

@@ -24,7 +24,8 @@ class KernelDR(ResidualWeighted, KernelWeighted):
     π0(a|x) > 0 around τ(x); q - q̂ is smooth in the action.
     Fails when: q̂ is a step function, as trees are, and h is smaller than the steps: residuals
     then bend within a bandwidth; logged actions near τ(x) are rare: the variance is that of the
-    weights. With no logged action within reach it is the direct method, and ``mean_weight`` is 0.
+    weights. With no logged action within reach it is the direct method, ``mean_weight`` is 0, and
+    the standard error is withheld.
 
     Parameters
     ----------

@@ -30,7 +30,8 @@ class KernelIPW(KernelWeighted):
     ----------
     kernel : ``rbf``, the normal density; ``epanechnikov``, a parabola up to a distance of h.
     bandwidth : h in the unit of the actions; ``slope`` chooses among 2^-1, ..., 2^-7, in units
-        of the standard deviation of the logged actions; ``silverman`` is the rule of thumb
+        of the standard deviation of the logged actions, and never one whose weights are worth
+        fewer than two units while another's are worth more; ``silverman`` is the rule of thumb
         s (4 / (3n))^(1/5) for the density of logged actions.
 
     Raises

@@ -10,7 +10,9 @@ import numpy as np
 from annotated_types import Gt
 
 from ope_bench import (
+    STANDARD_ERROR_WITHHELD,
     Access,
+    Diagnostic,
     Estimate,
     FloatArray,
     IntArray,
@@ -20,8 +22,10 @@ from ope_bench import (
     params,
 )
 from ope_estimators.baseline.weighting.transformed import TransformedWeights
+from ope_estimators.baseline.weighting.weighted_mean import effective_units
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.density_ratio.kernels import Kernel, profile, silverman
+from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
 
 __all__ = ["DRAWS", "KernelRows", "KernelWeighted"]
 
@@ -98,14 +102,22 @@ class KernelWeighted(TransformedWeights):
         """
         rows = self._rows(view)
         answer = self._answer(rows)
-        if rows.baseline is None and not answer.used.any():
+        error = answer.standard_error
+        diagnostics: dict[str, Diagnostic] = {
+            "mean_weight": float(answer.used.mean()),
+            **answer.diagnostics,
+        }
+        if not answer.used.any():
             width = answer.diagnostics["bandwidth"]
             msg = f"no logged action is within reach of a kernel of bandwidth {width:.3g}"
-            raise PositivityViolation(msg, fallback=answer.value)
-        diagnostics = {"mean_weight": float(answer.used.mean()), **answer.diagnostics}
+            if rows.baseline is None:
+                raise PositivityViolation(msg, fallback=answer.value)
+            # The spread of the model's averages says nothing of the model's error.
+            diagnostics[STANDARD_ERROR_WITHHELD] = msg
+            error = None
         return Estimate(
             answer.value,
-            answer.standard_error,
+            error,
             answer.used,
             diagnostics,
             terms=answer.centered_terms,
@@ -138,6 +150,14 @@ class KernelWeighted(TransformedWeights):
         # Narrow kernels first: they have the least bias.
         powers = np.array([2.0**-k for k in reversed(EXPONENTS)])
         return powers * (float(rows.action.std()) or 1.0)
+
+    def _choice(self, rule: str, rows: WeightedRows, candidates: FloatArray) -> int:
+        units = effective_units(self._transform(rows, candidates[:, None]), rows.unit)
+        if (units < 2).all():
+            return int(np.argmax(units > 0))
+        estimate, error = self._evaluate(rows, candidates)
+        # A kernel that reaches no row or one has a spread of 0, but not a narrow interval.
+        return slope(estimate, np.where(units < 2, np.inf, NORMAL_QUANTILE * error))
 
     def _by_formula(self, rows: WeightedRows) -> float:
         assert isinstance(rows, KernelRows)  # noqa: S101  made by `_rows`

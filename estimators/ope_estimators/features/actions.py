@@ -55,14 +55,14 @@ def design(*parts: FloatArray) -> FloatArray:
 
 
 class ActionFeatures:
-    """Features of actions, from both samples' actions and embeddings, never from rewards.
+    """Features of actions, from the samples' actions and embeddings, never from rewards.
 
     ``one-hot``: an indicator for each logged action; an action that was never logged has zeros
     only. ``ordinal``: the action's number, as if the order of numbers had a meaning.
     ``embedding``: the action's embedding where embeddings are deterministic, else the mean of its
-    embeddings in both samples (indicators of categories average to shares), and the mean over all
-    rows for an action that is in neither sample. Continuous actions are used as they are, with any
-    ``name``.
+    embeddings in the logs and the target sample, if there is one (indicators of categories average
+    to shares), and the mean over all rows for an action that is in neither. Continuous actions are
+    used as they are, with any ``name``.
 
     Parameters
     ----------
@@ -174,8 +174,11 @@ def _embedding_table(view: View, n_actions: int) -> FloatArray:
     columns = view.schema.embedding
     if view.action_embedding is not None:
         return encoded(columns, view.action_embedding)
-    action = np.concatenate([view.action, view.target_action])
-    features = encoded(columns, np.vstack([view.embedding, view.target_embedding]))
+    action, embedding = view.action, view.embedding
+    if view.has_target_sample:
+        action = np.concatenate([action, view.target_action])
+        embedding = np.vstack([embedding, view.target_embedding])
+    features = encoded(columns, embedding)
     order = np.argsort(action, kind="stable")
     seen, start, count = np.unique(action[order], return_index=True, return_counts=True)
     table = np.tile(features.mean(axis=0), (n_actions, 1))

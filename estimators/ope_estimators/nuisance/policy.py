@@ -20,9 +20,8 @@ MAX_TABLE = 1 << 26
 learners hold several such tables at once."""
 
 
-def too_many_actions(view: View) -> bool:
-    """Return whether the table of either sample would be larger than `MAX_TABLE`."""
-    samples = view.action, view.target_action
+def too_many_actions(*samples: IntArray) -> bool:
+    """Return whether the table of one of the samples of actions would exceed `MAX_TABLE`."""
     return max(len(action) * len(np.unique(action)) for action in samples) > MAX_TABLE
 
 
@@ -51,10 +50,10 @@ class PolicyModel:
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedPolicy:
         """Return the fitted model."""
-        _require_few_actions(view)
         logged = self.sample == "logged"
         context = view.context if logged else view.target_context
         action = view.action if logged else view.target_action
+        _require_few_actions(view, action)
         columns = view.schema.context
         if self.given == "context and embedding":
             context = np.hstack([context, view.embedding if logged else view.target_embedding])
@@ -84,20 +83,20 @@ class PartialPolicyModel:
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedPolicy:
         """Return the fitted model."""
-        _require_few_actions(view)
+        _require_few_actions(view, view.action)
         given = np.hstack([view.context, view.embedding[:, self.dimensions]])
         columns = view.schema.context
         columns += tuple(view.schema.embedding[index] for index in self.dimensions)
         return _classified(view, self, (columns, given), view.action, view.unit, rng, device)
 
 
-def _require_few_actions(view: View) -> None:
+def _require_few_actions(view: View, action: IntArray) -> None:
     if view.n_actions is None:
         msg = "a policy model classifies actions; this environment's are continuous"
         raise UnavailableError(msg)
-    if too_many_actions(view):
+    if too_many_actions(action):
         msg = (
-            "a policy model is a classifier of actions; these samples have too many "
+            "a policy model is a classifier of actions; the sample has too many "
             f"actions (rows times actions above {MAX_TABLE:,})"
         )
         raise UnavailableError(msg)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray, View
 from ope_estimators.selection.candidates import Candidate
-from ope_estimators.selection.spread import Spread, mean_of_terms
+from ope_estimators.selection.spread import Spread, mean_of_terms, target_units
 from ope_estimators.tuning.cross_validation import validation_risk
 
 __all__ = ["ocv_score"]
@@ -26,6 +26,7 @@ def ocv_score(
 ) -> tuple[FloatArray, int]:
     """Return the `validation_risk` of each candidate, (k,), and how many estimates were made anew.
 
+    It is infinite for a candidate of infinite variance.
     On the training rows, an estimate with terms is the mean of their terms; another is computed
     anew, and the mean reward of those rows stands in where it then fails.
 
@@ -46,7 +47,7 @@ def ocv_score(
         if one.estimate.terms is not None:
             return mean_of_terms(one, index, None)
         reruns += 1
-        target = index if view.shared_contexts else np.arange(view.m)
+        target = index if view.shared_contexts else np.arange(len(target_units(view)))
         value = one.value_on(view.rows(index, target), device)
         return value if math.isfinite(value) else float(view.reward[index].mean())
 
@@ -55,5 +56,6 @@ def ocv_score(
     held_out = terms + (validator.estimate.value - terms.mean())
     error = np.sqrt(spread.variance)
     rng = np.random.default_rng(seed)
-    errors = np.where(np.isfinite(error[:-1]), error[:-1], error[-1]), float(error[-1])
-    return validation_risk(estimate, held_out, errors, view.unit, rng), reruns
+    errors = error[:-1], float(error[-1])
+    risk = validation_risk(estimate, held_out, errors, view.unit, rng)
+    return np.where(np.isfinite(error[:-1]), risk, np.inf), reruns

@@ -1,4 +1,4 @@
-"""The rule ``opera``: the mixture of estimates with the least estimated error."""
+"""The rule ``opera``: the mixture of estimates with the least estimated variance."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ SIZE_EXPONENT = 0.8
 
 
 def mixture_weights(spread: Spread) -> FloatArray:
-    """Weights of the mixture sum_k α_k V̂_k with the least estimated mean squared error: (k,).
+    """Weights of the mixture sum_k α_k V̂_k with the least estimated variance: (k,).
 
-        α = argmin αᵀ Â α  subject to  sum α = 1,   Â_kj = mean_b (V̂*_kb - V̂_k) (V̂*_jb - V̂_j)
+        α = argmin αᵀ Â α  subject to  sum α = 1,   Â_kj = cov(V̂_k, V̂_j)
 
-    Â is taken about the resamples' mean. It holds variances and covariances; of the bias it
-    knows only what differs between samples of two sizes, so that a candidate with a constant bias
-    and little variance is trusted. Weights may be negative where estimates are correlated.
+    Â is made by `covariance`: from the terms, without resamples, where all candidates have terms;
+    otherwise from B resamples of s = n^0.8 of the n units, as
+
+        Â_kj = s/n 1/(B - 1) sum_b (V̂*_kb - mean_b V̂*_kb) (V̂*_jb - mean_b V̂*_jb)
+
+    The paper subtracts the estimates on all rows, V̂_k and V̂_j, instead of the resamples' means:
+    its Â also holds the squared change of the bias from n to s units. Here Â knows no bias at
+    all: a candidate with a bias and little variance is trusted. Weights may be negative where
+    estimates are correlated.
 
     Parameters
     ----------
-    spread : of the candidates.
+    spread : of the candidates; those with an infinite variance have a weight of 0.
 
     References
     ----------

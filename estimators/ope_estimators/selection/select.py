@@ -81,9 +81,10 @@ class Select(Estimator):
     lacks something, is left out, and the diagnostics say why; if all fail, so does the selection.
     Variances come from the candidates' terms where they have them (all with a standard error),
     at no cost; if any candidate has none, from resamples of units on which it is computed anew,
-    which costs ``n_resamples`` fits. The standard error is that of the chosen candidate and takes
-    the choice as given: it is too small where candidates differ by more than it. A mixture has
-    none.
+    which costs ``n_resamples`` fits. They are infinite for a candidate of which one unit has
+    nearly all the weight: it is chosen only where there is no other, and a mixture leaves it out.
+    The standard error is that of the chosen candidate and takes the choice as given: it is too
+    small where candidates differ by more than it. A mixture has none.
 
     Assumptions: those of at least one candidate; for ``anchored`` and ``ocv`` also the anchor's.
     Fails when: the anchor is biased as a candidate is (missing support, which no anchor sees), or
@@ -101,7 +102,9 @@ class Select(Estimator):
         a quadratic model where the candidates do not know both policies. Without an anchor that
         works, the first candidate is chosen. For ``minimax`` it replaces both of the defaults:
         `SNDR` as above and `IPWS`, or `EDR` and `EDMStar`; they need no terms.
-    n_resamples : number of resamples, where some candidate has no terms.
+    n_resamples : number of resamples, where some candidate has no terms. Each costs as much as
+        all candidates without terms. A variance from 30 resamples is known to 26 % of itself
+        (√(2/29), if resamples are normal); from 100, as in the paper of OPERA, to 14 %.
     n_data_sets : of each made world.
 
     References

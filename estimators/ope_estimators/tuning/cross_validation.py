@@ -38,7 +38,8 @@ def validation_risk(
 
     Each of the `SPLITS` splits is a random order of the units; candidate k is estimated on the
     first ones, a share se_k² / (se_k² + se_φ²) of them, so that both sides have the same
-    variance. One standard error is added to the mean loss.
+    variance, or half of them where a standard error is infinite. One standard error is added to
+    the mean loss.
 
     Parameters
     ----------
@@ -70,7 +71,8 @@ def validation_risk(
 def _training_units(variance: FloatArray, validation: float, n_units: int) -> IntArray:
     """Units that each candidate is estimated on; at least one is left on either side."""
     total = variance + validation
-    share = np.divide(variance, total, out=np.full(len(variance), 0.5), where=total > 0)
+    known = (total > 0) & np.isfinite(total)
+    share = np.divide(variance, total, out=np.full(len(variance), 0.5), where=known)
     units: IntArray = np.clip(np.rint(share * n_units), 1, n_units - 1).astype(np.int64)
     return units
 

@@ -24,11 +24,14 @@ def slope(estimate: FloatArray, half_width: FloatArray) -> int:
     were kept before; the first that does not ends the search, and the last kept one is returned.
     Candidates of equal width stay in the order given, from no bias on. Where width does not fall
     as bias grows, as with a kernel on rewards without noise, a biased candidate may come first.
+    A candidate of infinite width agrees with all others. If every width is infinite, nothing
+    speaks for a candidate, and the first one given is returned.
 
     Parameters
     ----------
     estimate : (k,)
-    half_width : (k,), half the width of each candidate's interval; not negative.
+    half_width : (k,), half the width of each candidate's interval; not negative, infinite where
+        too few data carry the estimate for its spread to be known.
 
     References
     ----------
@@ -43,6 +46,8 @@ def slope(estimate: FloatArray, half_width: FloatArray) -> int:
     >>> slope(np.array([0.0, 0.1, 5.0]), np.array([1.0, 0.5, 0.2]))
     1
     """
+    if np.isinf(half_width).all():
+        return 0
     order = np.argsort(-half_width, kind="stable")
     value, width = estimate[order], half_width[order]
     reach = width[:, None] + (math.sqrt(6.0) - 1.0) * width[None, :]

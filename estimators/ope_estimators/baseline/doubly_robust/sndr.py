@@ -26,7 +26,7 @@ class SNDR(Bootstrapped, ResidualWeighted):
     With equal weights it is the direct method plus the mean residual. It differs from `DR` by
     the mean residual times what the mean weight lacks of one: a bias of order 1/n, and less
     variance where residuals have a mean far from 0, as those of a poor model have. The standard
-    error is the delta method's.
+    error is the delta method's; there is none where a single unit has weight.
 
     Assumptions: known propensities; π0(a|x) > 0 wherever π1(a|x) > 0.
     Fails when: support is missing: residuals of unsupported actions are taken to be as those of

@@ -91,7 +91,8 @@ class IPWStar(Bootstrapped, ClassifierBased):
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit both policies; other estimators may share the fits."""
         missing = never_logged(view)
-        if missing and self.on_missing == "fail" and too_many_actions(view):
+        samples = view.action, view.target_action
+        if missing and self.on_missing == "fail" and too_many_actions(*samples):
             raise PositivityViolation(_message(missing), unsupported_mass=missing)
         params = learners.frozen(self.classifier_params)
         self.logging_ = view.fitted(PolicyModel("logged", self.classifier, params))

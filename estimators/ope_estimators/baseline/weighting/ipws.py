@@ -22,7 +22,7 @@ class IPWS(WeightedIntervals, ClippedWeights):
 
     A ratio of two means: consistent, with a bias of order 1/n, within the range of the rewards,
     and shifted by c when all rewards are. Its variance is mostly, not always, below that of
-    `IPW`. The standard error is the delta method's.
+    `IPW`. The standard error is the delta method's; there is none where a single unit has weight.
 
     Assumptions: known propensities; π0(a|x) > 0 wherever π1(a|x) > 0.
     Fails when: the policies overlap little. Where π0 is 0 and π1 is not, it estimates the value

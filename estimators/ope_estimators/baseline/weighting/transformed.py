@@ -164,12 +164,13 @@ class TransformedWeights(WeightedBase):
         if rule not in ("mse", "slope", "ocv"):
             return self._by_formula(rows)
         candidates = self._candidates(rows)
-        if (rows.unit == rows.unit[0]).all() or len(candidates) < 2:
-            # One unit has no spread to compare candidates by.
-            return float(candidates[0])
         return float(candidates[self._choice(rule, rows, candidates)])
 
     def _choice(self, rule: str, rows: WeightedRows, candidates: FloatArray) -> int:
+        """Index of the candidate that the rule chooses."""
+        if (rows.unit == rows.unit[0]).all() or len(candidates) < 2:
+            # One unit has no spread to compare candidates by.
+            return 0
         estimate, error = self._evaluate(rows, candidates)
         if rule == "mse":
             return least_mse(error, self._bias(rows, candidates, estimate))

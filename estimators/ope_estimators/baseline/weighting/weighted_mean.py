@@ -12,6 +12,7 @@ from ope_bench import Diagnostic, FloatArray, IntArray, PositivityViolation, Vie
 __all__ = [
     "Mass",
     "clipped",
+    "effective_units",
     "never_logged",
     "self_normalized",
     "self_normalized_mean",
@@ -83,14 +84,33 @@ def standard_errors(terms: FloatArray, unit: IntArray) -> FloatArray:
     unit : (n,), as `View.unit`.
     """
     n = terms.shape[1]
-    scores = terms - terms.mean(axis=1, keepdims=True)
-    if not _ascend(unit):
-        order = np.argsort(unit, kind="stable")
-        start = np.unique(unit[order], return_index=True)[1]
-        scores = np.add.reduceat(scores[:, order], start, axis=1)
+    scores = _sums_of_rows(terms - terms.mean(axis=1, keepdims=True), unit)
     k = scores.shape[1]
     errors: FloatArray = np.sqrt(k / (k - 1) * np.square(scores).sum(axis=1)) / n
     return errors
+
+
+def effective_units(weights: FloatArray, unit: IntArray) -> FloatArray:
+    """Number of units of equal weight that several rows of weights are worth: (k,).
+
+    (sum_u W_u)² / sum_u W_u², with W_u the sum of the weights over the rows of unit u; 0 where all
+    weights are 0. Where it is near 1, one unit carries the weight, and the spread of the terms
+    says little of the error: with weights that sum to one, a single unit has a spread of 0.
+
+    Parameters
+    ----------
+    weights : (k, n)
+    unit : (n,), as `View.unit`.
+
+    >>> effective_units(np.array([[0.0, 0.0], [3.0, 0.0], [2.0, 2.0]]), np.array([0, 1])).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    sums = _sums_of_rows(weights, unit)
+    largest = np.abs(sums).max(axis=1, keepdims=True)
+    # Shares of the largest sum: squares of the sums themselves could overflow.
+    share = np.divide(sums, largest, out=np.zeros_like(sums), where=largest > 0)
+    units: FloatArray = np.square(share.sum(axis=1)) / np.maximum(np.square(share).sum(axis=1), 1)
+    return units
 
 
 def standard_error_of_sum(logged: FloatArray, target: FloatArray, view: View) -> float | None:
@@ -127,6 +147,16 @@ def _sums(scores: FloatArray, unit: IntArray) -> FloatArray:
         return scores
     row = np.unique(unit, return_inverse=True)[1].reshape(-1)
     return np.bincount(row, weights=scores).astype(np.float64)
+
+
+def _sums_of_rows(scores: FloatArray, unit: IntArray) -> FloatArray:
+    """`_sums` of several rows of scores: (k, number of units)."""
+    if _ascend(unit):
+        return scores
+    order = np.argsort(unit, kind="stable")
+    start = np.unique(unit[order], return_index=True)[1]
+    sums: FloatArray = np.add.reduceat(scores[:, order], start, axis=1)
+    return sums
 
 
 def _ascend(unit: IntArray) -> bool:
@@ -170,7 +200,8 @@ def self_normalized(
 ) -> tuple[float, float | None]:
     """sum(w r) / sum(w) and its standard error, linearized in both sums (the delta method).
 
-    Scores are summed over the rows of a unit, as in `standard_error`.
+    Scores are summed over the rows of a unit, as in `standard_error`. None where a single unit
+    has weight: the value is then its reward, and all scores are 0 whatever the error.
 
     Raises
     ------
@@ -180,7 +211,7 @@ def self_normalized(
     value = float(share @ reward)
     scores = share * (reward - value)
     sums = _sums(scores, unit)
-    if len(sums) == 1:
+    if np.count_nonzero(_sums(share, unit)) < 2:
         return value, None
     # Rows that are units are summed in their own order, whatever that of the units.
     return value, _spread(sums if len(sums) < len(scores) else scores)

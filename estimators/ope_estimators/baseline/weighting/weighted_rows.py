@@ -80,6 +80,8 @@ class WeightedRows:
     def normalized(self, used: FloatArray) -> tuple[float, float | None, FloatArray]:
         """Return the same with weights that sum to n; terms and error are of first order.
 
+        The standard error is None where a single unit has weight, as that of `self_normalized`.
+
         Raises
         ------
         PositivityViolation : all weights are zero.
@@ -92,7 +94,7 @@ class WeightedRows:
         if self.baseline is None:
             return value, error, linear
         spread = self.baseline + relative * (self.outcome - value)
-        error = standard_error(spread, self.unit)
+        error = None if error is None else standard_error(spread, self.unit)
         return value + float(self.baseline.mean()), error, self.baseline + linear
 
     def average(self, used: FloatArray, *, normalize: bool) -> float:

@@ -14,7 +14,8 @@ class EIPWS(SelfNormalized, EIPW):
         V̂ = sum_i w_i r_i / sum_i w_i,   w_i = π1(g_i|x_i) / π0(g_i|x_i)
 
     Consistent with a bias of order 1/n, within the range of the rewards, and equivariant to shifts
-    of the rewards. The standard error is that of the delta method.
+    of the rewards. The standard error is that of the delta method; there is none where a
+    single unit has weight.
 
     Assumptions: as for `EIPW`.
     Fails when: as `EIPW`. All weights zero: PositivityViolation.
