@@ -227,9 +227,10 @@ def test_the_installed_entry_points_are_those_of_pyproject():
 
 def test_every_built_in_can_be_loaded():
     for kind in GROUPS:
-        for plugin in registry().plugins(kind):
-            if plugin.origin == f"ope-bench {distribution('ope-bench').version}":
-                assert plugin.summary
+        ours = f"ope-bench {distribution('ope-bench').version}"
+        built_in = [plugin for plugin in registry().plugins(kind) if plugin.origin == ours]
+        assert built_in
+        assert all(plugin.summary for plugin in built_in)
 
 
 def test_reading_all_classes_imports_nothing_heavy():
