@@ -239,7 +239,7 @@ def test_reading_all_classes_imports_nothing_heavy():
         "from ope_bench.plugins.registry import registry\n"
         "for kind in ('environment', 'estimator'):\n"
         "    ours = [p for p in registry().plugins(kind) if p.origin.startswith('ope-bench ')]\n"
-        "    [p.cls for p in ours]\n"
+        "    assert [p.cls for p in ours]\n"
         "heavy = {'sklearn', 'torch', 'xgboost', 'dask', 'distributed', 'pandas', 'scipy',\n"
         "         'matplotlib', 'altair', 'pydantic', 'zuko'}\n"
         "print(sorted(heavy & set(sys.modules)))"
