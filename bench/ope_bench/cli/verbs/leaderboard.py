@@ -237,12 +237,12 @@ def _selection(part: _Part, form: Any, columns: Sequence[BoardColumn] | None) ->
         emit({"schema": 1, "boards": [{"by": "selection"} | one.as_json() for one in found]})
     if form == "json":
         return 0
-    from ope_bench.report.text.render import render_selection
+    from ope_bench.report.text.render import render_over_settings
 
     if not found:
         note(f"no two settings in {part.store} share their logs and differ in the target policy")
     else:
-        text = render_selection(found, form, width=width(), color=use_color(), columns=columns)
+        text = render_over_settings(found, form, width=width(), color=use_color(), columns=columns)
         write(text.rstrip("\n"))
     return 0
 
@@ -254,12 +254,12 @@ def _regret(part: _Part, form: Any, columns: Sequence[BoardColumn] | None) -> in
         emit({"schema": 1, "boards": [{"by": "regret"} | one.as_json() for one in found]})
     if form == "json":
         return 0
-    from ope_bench.report.text.render import render_regret
+    from ope_bench.report.text.render import render_over_settings
 
     if not found:
         note(f"no fixed choice with an estimate in {part.store}")
     else:
-        text = render_regret(found, form, width=width(), color=use_color(), columns=columns)
+        text = render_over_settings(found, form, width=width(), color=use_color(), columns=columns)
         write(text.rstrip("\n"))
     return 0
 
