@@ -262,7 +262,7 @@ class Store:
     def records(
         self, *, suite: str | None = None, run: str | None = None
     ) -> Iterator[TrialRecord]:
-        """Return the records of `results`, once per key, from the newest run."""
+        """Yield the records of `results`, once per key, from the newest run."""
         newest: dict[str, Result] = {}
         for result in self.results(suite=suite, run=run):
             known = newest.get(result.record.key)

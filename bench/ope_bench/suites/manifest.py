@@ -72,7 +72,7 @@ class Manifest:
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
-        """Yield all trials, those on the same data in sequence, so that a worker samples it once.
+        """Return all trials, those on the same data in sequence, so that a worker samples it once.
 
         Batched trials follow the others of their environment, block by block.
         """

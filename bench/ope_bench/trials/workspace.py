@@ -67,7 +67,7 @@ class Workspace:
         """Return the trial's problem, sampled now or kept from the last trial."""
         if self._data is None or self._key != trial.data_key:
             # Free the old problem before sampling, so that two large ones are never in memory
-            # batched.
+            # together.
             self._key = self._data = None
             seed = trial.data_seed
             # Data must not depend on the estimator that first asks for them.

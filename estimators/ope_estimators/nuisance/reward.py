@@ -189,7 +189,7 @@ class FittedReward:
         return out
 
     def parts(self) -> list[tuple[RewardFunction, Any]]:
-        """Yield each model with the logged rows that it was fitted without."""
+        """Return each model with the logged rows that it was fitted without."""
         if len(self._models) == 1:
             return [(self, slice(None))]
         return [

@@ -192,14 +192,14 @@ class _Part:
 
     def boards(self, by: By) -> list[Board]:
         """Compute the boards for each kind of truth, setting by setting."""
-        from ope_bench.boards.leaderboard import iter_boards
+        from ope_bench.boards.leaderboard import stream_boards
 
         truths: tuple[TruthKind, ...] = ("empirical", "expected")
         with self._opened() as opened:
             return [
                 board
                 for truth in truths
-                for board in iter_boards(self._settings(opened, truth), by=by, truth=truth)
+                for board in stream_boards(self._settings(opened, truth), by=by, truth=truth)
             ]
 
     @contextlib.contextmanager
