@@ -84,11 +84,11 @@ class SpecNames:
         """The part of the header that holds specs and names."""
         return {
             "environments": {
-                name: _spec_json(spec) | _given("note", self.origins.get(name))
+                name: _spec_json(spec) | _entry_if_any("note", self.origins.get(name))
                 for name, spec in self.environments.items()
             },
             "estimators": {
-                name: _spec_json(spec) | _given("access", list(self.access.get(name, ())))
+                name: _spec_json(spec) | _entry_if_any("access", list(self.access.get(name, ())))
                 for name, spec in self.estimators.items()
             },
         }
@@ -134,7 +134,7 @@ class SpecNames:
         return names
 
 
-def _given(name: str, value: Any) -> dict[str, Any]:
+def _entry_if_any(name: str, value: Any) -> dict[str, Any]:
     return {name: value} if value else {}
 
 

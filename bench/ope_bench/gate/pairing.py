@@ -16,7 +16,14 @@ from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.devices import Device
 from ope_bench.trials.record import Trial, TrialRecord
 
-__all__ = ["Pair", "PairedRow", "given_now", "pair_records", "paired_rows", "with_outcomes"]
+__all__ = [
+    "Pair",
+    "PairedRow",
+    "map_given_parameters",
+    "pair_records",
+    "paired_rows",
+    "with_outcomes",
+]
 
 
 @dataclass(frozen=True)
@@ -216,7 +223,7 @@ def _resolved(before: PluginSpec, params: dict[str, Any]) -> PluginSpec:
     return resolve(before.kind, before.reference, params, label=before.label)
 
 
-def given_now(baseline: Baseline, rows: Iterable[PairedRow]) -> Given:
+def map_given_parameters(baseline: Baseline, rows: Iterable[PairedRow]) -> Given:
     """Map today's identities of settings to the parameters that the baseline's suite sets."""
     given = {}
     for row in rows:

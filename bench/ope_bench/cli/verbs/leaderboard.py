@@ -218,12 +218,12 @@ class _Part:
         worlds = [parse_selector(text) for text in self.environments]
         methods = [parse_selector(text) for text in self.estimators]
 
-        def chosen(spec: PluginSpec, selectors: Sequence[Selector]) -> bool:
+        def matches_any(spec: PluginSpec, selectors: Sequence[Selector]) -> bool:
             return not selectors or any(selects(one, spec) for one in selectors)
 
         for outcomes in opened.outcomes(suite=self.suite, run=self.run, truth=truth):
-            kept = outcomes.where("environment", lambda spec: chosen(spec, worlds))
-            kept = kept.where("estimator", lambda spec: chosen(spec, methods))
+            kept = outcomes.where("environment", lambda spec: matches_any(spec, worlds))
+            kept = kept.where("estimator", lambda spec: matches_any(spec, methods))
             if self.seed is not None:
                 kept = kept.take(kept.seed == self.seed)
             if len(kept):
