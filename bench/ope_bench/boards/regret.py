@@ -211,7 +211,7 @@ def _setting(outcomes: Outcomes, truth: TruthKind) -> _Setting:
 
 
 def _candidates(row: Outcomes, facts: ReplicateFacts) -> list[dict[str, float]]:
-    """Errors of the candidates of a row by data set, from the values that its trials report."""
+    """Return errors of a row's candidates by data set, from the values that its trials report."""
     errors: dict[str, dict[str, float]] = {}
     truths = np.where(np.isnan(errors_of(row, facts)), np.nan, facts.truth[facts.at(row)])
     trials = zip(row.data_key.tolist(), truths.tolist(), row.diagnostics, strict=True)

@@ -168,7 +168,7 @@ class Problem:
 
     @property
     def has_target_sample(self) -> bool:
-        """Whether there is a target sample."""
+        """Return whether there is a target sample."""
         return self.target_action is not None
 
     @property

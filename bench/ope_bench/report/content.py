@@ -77,7 +77,7 @@ class Setting:
 
     @property
     def third_party(self) -> bool:
-        """Whether somebody else's environment made the data."""
+        """Return whether somebody else's environment made the data."""
         return not self.board.environment_origin.startswith(OURS)
 
     @property

@@ -367,7 +367,7 @@ class Store:
 
     @contextmanager
     def _attached(self, other: Store) -> Iterator[sqlite3.Connection]:
-        """With another store attached as ``other``."""
+        """Attach another store as ``other`` for a block of code."""
         uri = f"{other.path.absolute().as_uri()}?mode=ro"
         self._fetched("ATTACH ? AS other", (uri,))
         try:

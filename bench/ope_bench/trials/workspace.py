@@ -60,7 +60,7 @@ class Workspace:
         self._data: Data | None = None
 
     def holds(self, trial: Trial) -> bool:
-        """Whether the trial's problem is kept from the trial before."""
+        """Return whether the trial's problem is kept from the trial before."""
         return self._data is not None and self._key == trial.data_key
 
     def data(self, trial: Trial, environment: Environment) -> Data:

@@ -231,7 +231,7 @@ class FittedReward:
         return self._summed(models, n_pairs, pairs_of)
 
     def _alike(self, models: tuple[Any, ...]) -> IntArray | None:
-        """Numbers of the actions, equal where none of the models tells them apart."""
+        """Return the numbers of the actions, equal where none of the models tells them apart."""
         key = tuple(map(id, models))
         if key not in self._groups:
             split = [split_columns(model) for model in models]

@@ -89,7 +89,7 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """Of the scheduler."""
+        """Return the address of the scheduler."""
         return str(self._client.scheduler.address) if self._client.scheduler else "the scheduler"
 
     def workers(self) -> set[str]:

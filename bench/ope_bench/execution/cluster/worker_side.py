@@ -140,7 +140,7 @@ class SlotRun:
     specs: dict[tuple[str, str], PluginSpec] = field(default_factory=dict)
 
     def run(self, chunk: Chunk) -> list[Row]:
-        """The chunk's rows."""
+        """Run the trials of a chunk; return their rows."""
         trials = [self._shared(trial) for trial in chunk.trials]
         numbers = {id(trial): index for index, trial in enumerate(trials)}
         rows: list[Row] = []
