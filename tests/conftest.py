@@ -4,11 +4,12 @@ Trials are pinned to one thread by the harness; tests that call estimators direc
 start a thread pool a core, which on a busy machine costs minutes and buys nothing.
 """
 
-import atexit
-import os
-import shutil
-import tempfile
+from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 # On a busy machine any example may take seconds, which says nothing of the code. In CI the
@@ -17,13 +18,13 @@ settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-# What is kept in the user's cache folder is left alone. A worker of pytest-xdist ends without its
-# exit functions, so that its folder lies in the one that the main process removes.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ["XDG_CACHE_HOME"] += f"/{os.environ['PYTEST_XDIST_WORKER']}"
-else:
-    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ope-bench-caches-")
-    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
-
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's cache folder unchanged: use one that pytest removes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
+        yield

@@ -115,7 +115,7 @@ class PositivityViolation(OpeBenchError):  # noqa: N818  a result of the field, 
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value is one real number, of NumPy's types too."""
+    """Return whether a value is one real number, of NumPy's types too."""
     if isinstance(value, bool | str | bytes) or getattr(value, "ndim", 0) != 0:
         return False
     return hasattr(value, "__float__")

@@ -1,5 +1,6 @@
 """A run in a process of its own, for tests that kill it: PLUGINS STORE JOBS WHAT [NOTE]."""
 
+import signal
 import sys
 from typing import Any
 
@@ -15,6 +16,7 @@ PLANS: dict[str, tuple[range, list[tuple[str, dict[str, Any]]]]] = {
     "short": (range(30), [("mean", {"seconds": 0.01}), ("noisy", {}), ("mean", {})]),
     "many": (range(500), [("mean", {"label": str(number)}) for number in range(4)]),
     "long": (range(40), [("mean", {"seconds": 0.3})]),
+    "asleep": (range(1), [("mean", {"seconds": 600})]),
     "endless": (range(4), [("misbehaving", {"how": "hang-in-c"})]),
     "daemons": (range(1), [("misbehaving", {"how": "daemon-and-hang"})]),
     "families": (range(1), [("misbehaving", {"how": "children-and-hang"})]),
@@ -23,6 +25,8 @@ PLANS: dict[str, tuple[range, list[tuple[str, dict[str, Any]]]]] = {
 
 def main() -> int:
     plugins, store_path, jobs, what, *note = sys.argv[1:]
+    # `run` handles Ctrl-C; one that arrives before or after it does not change the exit code.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.insert(0, plugins)
     replicates, asked = PLANS[what]
     world = resolve("environment", "acme-coin")

@@ -104,7 +104,7 @@ class ReplicateFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class RowStatistics:
-    """One row before the comparison with others: its statistics and its single errors.
+    """Statistics and single errors of one row, before it is compared with others.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def _warnings(outcomes: Outcomes, truth: FloatArray, naive: FloatArray) -> Warni
 
 
 def _coverage(outcomes: Outcomes, expected: FloatArray) -> Coverage:
-    """Coverage of the estimators' own intervals, else of the normal ones of standard errors."""
+    """Return the coverage of the own intervals, else of the normal ones of standard errors."""
     ok = outcomes.has(Status.OK)
     estimate, error = outcomes.estimate[ok], outcomes.standard_error[ok]
     low, high = outcomes.interval_low[ok], outcomes.interval_high[ok]

@@ -32,7 +32,7 @@ from ope_bench.trials.record import TrialRecord
 
 __all__ = [
     "boards",
-    "iter_boards",
+    "stream_boards",
     "document",
 ]
 
@@ -64,10 +64,10 @@ def boards(
         rows that have it.
     truth : the value against which errors are measured.
     """
-    return iter_boards(Outcomes.by_setting(records), by=by, truth=truth)
+    return stream_boards(Outcomes.by_setting(records), by=by, truth=truth)
 
 
-def iter_boards(
+def stream_boards(
     settings: Iterable[Outcomes],
     *,
     by: By = "rmse",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.boards.columns.column import BoardColumn
+from ope_bench.boards.columns.makers import attribute
 from ope_bench.plugins.labels import distinct_label
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.selection import Selection, selection
@@ -74,16 +74,8 @@ class SelectionBoard:
         return {"environment": self.environment, "policies": list(self.policies), "rows": rows}
 
 
-def _column(key: str, title: str, explanation: str, **facts: Any) -> BoardColumn:
-    def value(row: SelectionRow) -> Any:
-        return getattr(row, key)
-
-    known = {"value": value, "drop": None} | facts
-    return BoardColumn(key=key, title=title, explanation=explanation, **known)
-
-
 SELECTION_COLUMNS = (
-    _column(
+    attribute(
         "environment",
         "",
         "id of the environment",
@@ -91,7 +83,7 @@ SELECTION_COLUMNS = (
         format="text",
         of_board=True,
     ),
-    _column(
+    attribute(
         "policies",
         "",
         "the target policies to choose among",
@@ -99,31 +91,31 @@ SELECTION_COLUMNS = (
         format="text",
         of_board=True,
     ),
-    _column("estimator", "", "estimator; in CSV the id alone", format="estimator"),
-    _column(
+    attribute("estimator", "", "estimator; in CSV the id alone", format="estimator"),
+    attribute(
         "label",
         "",
         "id with the parameters that distinguish rows",
         format="text",
     ),
-    _column("params", "parameters", "all parameters", format="json"),
-    _column("device", "", "device on which it ran", format="text"),
-    _column("replicates", "n", "replicates with at least two estimates", format="count"),
-    _column("spearman", "Spearman", "rank correlation of estimates and values"),
-    _column("kendall", "Kendall", "Kendall's rank correlation of estimates and values"),
-    _column(
+    attribute("params", "parameters", "all parameters", format="json"),
+    attribute("device", "", "device on which it ran", format="text"),
+    attribute("replicates", "n", "replicates with at least two estimates", format="count"),
+    attribute("spearman", "Spearman", "rank correlation of estimates and values"),
+    attribute("kendall", "Kendall", "Kendall's rank correlation of estimates and values"),
+    attribute(
         "regret",
         "",
         "value of the best policy minus that of the one with the best estimate",
     ),
-    _column("relative_regret", "relative", "regret over the values' range", format="percent"),
-    _column(
+    attribute("relative_regret", "relative", "regret over the values' range", format="percent"),
+    attribute(
         "type_one",
         "type I",
         "share of policies worse than the logging policy whose estimate beats its average",
         format="percent",
     ),
-    _column(
+    attribute(
         "type_two",
         "type II",
         "share of policies better than the logging policy whose estimate does not",

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate, errors_of
-from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.boards.columns.emphasis import MOSTLY_FAILED
+from ope_bench.boards.columns.makers import attribute
 from ope_bench.boards.regret_intervals import Pair, finite_exp, ratio_intervals
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
+from ope_bench.contracts.estimate import CHOSEN_ESTIMATOR
 from ope_bench.plugins.labels import distinct_label, distinct_labels
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
 __all__ = [
-    "CHOSEN",
     "REGRET_COLUMNS",
     "REGRET_LAYOUT",
     "RegretBoard",
@@ -29,9 +29,6 @@ __all__ = [
     "regret_board",
     "stream_regret_board",
 ]
-
-CHOSEN = "chosen"
-"""Diagnostic by which an estimator that chooses among others names its choice."""
 
 CANDIDATE = "value["
 """Beginning of the diagnostics that hold the estimates of its candidates."""
@@ -132,7 +129,7 @@ def regret_board(
 ) -> RegretBoard | None:
     """Compute the regret of every estimator over all settings; None without a fixed choice.
 
-    A fixed choice is a row whose trials name no `CHOSEN` estimator, and that fails on less than
+    A fixed choice is a row whose trials name no `CHOSEN_ESTIMATOR`, and that fails on less than
     half of the data sets. The best one is chosen in hindsight, by RMSE, for each setting, among
     those that ran on the most data sets.
 
@@ -201,7 +198,7 @@ def _setting(outcomes: Outcomes, truth: TruthKind) -> _Setting:
         name = f"{spec.identity_json} {row.device[0]}"
         specs[name] = spec
         statistics = aggregate(row, facts)
-        fixed = CHOSEN not in row.diagnostics.names
+        fixed = CHOSEN_ESTIMATOR not in row.diagnostics.names
         cells[name] = _Cell(statistics.imputed, fixed, () if fixed else _candidates(row, facts))
         failed = (statistics.figures.failure.value or 0.0) > MOSTLY_FAILED
         if fixed and statistics.imputed and not failed:
@@ -214,7 +211,7 @@ def _setting(outcomes: Outcomes, truth: TruthKind) -> _Setting:
 
 
 def _candidates(row: Outcomes, facts: ReplicateFacts) -> list[dict[str, float]]:
-    """Errors of the candidates of a row by data set, from the values that its trials report."""
+    """Return errors of a row's candidates by data set, from the values that its trials report."""
     errors: dict[str, dict[str, float]] = {}
     truths = np.where(np.isnan(errors_of(row, facts)), np.nan, facts.truth[facts.at(row)])
     trials = zip(row.data_key.tolist(), truths.tolist(), row.diagnostics, strict=True)
@@ -291,48 +288,40 @@ def _point(logs: FloatArray) -> float | None:
     return finite_exp(float(np.quantile(logs, 0.9))) if len(logs) else None
 
 
-def _column(key: str, title: str, explanation: str, **facts: Any) -> BoardColumn:
-    def value(row: RegretRow) -> Any:
-        return getattr(row, key)
-
-    known = {"value": value, "drop": None} | facts
-    return BoardColumn(key=key, title=title, explanation=explanation, **known)
-
-
 def _interval_of(row: RegretRow) -> tuple[float, float] | None:
     low, high = row.regret_low, row.regret_high
     return None if low is None or high is None else (low, high)
 
 
 REGRET_COLUMNS = (
-    _column("estimator", "", "estimator; in CSV the id alone", format="estimator"),
-    _column("label", "", "id with the parameters that distinguish rows", format="text"),
-    _column("params", "parameters", "all parameters", format="json"),
-    _column("device", "", "device on which it ran", format="text"),
-    _column("settings", "n", "settings in which row and best fixed choice ran", format="count"),
-    _column(
+    attribute("estimator", "", "estimator; in CSV the id alone", format="estimator"),
+    attribute("label", "", "id with the parameters that distinguish rows", format="text"),
+    attribute("params", "parameters", "all parameters", format="json"),
+    attribute("device", "", "device on which it ran", format="text"),
+    attribute("settings", "n", "settings in which row and best fixed choice ran", format="count"),
+    attribute(
         "regret",
         "",
         "RMSE over that of the best fixed choice on the same data, geometric mean over settings",
     ),
-    _column("regret_low", "regret low", "lower end of its 95 % interval over data sets"),
-    _column("regret_high", "regret high", "upper end of its 95 % interval over data sets"),
-    _column(
+    attribute("regret_low", "regret low", "lower end of its 95 % interval over data sets"),
+    attribute("regret_high", "regret high", "upper end of its 95 % interval over data sets"),
+    attribute(
         "regret_interval",
         "95 %",
         "interval of the regret over data sets",
         value=_interval_of,
     ),
-    _column("regret_90", "90 %", "90 % point of the regret over settings"),
-    _column("worst", "", "largest regret over settings", drop=4),
-    _column("worst_setting", "worst in", "setting of the largest regret", format="text", drop=6),
-    _column(
+    attribute("regret_90", "90 %", "90 % point of the regret over settings"),
+    attribute("worst", "", "largest regret over settings", drop=4),
+    attribute("worst_setting", "worst in", "setting of the largest regret", format="text", drop=6),
+    attribute(
         "own_regret",
         "own",
         "RMSE over that of the best of the row's own candidates, geometric mean over settings",
         hide_empty=True,
     ),
-    _column("own_90", "own 90 %", "90 % point of that over settings", drop=5, hide_empty=True),
+    attribute("own_90", "own 90 %", "90 % point of that over settings", drop=5, hide_empty=True),
 )
 """The columns of regret boards, in the order of CSV."""
 

@@ -96,24 +96,24 @@ class Problem:
         if len(n) != 1 or n[0] == 0:
             msg = f"reward has shape {n}; expected (n,) with at least one row"
             raise DataError(msg)
-        door = self._validate
-        door("context", (n[0], "d_context"))
-        door("embedding", (n[0], "d_embedding"))
-        door("reward", n)
+        validate = self._validate
+        validate("context", (n[0], "d_context"))
+        validate("embedding", (n[0], "d_embedding"))
+        validate("reward", n)
         bounds: dict[str, object] = {}
         if self.n_actions is not None:
             bounds = {"dtype": np.int64, "low": 0, "high": self.n_actions - 1}
-        door("action", n, **bounds)
+        validate("action", n, **bounds)
         m = self._check_target(bounds)
         if self.propensity is not None:
-            door("propensity", n, low=0.0)
+            validate("propensity", n, low=0.0)
             if (self.propensity == 0).any():
                 row = int(np.argmin(self.propensity))
                 msg = f"propensity[{row}] is 0, but that action was logged; expected > 0"
                 raise DataError(msg)
         if self.action_embedding is not None:
             n_actions = "n_actions" if self.n_actions is None else self.n_actions
-            door("action_embedding", (n_actions, self.embedding.shape[1]))
+            validate("action_embedding", (n_actions, self.embedding.shape[1]))
         if self.schema is None:
             widths = self.context.shape[1], self.embedding.shape[1]
             object.__setattr__(self, "schema", Schema.continuous(*widths))
@@ -168,7 +168,7 @@ class Problem:
 
     @property
     def has_target_sample(self) -> bool:
-        """Whether there is a target sample."""
+        """Return whether there is a target sample."""
         return self.target_action is not None
 
     @property

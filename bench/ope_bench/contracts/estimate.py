@@ -32,6 +32,9 @@ NUMBER_CHARACTERS = 24
 STANDARD_ERROR_WITHHELD = "standard_error_withheld"
 """Name of the diagnostic in which an estimator says why it withholds its standard error."""
 
+CHOSEN_ESTIMATOR = "chosen"
+"""Name of the diagnostic in which an estimator that chooses among others names its choice."""
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:

@@ -106,23 +106,23 @@ class LocalExecutor:
         while True:
             for slot in slots:
                 self._feed(slot, queue, exclusive)
-            running = sum(bool(slot.flight) for slot in slots)
+            running = sum(bool(slot.in_flight) for slot in slots)
             if self._giving_up or not running:
                 return
             if self._stopping and not told:
                 told = True
                 yield Stopping(running)
-            slots_to_hear, due = self._wait(slots)
-            for slot in slots_to_hear:
-                yield from self._heard(slot)
+            slots_to_read, due = self._wait(slots)
+            for slot in slots_to_read:
+                yield from self._handle_messages(slot)
                 if due:
                     # After its messages, for its trial may have ended in time; whatever they are,
                     # for a worker that sends without end has limits, too.
                     slot.check()
                 if slot.returncode is not None:
                     # Process its last messages first.
-                    yield from self._heard(slot)
-                    yield from self._died(slot, queue)
+                    yield from self._handle_messages(slot)
+                    yield from self._handle_death(slot, queue)
 
     def stop(self, *, now: bool = False) -> None:
         """Start no new trial; running ones are finished or, with ``now``, abandoned."""
@@ -138,7 +138,7 @@ class LocalExecutor:
         for slot in self._slots:
             slot.kill()
         for slot in self._slots:
-            self._bury(slot)
+            self._reap(slot)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -150,11 +150,11 @@ class LocalExecutor:
     def _feed(self, slot: WorkerProcess, queue: TrialQueue, exclusive: bool) -> None:
         """Keep a slot busy."""
         # Half of them at once, so that both processes wake up less often.
-        if self._stopping or len(slot.flight) > PREFETCH_TRIALS // 2:
+        if self._stopping or len(slot.in_flight) > PREFETCH_TRIALS // 2:
             return
-        ahead = sum(self._expected(task.trial) for task in slot.flight)
+        ahead = sum(self._expected(task.trial) for task in slot.in_flight)
         tasks: list[Task] = []
-        while self._room(len(slot.flight) + len(tasks), ahead, exclusive):
+        while self._room(len(slot.in_flight) + len(tasks), ahead, exclusive):
             trial = queue.take(slot.number)
             if trial is None:
                 break
@@ -201,23 +201,23 @@ class LocalExecutor:
         Also returns whether limits are due to be checked; then these are all slots.
         """
         now = time.monotonic()
-        due = [slot.deadline for slot in slots if slot.flight and slot.deadline is not None]
+        due = [slot.deadline for slot in slots if slot.in_flight and slot.deadline is not None]
         patience = max(0.0, min([self._checked + TICK, *due]) - now)
-        heard = {key.data.number: key.data for key, _ in self._selector.select(patience)}
+        readable = {key.data.number: key.data for key, _ in self._selector.select(patience)}
         now = time.monotonic()
         if now < min([self._checked + TICK, *due]):
-            return list(heard.values()), False
+            return list(readable.values()), False
         self._checked = now
         for slot in slots:
             slot.drain()
         return list(slots), True
 
-    def _heard(self, slot: WorkerProcess) -> Iterator[Event]:
+    def _handle_messages(self, slot: WorkerProcess) -> Iterator[Event]:
         for message in slot.messages():
             match message:
                 case Ready():
                     slot.ready = True
-                    slot.begun = time.monotonic()
+                    slot.started_at = time.monotonic()
                     self._failed_starts = 0
                 case Cramped(reason):
                     slot.kill(Status.MEMORY, reason)
@@ -225,16 +225,16 @@ class LocalExecutor:
                     slot.begin_batch(size)
                 case Fit(facts):
                     slot.begin_fit(facts)
-                    yield Started(slot.flight[0].trial, slot.number)
+                    yield Started(slot.in_flight[0].trial, slot.number)
                 case Done(row, retire):
-                    slot.retired = retire
+                    slot.exiting = retire
                     yield self._finished(slot, row)
                     if not slot.alive:
                         # Stopped: further messages are about trials that were put back.
                         return
 
     def _finished(self, slot: WorkerProcess, row: tuple[Any, ...]) -> Finished:
-        seconds = time.monotonic() - slot.begun
+        seconds = time.monotonic() - slot.started_at
         task, output = slot.done()
         # Of several messages that arrive together, the later ones seem to have taken no time.
         cell = _cell(task.trial)
@@ -245,44 +245,45 @@ class LocalExecutor:
         if self._stopping:
             # Otherwise the queued trial would start, and its messages would reach the next call of
             # `run`; so wait for the worker, too.
-            slot.flight.clear()
+            slot.in_flight.clear()
             slot.kill()
-            self._bury(slot)
+            self._reap(slot)
         return Finished(record, slot.number)
 
-    def _died(self, slot: WorkerProcess, queue: TrialQueue) -> Iterator[Event]:
+    def _handle_death(self, slot: WorkerProcess, queue: TrialQueue) -> Iterator[Event]:
         """Yield the running trial's failure and put the others back."""
-        returncode = self._bury(slot)
-        flight = list(slot.flight)
-        slot.flight.clear()
+        returncode = self._reap(slot)
+        in_flight = list(slot.in_flight)
+        slot.in_flight.clear()
         if not slot.ready:
             self._failed_starts += 1
             if self._failed_starts >= MOST_FAILED_STARTS:
                 raise _cannot_start(returncode, slot.tail(), self.limits.memory)
         # The worker was stopped before the next trial began: put that trial back instead of
         # failing it.
-        blameless = slot.verdict is None and (slot.condemned or slot.retired or not slot.ready)
-        task = flight.pop(0) if flight and not blameless else None
-        for waiting in reversed(flight):
+        stopped = slot.killed or slot.exiting or not slot.ready
+        at_fault = slot.kill_reason is not None or not stopped
+        task = in_flight.pop(0) if in_flight and at_fault else None
+        for waiting in reversed(in_flight):
             queue.put_back(slot.number, waiting.trial)
         if task is None:
             return
         # All replicates trained in this batch fail with it.
-        fallen = queue.take_block(slot.number, task.trial) if slot.batch else []
+        batch_trials = queue.take_block(slot.number, task.trial) if slot.batch else []
         output = slot.tail()
-        for trial in (task.trial, *fallen):
+        for trial in (task.trial, *batch_trials):
             record = failure_record(
                 trial,
                 slot.facts,
                 batch=slot.batch,
                 returncode=returncode,
-                verdict=slot.verdict,
+                kill_reason=slot.kill_reason,
                 output=output,
                 exclusive=task.exclusive,
             )
             yield Finished(record, slot.number)
 
-    def _bury(self, slot: WorkerProcess) -> int | None:
+    def _reap(self, slot: WorkerProcess) -> int | None:
         if not slot.alive:
             return None
         with contextlib.suppress(KeyError, ValueError):
@@ -290,7 +291,7 @@ class LocalExecutor:
         if slot.pidfd is not None:
             with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(slot.pidfd)
-        return slot.bury()
+        return slot.reap()
 
 
 def _cell(trial: Trial) -> tuple[int, int]:

@@ -61,7 +61,7 @@ _FACTS = _CLASSES.keys() - {"status"}
 
 
 class MessageError(ValueError):
-    """What arrived is no message of a worker."""
+    """Input that is no message of a worker."""
 
 
 @dataclass(frozen=True)

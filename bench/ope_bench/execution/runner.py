@@ -155,12 +155,12 @@ def run(
             filter(exclusive, rest),
             key=lambda trial: (trial.group if trial.device.batched else trial.key, trial.key),
         )
-        for trials, lane in ((_environments_first(together, sampled), False), (alone, True)):
+        for trials, timed in ((_environments_first(together, sampled), False), (alone, True)):
             if not trials or outcome.interrupted:
                 continue
-            if lane and executor.jobs > 1 and len(trials) > 1:
+            if timed and executor.jobs > 1 and len(trials) > 1:
                 yield Message(f"the last {len(trials)} trials run alone, for comparable times")
-            for event in executor.run(trials, exclusive=lane):
+            for event in executor.run(trials, exclusive=timed):
                 if isinstance(event, Finished):
                     environment = id(planned[event.record.key].environment)
                     if environment not in sampled and environment_failed(event.record):

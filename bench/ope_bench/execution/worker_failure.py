@@ -23,7 +23,7 @@ def failure_record(
     *,
     batch: int = 0,
     returncode: int | None,
-    verdict: tuple[Status, str] | None,
+    kill_reason: tuple[Status, str] | None,
     output: str | None,
     exclusive: bool,
 ) -> TrialRecord:
@@ -34,15 +34,15 @@ def failure_record(
     facts : facts that the worker sent before fit, None if it died earlier.
     batch : number of replicates in training, if the worker died in batched training.
     returncode : exit code of the worker, negative for a signal.
-    verdict : status and message if the coordinator killed it.
+    kill_reason : status and message if the coordinator killed it.
     output : the end of its output.
     """
     where = "in fit or estimate" if facts is not None else "before fit"
     if batch:
         where = f"while {batch} replicates were trained together"
     known = facts_from(facts) if facts is not None else _facts(trial, exclusive)
-    if verdict is not None:
-        status, message = verdict
+    if kill_reason is not None:
+        status, message = kill_reason
     elif returncode != -signal.SIGKILL and is_out_of_memory(output or ""):
         status = Status.MEMORY
         message = f"the worker ran out of memory and {words_for_exit(returncode)} {where}"

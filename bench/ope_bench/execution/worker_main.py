@@ -165,7 +165,7 @@ class _Server:
 
 
 def _descriptors_left() -> bool:
-    """Whether trials have left so many files open that another may soon find no descriptor."""
+    """Return whether trials have left so many files open that descriptors may soon run out."""
     try:
         lowest = os.dup(2)
     except OSError:

@@ -68,22 +68,22 @@ class WorkerProcess:
     ) -> None:
         self.number = number
         self.limits = limits
-        self.flight: deque[Task] = deque()
+        self.in_flight: deque[Task] = deque()
         """Tasks sent and not answered; the first is the one that runs."""
         self.facts: dict[str, Any] | None = None
         """What the worker told of the running trial when its fit began."""
         self.batch = 0
         """How many replicates the worker trains together just now; 0 outside of that."""
-        self.verdict: tuple[Status, str] | None = None
+        self.kill_reason: tuple[Status, str] | None = None
         """Why the coordinator killed the worker."""
         self.deadline: float | None = None
-        self.begun = 0.0
+        self.started_at = 0.0
         """When the running trial had its turn."""
         self.ready = False
         """The worker has started."""
-        self.retired = False
+        self.exiting = False
         """The worker ends of its own, after a trial that left something behind."""
-        self.condemned = False
+        self.killed = False
         """The coordinator has killed the worker."""
         self.pidfd: int | None = None
         self._mark = mark
@@ -94,7 +94,7 @@ class WorkerProcess:
         self._channel: socket.socket | None = None
         self._output = -1
         self._lines = LineBuffer()
-        self._deaf = False
+        self._ignores_input = False
         """What the worker sends is no longer read."""
         self._tails = deque([b""])
         """Ends of what each trial in flight has written so far."""
@@ -145,7 +145,7 @@ class WorkerProcess:
         self._channel, self._output = ours, output
         self._tails = deque([b""])
         self.pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
-        self.ready = self.retired = self.condemned = False
+        self.ready = self.exiting = self.killed = False
         self._begin()
 
     @property
@@ -157,11 +157,11 @@ class WorkerProcess:
         messages: list[bytes] = []
         for task in tasks:
             message = pickle.dumps(task, protocol=pickle.HIGHEST_PROTOCOL)
-            if self.flight and len(message) > SMALL_TASK:
+            if self.in_flight and len(message) > SMALL_TASK:
                 break
             messages.append(message)
-            self.flight.append(task)
-            if len(self.flight) == 1:
+            self.in_flight.append(task)
+            if len(self.in_flight) == 1:
                 self._begin()
         # The worker has just died, which the coordinator will detect.
         with contextlib.suppress(OSError):
@@ -173,9 +173,9 @@ class WorkerProcess:
         """Start timing the first queued task."""
         self.facts = None
         self.batch = 0
-        self.verdict = None
-        self.begun = time.monotonic()
-        self.deadline = self.begun + self.limits.preparation
+        self.kill_reason = None
+        self.started_at = time.monotonic()
+        self.deadline = self.started_at + self.limits.preparation
 
     def begin_batch(self, size: int) -> None:
         """Set the time limit for training a block: that of all its trials."""
@@ -196,7 +196,7 @@ class WorkerProcess:
     def done(self) -> tuple[Task, str | None]:
         """Remove the finished task; return it with the end of its output."""
         self.drain()
-        task, output = self.flight.popleft(), self.tail()
+        task, output = self.in_flight.popleft(), self.tail()
         self._begin()
         return task, output
 
@@ -211,7 +211,7 @@ class WorkerProcess:
                 for line in self._lines.lines(buffer):
                     yield self._in_order(parse_message(line))
             except MessageError as exc:
-                self._deaf = True
+                self._ignores_input = True
                 self.kill(Status.CRASH, f"something wrote to the worker's channel: {exc}")
                 return
 
@@ -219,7 +219,7 @@ class WorkerProcess:
         # What a dead worker has sent fits the buffer of a socket, a few of these.
         most = 1 if self.returncode is None else MOST_BUFFERS
         with contextlib.suppress(OSError):
-            while most and self._channel is not None and not self._deaf:
+            while most and self._channel is not None and not self._ignores_input:
                 most -= 1
                 buffer = self._channel.recv(BUFFER_BYTES, socket.MSG_DONTWAIT)
                 if not buffer:
@@ -231,11 +231,11 @@ class WorkerProcess:
         if isinstance(message, Ready):
             fits = not self.ready
         elif isinstance(message, Fit):
-            fits = bool(self.flight) and self.facts is None
+            fits = bool(self.in_flight) and self.facts is None
         elif isinstance(message, Batch):
-            fits = bool(self.flight) and self.facts is None and not self.batch
+            fits = bool(self.in_flight) and self.facts is None and not self.batch
         else:
-            fits = isinstance(message, Cramped) or bool(self.flight)
+            fits = isinstance(message, Cramped) or bool(self.in_flight)
         if not fits:
             msg = f"'{type(message).__name__.lower()}' out of order"
             raise MessageError(msg)
@@ -259,7 +259,7 @@ class WorkerProcess:
 
     def check(self) -> None:
         """Kill a worker that exceeds its time or memory limit."""
-        if not self.flight or self._process is None or self.condemned:
+        if not self.in_flight or self._process is None or self.killed:
             return
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.kill(Status.TIMEOUT, self._words_for_timeout())
@@ -281,9 +281,9 @@ class WorkerProcess:
     def kill(self, status: Status | None = None, message: str = "") -> None:
         """Kill the worker; status and message are for the record of the running trial."""
         if status is not None:
-            self.verdict = status, message
+            self.kill_reason = status, message
         if self._process is not None and self._process.poll() is None:
-            self.condemned = True
+            self.killed = True
             with contextlib.suppress(OSError):
                 if sys.platform == "linux":
                     # The keeper kills the worker and all that its trials started.
@@ -296,7 +296,7 @@ class WorkerProcess:
         """Return the exit code of an ended worker."""
         return self._process.poll() if self._process else None
 
-    def bury(self) -> int | None:
+    def reap(self) -> int | None:
         """Reap an ended worker and kill all its descendants; return its exit code."""
         assert self._process is not None  # noqa: S101
         try:
@@ -313,5 +313,5 @@ class WorkerProcess:
         if self.pidfd is not None:
             os.close(self.pidfd)
         self._process = self._channel = self.pidfd = None
-        self._output, self._lines, self._deaf = -1, LineBuffer(), False
+        self._output, self._lines, self._ignores_input = -1, LineBuffer(), False
         return returncode

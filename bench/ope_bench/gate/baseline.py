@@ -87,7 +87,7 @@ class Baseline:
 
 
 def is_baseline(path: Path) -> bool:
-    """Whether a file begins like a baseline; its contents are not checked."""
+    """Return whether a file begins like a baseline; its contents are not checked."""
     try:
         if not path.is_file():
             return False

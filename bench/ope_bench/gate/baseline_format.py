@@ -77,24 +77,24 @@ class SpecNames:
         return names
 
     def name(self, spec: PluginSpec) -> str:
-        """The name of a spec."""
+        """Return the name of a spec."""
         return self.by_identity[identity_of(spec)]
 
     def as_json(self) -> dict[str, Any]:
-        """The part of the header that holds specs and names."""
+        """Return the part of the header that holds specs and names."""
         return {
             "environments": {
-                name: _spec_json(spec) | _given("note", self.origins.get(name))
+                name: _spec_json(spec) | _entry_if_any("note", self.origins.get(name))
                 for name, spec in self.environments.items()
             },
             "estimators": {
-                name: _spec_json(spec) | _given("access", list(self.access.get(name, ())))
+                name: _spec_json(spec) | _entry_if_any("access", list(self.access.get(name, ())))
                 for name, spec in self.estimators.items()
             },
         }
 
     def given_json(self, given: Given) -> dict[str, dict[str, list[str]]]:
-        """The parameters that the suite sets, by the names of their specs."""
+        """Return the parameters that the suite sets, by the names of their specs."""
         return {
             group: {
                 name: list(given[identity])
@@ -134,7 +134,7 @@ class SpecNames:
         return names
 
 
-def _given(name: str, value: Any) -> dict[str, Any]:
+def _entry_if_any(name: str, value: Any) -> dict[str, Any]:
     return {name: value} if value else {}
 
 
@@ -151,7 +151,7 @@ def _named(specs: list[PluginSpec]) -> dict[str, PluginSpec]:
 
 
 def identity_of(spec: PluginSpec) -> str:
-    """A text that identifies a spec."""
+    """Return a text that identifies a spec."""
     return spec.kind + canonical_json(spec.identity)
 
 
@@ -174,7 +174,7 @@ Shared = dict[tuple[str, int, int], dict[str, Any]]
 
 
 def lines_of(records: Iterable[TrialRecord], names: SpecNames) -> Iterator[dict[str, Any]]:
-    """Lines in stable order: environment, estimator, device, threads, seed, replicate."""
+    """Return lines in stable order: environment, estimator, device, threads, seed, replicate."""
     environments = {name: index for index, name in enumerate(names.environments)}
     estimators = {name: index for index, name in enumerate(names.estimators)}
 

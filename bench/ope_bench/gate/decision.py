@@ -183,7 +183,7 @@ def _decided(
 
 
 def _shown(adjusted: Mapping[Way, float], level: float) -> tuple[Way, ...]:
-    """The ways with a p-value at or below the level, in a fixed order."""
+    """Return the ways with a p-value at or below the level, in a fixed order."""
     return tuple(way for way in Way if adjusted.get(way, 1.0) <= level)
 
 
@@ -194,7 +194,7 @@ def _proven(
     failure_reason: str,
     rules: Rules,
 ) -> Judgement:
-    """The verdict where a test is significant; for a gate, worse in any way is worse."""
+    """Return the verdict where a test is significant; for a gate, worse in any way is worse."""
     reason = judged.reason
     if Way.FAILURES in worse:
         reason = join_reasons(reason, failure_reason)
@@ -213,7 +213,7 @@ def _proven(
 
 
 def _infinite_ratio(judged: Judgement) -> float | None:
-    """The RMSE ratio when one side's RMSE is zero."""
+    """Return the RMSE ratio when one side's RMSE is zero."""
     if judged.n == 0 or judged.rmse_before is None:
         return None
     return math.inf if judged.rmse_before == 0 and judged.rmse_after else 1.0
@@ -222,7 +222,7 @@ def _infinite_ratio(judged: Judgement) -> float | None:
 def _detectable(
     judged: Judgement, tests: int, level: float, margin: float, *, fresh: bool = False
 ) -> float | None:
-    """Growth of the mean square that the t approximation finds with probability 0.8."""
+    """Return the growth of the mean square that the t approximation finds with probability 0.8."""
     from scipy.special import ndtri, stdtrit
 
     n, standard_error = judged.n, judged.standard_error

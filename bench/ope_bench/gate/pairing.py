@@ -16,7 +16,14 @@ from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.devices import Device
 from ope_bench.trials.record import Trial, TrialRecord
 
-__all__ = ["Pair", "PairedRow", "given_now", "pair_records", "paired_rows", "with_outcomes"]
+__all__ = [
+    "Pair",
+    "PairedRow",
+    "map_given_parameters",
+    "pair_records",
+    "paired_rows",
+    "with_outcomes",
+]
 
 
 @dataclass(frozen=True)
@@ -180,7 +187,7 @@ class _Resolver:
         self._notes: dict[str, list[str]] = {}
 
     def spec(self, before: PluginSpec) -> tuple[PluginSpec | None, str]:
-        """Today's spec, or None and why there is none."""
+        """Return today's spec, or None and why there is none."""
         name = before.kind + before.reference + canonical_json(before.identity)
         if name not in self._known:
             params = dict(before.params)
@@ -193,7 +200,7 @@ class _Resolver:
         return self._known[name]
 
     def notes(self, environment: PluginSpec) -> list[str]:
-        """Defaults of an environment that have changed, though the row keeps the old values."""
+        """Return changed defaults of an environment, of which the row keeps the old values."""
         name = canonical_json(environment.identity)
         if name not in self._notes:
             try:
@@ -205,7 +212,7 @@ class _Resolver:
         return self._notes[name]
 
     def _set_by_suite(self, before: PluginSpec) -> dict[str, Any]:
-        """The parameters set by the suite; all parameters where the baseline does not say."""
+        """Return the parameters set by the suite; all where the baseline does not say."""
         given = self._given.get(identity_of(before), tuple(before.params))
         return {name: value for name, value in before.params.items() if name in given}
 
@@ -216,7 +223,7 @@ def _resolved(before: PluginSpec, params: dict[str, Any]) -> PluginSpec:
     return resolve(before.kind, before.reference, params, label=before.label)
 
 
-def given_now(baseline: Baseline, rows: Iterable[PairedRow]) -> Given:
+def map_given_parameters(baseline: Baseline, rows: Iterable[PairedRow]) -> Given:
     """Map today's identities of settings to the parameters that the baseline's suite sets."""
     given = {}
     for row in rows:

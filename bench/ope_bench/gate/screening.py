@@ -138,7 +138,7 @@ def _rounding_only(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> bool:
 def _errors(
     done: Sequence[tuple[TrialRecord, TrialRecord]], truth: TruthKind
 ) -> tuple[FloatArray, FloatArray]:
-    """Errors before and after, without pairs that both failed.
+    """Return the errors before and after, without pairs that both failed.
 
     A failed trial counts as one that estimates the logging average.
     """
@@ -156,7 +156,7 @@ def _errors(
 def _separate_errors(
     done: Sequence[tuple[TrialRecord, TrialRecord]], truth: TruthKind
 ) -> tuple[FloatArray, FloatArray]:
-    """Errors of each side; a failure counts as the logging average. Empty if all failed."""
+    """Return errors of each side; a failure counts as the logging average. Empty if all failed."""
     sides = []
     for records in zip(*done, strict=True):
         known = [error for one in records if (error := _error(one, one, truth)) is not None]
@@ -194,7 +194,7 @@ def join_reasons(*parts: str) -> str:
 
 
 def _failure_rate(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> tuple[float | None, str]:
-    """One-sided p-value of "fails more often than before", by Fisher's exact test."""
+    """Return the one-sided p-value of "fails more often than before", by Fisher's exact test."""
     from scipy.stats import fisher_exact
 
     n = len(done)

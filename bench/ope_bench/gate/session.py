@@ -31,7 +31,7 @@ class TrialSource(Protocol):
         """Run the trials now, one at a time, with their limits multiplied by `limits`."""
 
     def machine_mismatch(self) -> str:
-        """Why times cannot be compared with the baseline's; empty where they can."""
+        """Return why times cannot be compared with the baseline's; empty where they can."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +87,12 @@ class GateReport:
 
     @property
     def trials_run(self) -> str:
-        """How many of the outcomes are new: ``3 of 8 trials run, 5 reused``."""
+        """Return how many of the outcomes are new: ``3 of 8 trials run, 5 reused``."""
         reused = f", {self.reused} reused" if self.reused else ""
         return f"{self.executed} of {self.asked} trial{'s' * (self.asked != 1)} run{reused}"
 
     def exit_code(self, *, gate_time: bool = False) -> tuple[int, str]:
-        """Exit code (0 clean, 1 regression, 4 trials missing) and its reason."""
+        """Return the exit code (0 clean, 1 regression, 4 trials missing) and its reason."""
         verdicts = self.verdicts
         compared = [one for one in self.judgements if one.verdict is not Verdict.INCOMPARABLE]
         missing = self.planned - self.outcomes
@@ -180,7 +180,7 @@ FRESH = (
 
 
 def _planned(rows: Iterable[PairedRow]) -> list[Trial]:
-    """The trials to run, grouped by data; none of rows that cannot be compared."""
+    """Return the trials to run, grouped by data; none of rows that cannot be compared."""
     trials = [
         pair.trial
         for row in rows

@@ -58,7 +58,7 @@ class TimeReport:
 
     @property
     def slower(self) -> bool:
-        """Whether any row is slower."""
+        """Return whether any row is slower."""
         return any(row.slower for row in self.rows)
 
 
@@ -127,7 +127,7 @@ def compare_times(rows: Iterable[PairedRow], measure: Measure) -> TimeReport:
 def _pass(
     timed: Mapping[int, tuple[PairedRow, list[Trial], float]], measure: Measure
 ) -> dict[int, float]:
-    """Median seconds by row; rows take turns, so that a slow period affects all rows."""
+    """Return median seconds by row; rows take turns, so that a slow period affects all rows."""
     owner: dict[str, int] = {}
     turns: list[Trial] = []
     for turn in range(REPLICATES):

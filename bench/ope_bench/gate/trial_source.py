@@ -121,5 +121,5 @@ class StoreTrials:
         return records
 
     def machine_mismatch(self) -> str:
-        """Why times cannot be compared with the baseline's; empty where they can."""
+        """Return why times cannot be compared with the baseline's; empty where they can."""
         return comparable_machines(self._baseline.machine, self._machine)

@@ -11,7 +11,7 @@ __all__ = ["Judgement", "Rules", "Verdict", "Way"]
 
 
 class Verdict(enum.StrEnum):
-    """How a row compares with its baseline.
+    """Result of the comparison of a row with its baseline.
 
     On the baseline's own data, a row that changed without getting worse has *drifted*. On fresh
     data every number differs, and a row whose difference chance explains is *alike*.
@@ -34,7 +34,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def fails(self) -> bool:
-        """Whether this verdict fails the gate."""
+        """Return whether this verdict fails the gate."""
         return self in (Verdict.WORSE, Verdict.FAILED, Verdict.MISSING)
 
 

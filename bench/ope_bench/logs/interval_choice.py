@@ -52,10 +52,11 @@ def interval_note(log: LogData, name: str, records: Iterable[TrialRecord]) -> st
     }
     row = next(one for one in _table()["rows"] if wanted.items() <= one.items())
     overlap = WEIGHTS[weights if given else "unknown"] if known else "no policy known"
-    return f"interval: on simulated logs ({REWARDS[bounded]}, {overlap}) {_found(row['use'])}"
+    where = f"{REWARDS[bounded]}, {overlap}"
+    return f"interval: on simulated logs ({where}) {_describe_choice(row['use'])}"
 
 
-def _found(use: dict[str, Any] | None) -> str:
+def _describe_choice(use: dict[str, Any] | None) -> str:
     least = f"{_table()['holds']:.0%}"
     if use is None:
         return f"none held the value in {least} or more"

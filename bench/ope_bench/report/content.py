@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from ope_bench.boards.board import Board, Row
-from ope_bench.boards.leaderboard import iter_boards
+from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.boards.summary import Summary, across
 from ope_bench.contracts.data import TruthKind
 from ope_bench.garbage import gc_disabled
@@ -77,7 +77,7 @@ class Setting:
 
     @property
     def third_party(self) -> bool:
-        """Whether somebody else's environment made the data."""
+        """Return whether somebody else's environment made the data."""
         return not self.board.environment_origin.startswith(OURS)
 
     @property
@@ -239,7 +239,7 @@ def _with_trials(
     """Match each board's rows with their trials."""
     behind: dict[tuple[str, str, str, int], Outcomes] = {}
 
-    def kept() -> Iterator[Outcomes]:
+    def remember_rows() -> Iterator[Outcomes]:
         for outcomes in settings:
             newest = outcomes.newest()
             yield newest
@@ -248,7 +248,7 @@ def _with_trials(
                 behind[(*specs, row.device[0], int(row.threads[0]))] = row.by_data()
 
     found = []
-    for board in iter_boards(kept(), truth=truth):
+    for board in stream_boards(remember_rows(), truth=truth):
         world = PluginSpec(
             "environment",
             "",

@@ -72,7 +72,7 @@ def resamples_of(n: int) -> int:
 def rmse_intervals(
     errors: FloatArray, *, level: float = 0.95, resamples: int | None = None
 ) -> Intervals:
-    """RMSE with a studentized bootstrap interval of the log mean square.
+    """Return the RMSE with a studentized bootstrap interval of the log mean square.
 
     Formula: theta = log m with m = mean e^2, se = s / (m sqrt(n)) with s the standard deviation
     of e^2; t* = (theta* - theta) / se* over resamples; the interval is
@@ -164,7 +164,7 @@ def _quantile(ordered: FloatArray, share: float) -> FloatArray:
 
 
 def _resampled_means(tables: Sequence[FloatArray], resamples: int) -> list[FloatArray]:
-    """(rows, resamples) mean of each resample of each of the tables (rows, n)."""
+    """Return the mean of each resample of each table: (rows, resamples), tables (rows, n)."""
     n = tables[0].shape[1]
     drawn = [np.empty((len(values), resamples)) for values in tables]
     step = max(1, 2 * MOST_ENTRIES // n)

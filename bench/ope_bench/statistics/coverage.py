@@ -46,7 +46,7 @@ class Share:
 
 
 def wilson(count: int, total: int, *, level: float = LEVEL) -> Share:
-    """A share with Wilson's score interval.
+    """Return a share with Wilson's score interval.
 
     Formula: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n).
 
@@ -84,7 +84,7 @@ ESS_LIMITS = (0.01, 0.1)
 
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
-    """How often intervals held the truth, on which side they missed it, and how wide they were.
+    """Shares of intervals that held the truth or missed it on one side, and their widths.
 
     Parameters
     ----------
@@ -154,18 +154,18 @@ class ErrorIntervals:
         level: float = LEVEL,
         ess_fraction: FloatArray | None = None,
     ) -> ErrorIntervals:
-        """The intervals ``estimate +- z standard_error``; NaN where one of them is."""
+        """Return the intervals ``estimate +- z standard_error``; NaN where one of them is."""
         reach = _normal_reach(level) * standard_error
         unknown = np.full(len(estimate), np.nan)
         ess = unknown if ess_fraction is None else ess_fraction
         return cls(estimate - truth, reach, reach, np.full(len(estimate), level), ess)
 
     def take(self, rows: npt.NDArray[np.bool_]) -> ErrorIntervals:
-        """Some of them."""
+        """Return some of the intervals."""
         return ErrorIntervals(**{name: column[rows] for name, column in vars(self).items()})
 
     def coverage(self) -> Coverage:
-        """Coverage, misses, widths and score, also by ESS/n; without intervals that have a NaN."""
+        """Return coverage, misses, widths and score, also by ESS/n, of intervals without a NaN."""
         usable = np.isfinite(self.error) & np.isfinite(self.down) & np.isfinite(self.up)
         known = self.take(usable)
         low, high = ESS_LIMITS
@@ -198,7 +198,7 @@ class ErrorIntervals:
 def interval_coverage(
     estimate: FloatArray, standard_error: FloatArray, truth: FloatArray, *, level: float = LEVEL
 ) -> Coverage:
-    """Coverage, misses and widths of the normal intervals ``estimate +- z standard_error``.
+    """Return coverage, misses and widths of the normal intervals ``estimate +- z standard_error``.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Summary:
 
 
 def mean(values: FloatArray) -> float:
-    """Mean of at least one finite number, also where their sum overflows.
+    """Return the mean of at least one finite number, also where their sum overflows.
 
     >>> mean(np.array([1.5e308, 1.5e308]))
     1.5e+308
@@ -61,7 +61,7 @@ def mean(values: FloatArray) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """Median of at least one finite number.
+    """Return the median of at least one finite number.
 
     NumPy's is the same, and takes ten times as long on a few dozen numbers.
 
@@ -76,7 +76,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def root_mean_square(values: FloatArray) -> float:
-    """Root of the mean square of at least one finite number, also where squares overflow.
+    """Return the root mean square of at least one finite number, also where squares overflow.
 
     >>> root_mean_square(np.array([1e200, -1e200]))
     1e+200
@@ -90,7 +90,7 @@ def root_mean_square(values: FloatArray) -> float:
 
 
 def scaled_rms(values: FloatArray) -> float:
-    """Root of the mean square of at least one finite number, in units of the largest.
+    """Return the root mean square of at least one finite number, in units of the largest.
 
     Squares then neither overflow nor underflow; `root_mean_square` differs in the last bit.
 
@@ -107,7 +107,7 @@ LARGEST_ROOT = 1e150
 
 
 def squares(*errors: FloatArray) -> tuple[FloatArray, ...]:
-    """Squares of several estimators' errors in a common unit, for comparisons by ratios.
+    """Return squares of several estimators' errors in a common unit, for comparisons by ratios.
 
     The unit is 1 unless a square would overflow.
 

@@ -78,7 +78,7 @@ EXACT = 50
 
 
 def _exact_p_values(moved: FloatArray) -> tuple[float, float]:
-    """One-sided p-values of the rank sum of the positive differences, none of them zero.
+    """Return one-sided p-values of the rank sum of the positive differences, none of them zero.
 
     All sign patterns are counted by their rank sums; scipy does so only where no ranks are tied.
     """
@@ -101,7 +101,7 @@ _SIDES: tuple[Literal["greater"], Literal["less"]] = ("greater", "less")
 def rank_sums(
     after: FloatArray, before: FloatArray, *, null_ratio: float = 1.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Rank-sum test of |after| against ``null_ratio`` times |before|, on different data.
+    """Compare |after| with ``null_ratio`` times |before| by a rank-sum test, on different data.
 
     Formula: the rank sum of |after_i| / null_ratio among all absolute errors of both sides.
 

@@ -35,7 +35,7 @@ as long, which every trial would pay."""
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """What a check of a store found.
+    """Findings of a check of a store.
 
     Parameters
     ----------

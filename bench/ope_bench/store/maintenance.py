@@ -69,7 +69,7 @@ def prune(db: sqlite3.Connection) -> int:
 
 
 def conflicts(db: sqlite3.Connection) -> list[Conflict]:
-    """Trials that the same code answered differently here and in the attached store ``other``.
+    """Return trials with other answers of the same code in the attached store ``other``.
 
     Of each key and code the newest record counts; what ended at a limit of its machine is no
     answer.
@@ -128,7 +128,7 @@ def _columns(db: sqlite3.Connection, store: str, table: str = "record") -> list[
 
 
 def _merged_order(db: sqlite3.Connection) -> list[str]:
-    """Ids of both stores' runs, oldest first.
+    """Return the ids of both stores' runs, oldest first.
 
     Each store's own order stays, for a clock may have been set back between two runs; the clocks
     say only how the two orders are put together.
@@ -140,7 +140,7 @@ def _merged_order(db: sqlite3.Connection) -> list[str]:
 
 
 def _ordered_runs(db: sqlite3.Connection, store: str) -> list[tuple[str, float]]:
-    """Ids of a store's runs in its own order, each with the latest start up to it."""
+    """Return the ids of a store's runs in its own order, each with the latest start up to it."""
     order = "number" if "number" in _columns(db, store, "run") else "started, id"
     rows = db.execute(f"SELECT id, started FROM {store}.run ORDER BY {order}").fetchall()  # noqa: S608
     latest = accumulate((started for _, started in rows), max)

@@ -263,7 +263,7 @@ class Store:
     def records(
         self, *, suite: str | None = None, run: str | None = None
     ) -> Iterator[TrialRecord]:
-        """Return the records of `results`, once per key, from the newest run."""
+        """Yield the records of `results`, once per key, from the newest run."""
         newest: dict[str, Result] = {}
         for result in self.results(suite=suite, run=run):
             known = newest.get(result.record.key)
@@ -380,7 +380,7 @@ class Store:
 
     @contextmanager
     def _attached(self, other: Store) -> Iterator[sqlite3.Connection]:
-        """With another store attached as ``other``."""
+        """Attach another store as ``other`` for a block of code."""
         uri = f"{other.path.absolute().as_uri()}?mode=ro"
         self._fetched("ATTACH ? AS other", (uri,))
         try:

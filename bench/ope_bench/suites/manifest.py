@@ -66,13 +66,13 @@ class Manifest:
     shard: Shard | None = None
 
     def plugins(self) -> list[PluginSpec]:
-        """The distinct settings of environments and of estimators."""
+        """Return the distinct settings of environments and of estimators."""
         specs = [spec for cell in self.cells for spec in (cell.environment, cell.estimator)]
         return list({id(spec): spec for spec in specs}.values())
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
-        """Yield all trials, those on the same data in sequence, so that a worker samples it once.
+        """Return all trials, those on the same data in sequence, so that a worker samples it once.
 
         Batched trials follow the others of their environment, block by block.
         """
@@ -160,7 +160,7 @@ def settings(kind: Kind, selector: str | Selector) -> list[PluginSpec]:
 
 
 def given_parameters(suite: Suite) -> list[tuple[PluginSpec, tuple[str, ...]]]:
-    """Every setting of a suite, with the names of the parameters that its entry sets.
+    """Return every setting of a suite, with the names of the parameters that its entry sets.
 
     The other parameters of the setting are defaults of its class, which may change.
     """

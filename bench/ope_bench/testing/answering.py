@@ -179,7 +179,7 @@ class EstimatorUnderTest:
         return found
 
     def answers(self, names: tuple[str, ...]) -> Iterator[tuple[str, Answer]]:
-        """Return the results on those of the problems for which the estimator is available.
+        """Yield the results on those of the problems for which the estimator is available.
 
         Raises
         ------

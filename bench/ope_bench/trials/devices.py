@@ -49,12 +49,3 @@ class Device(enum.StrEnum):
         device.block_size = block_size
         device.batched = block_size > 1
         return device
-
-    @property
-    def as_batched(self) -> Device:
-        """The batched form of this device.
-
-        >>> Device.CUDA.as_batched.value
-        'cuda-batch'
-        """
-        return next(one for one in Device if one.batched and one.backend == self.backend)

@@ -199,15 +199,15 @@ class Outcomes:
 
     @property
     def tried(self) -> BoolArray:
-        """Whether the estimator ran."""
+        """Return whether each trial's estimator ran: (n,)."""
         return _TRIED[self.status]
 
     def has(self, status: Status) -> BoolArray:
-        """Whether the trial ended like this."""
+        """Return whether each trial ended with a status: (n,)."""
         return np.asarray(self.status == _NUMBER[status])
 
     def withheld(self) -> list[str]:
-        """Why estimators withheld their standard errors, one text for each trial that did."""
+        """Return the reasons that trials gave for a withheld standard error."""
         without = np.flatnonzero(np.isnan(self.standard_error))
         reasons = self.diagnostics[without].values(STANDARD_ERROR_WITHHELD)
         return [str(reason) for reason in reasons if reason]

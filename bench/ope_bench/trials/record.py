@@ -186,13 +186,13 @@ class TrialRecord:
 
     @property
     def withheld(self) -> str | None:
-        """Why the estimator withheld its standard error."""
+        """Return why the estimator withheld its standard error."""
         reason = self.diagnostics.get(STANDARD_ERROR_WITHHELD)
         return str(reason) if reason and self.standard_error is None else None
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the estimate must know of its standard error or interval."""
+        """Return what a reader of the estimate must know of its standard error or interval."""
         if self.status is not Status.OK:
             return ()
         mean, least = map(self._number, ("mean_weight", LEAST_EFFECTIVE))
@@ -212,12 +212,12 @@ class TrialRecord:
 
     @property
     def reason(self) -> str:
-        """Why there is no estimate, with what to do and the plugin's line; empty with one."""
+        """Return why there is no estimate, with what to do and the plugin's line; else empty."""
         message = self.error_message or self.error_type or ""
         return reason_of(self.status, message, self.traceback, self.trial.estimator)
 
     def as_json(self) -> dict[str, Any]:
-        """What was asked, what came of it, and the warnings, as plain JSON."""
+        """Return what was asked, what came of it, and the warnings, as plain JSON."""
         trial = self.trial
         facts = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "trial"}
         asked = {

@@ -60,14 +60,14 @@ class Workspace:
         self._data: Data | None = None
 
     def holds(self, trial: Trial) -> bool:
-        """Whether the trial's problem is kept from the trial before."""
+        """Return whether the trial's problem is kept from the trial before."""
         return self._data is not None and self._key == trial.data_key
 
     def data(self, trial: Trial, environment: Environment) -> Data:
         """Return the trial's problem, sampled now or kept from the last trial."""
         if self._data is None or self._key != trial.data_key:
             # Free the old problem before sampling, so that two large ones are never in memory
-            # batched.
+            # together.
             self._key = self._data = None
             seed = trial.data_seed
             # Data must not depend on the estimator that first asks for them.

@@ -29,7 +29,7 @@ def epsilon_top(counts: IntArray, k: int, epsilon: float) -> FloatArray:
 
 
 def popularity(counts: IntArray, beta: float) -> FloatArray:
-    """softmax(beta * log(1 + count)) of each row.
+    """Return softmax(beta * log(1 + count)) of each row.
 
     >>> popularity(np.array([[0, 1, 2]]), 1.0)
     array([[0.16666667, 0.33333333, 0.5       ]])

@@ -50,7 +50,7 @@ class GaussianPolicy:
         return self.mean(context) + self.std * rng.standard_normal(len(context))
 
     def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
-        """E f(x, a) over actions by the trapezoidal rule: (n,).
+        """Return E f(x, a) over actions by the trapezoidal rule: (n,).
 
         Nodes are equally spaced, with a shift of each context's own. For a smooth f the error is
         of the order of rounding, whatever the shift. For a step, as in trees, it is the density
@@ -126,7 +126,7 @@ class GaussianEmbedding:
 
 
 def _shift(context: FloatArray) -> FloatArray:
-    """A number in [-1/2, 1/2) from the bits of each context, equal for equal contexts: (n,).
+    """Return a number in [-1/2, 1/2) for each context, from its bits: (n,).
 
     The mixing function is that of SplitMix64, one column after the other.
     """

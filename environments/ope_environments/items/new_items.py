@@ -97,7 +97,7 @@ class NewItems(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its truth."""
         score, embedding = self._world(world_rng)
         new = score.n_actions - self.n_items
         logging = OwnItems(score, first=0, own=self.n_items, beta=self.logging_beta)
@@ -131,7 +131,7 @@ class NewItems(Environment):
         return problem, Truth(expected, error, float(target_reward.mean()))
 
     def _world(self, rng: np.random.Generator) -> tuple[LinearScore, FloatArray]:
-        """q(x, a), affine in the context, and every item's embedding."""
+        """Return q(x, a), which is affine in the context, and every item's embedding."""
         frequency = self.roughness * rng.standard_normal((1 + self.d_context, self.d_embedding))
         phase = rng.uniform(0.0, 2.0 * np.pi, (1 + self.d_context, 1))
         scale = np.where(np.arange(1 + self.d_context) == 0, 1.0, 0.5)[:, None]

@@ -31,20 +31,20 @@ class OwnItems(DiscretePolicy):
         self.full_support = own == score.n_actions
 
     def table(self, context: FloatArray) -> FloatArray:
-        """The softmax between columns of zeros: (k, n_actions)."""
+        """Return the softmax between columns of zeros: (k, n_actions)."""
         out = np.zeros((len(context), self.n_actions))
         out[:, self._own] = self._softmax.table(context)
         return out
 
     def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """Zero for items of others: (n,)."""
+        """Return the probability of each item, zero for items of others: (n,)."""
         out = np.zeros(len(context))
         own = (action >= self._own.start) & (action < self._own.stop)
         out[own] = self._softmax.probability(context[own], action[own] - self._own.start)
         return out
 
     def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-        """An item of its own and its probability: (n,), (n,)."""
+        """Draw an item of its own for each row, with its probability: (n,), (n,)."""
         item, probability = self._softmax.draw(context, rng)
         return item + self._own.start, probability
 
@@ -53,5 +53,5 @@ class OwnItems(DiscretePolicy):
         return self._softmax.expect(context, lambda x, item: f(x, item + self._own.start))
 
     def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
-        """E over its own items of ``features[a]``: (n, k)."""
+        """Return the expectation of ``features[a]`` over its own items: (n, k)."""
         return self._softmax.project(context, features[self._own])

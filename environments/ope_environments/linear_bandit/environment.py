@@ -122,7 +122,7 @@ class LinearBandit(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its truth."""
         mean = self._mean_reward(world_rng)
         logging = self._policy(mean, self.logging, self.logging_beta, self.logging_epsilon)
         target = self._policy(mean, self.target, self.target_beta, self.target_epsilon)
@@ -221,15 +221,15 @@ class MeanReward:
         self.logistic = logistic
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """The mean rewards of one chunk of contexts: (k, n_actions)."""
+        """Return the mean rewards of one chunk of contexts: (k, n_actions)."""
         return self._link(self.score(context))
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """The mean reward of each row's action: (n,)."""
+        """Return the mean reward of each row's action: (n,)."""
         return self._link(self.score.at(context, action))
 
     def over_contexts(self) -> FloatArray:
-        """E q(x, a) over x ~ N(0, I) for each action: (n_actions,).
+        """Return E q(x, a) over x ~ N(0, I) for each action: (n_actions,).
 
         The logistic function of N(b, s**2) by the trapezoidal rule, whose error falls
         exponentially with the number of nodes.

@@ -195,7 +195,7 @@ class Logs(FromPopulation):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its truth."""
         streams = {"world_rng": world_rng, "logged_rng": logged_rng, "target_rng": target_rng}
         if self._made_from is not None:
             return self._made_from.sample(self.n_samples, **streams)

@@ -41,7 +41,7 @@ class NeighborReward:
         self._k = min(NEIGHBORS, len(data.context))
 
     def _near(self, context: FloatArray) -> IntArray:
-        """Rows of the logs near each context: (k, neighbors)."""
+        """Return the rows of the logs near each context: (k, neighbors)."""
         # The same few contexts are asked for with many actions.
         distinct, place = np.unique(np.asarray(context), axis=0, return_inverse=True)
         _, near = self._tree.query(self.design(distinct), self._k)
@@ -49,7 +49,7 @@ class NeighborReward:
         return found
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """Of every action: (k, n_actions)."""
+        """Return the expected reward of every action: (k, n_actions)."""
         n_actions = len(self.action_mean)
         near = self._near(context)
         pair = self.data.action[near] + n_actions * np.arange(len(near))[:, None]
@@ -61,7 +61,7 @@ class NeighborReward:
         return self._shrunk(total.reshape(shape), count.reshape(shape), self.action_mean)
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """Of each row's action: (k,)."""
+        """Return the expected reward of each row's action: (k,)."""
         near = self._near(context)
         same = self.data.action[near] == action[:, None]
         total = np.where(same, self.data.reward[near], 0.0).sum(axis=1)

@@ -25,10 +25,10 @@ class RewardModel(Protocol):
     """Mean rewards of contexts and actions."""
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """Of every action: (k, n_actions)."""
+        """Return the expected reward of every action: (k, n_actions)."""
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """Of each row's action: (k,)."""
+        """Return the expected reward of each row's action: (k,)."""
 
 
 def fit_linear(data: Decisions, design: Design, ridge: float) -> LinearReward:
@@ -59,14 +59,14 @@ class BoostedReward:
         self.low, self.high = low, high
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """Of every action: (k, n_actions)."""
+        """Return the expected reward of every action: (k, n_actions)."""
         n_actions = len(self.action_features)
         pairs = np.repeat(context, n_actions, axis=0)
         actions = np.tile(np.arange(n_actions), len(context))
         return self.at(pairs, actions).reshape(len(context), n_actions)
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """Of each row's action: (k,)."""
+        """Return the expected reward of each row's action: (k,)."""
         from threadpoolctl import threadpool_limits
 
         pairs = np.concatenate([context, self.action_features[action]], axis=1)
@@ -108,11 +108,11 @@ class ConstantReward:
         self.mean, self.n_actions = mean, n_actions
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """Of every action: (k, n_actions)."""
+        """Return the expected reward of every action: (k, n_actions)."""
         return np.full((len(context), self.n_actions), self.mean)
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """Of each row's action: (k,)."""
+        """Return the expected reward of each row's action: (k,)."""
         return np.full(len(action), self.mean)
 
 

@@ -45,14 +45,14 @@ class SmoothReward:
         self.mean, self.scale, self.low, self.high = mean, scale, low, high
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """Of every action: (k, n_actions)."""
+        """Return the expected reward of every action: (k, n_actions)."""
         waves = self.design(context) @ self.way
         # cos(u + v) = cos u cos v - sin u sin v: no table of rows times actions times waves.
         table = np.cos(waves) @ np.cos(self.phase).T - np.sin(waves) @ np.sin(self.phase).T
         return self._scaled(table)
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """Of each row's action: (k,)."""
+        """Return the expected reward of each row's action: (k,)."""
         return self._scaled(
             np.cos(self.design(context) @ self.way + self.phase[action]).sum(axis=1)
         )

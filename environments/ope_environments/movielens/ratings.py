@@ -39,14 +39,12 @@ class Ratings:
     user, item : (n,), indices
     rating : (n,)
     genres : (n_items, n_genres), zeros and ones
-    genre_names : (n_genres,)
     """
 
     user: IntArray
     item: IntArray
     rating: FloatArray
     genres: FloatArray
-    genre_names: tuple[str, ...]
 
     @property
     def n_users(self) -> int:
@@ -87,7 +85,7 @@ def read_ratings(folder: str | None) -> Ratings:
 @lru_cache(maxsize=2)
 def _read(ratings: Path, films: Path) -> Ratings:
     published = ratings.name == "u.data"
-    genre_of, names = _published_films(films) if published else _recbole_films(films)
+    genre_of = _published_films(films) if published else _recbole_films(films)
     items = {token: k for k, token in enumerate(sorted(genre_of))}
     rows = list(_rating_rows(ratings, header=not published))
     if not rows:
@@ -102,7 +100,6 @@ def _read(ratings: Path, films: Path) -> Ratings:
         np.array([items[item] for _, _, item, _ in rows], dtype=np.int64),
         np.array([rating for *_, rating in rows], dtype=np.float64),
         np.array([genre_of[token] for token in sorted(genre_of)], dtype=np.float64),
-        names,
     )
 
 
@@ -121,7 +118,7 @@ def _rating_rows(path: Path, *, header: bool) -> Iterator[tuple[int, int, int, f
         yield line, _id(path, line, fields[0]), _id(path, line, fields[1]), rating
 
 
-def _published_films(path: Path) -> tuple[dict[int, list[float]], tuple[str, ...]]:
+def _published_films(path: Path) -> dict[int, list[float]]:
     """Read u.item: number, title, dates, address, and 19 flags, in Latin 1."""
     films: dict[int, list[float]] = {}
     width = 0
@@ -135,10 +132,10 @@ def _published_films(path: Path) -> tuple[dict[int, list[float]], tuple[str, ...
             what = "a genre is neither 0 nor 1"
             raise DataFileError(path, what, where=f"line {line:,}")
         films[_new(path, line, fields[0], films)] = flags
-    return films, tuple(f"genre {k}" for k in range(width - FIRST_GENRE))
+    return films
 
 
-def _recbole_films(path: Path) -> tuple[dict[int, list[float]], tuple[str, ...]]:
+def _recbole_films(path: Path) -> dict[int, list[float]]:
     """Read ml-100k.item: number, title, year, and the genres as words."""
     words: dict[int, list[str]] = {}
     rows: Iterator[TextRow] = read_rows(path, delimiter="\t")
@@ -149,8 +146,7 @@ def _recbole_films(path: Path) -> tuple[dict[int, list[float]], tuple[str, ...]]
             raise DataFileError(path, what, where=f"line {line:,}")
         words[_new(path, line, fields[0], words)] = fields[3].split()
     names = sorted({word for genres in words.values() for word in genres})
-    films = {token: [float(name in genres) for name in names] for token, genres in words.items()}
-    return films, tuple(names)
+    return {token: [float(name in genres) for name in names] for token, genres in words.items()}
 
 
 def _new(

@@ -201,7 +201,7 @@ class _Policy:
         n_actions: int,
         rng: np.random.Generator,
     ) -> DiscretePolicy:
-        """The policy, its classifier fitted to these rows."""
+        """Return the policy with its classifier fitted to these rows."""
         if self.classifier == UNIFORM:
             return Uniform(n_actions)
         params = json.loads(self.classifier_params)

@@ -38,7 +38,7 @@ class Design:
         )
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """(n, width)."""
+        """Return the features of each context: (n, width)."""
         parts = [part(context) for part in self._parts]
         return np.concatenate([np.ones((len(context), 1)), *parts], axis=1)
 

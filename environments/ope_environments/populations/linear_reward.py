@@ -26,12 +26,12 @@ class LinearReward:
         self.low, self.high = low, high
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """Of every action: (k, n_actions)."""
+        """Return the expected reward of every action: (k, n_actions)."""
         table: FloatArray = np.clip(self.design(context) @ self.weights.T, self.low, self.high)
         return table
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """Of each row's action: (k,)."""
+        """Return the expected reward of each row's action: (k,)."""
         mean = np.einsum("kw,kw->k", self.design(context), self.weights[action])
         kept: FloatArray = np.clip(mean, self.low, self.high)
         return kept

@@ -53,12 +53,12 @@ Noise = Callable[[FloatArray, np.random.Generator], FloatArray]
 
 
 def bernoulli(mean: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Rewards 0 or 1, 1 with probability ``mean``: (k,)."""
+    """Draw rewards 0 or 1, which are 1 with probability ``mean``: (k,)."""
     return (rng.random(len(mean)) < mean).astype(np.float64)
 
 
 def gaussian(std: float) -> Noise:
-    """Rewards with normal noise of this standard deviation."""
+    """Draw rewards with normal noise of this standard deviation."""
 
     def draw(mean: FloatArray, rng: np.random.Generator) -> FloatArray:
         return mean + std * rng.standard_normal(len(mean))
@@ -72,7 +72,7 @@ def value_of(
     reward: RewardTable,
     share: FloatArray | None = None,
 ) -> float:
-    """The policy's value: sum over rows and actions of share(x) pi(a|x) q(x, a), exactly.
+    """Return the policy's value: sum over rows and actions of share(x) pi(a|x) q(x, a), exactly.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def value_of(
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """What is fixed; `sample` draws from it.
+    """Fixed part of an environment, from which `sample` draws.
 
     Rows with a probability of their own (``share``) are kinds of contexts rather than individuals:
     they are drawn with replacement, and every draw is a unit.
@@ -124,7 +124,7 @@ class Population:
         target_rng: np.random.Generator,
         shared_contexts: bool,
     ) -> tuple[Problem, Truth]:
-        """Logs of ``n`` rows, a target sample of ``n`` rows, and the truth.
+        """Draw logs of ``n`` rows and a target sample of ``n`` rows; return them with the truth.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Population:
         return rows
 
     def _target_rows(self, logged: IntArray, rng: np.random.Generator) -> IntArray:
-        """As many rows as were logged, others than those where enough are left."""
+        """Return as many rows as were logged, others than those where enough are left."""
         if self.share is not None:
             return self._rows(len(logged), rng)
         left = np.setdiff1d(np.arange(len(self.context)), logged)
@@ -182,7 +182,7 @@ class Population:
 
 
 def draw_rows(rows: IntArray, n: int, rng: np.random.Generator) -> IntArray:
-    """``n`` of the rows, without replacement where there are as many: (n,).
+    """Return ``n`` of the rows, without replacement where there are as many: (n,).
 
     >>> sorted(draw_rows(np.array([3, 5, 8]), 3, np.random.default_rng(0)).tolist())
     [3, 5, 8]
@@ -200,7 +200,7 @@ class FromPopulation(Environment):
 
     @abstractmethod
     def population(self, world_rng: np.random.Generator) -> Population:
-        """What is sampled from, kept in memory; most are data, and draw nothing."""
+        """Return the population, which is kept in memory; most are data and draw nothing."""
 
     def sample(
         self,
@@ -209,7 +209,7 @@ class FromPopulation(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its truth."""
         return self.population(world_rng).sample(
             self.n_samples,
             logged_rng=logged_rng,

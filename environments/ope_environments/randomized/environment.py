@@ -194,7 +194,7 @@ class Randomized(Environment):
         logged_rng: np.random.Generator,
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
-        """One problem and its truth."""
+        """Sample one problem and its truth."""
         return self.world(world_rng).sample(
             self.n_samples,
             logged_rng=logged_rng,

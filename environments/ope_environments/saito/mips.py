@@ -283,7 +283,7 @@ class MIPSWorld:
 
     @cached_property
     def preference(self) -> LinearScore:
-        """What the target policy maximizes: the score, or its negative."""
+        """Return what the target policy maximizes: the score, or its negative."""
         return LinearScore(self._environment.sign * self.score.weights)
 
     @cached_property

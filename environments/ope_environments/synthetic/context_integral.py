@@ -20,7 +20,7 @@ def normal_expectation(
     n_points: int,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """E f(x) over x ~ N(0, I), unbiased, and its standard error.
+    """Return E f(x) over x ~ N(0, I), unbiased, and its standard error.
 
     Every shift moves one Kronecker sequence by a uniform vector modulo one, so each shifted mean
     is unbiased, and the means of different shifts are independent.
@@ -54,7 +54,7 @@ def normal_expectation(
 
 
 def _kronecker(n: int, width: int) -> FloatArray:
-    """Multiples of powers of the generalized golden ratio, modulo one: (n, width)."""
+    """Return the multiples of powers of the generalized golden ratio, modulo one: (n, width)."""
     ratio = 2.0
     for _ in range(64):
         ratio = (1.0 + ratio) ** (1.0 / (width + 1))
@@ -63,7 +63,7 @@ def _kronecker(n: int, width: int) -> FloatArray:
 
 
 def _box_muller(uniform: FloatArray) -> FloatArray:
-    """Standard normals from uniforms in [0, 1), pair by pair: (n, width)."""
+    """Return standard normals from uniforms in [0, 1), pair by pair: (n, width)."""
     # The tent makes the integrand periodic, which shifted points reward with less variance; the
     # minimum keeps the logarithm finite.
     tent = np.minimum(np.abs(2.0 * uniform[:, 0::2] - 1.0), 1.0 - 2.0**-53)

@@ -53,21 +53,21 @@ class LinearScore:
         return int(self.weights.shape[1])
 
     def __call__(self, context: FloatArray) -> FloatArray:
-        """The scores of one chunk of contexts: (k, n_actions)."""
+        """Return the scores of one chunk of contexts: (k, n_actions)."""
         return _with_one(context) @ self.weights
 
     def at(self, context: FloatArray, action: IntArray) -> FloatArray:
-        """The score of each row's action: (n,)."""
+        """Return the score of each row's action: (n,)."""
         scores: FloatArray = np.einsum("nd,dn->n", _with_one(context), self.weights[:, action])
         return scores
 
     def mean(self, context: FloatArray) -> FloatArray:
-        """The mean over actions, without a table: (n,)."""
+        """Return the mean over actions, without a table: (n,)."""
         average: FloatArray = _with_one(context) @ self.weights.mean(axis=1)
         return average
 
     def contenders(self) -> IntArray:
-        """Ascending indices of a set of actions that holds the best one of every context.
+        """Return ascending indices of a set of actions that holds the best one of every context.
 
         max_a w_a . (1, x) is attained at a vertex of the convex hull of the w_a, and hulls of
         very many points in few dimensions have few vertices.
@@ -104,7 +104,7 @@ class LinearSoftmax(Softmax):
         self._scaled = LinearScore(beta * score.weights)
 
     def _logits(self, context: FloatArray) -> FloatArray:
-        """beta * score in one product: (k, n_actions)."""
+        """Return beta * score in one product: (k, n_actions)."""
         return self._scaled(context)
 
 
@@ -130,7 +130,7 @@ class LinearGreedy(EpsilonGreedy):
         self._least_gap = roundings * 0.5 * float(np.finfo(np.float32).eps) * float(length)
 
     def best(self, context: FloatArray) -> IntArray:
-        """argmax over the actions that can be greedy: (n,)."""
+        """Return argmax over the actions that can be greedy: (n,)."""
         n_contenders = len(self._contenders)
         # Where a single row would fill a chunk, many rows look at a span of actions together:
         # else each of them would fetch all weights from memory for itself.
@@ -152,7 +152,7 @@ class LinearGreedy(EpsilonGreedy):
         return self._contenders[found]
 
     def _best_in_single(self, context: FloatArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-        """The argmax in single precision, and whether it is that of exact scores: (n,), (n,)."""
+        """Return the argmax in single precision, and whether it is exact: (n,), (n,)."""
         n_contenders = len(self._contenders)
         found = np.empty(len(context), dtype=np.int64)
         certain = np.empty(len(context), dtype=np.bool_)
@@ -174,7 +174,7 @@ class LinearGreedy(EpsilonGreedy):
     def _ahead(
         self, design: FloatArray, best: IntArray, leading: FloatArray, span: int
     ) -> IntArray:
-        """The argmax over all spans, from that over the first one, whose maximum is leading."""
+        """Return the argmax over all spans, given the first one's, whose maximum is leading."""
         for start in range(span, len(self._contenders), span):
             scores = design @ self._weights[:, start : start + span]
             at = scores.argmax(axis=1)

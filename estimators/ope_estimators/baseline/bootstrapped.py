@@ -26,14 +26,14 @@ class Bootstrapped(Estimator):
     resamples: int
 
     def estimate(self, view: View) -> Estimate:
-        """The estimate, with an interval where the parameters ask for one."""
+        """Return the estimate, with an interval where the parameters ask for one."""
         found = super().estimate(view)  # type: ignore[safe-super]  # of the class after this one
         if self.interval == "asymptotic":
             return found
         return replace(found, interval=self._bootstrap(view))
 
     def _bootstrap(self, view: View) -> Interval | None:
-        """The bootstrap interval of the same estimator; None where too many resamples fail."""
+        """Return the bootstrap interval of the same estimator; None if too many resamples fail."""
         values = self.get_params(deep=False) | {"interval": "asymptotic"}
         return bootstrap_interval(
             type(self)(**values), view, level=self.level, resamples=self.resamples

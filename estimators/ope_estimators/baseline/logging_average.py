@@ -30,5 +30,5 @@ class LoggingAverage(Estimator):
     """
 
     def estimate(self, view: View) -> Estimate:
-        """The mean logged reward."""
+        """Return the mean logged reward."""
         return Estimate(float(view.reward.mean()), terms=view.reward)

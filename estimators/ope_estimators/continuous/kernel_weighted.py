@@ -52,7 +52,7 @@ class KernelRows(WeightedRows):
     gap: FloatArray
 
     def take(self, index: IntArray) -> KernelRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         part = super().take(index)
         assert isinstance(part, KernelRows)  # noqa: S101  `replace` keeps the class
         return replace(part, action=self.action[index], gap=self.gap[:, index])
@@ -94,7 +94,7 @@ class KernelWeighted(TransformedWeights):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The estimate, its standard error and the kernel weights.
+        """Return the estimate, its standard error and the kernel weights.
 
         Raises
         ------

@@ -21,7 +21,7 @@ TREES, DEPTH = 20, 5
 
 
 def standardized(view: View) -> tuple[FloatArray, FloatArray]:
-    """Embedding and context of both samples, each column with mean 0 and variance 1 over both.
+    """Return embedding and context of both samples, standardized over both.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def standardize(pooled: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
 def basis_functions(
     basis: Basis, logged: FloatArray, target: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Values of a constant and of the basis at the rows of both samples: (n, k), (m, k).
+    """Return values of a constant and of the basis at the rows of both samples: (n, k), (m, k).
 
     ``linear``: the columns. ``fourier``: random cosines of a Gaussian kernel; ``nystroem``: that
     kernel's projection on `SIZE` rows; both with the median distance as width. ``forest``:

@@ -28,7 +28,7 @@ class EntropyWeights:
     moments: Literal[1, 2]
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> SampleWeights:
-        """The weights; they sum to n.
+        """Return the weights; they sum to n.
 
         Raises
         ------
@@ -59,7 +59,7 @@ def _moments(rows: FloatArray, moments: int) -> FloatArray:
 
 
 def balancing_parameters(gap: FloatArray) -> FloatArray:
-    """θ with sum_i exp(θ'g_i) g_i = 0, by Newton steps on ln mean_i exp(θ'g_i).
+    """Return θ with sum_i exp(θ'g_i) g_i = 0, by Newton steps on ln mean_i exp(θ'g_i).
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class KLIEPRatio:
     bandwidth: float | None
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> SampleWeights:
-        """The weights at both samples' rows."""
+        """Return the weights at both samples' rows."""
         return self.weigh(view, *standardized(view), rng)
 
     def weigh(
@@ -96,7 +96,7 @@ def squared_distances(rows: FloatArray, centres: FloatArray) -> FloatArray:
 
 
 def most_likely(logged: FloatArray, target: FloatArray) -> FloatArray:
-    """θ >= 0 of the largest mean over target rows of ln φ'θ, with mean over logs of φ'θ = 1.
+    """Return θ >= 0 of the largest target mean of ln φ'θ, where φ'θ has mean 1 over the logs.
 
     θ_j mean_0 φ_j are shares of a mixture of known components: they are found by the EM steps of
     such a mixture, each of which keeps the constraint and raises the likelihood.

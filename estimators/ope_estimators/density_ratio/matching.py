@@ -43,7 +43,7 @@ class KernelMeanWeights:
     bound: float
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> SampleWeights:
-        """The weights of the logged rows.
+        """Return the weights of the logged rows.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class EnergyWeights:
     """
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> SampleWeights:
-        """The weights of the logged rows.
+        """Return the weights of the logged rows.
 
         Raises
         ------
@@ -133,7 +133,7 @@ def means_of_rows(
 def least_quadratic(
     matrix: FloatArray, linear: FloatArray, bound: float, low: float, high: float
 ) -> FloatArray:
-    """α that minimizes α'Qα / 2 - c'α with 0 <= α <= bound and low <= sum α <= high: (n,).
+    """Return α that minimizes α'Qα / 2 - c'α with 0 <= α <= bound and low <= sum α <= high: (n,).
 
     Projected gradient steps with momentum, begun anew where they turn uphill.
 
@@ -171,7 +171,7 @@ def least_quadratic(
 
 
 def project(point: FloatArray, bound: float, low: float, high: float) -> FloatArray:
-    """The nearest point with 0 <= α <= bound and low <= sum α <= high: (n,)."""
+    """Return the nearest point with 0 <= α <= bound and low <= sum α <= high: (n,)."""
     plain: FloatArray = np.clip(point, 0.0, bound)
     total = float(plain.sum())
     if low <= total <= high:

@@ -41,7 +41,7 @@ class LeastSquaresRatio:
     beta: float
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> SampleWeights:
-        """The weights at both samples' rows, fitted on all of them."""
+        """Return the weights at both samples' rows, fitted on all of them."""
         return self.weigh(view, *standardized(view), rng)
 
     def weigh(
@@ -56,7 +56,7 @@ class LeastSquaresRatio:
         return SampleWeights(logged @ theta, target @ theta, {"penalty": float(penalty)})
 
     def solve(self, logged: FloatArray, target: FloatArray, penalty: float) -> FloatArray:
-        """θ for the values of a basis at both samples, (n, k) and (m, k): (k,)."""
+        """Return θ for the values of a basis at both samples, (n, k) and (m, k): (k,)."""
         gram = (1.0 - self.beta) * logged.T @ logged / len(logged)
         if self.beta > 0:
             gram += self.beta * target.T @ target / len(target)

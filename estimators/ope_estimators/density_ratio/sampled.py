@@ -99,7 +99,7 @@ class SampledRatioModel:
         return Ratio(logged, target, facts | judged)
 
     def _log_ratio(self, weights: FloatArray, most: float) -> tuple[FloatArray, float]:
-        """The clipped logarithm, and the share of weights that the clip changes."""
+        """Return the clipped logarithm, and the share of weights that the clip changes."""
         with np.errstate(divide="ignore"):
             raw = np.log(np.clip(weights, 0.0, most))
         bound = LARGEST_LOG_RATIO if self.clip is None else math.log(self.clip)

@@ -151,7 +151,7 @@ class PreparedScores:
         return self.features[part.train], self.label[part.train], unit
 
     def parts(self, cross_fit: int) -> Iterator[Part]:
-        """Return a part for each fold with enough rows for a classifier."""
+        """Yield a part for each fold with enough rows for a classifier."""
         for this in np.unique(self.scores.fold):
             held = self.scores.fold == this
             train = ~held if cross_fit >= 2 else held

@@ -118,7 +118,7 @@ class ActionFeatures:
 
     @property
     def one_hot(self) -> bool:
-        """Whether the features are indicators, at most one of which is not 0."""
+        """Return whether the features are indicators, at most one of which is not 0."""
         return self._column is not None
 
     def indicator(self, action: IntArray | FloatArray) -> tuple[IntArray, FloatArray]:

@@ -189,7 +189,7 @@ def fitted(
 def fit_weighted(
     learner: Any, features: FloatArray, outcome: FloatArray, weight: FloatArray
 ) -> Any:
-    """The learner, fitted with weights of the rows; equal ones where all weights are 0.
+    """Fit the learner with weights of the rows; equal ones where all weights are 0.
 
     The weights are scaled to a mean of one, so that penalties keep their meaning.
 

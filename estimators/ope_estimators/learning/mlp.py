@@ -65,7 +65,7 @@ class _MLP:
         def loss(rows: torch.Tensor) -> torch.Tensor:
             return self._loss(self.module_(x[rows])[:, 0], y[rows])
 
-        self.descent_ = train(
+        train(
             self.module_,
             loss,
             lambda: loss(aside),

@@ -78,7 +78,7 @@ class PairwiseRegressor:
 def mean_differences(
     context: FloatArray, cluster: FloatArray, outcome: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean of y_i - y_j over the other rows j of the cluster, and whether there are any: (k,).
+    """Return the mean of y_i - y_j over other rows j of the cluster, and whether any exist: (k,).
 
     Rows are weighted by a Gaussian kernel of their contexts' distance, with Silverman's width in
     standardized contexts.
@@ -107,7 +107,7 @@ def mean_differences(
 
 
 def _some(context: FloatArray) -> FloatArray:
-    """The context or, without columns, one of zeros: a regressor needs a column."""
+    """Return the context or, without columns, one of zeros: a regressor needs a column."""
     return context if context.shape[1] else np.zeros((len(context), 1))
 
 

@@ -136,12 +136,12 @@ class _Loss:
         return value / n + self.penalty(coefficients), gradient.ravel()
 
     def penalty(self, coefficients: FloatArray) -> float:
-        """The part of the objective that is no likelihood."""
+        """Return the part of the objective that is no likelihood."""
         return 0.5 * self._strength * float(np.square(coefficients[1:]).sum())
 
 
 def _softmax(score: Table) -> tuple[Table, Table]:
-    """Probabilities, written over the scores, and the logarithm of the sum of exponentials."""
+    """Return probabilities, written over the scores, and the log of the sum of exponentials."""
     top = score.max(axis=1, keepdims=True)
     score -= top
     np.exp(score, out=score)

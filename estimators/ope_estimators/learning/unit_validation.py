@@ -19,7 +19,7 @@ ROWS_FOR_EARLY_STOPPING = 10_000
 def fit_by_units(
     learner: Any, features: FloatArray, outcome: FloatArray | IntArray, unit: IntArray
 ) -> Any:
-    """The learner, fitted; what it chooses or stops by is judged on units that it has not seen.
+    """Fit the learner; what it chooses or stops by is judged on units that it has not seen.
 
     A learner with ``takes_units`` is given the units. The ``cv`` of scikit-learn's cross-validated
     learners becomes folds of units; early stopping of its histogram boosting gets a validation
@@ -55,7 +55,7 @@ def _folds(
     outcome: FloatArray | IntArray,
     unit: IntArray,
 ) -> list[tuple[IntArray, IntArray]]:
-    """Rows of each fold's training and validation part; empty where the parameter stays."""
+    """Return rows of each fold's training and validation part; empty where the parameter stays."""
     from sklearn.base import is_classifier
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 

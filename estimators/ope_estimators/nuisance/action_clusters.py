@@ -39,7 +39,7 @@ class ActionClusters:
     number: int
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> IntArray:
-        """The cluster of each action: (n_actions,)."""
+        """Return the cluster of each action: (n_actions,)."""
         from sklearn.cluster import KMeans
 
         assert view.n_actions is not None  # noqa: S101  callers refuse continuous actions
@@ -58,7 +58,7 @@ class ActionClusters:
 
 
 def usual_number(n_actions: int) -> int:
-    """50 clusters of 1,000 actions or more, the square root of the number of fewer.
+    """Return 50 clusters for 1,000 actions or more, else the square root of their number.
 
     >>> usual_number(100), usual_number(5000)
     (10, 50)
@@ -67,7 +67,7 @@ def usual_number(n_actions: int) -> int:
 
 
 def clusters_of(view: View, clusters: int | list[int] | None) -> IntArray:
-    """The cluster of each action, given or fitted; the fit is shared: (n_actions,).
+    """Return the cluster of each action, given or fitted; the fit is shared: (n_actions,).
 
     Raises
     ------
@@ -85,7 +85,7 @@ def clusters_of(view: View, clusters: int | list[int] | None) -> IntArray:
 
 
 def require_actions(view: View, what: str) -> int:
-    """The number of actions.
+    """Return the number of actions; raise an error without one.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def require_actions(view: View, what: str) -> int:
 
 
 def pooled_weights(view: View, cluster: Callable[[slice], IntArray]) -> FloatArray:
-    """Ratio of the policies' masses of the logged action's cluster: (n,).
+    """Return the ratio of the policies' masses of the logged action's cluster: (n,).
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class Smoother(Protocol):
 
 
 def usual_bandwidths(smoothing: Smoothing, n_actions: int) -> FloatArray:
-    """Bandwidths among which a rule chooses, the first without smoothing.
+    """Return the bandwidths among which a rule chooses, the first without smoothing.
 
     >>> usual_bandwidths("knn", 10).tolist()
     [1.0, 2.0, 4.0, 8.0, 10.0]
@@ -97,7 +97,7 @@ class ActionSmoother:
         return table
 
     def _widths(self) -> FloatArray:
-        """Bandwidths in units of the features: (k,)."""
+        """Return the bandwidths in units of the features: (k,)."""
         from scipy.spatial.distance import pdist
 
         step = -(-len(self._features) // MOST_FOR_MEDIAN)

@@ -24,7 +24,7 @@ def regressed_weights(
     make: Callable[[int], Any],
     rng: np.random.Generator,
 ) -> FloatArray:
-    """E_0[w | x, g] of each logged row, by models that have not seen its fold: (n,).
+    """Return E_0[w | x, g] of each logged row, by models that have not seen its fold: (n,).
 
     No weight is negative, so predictions below 0 become 0.
 

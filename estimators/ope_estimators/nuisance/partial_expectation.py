@@ -49,7 +49,7 @@ def blended_expectations(
     share: Callable[[FloatArray, float], FloatArray],
     parameters: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Sums over actions of π1 s(w) q̂, and the mean of those of π1 s(w): (k, n), (k,).
+    """Return the sums over actions of π1 s(w) q̂, and the mean of those of π1 s(w): (k, n), (k,).
 
     q̂ comes from models that have not seen the row. The weight w of an action that the logging
     policy never takes is infinite.

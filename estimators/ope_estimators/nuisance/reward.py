@@ -189,7 +189,7 @@ class FittedReward:
         return out
 
     def parts(self) -> list[tuple[RewardFunction, Any]]:
-        """Yield each model with the logged rows that it was fitted without."""
+        """Return each model with the logged rows that it was fitted without."""
         if len(self._models) == 1:
             return [(self, slice(None))]
         return [
@@ -231,7 +231,7 @@ class FittedReward:
         return self._summed(models, n_pairs, pairs_of)
 
     def _alike(self, models: tuple[Any, ...]) -> IntArray | None:
-        """Numbers of the actions, equal where none of the models tells them apart."""
+        """Return the numbers of the actions, equal where none of the models tells them apart."""
         key = tuple(map(id, models))
         if key not in self._groups:
             split = [split_columns(model) for model in models]

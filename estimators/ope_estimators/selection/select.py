@@ -13,6 +13,7 @@ import numpy as np
 from annotated_types import Ge, MinLen
 
 from ope_bench import (
+    CHOSEN_ESTIMATOR,
     STANDARD_ERROR_WITHHELD,
     Access,
     Diagnostic,
@@ -307,7 +308,7 @@ def _chosen(outcomes: Outcomes, index: int, facts: dict[str, Diagnostic]) -> Est
     """The estimate of one candidate, with diagnostics of the choice beside its own."""
     chosen = outcomes.working[index]
     own = dict(chosen.estimate.diagnostics)
-    told = {"chosen": chosen.name, **facts, **outcomes.facts()}
+    told = {CHOSEN_ESTIMATOR: chosen.name, **facts, **outcomes.facts()}
     return replace(chosen.estimate, diagnostics=own | told)
 
 
@@ -315,7 +316,7 @@ def _mixture(outcomes: Outcomes, weights: FloatArray, facts: dict[str, Diagnosti
     reason = "the weights of the mixture are estimated from the same rows"
     largest = outcomes.working[int(np.argmax(weights))].name
     told: dict[str, Diagnostic] = {
-        "chosen": largest,
+        CHOSEN_ESTIMATOR: largest,
         STANDARD_ERROR_WITHHELD: reason,
         **facts,
         **_scores(outcomes.working, weights),

@@ -70,7 +70,7 @@ class GroupIPW(RewardBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The mean of weighted rewards and its standard error."""
+        """Return the mean of weighted rewards and its standard error."""
         n_actions = require_actions(view, "it groups finitely many actions")
         number = max(1, math.isqrt(n_actions)) if self.clusters is None else self.clusters
 

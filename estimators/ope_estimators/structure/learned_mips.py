@@ -35,7 +35,7 @@ class LearnedActions:
 
 @dataclass(frozen=True)
 class LearnedActionModel:
-    """What to fit: embeddings from a reward model, and a classifier that is given them.
+    """Specification of a fit: embeddings from a reward model, and a classifier of them.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class LearnedActionModel:
     params: tuple[tuple[str, Any], ...]
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> LearnedActions:
-        """Embeddings and classifier, both from all logged rows."""
+        """Fit embeddings and classifier, both to all logged rows."""
         n_actions = require_actions(view, "it learns embeddings of finitely many actions")
         context = encoded(view.schema.context, view.context)
         table = reward_coefficients(context, view.action, view.reward, n_actions)
@@ -70,7 +70,7 @@ class LearnedActionModel:
 def reward_coefficients(
     context: FloatArray, action: Any, reward: FloatArray, n_actions: int
 ) -> FloatArray:
-    """Ridge coefficients of each action's reward on a constant and the context: (n_actions, d+1).
+    """Return each action's ridge coefficients, of a constant and the context: (n_actions, d+1).
 
     They are deviations from the mean reward in standardized contexts with a penalty of one row;
     those of an action that was never logged are 0.
@@ -139,7 +139,7 @@ class LearnedMIPS(ClassifierBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The weighted mean."""
+        """Return the weighted mean."""
         n_actions = require_actions(view, "it learns embeddings of finitely many actions")
         model, embedding = self.learned_.policy, self.learned_.embedding
         weights, logged = np.empty(view.n), np.empty(view.n)

@@ -76,7 +76,7 @@ class MDR(EIPW, RewardBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The mean of the terms and its standard error."""
+        """Return the mean of the terms and its standard error."""
         plain = super().estimate(view)
         weights = plain.weights
         assert weights is not None  # noqa: S101  EIPW reports its weights

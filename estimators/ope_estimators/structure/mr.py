@@ -81,7 +81,7 @@ class MarginalRatio(RewardBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The mean of the rewards with the fitted weights."""
+        """Return the mean of the rewards with the fitted weights."""
         if self.form == "outcome":
             return Estimate(float(self.fitted_.mean()))
         facts = {"mean_weight": float(self.fitted_.mean())}

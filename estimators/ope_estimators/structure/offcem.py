@@ -109,7 +109,7 @@ class OffCEM(RewardBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The mean of the terms and its standard error."""
+        """Return the mean of the terms and its standard error."""
         weights = pooled_weights(view, lambda _rows: self.cluster_)
         residual = view.reward - self.reward_.logged(view.context, view.action)
         terms = self._expected_reward(view) + weights * residual

@@ -38,7 +38,7 @@ class ConvolvedRows(WeightedRows):
     ratio: FloatArray
 
     def take(self, index: IntArray) -> ConvolvedRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         part = super().take(index)
         assert isinstance(part, ConvolvedRows)  # noqa: S101  `replace` keeps the class
         return replace(part, ratio=self.ratio[:, index])
@@ -141,7 +141,7 @@ class PolicyConvolution(TransformedWeights):
 
 
 def convolved_ratios(view: View, smoother: Smoother, number: int) -> FloatArray:
-    """(π1 S)(a_i|x_i) / (π0 S)(a_i|x_i) of each logged row: (number, n).
+    """Return (π1 S)(a_i|x_i) / (π0 S)(a_i|x_i) of each logged row: (number, n).
 
     Parameters
     ----------

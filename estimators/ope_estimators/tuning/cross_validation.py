@@ -21,7 +21,7 @@ def cross_validate(
     unit: IntArray,
     rng: np.random.Generator,
 ) -> int:
-    """Index of the candidate with the least `validation_risk`; parameters as there."""
+    """Return the index of the candidate with the least `validation_risk`; parameters as there."""
     return int(np.argmin(validation_risk(estimate, validate, errors, unit, rng)))
 
 
@@ -32,7 +32,7 @@ def validation_risk(
     unit: IntArray,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Error of each candidate as a prediction of an unbiased estimate on held-out rows: (k,).
+    """Return each candidate's error in predicting an unbiased held-out estimate: (k,).
 
         mean_s L_ks + se_s(L_ks),   L_ks = (V̂_k(training rows of s) - mean φ(others))²
 
@@ -69,7 +69,7 @@ def validation_risk(
 
 
 def _training_units(variance: FloatArray, validation: float, n_units: int) -> IntArray:
-    """Units that each candidate is estimated on; at least one is left on either side."""
+    """Return units that each candidate is estimated on; at least one is left on either side."""
     total = variance + validation
     known = (total > 0) & np.isfinite(total)
     share = np.divide(variance, total, out=np.full(len(variance), 0.5), where=known)
@@ -78,7 +78,7 @@ def _training_units(variance: FloatArray, validation: float, n_units: int) -> In
 
 
 def _means_after(terms: FloatArray, start: IntArray) -> FloatArray:
-    """Mean of the terms from each start on."""
+    """Return the mean of the terms from each start on."""
     rest = terms.sum() - np.cumsum(terms)[start - 1]
     means: FloatArray = rest / (len(terms) - start)
     return means

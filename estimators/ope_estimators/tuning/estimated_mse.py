@@ -10,7 +10,7 @@ __all__ = ["least_mse"]
 
 
 def least_mse(standard_error: FloatArray, bias: FloatArray) -> int:
-    """Index of the candidate with the least squared standard error plus squared bias.
+    """Return the index of the candidate with the least squared standard error plus squared bias.
 
         argmin_k  se_k² + bias_k²
 

@@ -15,7 +15,7 @@ NORMAL_QUANTILE = 1.959963984540054
 
 
 def slope(estimate: FloatArray, half_width: FloatArray) -> int:
-    """Index of the last candidate, by falling width, that agrees with all before it.
+    """Return the index of the last candidate, by falling width, that agrees with all before it.
 
         |V̂_j - V̂_i| <= c_i + (√6 - 1) c_j   for every kept j that is wider than i
 

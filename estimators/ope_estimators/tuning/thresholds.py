@@ -13,7 +13,7 @@ THRESHOLDS = 30
 
 
 def exceeds(weight: FloatArray, threshold: float | FloatArray) -> npt.NDArray[np.bool_]:
-    """Whether weights are above a threshold by more than rounding.
+    """Return whether weights are above a threshold by more than rounding.
 
     The weight of one action is computed from propensities and from policies: a threshold equal
     to it must not find it above one way and not above the other.
@@ -23,7 +23,7 @@ def exceeds(weight: FloatArray, threshold: float | FloatArray) -> npt.NDArray[np
 
 
 def threshold_grid(weight: FloatArray) -> FloatArray:
-    """Values from the 95 % down to the 5 % quantile of the positive weights: (THRESHOLDS,).
+    """Return values from the 95 % down to the 5 % quantile of the positive weights: (THRESHOLDS,).
 
     They are in geometric progression, the one with the least bias first. One value where all
     positive weights are alike, or there is none.

@@ -8,7 +8,7 @@ from scipy import stats
 
 from ope_bench import STANDARD_ERROR_WITHHELD
 from ope_bench.boards.columns.built_in import as_json
-from ope_bench.boards.leaderboard import boards, document, iter_boards
+from ope_bench.boards.leaderboard import boards, document, stream_boards
 from ope_bench.boards.summary import across
 from ope_bench.report.text.board_notes import board_notes
 from ope_bench.statistics.value_intervals.weights import LEAST_EFFECTIVE, RARE_WEIGHTS
@@ -402,6 +402,6 @@ def test_settings_that_come_in_turn_give_the_same_boards(record):
     settings = {}
     for one in records:
         settings.setdefault(one.trial.environment.identity_json, []).append(one)
-    in_turn = iter_boards(map(Outcomes.of, settings.values()))
+    in_turn = stream_boards(map(Outcomes.of, settings.values()))
     assert in_turn == boards(records)
     assert [board.label for board in in_turn] == ["toy n=9", "toy n=10"]

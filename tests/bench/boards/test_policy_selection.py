@@ -74,10 +74,10 @@ def test_one_estimate_a_replicate_is_no_choice(policies):
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
 def test_boards_render_in_every_format(policies, form):
-    from ope_bench.report.text.render import render_selection
+    from ope_bench.report.text.render import render_over_settings
 
     found = selection_boards(policies("a_b", (3.0, 2.0, 1.0)))
-    text = render_selection(found, form)
+    text = render_over_settings(found, form)
     assert text.count("\n") > 1
     assert max(map(len, text.splitlines())) <= 80 or form != "text"
-    assert render_selection([], form) == ""
+    assert render_over_settings([], form) == ""

@@ -66,7 +66,7 @@ def test_a_batched_trial_run_again_gives_the_same_bits(cli: Cli, suite: Path) ->
     keys = {one["device"]: one["key"] for one in map(json.loads, lines)}
     said = cli("rerun", keys["cpu-batch"][:12])
     assert said.code == 0
-    assert "agree" in said.out or "same" in said.out
+    assert "bit-equal (same code)" in said.out
 
 
 def test_an_unknown_device_is_refused_with_those_there_are(cli: Cli, suite: Path) -> None:

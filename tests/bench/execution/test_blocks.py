@@ -127,14 +127,14 @@ def test_the_cost_of_a_block_is_shared_evenly() -> None:
     assert shares.pop() > 0
 
 
-def test_data_that_cannot_be_batched_cost_their_own_trial() -> None:
-    for how in ("raise", "refuse"):
-        records = outcomes(InProcessExecutor(), trials(range(5), how=how, which=2))
-        assert {n: r.status for n, r in records.items()} == {
-            n: Status.ERROR if n == 2 else Status.OK for n in range(5)
-        }
-        assert records[2].error_type == "ValueError"
-        assert "block_plugins" in str(records[2].traceback) or how == "refuse"
+@pytest.mark.parametrize(("how", "message"), [("raise", "as requested"), ("refuse", "refused")])
+def test_data_that_cannot_be_batched_cost_their_own_trial(how: str, message: str) -> None:
+    records = outcomes(InProcessExecutor(), trials(range(5), how=how, which=2))
+    assert {n: r.status for n, r in records.items()} == {
+        n: Status.ERROR if n == 2 else Status.OK for n in range(5)
+    }
+    assert (records[2].error_type, records[2].error_message) == ("ValueError", message)
+    assert "block_plugins" in str(records[2].traceback)
 
 
 def test_a_failure_of_the_training_is_told_by_every_trial() -> None:

@@ -24,7 +24,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[list[Trial]]:
 
     def noted(self: WorkerProcess, tasks: Sequence[Task]) -> Sequence[Task]:
         rest = send(self, tasks)
-        flights.append([task.trial for task in self.flight])
+        flights.append([task.trial for task in self.in_flight])
         return rest
 
     monkeypatch.setattr(WorkerProcess, "send", noted)
@@ -54,7 +54,7 @@ def test_nothing_waits_behind_a_trial_of_unknown_length(
     short, unknown = acme("mean"), acme("mean", label="unknown")
     run([replace(short, replicate=number) for number in range(20)] + [unknown, short])
     assert max(map(len, held)) > 1
-    assert [flight for flight in held if unknown in flight[:-1]] == []
+    assert [tasks for tasks in held if unknown in tasks[:-1]] == []
 
 
 def test_nothing_waits_behind_a_long_trial(

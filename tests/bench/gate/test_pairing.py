@@ -11,7 +11,7 @@ from ope_bench.errors import UsageError
 from ope_bench.gate import pairing
 from ope_bench.gate.baseline import Baseline, SuiteFacts
 from ope_bench.gate.baseline_format import identity_of
-from ope_bench.gate.pairing import given_now, pair_records, paired_rows, with_outcomes
+from ope_bench.gate.pairing import map_given_parameters, pair_records, paired_rows, with_outcomes
 
 
 @pytest.fixture
@@ -97,12 +97,12 @@ def test_given_parameters_of_today_are_those_that_today_knows(asked, record):
     given = baseline_of(asked, [first, record("dm")], given=noted)
     rows = paired_rows(given)
     gone = replace(rows[0], pairs=tuple(replace(one, trial=None) for one in rows[0].pairs))
-    assert given_now(given, rows) == noted
-    assert given_now(given, [gone]) == {}
+    assert map_given_parameters(given, rows) == noted
+    assert map_given_parameters(given, [gone]) == {}
     changed = replace(method, params={"clip": 2, "new": 3})
     trial = replace(rows[0].pairs[0].trial, estimator=changed)
     today = replace(rows[0], pairs=(replace(rows[0].pairs[0], trial=trial),))
-    assert given_now(given, [today]) == {
+    assert map_given_parameters(given, [today]) == {
         identity_of(changed): ("clip",),
         identity_of(setting): ("n",),
     }

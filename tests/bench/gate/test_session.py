@@ -150,7 +150,7 @@ def test_an_accepted_default_keeps_following_the_class(baseline, normal_row, def
     noted = baseline(rows, given={identity_of(rows[0].trial.estimator): ("folds",)})
     paired = pairing.paired_rows(noted)
     now = paired[0].pairs[0].trial.estimator
-    assert pairing.given_now(noted, paired) == {identity_of(now): ("folds",)}
+    assert pairing.map_given_parameters(noted, paired) == {identity_of(now): ("folds",)}
 
 
 def test_a_gate_says_how_many_of_its_trials_ran(baseline, normal_row):

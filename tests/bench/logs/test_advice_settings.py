@@ -40,7 +40,7 @@ def test_the_shipped_settings_name_estimators_and_makers():
         for text in choice.candidates:
             # The shortest selector, by which the benchmark's fixed choice is found.
             assert NestedEstimator.of(text).text == text
-        if choice.benchmark is not None:
-            assert choice.benchmark.always.name in choice.candidates
+        assert choice.benchmark is not None
+        assert choice.benchmark.always.name in choice.candidates
     makers = {parse_selector(text).reference for text in settings.worlds}
     assert makers == {"pseudo-reward", "redrawn", "resample"}

@@ -227,9 +227,10 @@ def test_the_installed_entry_points_are_those_of_pyproject():
 
 def test_every_built_in_can_be_loaded():
     for kind in GROUPS:
-        for plugin in registry().plugins(kind):
-            if plugin.origin == f"ope-bench {distribution('ope-bench').version}":
-                assert plugin.summary
+        ours = f"ope-bench {distribution('ope-bench').version}"
+        built_in = [plugin for plugin in registry().plugins(kind) if plugin.origin == ours]
+        assert built_in
+        assert all(plugin.summary for plugin in built_in)
 
 
 def test_reading_all_classes_imports_nothing_heavy():
@@ -238,7 +239,7 @@ def test_reading_all_classes_imports_nothing_heavy():
         "from ope_bench.plugins.registry import registry\n"
         "for kind in ('environment', 'estimator'):\n"
         "    ours = [p for p in registry().plugins(kind) if p.origin.startswith('ope-bench ')]\n"
-        "    [p.cls for p in ours]\n"
+        "    assert [p.cls for p in ours]\n"
         "heavy = {'sklearn', 'torch', 'xgboost', 'dask', 'distributed', 'pandas', 'scipy',\n"
         "         'matplotlib', 'altair', 'pydantic', 'zuko'}\n"
         "print(sorted(heavy & set(sys.modules)))"

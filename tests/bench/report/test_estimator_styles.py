@@ -77,6 +77,8 @@ def test_a_chart_is_valid_and_every_channel_of_a_method_follows_its_style(name):
     chosen = styles_of({"a": "ipw", "b": "dm"})
     apply(spec, chosen, "white")
     assert '"paper"' not in json.dumps(spec)
+    # Charts of shares and of times name methods on an axis.
+    assert bool(scales(spec, "color")) is (name not in ("positivity", "times"))
     for channel, part in (("color", "color"), ("shape", "shape")):
         for scale in scales(spec, channel):
             assert scale == {

@@ -26,11 +26,12 @@ def test_spread_names_keep_their_order_and_do_not_touch(wanted):
     assert max(found) <= 100 + 1e-6
 
 
-@given(places)
-def test_names_that_have_room_stay_where_they_belong(wanted):
-    apart = sorted(wanted)
-    if all(b - a >= 7.0 for a, b in itertools.pairwise(apart)):
-        assert spread(wanted, 7.0, 100.0) == pytest.approx(wanted)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_names_that_have_room_stay_where_they_belong(shares):
+    room = 100.0 - 7.0 * (len(shares) - 1)
+    order = sorted(range(len(shares)), key=lambda i: shares[i])
+    wanted = [7.0 * order.index(i) + share * room for i, share in enumerate(shares)]
+    assert spread(wanted, 7.0, 100.0) == pytest.approx(wanted)
 
 
 def test_line_ends_are_the_last_known_points():

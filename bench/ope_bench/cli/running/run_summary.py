@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ope_bench.boards.board import Board, By
-from ope_bench.boards.leaderboard import iter_boards
+from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.contracts.data import TruthKind
 from ope_bench.store import Store
 from ope_bench.trials.outcomes import STATUSES, Outcomes
@@ -72,12 +72,12 @@ class RunSummary:
             for _ in settings:
                 pass
             return ending
-        by_rmse = iter_boards(settings, truth=truth)
+        by_rmse = stream_boards(settings, truth=truth)
         more = ending.questions[1:] if len(by_rmse) < BOARDS_SHOWN else ()
         others = [
             board
             for by in more
-            for board in iter_boards(store.outcomes(run=run), by=by, truth=truth)
+            for board in stream_boards(store.outcomes(run=run), by=by, truth=truth)
             if board.rows
         ]
         few = len(by_rmse) + len(others) <= BOARDS_SHOWN

@@ -128,7 +128,7 @@ def accept(
     from ope_bench.gate.baseline import Acceptance, load
     from ope_bench.gate.baseline import save as write_file
     from ope_bench.gate.decision import judge
-    from ope_bench.gate.pairing import given_now, paired_rows, with_outcomes
+    from ope_bench.gate.pairing import map_given_parameters, paired_rows, with_outcomes
 
     if not reason.strip():
         msg = "--reason: say why the new numbers are right"
@@ -150,7 +150,7 @@ def accept(
         records=tuple(records),
         machine=machine_facts(),
         history=history,
-        given=given_now(baseline, rows),
+        given=map_given_parameters(baseline, rows),
     )
     write_file(file, accepted)
     _print_summary(file, records)

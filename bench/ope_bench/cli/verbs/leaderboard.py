@@ -192,14 +192,14 @@ class _Part:
 
     def boards(self, by: By) -> list[Board]:
         """Compute the boards for each kind of truth, setting by setting."""
-        from ope_bench.boards.leaderboard import iter_boards
+        from ope_bench.boards.leaderboard import stream_boards
 
         truths: tuple[TruthKind, ...] = ("empirical", "expected")
         with self._opened() as opened:
             return [
                 board
                 for truth in truths
-                for board in iter_boards(self._settings(opened, truth), by=by, truth=truth)
+                for board in stream_boards(self._settings(opened, truth), by=by, truth=truth)
             ]
 
     @contextlib.contextmanager
@@ -218,12 +218,12 @@ class _Part:
         worlds = [parse_selector(text) for text in self.environments]
         methods = [parse_selector(text) for text in self.estimators]
 
-        def chosen(spec: PluginSpec, selectors: Sequence[Selector]) -> bool:
+        def matches_any(spec: PluginSpec, selectors: Sequence[Selector]) -> bool:
             return not selectors or any(selects(one, spec) for one in selectors)
 
         for outcomes in opened.outcomes(suite=self.suite, run=self.run, truth=truth):
-            kept = outcomes.where("environment", lambda spec: chosen(spec, worlds))
-            kept = kept.where("estimator", lambda spec: chosen(spec, methods))
+            kept = outcomes.where("environment", lambda spec: matches_any(spec, worlds))
+            kept = kept.where("estimator", lambda spec: matches_any(spec, methods))
             if self.seed is not None:
                 kept = kept.take(kept.seed == self.seed)
             if len(kept):
@@ -237,12 +237,12 @@ def _selection(part: _Part, form: Any, columns: Sequence[BoardColumn] | None) ->
         emit({"schema": 1, "boards": [{"by": "selection"} | one.as_json() for one in found]})
     if form == "json":
         return 0
-    from ope_bench.report.text.render import render_selection
+    from ope_bench.report.text.render import render_over_settings
 
     if not found:
         note(f"no two settings in {part.store} share their logs and differ in the target policy")
     else:
-        text = render_selection(found, form, width=width(), color=use_color(), columns=columns)
+        text = render_over_settings(found, form, width=width(), color=use_color(), columns=columns)
         write(text.rstrip("\n"))
     return 0
 
@@ -254,12 +254,12 @@ def _regret(part: _Part, form: Any, columns: Sequence[BoardColumn] | None) -> in
         emit({"schema": 1, "boards": [{"by": "regret"} | one.as_json() for one in found]})
     if form == "json":
         return 0
-    from ope_bench.report.text.render import render_regret
+    from ope_bench.report.text.render import render_over_settings
 
     if not found:
         note(f"no fixed choice with an estimate in {part.store}")
     else:
-        text = render_regret(found, form, width=width(), color=use_color(), columns=columns)
+        text = render_over_settings(found, form, width=width(), color=use_color(), columns=columns)
         write(text.rstrip("\n"))
     return 0
 

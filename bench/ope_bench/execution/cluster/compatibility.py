@@ -17,7 +17,7 @@ from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.requirements import LEARNERS, NUMERICAL, installed_version, is_installed
 from ope_bench.plugins.spec import PluginSpec
 
-__all__ = ["Question", "examined", "findings", "mismatches", "questions", "remedy"]
+__all__ = ["Question", "examine_in_new_process", "findings", "mismatches", "questions", "remedy"]
 
 Question = tuple[Kind, str, Mapping[str, Any]]
 """Kind, reference and parameters of one plugin."""
@@ -72,7 +72,7 @@ def _version(name: str) -> str | None:
     return (installed_version(name) or "").partition("+")[0] or None
 
 
-def examined(asked: Sequence[Question]) -> dict[str, Any]:
+def examine_in_new_process(asked: Sequence[Question]) -> dict[str, Any]:
     """Return the findings of a new process, which hold for future slots.
 
     The worker's own process may be older than the last change of the code.

@@ -85,11 +85,11 @@ class Connection:
         self.own = cluster is not None
         self._client = client
         self._cluster = cluster
-        self._heard = time.monotonic()
+        self._answered_at = time.monotonic()
 
     @property
     def address(self) -> str:
-        """Of the scheduler."""
+        """Return the address of the scheduler."""
         return str(self._client.scheduler.address) if self._client.scheduler else "the scheduler"
 
     def workers(self) -> set[str]:
@@ -104,7 +104,7 @@ class Connection:
         # A failing scheduler raises many exceptions: closed streams, timeouts, no scheduler at
         # all.
         except Exception as exc:
-            lasting = time.monotonic() - self._heard > LOST_SECONDS
+            lasting = time.monotonic() - self._answered_at > LOST_SECONDS
             if self._client.status not in ("closed", "closing") and not lasting:
                 raise ConnectionError from exc
             msg = (
@@ -112,16 +112,16 @@ class Connection:
                 "goes on from there"
             )
             raise UsageError(msg) from exc
-        self._heard = time.monotonic()
+        self._answered_at = time.monotonic()
         return set(found)
 
     def listen(self, topic: str) -> None:
         """Subscribe to the trials that workers start."""
 
-        def told(event: tuple[float, list[int]]) -> None:
+        def forward(event: tuple[float, list[int]]) -> None:
             self.messages.put(Begun(*event[1]))
 
-        self._client.subscribe_topic(topic, told)
+        self._client.subscribe_topic(topic, forward)
 
     def send(
         self,

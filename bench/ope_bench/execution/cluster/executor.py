@@ -40,11 +40,11 @@ PLENTY = 4
 
 @dataclass(frozen=True)
 class _SentChunk:
-    lane: WorkerSlot
+    slot: WorkerSlot
     trials: list[Trial]
     seconds: float
     chunks: Chunks
-    sent: Sent
+    task: Sent
     exclusive: bool
 
 
@@ -84,13 +84,13 @@ class DaskExecutor:
         self._asked = questions(plugins)
         self._settings = worker_side.RunSettings(uuid.uuid4().hex, threads, self.limits)
         self._patience = patience
-        self._line: Connection | None = None
-        self._members = Workers({})
-        self._way: dict[int, _SentChunk] = {}
+        self._connection: Connection | None = None
+        self._workers = Workers({})
+        self._sent: dict[int, _SentChunk] = {}
         self._seconds: dict[Cell, float] = {}
         self._count = 0
         self._looked = 0.0
-        self._lonely_since: float | None = None
+        self._no_worker_since: float | None = None
         self._stopping = self._giving_up = False
 
     def __enter__(self) -> Self:
@@ -102,7 +102,7 @@ class DaskExecutor:
     @property
     def machines(self) -> list[dict[str, Any]]:
         """Return the machines of the workers in use, with counts of equal ones."""
-        return self._members.facts()
+        return self._workers.facts()
 
     def connect(self) -> Connection:
         """Find and check the workers; a second call does nothing.
@@ -111,59 +111,59 @@ class DaskExecutor:
         ------
         UsageError : there is no worker, or a worker's versions or code differ.
         """
-        if self._line is not None:
-            return self._line
-        self._members = Workers(findings(self._asked), self._most)
-        line = self._line = connect(self._address, self.jobs)
+        if self._connection is not None:
+            return self._connection
+        self._workers = Workers(findings(self._asked), self._most)
+        connection = self._connection = connect(self._address, self.jobs)
         try:
-            line.listen(self._settings.topic)
-            self._meet(line)
+            connection.listen(self._settings.topic)
+            self._meet(connection)
         except BaseException:
             self.close()
             raise
-        self.jobs = max(1, sum(not lane.gpu for lane in self._members.lanes))
-        return line
+        self.jobs = max(1, sum(not slot.gpu for slot in self._workers.slots))
+        return connection
 
-    def _meet(self, line: Connection) -> None:
+    def _meet(self, connection: Connection) -> None:
         """Wait for the first workers and their checks."""
-        members = self._members
+        workers = self._workers
         end = time.monotonic() + min(self._patience, worker_side.IDLE)
-        while not (there := line.workers()) and not self._stopping:
+        while not (there := connection.workers()) and not self._stopping:
             if time.monotonic() > end:
                 msg = (
-                    f"the Dask scheduler at {line.address} has no workers; start some with "
-                    f"`dask worker {line.address}`"
+                    f"the Dask scheduler at {connection.address} has no workers; start some with "
+                    f"`dask worker {connection.address}`"
                 )
                 raise UsageError(msg)
             time.sleep(TICK)
-        self._examine(line, there)
+        self._examine(connection, there)
         end = time.monotonic() + EXAMINATION_SECONDS
-        while members.asked and not self._stopping:
+        while workers.asked and not self._stopping:
             try:
-                self._answered(line.messages.get(timeout=TICK))
+                self._handle_check(connection.messages.get(timeout=TICK))
             except queue.Empty:
-                for worker in members.asked - line.workers():
-                    members.gone(worker)
+                for worker in workers.asked - connection.workers():
+                    workers.remove(worker)
                 if time.monotonic() > end:
-                    for worker in list(members.asked):
-                        members.answered(worker, None, "it does not answer")
-        if members.refused:
-            raise UsageError(refusal(members.refused))
+                    for worker in list(workers.asked):
+                        workers.accept_or_refuse(worker, None, "it does not answer")
+        if workers.refused:
+            raise UsageError(refusal(workers.refused))
 
-    def _examine(self, line: Connection, workers: set[str]) -> None:
-        for worker in sorted(workers - self._members.known):
-            self._members.asked.add(worker)
-            if line.own:
-                line.tell(worker, worker_side.ignore_sigint)
+    def _examine(self, connection: Connection, present: set[str]) -> None:
+        for worker in sorted(present - self._workers.known):
+            self._workers.asked.add(worker)
+            if connection.own:
+                connection.tell(worker, worker_side.ignore_sigint)
             key = f"ope-bench-examine-{uuid.uuid4().hex}"
-            line.send(worker, key, worker, worker_side.examine, self._asked)
+            connection.send(worker, key, worker, worker_side.examine, self._asked)
 
-    def _answered(self, message: Begun | Done) -> str | None:
+    def _handle_check(self, message: Begun | Done) -> str | None:
         """Handle the result of a worker's check; return its address if it is refused."""
-        if not isinstance(message, Done) or message.tag not in self._members.asked:
+        if not isinstance(message, Done) or message.tag not in self._workers.asked:
             return None
-        self._members.answered(message.tag, message.result, message.problem)
-        return message.tag if message.tag in self._members.refused else None
+        self._workers.accept_or_refuse(message.tag, message.result, message.problem)
+        return message.tag if message.tag in self._workers.refused else None
 
     def run(self, trials: Sequence[Trial], *, exclusive: bool = False) -> Iterator[Event]:
         """Run the trials and yield events.
@@ -172,60 +172,60 @@ class DaskExecutor:
         ------
         UsageError : the scheduler is unreachable, or no worker is left for the remaining trials.
         """
-        line = self.connect()
+        connection = self.connect()
         kinds = [
             (gpu, [trial for trial in trials if _on_gpu(trial) is gpu]) for gpu in (False, True)
         ]
         work = {gpu: Chunks(some, self._seconds) for gpu, some in kinds if some}
         if not exclusive:
-            yield from self._run(line, work, exclusive=False)
+            yield from self._run(connection, work, exclusive=False)
             return
         for gpu, chunks in work.items():
-            yield from self._run(line, {gpu: chunks}, exclusive=True)
+            yield from self._run(connection, {gpu: chunks}, exclusive=True)
 
     def _run(
-        self, line: Connection, work: dict[bool, Chunks], *, exclusive: bool
+        self, connection: Connection, work: dict[bool, Chunks], *, exclusive: bool
     ) -> Iterator[Event]:
         told = False
         while not self._giving_up:
             if self._stopping and not told:
                 self._take_back()
-                if self._way:
+                if self._sent:
                     told = True
-                    yield Stopping(len(self._way))
+                    yield Stopping(len(self._sent))
             elif not self._stopping:
-                self._feed(line, work, exclusive)
-            if not self._way and (self._stopping or not any(one.left for one in work.values())):
+                self._feed(connection, work, exclusive)
+            if not self._sent and (self._stopping or not any(one.left for one in work.values())):
                 return
-            yield from self._heard(line)
-            yield from self._look(line)
+            yield from self._handle_messages(connection)
+            yield from self._look(connection)
             yield from self._wait_for_workers(work)
 
-    def _feed(self, line: Connection, work: dict[bool, Chunks], exclusive: bool) -> None:
+    def _feed(self, connection: Connection, work: dict[bool, Chunks], exclusive: bool) -> None:
         for gpu, chunks in work.items():
-            lanes = [lane for lane in self._members.lanes if lane.gpu is gpu]
-            for lane in lanes[: 1 if exclusive else None]:
-                while len(lane.flight) < self._depth(lane, len(lanes), exclusive) and (
-                    trials := chunks.take(lane.number, len(lanes))
+            slots = [slot for slot in self._workers.slots if slot.gpu is gpu]
+            for slot in slots[: 1 if exclusive else None]:
+                while len(slot.in_flight) < self._depth(slot, len(slots), exclusive) and (
+                    trials := chunks.take(slot.number, len(slots))
                 ):
-                    self._send(line, lane, trials, chunks, exclusive)
+                    self._send(connection, slot, trials, chunks, exclusive)
 
-    def _depth(self, lane: WorkerSlot, slots: int, exclusive: bool) -> int:
-        """Return the queue length of a lane: two if a waiting chunk hides latency.
+    def _depth(self, slot: WorkerSlot, slots: int, exclusive: bool) -> int:
+        """Return the queue length of a slot: two if a waiting chunk hides latency.
 
         Behind a chunk of long or unknown time it would wait while other slots are idle; and a
         worker with free threads would run it at once.
         """
-        if exclusive or not lane.flight or not self._members.full(lane):
+        if exclusive or not slot.in_flight or not self._workers.full(slot):
             return 1
-        way = self._way[lane.flight[0]]
-        unknown = math.isinf(way.seconds) and way.chunks.left > PLENTY * slots
-        return 2 if unknown or way.seconds <= SHORT else 1
+        sent_chunk = self._sent[slot.in_flight[0]]
+        unknown = math.isinf(sent_chunk.seconds) and sent_chunk.chunks.left > PLENTY * slots
+        return 2 if unknown or sent_chunk.seconds <= SHORT else 1
 
     def _send(
         self,
-        line: Connection,
-        lane: WorkerSlot,
+        connection: Connection,
+        slot: WorkerSlot,
         trials: list[Trial],
         chunks: Chunks,
         exclusive: bool,
@@ -234,120 +234,122 @@ class DaskExecutor:
         number = self._count
         key = f"{self._settings.topic}-{number}"
         chunk = worker_side.Chunk(key, number, tuple(trials), exclusive, self._settings)
-        sent = line.send(lane.worker, key, number, worker_side.run_chunk, chunk, gpu=lane.gpu)
+        task = connection.send(
+            slot.worker, key, number, worker_side.run_chunk, chunk, gpu=slot.gpu
+        )
         seconds = chunks.expected(trials)
-        self._way[number] = _SentChunk(lane, trials, seconds, chunks, sent, exclusive)
-        lane.flight.append(number)
+        self._sent[number] = _SentChunk(slot, trials, seconds, chunks, task, exclusive)
+        slot.in_flight.append(number)
 
-    def _heard(self, line: Connection) -> Iterator[Event]:
+    def _handle_messages(self, connection: Connection) -> Iterator[Event]:
         """Process messages that have arrived, after waiting at most one tick."""
         patience = TICK
         while True:
             try:
-                message = line.messages.get(timeout=patience)
+                message = connection.messages.get(timeout=patience)
             except queue.Empty:
                 return
             # Process all messages that are available now.
             patience = 0.0
             if isinstance(message, Begun):
-                if (way := self._way.get(message.chunk)) is not None:
-                    yield Started(way.trials[message.index], way.lane.number)
+                if (sent_chunk := self._sent.get(message.chunk)) is not None:
+                    yield Started(sent_chunk.trials[message.index], sent_chunk.slot.number)
             elif isinstance(message.tag, int):
                 yield from self._done(message)
-            elif (refused := self._answered(message)) is not None:
-                reason = self._members.refused[refused]
+            elif (refused := self._handle_check(message)) is not None:
+                reason = self._workers.refused[refused]
                 yield Message(f"not used: {refusal({refused: reason})}")
 
     def _done(self, message: Done) -> Iterator[Event]:
-        way = self._way.get(message.tag)
-        if way is None:
+        sent_chunk = self._sent.get(message.tag)
+        if sent_chunk is None:
             return
         if message.result is None:
-            worker = way.lane.worker
+            worker = sent_chunk.slot.worker
             if message.refused:
                 yield Message(f"no longer used: worker {worker}: {message.problem}")
-                yield from self._lost(self._members.refuse(worker, message.problem), "")
+                yield from self._lost(self._workers.refuse(worker, message.problem), "")
             else:
-                del self._way[message.tag]
-                way.lane.flight.remove(message.tag)
-                yield from self._retry_or_fail(way, message.problem)
+                del self._sent[message.tag]
+                sent_chunk.slot.in_flight.remove(message.tag)
+                yield from self._retry_or_fail(sent_chunk, message.problem)
             return
-        del self._way[message.tag]
-        way.lane.flight.remove(message.tag)
-        rest = dict(enumerate(way.trials))
+        del self._sent[message.tag]
+        sent_chunk.slot.in_flight.remove(message.tag)
+        rest = dict(enumerate(sent_chunk.trials))
         for index, seconds, row in message.result:
             trial = rest.pop(index)
-            way.chunks.learned(trial, seconds)
-            yield Finished(from_row(trial, row), way.lane.number)
-        way.chunks.put_back(way.lane.number, list(rest.values()))
+            sent_chunk.chunks.learned(trial, seconds)
+            yield Finished(from_row(trial, row), sent_chunk.slot.number)
+        sent_chunk.chunks.put_back(sent_chunk.slot.number, list(rest.values()))
 
-    def _look(self, line: Connection) -> Iterator[Event]:
+    def _look(self, connection: Connection) -> Iterator[Event]:
         """Process joined and lost workers."""
         if time.monotonic() < self._looked + SECONDS_BETWEEN_LOOKS:
             return
         self._looked = time.monotonic()
         try:
-            there = line.workers()
+            there = connection.workers()
         except ConnectionError:
             return
-        self._examine(line, there)
-        for worker in self._members.known - there:
-            used = worker in self._members.found
-            lanes = self._members.gone(worker)
+        self._examine(connection, there)
+        for worker in self._workers.known - there:
+            used = worker in self._workers.found
+            slots = self._workers.remove(worker)
             if used:
                 yield Message(f"worker {worker} is lost; what it ran runs again elsewhere")
-            yield from self._lost(lanes, f"worker {worker} was lost")
+            yield from self._lost(slots, f"worker {worker} was lost")
 
-    def _lost(self, lanes: list[WorkerSlot], reason: str) -> Iterator[Event]:
-        """Handle lost lanes; without a reason, no trial caused the loss."""
-        for lane in lanes:
-            for place, number in enumerate(lane.flight):
-                way = self._way.pop(number)
-                way.sent.cancel()
-                if place == 0 and reason:
-                    yield from self._retry_or_fail(way, reason)
+    def _lost(self, slots: list[WorkerSlot], reason: str) -> Iterator[Event]:
+        """Handle lost slots; without a reason, no trial caused the loss."""
+        for slot in slots:
+            for position, number in enumerate(slot.in_flight):
+                sent_chunk = self._sent.pop(number)
+                sent_chunk.task.cancel()
+                if position == 0 and reason:
+                    yield from self._retry_or_fail(sent_chunk, reason)
                 else:
-                    way.chunks.put_back(lane.number, way.trials)
-            lane.flight.clear()
+                    sent_chunk.chunks.put_back(slot.number, sent_chunk.trials)
+            slot.in_flight.clear()
 
-    def _retry_or_fail(self, way: _SentChunk, reason: str) -> Iterator[Event]:
+    def _retry_or_fail(self, sent_chunk: _SentChunk, reason: str) -> Iterator[Event]:
         """Handle a chunk whose worker was lost: retry trials singly, up to `MOST_LOSSES` times."""
-        for trial in way.chunks.lost(way.trials, MOST_LOSSES):
+        for trial in sent_chunk.chunks.lost(sent_chunk.trials, MOST_LOSSES):
             told = f"{reason} while it ran; given up after {MOST_LOSSES} times"
             record = failure_record(
                 trial,
                 None,
                 returncode=None,
-                verdict=(Status.CRASH, told),
+                kill_reason=(Status.CRASH, told),
                 output=None,
-                exclusive=way.exclusive,
+                exclusive=sent_chunk.exclusive,
             )
-            yield Finished(record, way.lane.number)
+            yield Finished(record, sent_chunk.slot.number)
 
     def _wait_for_workers(self, work: dict[bool, Chunks]) -> Iterator[Event]:
         """Wait for workers, for a limited time."""
-        members = self._members
+        workers = self._workers
         needed = {gpu for gpu, chunks in work.items() if chunks.left}
-        if self._way or not needed - {lane.gpu for lane in members.lanes}:
-            self._lonely_since = None
+        if self._sent or not needed - {slot.gpu for slot in workers.slots}:
+            self._no_worker_since = None
             return
-        what = "offers a GPU (`dask worker --resources GPU=1`)" if members.lanes else "is left"
-        if self._lonely_since is None:
-            self._lonely_since = time.monotonic()
+        what = "offers a GPU (`dask worker --resources GPU=1`)" if workers.slots else "is left"
+        if self._no_worker_since is None:
+            self._no_worker_since = time.monotonic()
             yield Message(f"no worker {what}; waiting for one to join")
-        if time.monotonic() - self._lonely_since > self._patience or (
-            members.refused and not members.found and not members.asked
+        if time.monotonic() - self._no_worker_since > self._patience or (
+            workers.refused and not workers.found and not workers.asked
         ):
-            why = f"; {refusal(members.refused)}" if members.refused else ""
+            why = f"; {refusal(workers.refused)}" if workers.refused else ""
             msg = f"no worker {what}{why}; all that had finished is stored"
             raise UsageError(msg)
 
     def _take_back(self) -> None:
         """Take back chunks that have not started."""
-        for lane in self._members.lanes:
-            for number in lane.flight[1:]:
-                self._way.pop(number).sent.cancel()
-            del lane.flight[1:]
+        for slot in self._workers.slots:
+            for number in slot.in_flight[1:]:
+                self._sent.pop(number).task.cancel()
+            del slot.in_flight[1:]
 
     def stop(self, *, now: bool = False) -> None:
         """Start no new chunk; running ones are finished or, with ``now``, abandoned."""
@@ -356,15 +358,15 @@ class DaskExecutor:
 
     def close(self) -> None:
         """Disconnect from the cluster; running trials are abandoned."""
-        line, self._line = self._line, None
-        if line is None:
+        connection, self._connection = self._connection, None
+        if connection is None:
             return
-        for way in self._way.values():
-            way.sent.cancel()
-        self._way.clear()
-        for worker in self._members.found:
-            line.tell(worker, worker_side.release, self._settings.mark)
-        line.close()
+        for sent_chunk in self._sent.values():
+            sent_chunk.task.cancel()
+        self._sent.clear()
+        for worker in self._workers.found:
+            connection.tell(worker, worker_side.release, self._settings.mark)
+        connection.close()
 
 
 def _on_gpu(trial: Trial) -> bool:

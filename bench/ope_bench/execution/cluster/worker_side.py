@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ope_bench.execution import Finished, Limits, Started
-from ope_bench.execution.cluster.compatibility import Question, examined
+from ope_bench.execution.cluster.compatibility import Question, examine_in_new_process
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.columns import Plain
@@ -66,14 +66,14 @@ class Chunk:
     number : number at the coordinator.
     trials : to run in this order.
     exclusive : nothing else runs at the same time.
-    terms : settings of the run.
+    settings : of the run.
     """
 
     key: str
     number: int
     trials: tuple[Trial, ...]
     exclusive: bool
-    terms: RunSettings
+    settings: RunSettings
 
 
 def examine(asked: Sequence[Question]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def examine(asked: Sequence[Question]) -> dict[str, Any]:
 
     worker = get_worker()
     return {
-        **examined(asked),
+        **examine_in_new_process(asked),
         "host": socket.gethostname(),
         "threads": worker.state.nthreads,
         "gpus": int(worker.state.total_resources.get("GPU", 0)),
@@ -93,19 +93,19 @@ def run_chunk(chunk: Chunk) -> list[Row]:
     """Run the trials; those without a row were not started."""
     from distributed import get_worker
 
-    resident = _resident(chunk.terms, get_worker())
-    place = resident.enter(chunk)
+    state = _worker_state(chunk.settings, get_worker())
+    slot_run = state.enter(chunk)
     try:
-        return place.run(chunk)
+        return slot_run.run(chunk)
     finally:
-        resident.leave(place)
+        state.leave(slot_run)
 
 
 def release(mark: str) -> None:
     """End the slots of a run."""
-    resident = _RESIDENTS.get(mark)
-    if resident is not None:
-        resident.released.set()
+    state = _STATES.get(mark)
+    if state is not None:
+        state.released.set()
 
 
 def ignore_sigint() -> None:
@@ -114,15 +114,15 @@ def ignore_sigint() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-_RESIDENTS: dict[str, WorkerState] = {}
+_STATES: dict[str, WorkerState] = {}
 _LOCK = threading.Lock()
 
 
-def _resident(terms: RunSettings, worker: Any) -> WorkerState:
+def _worker_state(settings: RunSettings, worker: Any) -> WorkerState:
     with _LOCK:
-        known = _RESIDENTS.get(terms.mark)
+        known = _STATES.get(settings.mark)
         if known is None:
-            known = _RESIDENTS[terms.mark] = WorkerState(terms, worker)
+            known = _STATES[settings.mark] = WorkerState(settings, worker)
             threading.Thread(target=known.watch, name="ope-bench-watch", daemon=True).start()
         return known
 
@@ -135,16 +135,16 @@ class SlotRun:
     group: str = ""
     chunk: Chunk | None = None
     index: int = -1
-    told: int = -1
+    reported: int = -1
     abandoned: bool = False
     specs: dict[tuple[str, str], PluginSpec] = field(default_factory=dict)
 
     def run(self, chunk: Chunk) -> list[Row]:
-        """The chunk's rows."""
+        """Run the trials of a chunk; return their rows."""
         trials = [self._shared(trial) for trial in chunk.trials]
         numbers = {id(trial): index for index, trial in enumerate(trials)}
         rows: list[Row] = []
-        begun = last = time.monotonic()
+        started_at = last = time.monotonic()
         for event in self.executor.run(trials, exclusive=chunk.exclusive):
             if isinstance(event, Started):
                 self.index = numbers[id(event.trial)]
@@ -153,7 +153,7 @@ class SlotRun:
                 trial = event.record.trial
                 rows.append((numbers[id(trial)], now - last, to_row(event.record)))
                 last, self.group = now, trial.group
-                late = now - begun > PATIENCE and len(rows) < len(trials)
+                late = now - started_at > PATIENCE and len(rows) < len(trials)
                 # The block is trained already, and would be trained again on another worker.
                 if late and not trial.device.batched:
                     self.executor.stop()
@@ -172,9 +172,9 @@ class SlotRun:
 class WorkerState:
     """The slots of one run in this worker."""
 
-    def __init__(self, terms: RunSettings, worker: Any) -> None:
+    def __init__(self, settings: RunSettings, worker: Any) -> None:
         self.released = threading.Event()
-        self._terms = terms
+        self._settings = settings
         self._worker = worker
         self._idle: list[SlotRun] = []
         self._busy: list[SlotRun] = []
@@ -186,65 +186,65 @@ class WorkerState:
         group = chunk.trials[0].group
         with self._lock:
             if self._idle:
-                known = [place for place in self._idle if place.group == group]
-                place = (known or self._idle)[0]
-                self._idle.remove(place)
+                known = [slot_run for slot_run in self._idle if slot_run.group == group]
+                slot_run = (known or self._idle)[0]
+                self._idle.remove(slot_run)
             else:
-                place = SlotRun(self._new_executor())
-            place.chunk, place.index, place.told = chunk, -1, -1
-            self._busy.append(place)
-        return place
+                slot_run = SlotRun(self._new_executor())
+            slot_run.chunk, slot_run.index, slot_run.reported = chunk, -1, -1
+            self._busy.append(slot_run)
+        return slot_run
 
     def _new_executor(self) -> LocalExecutor:
-        limits = self._terms.limits
+        limits = self._settings.limits
         return LocalExecutor(
             1,
-            threads=self._terms.threads,
+            threads=self._settings.threads,
             timeout=limits.timeout,
             memory=limits.memory,
             preparation=limits.preparation,
         )
 
-    def leave(self, place: SlotRun) -> None:
+    def leave(self, slot_run: SlotRun) -> None:
         """Release the slot of an ended chunk."""
         with self._lock:
-            place.chunk = None
-            self._busy.remove(place)
+            slot_run.chunk = None
+            self._busy.remove(slot_run)
             self._used = time.monotonic()
-            if not (place.abandoned or self.released.is_set()):
-                self._idle.append(place)
+            if not (slot_run.abandoned or self.released.is_set()):
+                self._idle.append(slot_run)
                 return
-        place.executor.close()
+        slot_run.executor.close()
 
     def watch(self) -> None:
         """Report running trials, abandon canceled chunks, and end unused slots."""
         while True:
             over = self.released.wait(TICK)
             with self._lock:
-                for place in self._busy:
-                    self._look_at(place)
+                for slot_run in self._busy:
+                    self._look_at(slot_run)
                 over |= not self._busy and time.monotonic() - self._used > IDLE
                 if not over:
                     continue
                 self.released.set()
                 idle, self._idle = self._idle, []
             with _LOCK:
-                _RESIDENTS.pop(self._terms.mark, None)
-            for place in idle:
-                place.executor.close()
+                _STATES.pop(self._settings.mark, None)
+            for slot_run in idle:
+                slot_run.executor.close()
             return
 
-    def _look_at(self, place: SlotRun) -> None:
-        chunk = place.chunk
+    def _look_at(self, slot_run: SlotRun) -> None:
+        chunk = slot_run.chunk
         assert chunk is not None  # noqa: S101  it is busy
         if self.released.is_set() or not self._wanted(chunk.key):
             # The coordinator canceled the chunk or disconnected.
-            place.abandoned = True
-            place.executor.stop(now=True)
-        if place.index != place.told:
-            place.told = place.index
+            slot_run.abandoned = True
+            slot_run.executor.stop(now=True)
+        if slot_run.index != slot_run.reported:
+            slot_run.reported = slot_run.index
             with contextlib.suppress(RuntimeError):
-                self._worker.log_event(self._terms.topic, [chunk.number, place.told])
+                self._worker.log_event(self._settings.topic, [chunk.number, slot_run.reported])
 
     def _wanted(self, key: str) -> bool:
         task = self._worker.state.tasks.get(key)

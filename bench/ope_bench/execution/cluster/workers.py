@@ -21,13 +21,13 @@ class WorkerSlot:
     number : the smallest free number, for the progress display.
     worker : its address.
     gpu : for trials on a GPU, else for those on the CPU.
-    flight : numbers of the submitted chunks without result; the first one runs.
+    in_flight : numbers of the submitted chunks without result; the first one runs.
     """
 
     number: int
     worker: str
     gpu: bool
-    flight: list[int] = field(default_factory=list)
+    in_flight: list[int] = field(default_factory=list)
 
 
 class Workers:
@@ -41,7 +41,7 @@ class Workers:
 
     def __init__(self, here: Mapping[str, Any], most: int | None = None) -> None:
         self.here = here
-        self.lanes: list[WorkerSlot] = []
+        self.slots: list[WorkerSlot] = []
         self.found: dict[str, Mapping[str, Any]] = {}
         """What the workers in use said."""
         self.refused: dict[str, str] = {}
@@ -55,55 +55,57 @@ class Workers:
         """Return all workers that are connected."""
         return {*self.found, *self.refused, *self.asked}
 
-    def full(self, lane: WorkerSlot) -> bool:
+    def full(self, slot: WorkerSlot) -> bool:
         """Return whether the worker has no free thread."""
-        own = [one for one in self.lanes if one.worker == lane.worker and one.gpu is lane.gpu]
-        return lane.gpu or len(own) >= self.found[lane.worker]["threads"]
+        own = [one for one in self.slots if one.worker == slot.worker and one.gpu is slot.gpu]
+        return slot.gpu or len(own) >= self.found[slot.worker]["threads"]
 
-    def answered(self, worker: str, told: Mapping[str, Any] | None, problem: str = "") -> None:
+    def accept_or_refuse(
+        self, worker: str, answer: Mapping[str, Any] | None, problem: str = ""
+    ) -> None:
         """Accept or refuse a worker after its check."""
         self.asked.discard(worker)
-        if told is None:
+        if answer is None:
             self.refused[worker] = f"{problem}; {remedy(self.here, None)}"
-        elif wrong := mismatches(self.here, told):
-            self.refused[worker] = f"{', '.join(wrong)}; {remedy(self.here, told)}"
+        elif wrong := mismatches(self.here, answer):
+            self.refused[worker] = f"{', '.join(wrong)}; {remedy(self.here, answer)}"
         else:
-            self.found[worker] = told
-            self._open(worker, told["threads"], gpu=False)
-            self._open(worker, told["gpus"], gpu=True)
+            self.found[worker] = answer
+            self._open(worker, answer["threads"], gpu=False)
+            self._open(worker, answer["gpus"], gpu=True)
 
     def _open(self, worker: str, count: int, *, gpu: bool) -> None:
         if self._most is not None and not gpu:
-            count = min(count, self._most - sum(not lane.gpu for lane in self.lanes))
-        taken = {lane.number for lane in self.lanes}
+            count = min(count, self._most - sum(not slot.gpu for slot in self.slots))
+        taken = {slot.number for slot in self.slots}
         free = (number for number in itertools.count() if number not in taken)
-        self.lanes += [
+        self.slots += [
             WorkerSlot(number, worker, gpu) for number in itertools.islice(free, max(0, count))
         ]
 
     def refuse(self, worker: str, reason: str) -> list[WorkerSlot]:
         """Refuse a worker; return its chunks in flight."""
-        lanes = self.gone(worker)
+        slots = self.remove(worker)
         self.refused[worker] = reason
-        return lanes
+        return slots
 
-    def gone(self, worker: str) -> list[WorkerSlot]:
-        """Remove a worker; return its lanes with their chunks in flight."""
+    def remove(self, worker: str) -> list[WorkerSlot]:
+        """Remove a worker; return its slots with their chunks in flight."""
         self.asked.discard(worker)
         self.refused.pop(worker, None)
         self.found.pop(worker, None)
-        lanes = [lane for lane in self.lanes if lane.worker == worker]
-        self.lanes = [lane for lane in self.lanes if lane.worker != worker]
-        return lanes
+        slots = [slot for slot in self.slots if slot.worker == worker]
+        self.slots = [slot for slot in self.slots if slot.worker != worker]
+        return slots
 
     def facts(self) -> list[dict[str, Any]]:
         """Return the machines of the workers in use, with counts of equal ones."""
         kinds: dict[str, dict[str, Any]] = {}
-        for told in self.found.values():
-            machine = told["machine"]
+        for answer in self.found.values():
+            machine = answer["machine"]
             kind = kinds.setdefault(repr(machine), {**machine, "workers": 0, "slots": 0})
             kind["workers"] += 1
-            kind["slots"] += told["threads"]
+            kind["slots"] += answer["threads"]
         return list(kinds.values())
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ope_bench.contracts.estimate import CHOSEN_ESTIMATOR
 from ope_bench.errors import UsageError
 from ope_bench.execution import Event, Executor
 from ope_bench.logs.advice.advice import Advice
@@ -39,9 +40,6 @@ from ope_bench.trials.status import Status
 from ope_bench.units import format_duration
 
 __all__ = ["advise"]
-
-CHOSEN = "chosen"
-"""Diagnostic by which an estimator that chooses among others names its choice."""
 
 RULE = "select"
 """The estimator whose rules choose."""
@@ -165,7 +163,7 @@ def _run_candidates(
     records = dict(zip(labels, found, strict=True))
     specs = {label: spec for label, (spec, _) in zip(labels, pairs, strict=True)}
     by_text = dict(zip(texts, labels, strict=True))
-    chosen = by_text.get(str(chooser.diagnostics.get(CHOSEN)))
+    chosen = by_text.get(str(chooser.diagnostics.get(CHOSEN_ESTIMATOR)))
     working = [label for label, record in records.items() if record.status is Status.OK]
     message = ""
     if chosen not in working:

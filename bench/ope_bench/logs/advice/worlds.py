@@ -70,11 +70,11 @@ def made_worlds(policy: str, folder: Path, given: Sequence[str] | None = None) -
         asked = {**params, "maker": maker, "log": str(folder), "policy": policy, "n_samples": None}
         for spec in settings("environment", Selector(ENVIRONMENT, asked)):
             whole = complete_params(spec.kind, spec.reference, spec.params)
-            told = (_told(name, whole[name]) for name in params)
+            told = (_format_parameter(name, whole[name]) for name in params)
             world = World(" ".join((maker, *told)), maker, spec)
             found.setdefault(world.name, world)
     return list(found.values())
 
 
-def _told(name: str, value: object) -> str:
+def _format_parameter(name: str, value: object) -> str:
     return str(value) if name == "reward_model" else f"{name}={value}"

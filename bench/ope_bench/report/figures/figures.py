@@ -101,7 +101,7 @@ class _Maker:
     short: Mapping[str, str]
     width: int
 
-    def _kept(self, table: Sequence[Line]) -> list[Line]:
+    def _filter_shown(self, table: Sequence[Line]) -> list[Line]:
         """Return the rows of shown estimators, with short labels."""
         return [
             {
@@ -113,7 +113,7 @@ class _Maker:
         ]
 
     def of_sweep(self, sweep: Sweep) -> Iterator[Figure]:
-        table = self._kept(tables.sweep_table(self.content, sweep))
+        table = self._filter_shown(tables.sweep_table(self.content, sweep))
         lines = [line for line in table if line["rmse"]]
         limits = limits_of(line["rmse"] for line in lines)
         if limits is None:
@@ -150,7 +150,7 @@ class _Maker:
             settings = [one for one in content.settings if one.board.environment == environment]
             table = [
                 line | {"setting": line["setting"].removeprefix(f"{environment} ")}
-                for line in self._kept(tables.setting_table(content, settings))
+                for line in self._filter_shown(tables.setting_table(content, settings))
             ]
             told = ("unsupported_mass", "observed_unsupported_mass")
             mass = any(line[name] is not None for line in table for name in told)
@@ -167,7 +167,7 @@ class _Maker:
         content = self.content
         for environment in dict.fromkeys(one.board.environment for one in content.settings):
             settings = [one for one in content.settings if one.board.environment == environment]
-            table = self._kept(tables.setting_table(content, settings))
+            table = self._filter_shown(tables.setting_table(content, settings))
             kept = [line for line in table if line["median_interval_width"]]
             widths = [line["median_interval_width"] for line in kept]
             if kept:
@@ -201,7 +201,7 @@ class _Maker:
 
     def of_setting(self, setting: Setting, kinds: Sequence[str]) -> Iterator[Figure]:
         content = self.content
-        board = self._kept(tables.board_table(content, setting))
+        board = self._filter_shown(tables.board_table(content, setting))
         known = [line for line in board if line["rmse"]]
         limits = limits_of(line["rmse"] for line in known)
         if limits is None:
@@ -211,7 +211,7 @@ class _Maker:
             shaped = self._fitted(charts.intervals(limits=limits), rows)
             yield self._figure("intervals", setting, shaped, {"table": known}, cut=limits.cut)
         if "errors" in kinds:
-            errors = self._kept(tables.error_table(content, setting))
+            errors = self._filter_shown(tables.error_table(content, setting))
             unit = _quantile([line["median_absolute_error"] for line in known], 0.5) or 1.0
             most = 10 * _quantile([abs(line["error"]) for line in errors], 0.9)
             most = min(most, max(abs(line["error"]) for line in errors)) or unit
@@ -219,7 +219,7 @@ class _Maker:
             yield self._figure("errors", setting, shaped, {"table": errors})
         if "cdf" in kinds:
             best = _best(known)
-            steps = self._kept(tables.cdf_table(content, setting))
+            steps = self._filter_shown(tables.cdf_table(content, setting))
             steps = [line for line in steps if line["method"] in best]
             least = min(line["rmse"] for line in known)
             squares = Limits(least**2 / 1000, limits.domain[1] ** 2)

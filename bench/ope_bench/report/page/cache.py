@@ -29,7 +29,7 @@ def cached(name: str, make: Callable[[], str]) -> str:
 
 
 def is_cached(name: str) -> bool:
-    """Whether something is kept under a name."""
+    """Return whether something is kept under a name."""
     with suppress(OSError, RuntimeError):
         return _file(name).is_file()
     return False

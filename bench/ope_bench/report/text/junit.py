@@ -17,7 +17,7 @@ _FORBIDDEN = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(report: GateReport, suite: str, ending: tuple[int, str]) -> str:
-    """A test case a row; undecided and incomparable rows are skipped ones.
+    """Return one test case for each row; undecided and incomparable rows are skipped ones.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ def junit(report: GateReport, suite: str, ending: tuple[int, str]) -> str:
 
 
 def junit_of_nothing(suite: str, reason: str, kind: Literal["error", "skipped"]) -> str:
-    """The one test case of a gate that compared nothing."""
+    """Return the one test case of a gate that compared nothing."""
     return _suite(suite, [_case("gate", "complete", kind, reason)])
 
 
 def _outcome(verdict: Verdict) -> str:
-    """The element that tells a verdict."""
+    """Return the element that tells a verdict."""
     if verdict.fails:
         return "failure"
     if verdict in (Verdict.UNDECIDED, Verdict.INCOMPARABLE):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -36,8 +36,7 @@ __all__ = [
     "FEWEST_SETTINGS",
     "BoardFormat",
     "render",
-    "render_regret",
-    "render_selection",
+    "render_over_settings",
     "render_sweeps",
     "render_tables",
 ]
@@ -49,6 +48,18 @@ LATEX_COLUMNS = ("estimator", "rmse", "rmse_interval", "median_absolute_error", 
 
 FEWEST_SETTINGS = 3
 """Number of boards from which on text output has a summary instead of all boards."""
+
+TABLES: Mapping[type, Callable[..., Table]] = {
+    SelectionBoard: selection_table,
+    RegretBoard: regret_table,
+}
+"""Functions that make the table of a board over several settings, by its class."""
+
+CSV_TABLES: Mapping[type, Callable[..., Table]] = {
+    SelectionBoard: selection_csv_table,
+    RegretBoard: regret_csv_table,
+}
+"""Functions that make the same table for programs."""
 
 
 def render(
@@ -89,33 +100,17 @@ def _latex_table(board: Board, columns: Sequence[BoardColumn] | None) -> Table:
     return board_table(board, [one for one in chosen if any(one.value(row) for row in board.rows)])
 
 
-def render_selection(
-    boards: Sequence[SelectionBoard],
+def render_over_settings(
+    boards: Sequence[SelectionBoard] | Sequence[RegretBoard],
     form: BoardFormat = "text",
     *,
     width: int = 80,
     color: bool = False,
     columns: Sequence[BoardColumn] | None = None,
 ) -> str:
-    """Return the selection boards in one of the formats; parameters as for `render`."""
-    if form == "csv":
-        return render_csv(selection_csv_table(board, columns) for board in boards)
-    tables = [selection_table(board, columns) for board in boards]
-    return render_tables(tables, form, width=width, color=color, whole=columns is not None)
-
-
-def render_regret(
-    boards: Sequence[RegretBoard],
-    form: BoardFormat = "text",
-    *,
-    width: int = 80,
-    color: bool = False,
-    columns: Sequence[BoardColumn] | None = None,
-) -> str:
-    """Return the regret boards in one of the formats; parameters as for `render`."""
-    if form == "csv":
-        return render_csv(regret_csv_table(board, columns) for board in boards)
-    tables = [regret_table(board, columns) for board in boards]
+    """Return selection or regret boards in one of the formats; parameters as for `render`."""
+    makers = CSV_TABLES if form == "csv" else TABLES
+    tables = [makers[type(board)](board, columns) for board in boards]
     return render_tables(tables, form, width=width, color=color, whole=columns is not None)
 
 

@@ -44,7 +44,7 @@ STYLES: dict[Verdict, Style] = {
 
 
 def row_names(judgements: Sequence[Judgement]) -> list[str]:
-    """``setting / estimator`` of each row, with what tells namesakes apart."""
+    """Return ``setting / estimator`` of each row, with what tells namesakes apart."""
     rows = [one.row for one in judgements]
     worlds = distinct_labels([row.environment for row in rows])
     methods = distinct_labels([row.estimator for row in rows])
@@ -55,7 +55,7 @@ def row_names(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def verdict_counts(judgements: Iterable[Judgement]) -> str:
-    """``2 worse, 58 same``, the worst first."""
+    """Return the counts of verdicts, the worst first: ``2 worse, 58 same``."""
     counts: dict[Verdict, int] = {}
     for one in judgements:
         counts[one.verdict] = counts.get(one.verdict, 0) + 1
@@ -74,7 +74,7 @@ def verdict_counts(judgements: Iterable[Judgement]) -> str:
 
 
 def detail(one: Judgement) -> str:
-    """All that a verdict rests on, in one line."""
+    """Return all that a verdict is based on, in one line."""
     parts = [one.reason] if one.reason else []
     if one.verdict in (Verdict.UNDECIDED, Verdict.INDISTINGUISHABLE) and one.ratio is not None:
         parts.append(
@@ -91,7 +91,7 @@ def detail(one: Judgement) -> str:
 
 
 def _ways(one: Judgement) -> str:
-    """What shows a verdict; the typical error with its growth, as no column has it."""
+    """Name the tests that show a verdict; the typical error with its growth."""
     words = []
     for way in one.found_by:
         grown = one.typical_ratio if way is Way.TYPICAL else None
@@ -100,12 +100,12 @@ def _ways(one: Judgement) -> str:
 
 
 def percent_change(one: Judgement) -> str:
-    """By how much the mean squared error grew."""
+    """Format the growth of the mean squared error."""
     return "-" if one.ratio is None else _growth(one.ratio)
 
 
 def _growth(ratio: float) -> str:
-    """A ratio as a change in percent; large ones as a factor."""
+    """Format a ratio as a change in percent; large ones as a factor."""
     return f"x{figure(ratio)}" if ratio >= 3 else f"{100 * (ratio - 1):+.1f}%"
 
 
@@ -197,7 +197,7 @@ def _time_lines(times: TimeReport | None) -> list[str]:
 
 
 def judgement_json(name: str, one: Judgement) -> dict[str, Any]:
-    """One row as plain JSON."""
+    """Return one row as plain JSON."""
     row = one.row
     figures = {key: value for key, value in vars(one).items() if key not in ("row", "verdict")}
     return {
@@ -215,7 +215,7 @@ def judgement_json(name: str, one: Judgement) -> dict[str, Any]:
 
 
 def time_json(times: TimeReport) -> dict[str, Any]:
-    """The times as plain JSON."""
+    """Return the times as plain JSON."""
     rows = [
         {
             "environment": one.row.environment.id,
@@ -239,7 +239,7 @@ def markdown_table(
     times: TimeReport | None = None,
     trials_run: str = "",
 ) -> str:
-    """A heading, the rows that changed, and the counts; for a job summary or a comment."""
+    """Return a heading, the changed rows and the counts, for a job summary or a comment."""
     counts = f"**{verdict_counts(judgements)}**" + (f"; {trials_run}" if trials_run else "")
     lines = [f"### {prose(title)}", "", counts, ""]
     table = replace(verdict_table(judgements), notes=tuple(_time_lines(times)))
@@ -247,7 +247,7 @@ def markdown_table(
 
 
 def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> str:
-    """Workflow commands: an annotation for each row that fails or needs a look.
+    """Return workflow commands: an annotation for each row that fails or needs a look.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> 
 
 
 def github_line(level: str, told: str) -> str:
-    """One workflow command that stands for the whole gate."""
+    """Return one workflow command that stands for the whole gate."""
     return f"::{level} title=ope-bench gate::{_message(told)}"
 
 

@@ -41,7 +41,7 @@ _ONE, _PART, _SMALLEST, _LARGE = map(float, ("1", "6e-17", "2.2250738585072014e-
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What some code changed.
+    """Changes that some code has left in the process.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class ProcessSettings:
         return Leftovers(tuple(names), lasting)
 
     def _unchanged(self) -> bool:
-        """Whether all settings but the environment are as before; every trial asks that."""
+        """Return whether all settings but the environment are as before; every trial asks that."""
         try:
             return [read() for read in self._reads] == self._before
         except Exception:
@@ -222,7 +222,7 @@ def _set_environment(wanted: dict[Any, Any]) -> None:
 
 
 def _folder() -> str | None:
-    """The working directory, None where it has been removed."""
+    """Return the working directory, None where it has been removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -294,7 +294,7 @@ def _set_search_path(wanted: list[str]) -> None:
 
 
 def _floating_point() -> tuple[float, ...]:
-    """Sums and a product that tell the rounding mode, and whether tiny numbers become zero."""
+    """Return sums and a product that show the rounding mode and whether tiny numbers are zero."""
     # The product is made large again, for one that counts as zero also compares as zero.
     return (_ONE + _PART, -_ONE - _PART, _ONE - _PART / 4, _SMALLEST * 0.5 * _LARGE)
 

@@ -128,7 +128,7 @@ class Source:
 
     @property
     def knows_target(self) -> bool:
-        """Whether all probabilities of the policy are known."""
+        """Return whether all probabilities of the policy are known."""
         problem = self.problem
         return problem.target_policy is not None and "target_policy" not in problem.unavailable
 

@@ -40,13 +40,13 @@ class BlendedRows(WeightedRows):
     model: FloatArray
 
     def take(self, index: IntArray) -> BlendedRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         part = super().take(index)
         assert isinstance(part, BlendedRows)  # noqa: S101  `replace` keeps the class
         return replace(part, modelled=self.modelled[:, index], model=self.model[index])
 
     def at(self, threshold: float) -> WeightedRows:
-        """The rows with what the model adds at one of the thresholds."""
+        """Return the rows with what the model adds at one of the thresholds."""
         k = int(np.flatnonzero(self.thresholds == threshold)[0])
         return replace(self, baseline=self.modelled[k])
 
@@ -78,7 +78,7 @@ class Blended(TransformedWeights, RewardBased):
     @staticmethod
     @abstractmethod
     def _share(weight: FloatArray, threshold: float) -> FloatArray:
-        """s(w), the share of an action that is left to the model."""
+        """Return s(w), the share of an action that is left to the model."""
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit the reward model; other estimators may share the fit."""

@@ -75,7 +75,7 @@ class _Pairs:
     def terms(
         self, reward: FloatArray, at_logged: FloatArray, at_all: FloatArray, shortfall: float
     ) -> FloatArray:
-        """φ of each row, from the model at the logged and at all actions: (k,)."""
+        """Return φ of each row, from the model at the logged and at all actions: (k,)."""
         weight = self.logged_weight
         expected = self._target * np.minimum(at_all, shortfall * self._inverse)
         correction = weight * reward - np.minimum(weight * at_logged, shortfall)

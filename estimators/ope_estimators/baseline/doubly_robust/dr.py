@@ -131,5 +131,5 @@ class DR(Bootstrapped, DM):
         )
 
     def _fitted_to_all(self, view: View) -> FittedReward:
-        """The reward model fitted to all rows of a view."""
+        """Return the reward model fitted to all rows of a view."""
         return self._fitted_reward(view, "action", 1, self.action_features)

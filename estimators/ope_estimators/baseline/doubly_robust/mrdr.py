@@ -91,7 +91,7 @@ class MRDR(DR):
 
 
 def variance_weights(view: View) -> FloatArray:
-    """Weights of the logged rows in the regression, w² (1 - π0): (n,)."""
+    """Return the weights of the logged rows in the regression, w² (1 - π0): (n,)."""
     propensity = view.propensity
     ratio = view.target_policy.probability(view.context, view.action) / propensity
     others = 1.0 if view.n_actions is None else 1.0 - propensity

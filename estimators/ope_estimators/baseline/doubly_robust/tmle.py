@@ -91,7 +91,7 @@ class TMLE(RewardBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The average of the shifted model and its standard error."""
+        """Return the average of the shifted model and its standard error."""
         policy, reward = view.target_policy, view.reward
         weight = policy.probability(view.context, view.action) / view.propensity
         covariate = weight if self.form == "covariate" else np.ones(view.n)
@@ -127,7 +127,7 @@ class TMLE(RewardBased):
         )
 
     def _covariate(self, view: View, context: FloatArray, action: IntArray) -> FloatArray:
-        """h of each pair; 0 where the logging policy never acts, so that q̂ stays."""
+        """Return h of each pair; 0 where the logging policy never acts, so that q̂ stays."""
         if self.form == "weighted":
             return np.ones(len(action))
         target = view.target_policy.probability(context, action)
@@ -137,7 +137,7 @@ class TMLE(RewardBased):
     def _shift(
         self, weight: FloatArray, covariate: FloatArray, model: FloatArray, reward: FloatArray
     ) -> tuple[Shift, float]:
-        """q̂ -> q̂*, and ε."""
+        """Shift the model: return q̂* and ε."""
         if self.link == "linear":
             scale = float(weight @ covariate)
             slope = float(weight @ (reward - model)) / scale if scale > 0 else 0.0
@@ -165,7 +165,7 @@ class TMLE(RewardBased):
 def solve_shift(
     weight: FloatArray, covariate: FloatArray, logit: FloatArray, reward: FloatArray
 ) -> float:
-    """ε with sum_i w_i (r_i - expit(logit_i + ε h_i)) = 0, rewards being within [0, 1].
+    """Return ε with sum_i w_i (r_i - expit(logit_i + ε h_i)) = 0, rewards being within [0, 1].
 
     The sum falls as ε grows. Where it keeps its sign, as where all rows of positive weight have
     the reward 1, ε is the one that changes every logit by at least `MOST_SHIFT`.

@@ -22,7 +22,7 @@ class Balanced(Estimator):
 
     @abstractmethod
     def weights_model(self) -> Nuisance[SampleWeights]:
-        """The weights to be fitted."""
+        """Return the weights to be fitted."""
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit the weights; other estimators may share the fit."""
@@ -30,7 +30,7 @@ class Balanced(Estimator):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The self-normalized mean, without a standard error: the weights are estimated.
+        """Return the self-normalized mean, without a standard error: the weights are estimated.
 
         Raises
         ------

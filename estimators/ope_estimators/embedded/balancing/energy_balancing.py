@@ -41,5 +41,5 @@ class EnergyBalancing(Balanced):
     """
 
     def weights_model(self) -> Nuisance[SampleWeights]:
-        """The weights of the least energy distance."""
+        """Return the weights of the least energy distance."""
         return EnergyWeights()

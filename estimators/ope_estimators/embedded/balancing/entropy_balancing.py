@@ -51,5 +51,5 @@ class EntropyBalancing(Balanced):
     moments: Literal[1, 2] = 1
 
     def weights_model(self) -> Nuisance[SampleWeights]:
-        """The weights of the largest entropy."""
+        """Return the weights of the largest entropy."""
         return EntropyWeights(self.moments)

@@ -49,5 +49,5 @@ class KLIEP(Balanced):
     bandwidth: Annotated[float, Gt(0)] | None = None
 
     def weights_model(self) -> Nuisance[SampleWeights]:
-        """The ratio of the largest likelihood."""
+        """Return the ratio of the largest likelihood."""
         return KLIEPRatio(self.bandwidth)

@@ -55,5 +55,5 @@ class KMM(Balanced):
     bound: Annotated[float, Gt(1)] = 1000.0
 
     def weights_model(self) -> Nuisance[SampleWeights]:
-        """The weights of the least kernel distance."""
+        """Return the weights of the least kernel distance."""
         return KernelMeanWeights(self.bound)

@@ -58,5 +58,5 @@ class Riesz(Balanced):
     penalty: Annotated[float, Ge(0)] | None = None
 
     def weights_model(self) -> Nuisance[SampleWeights]:
-        """Least squares for the ratio itself."""
+        """Return least squares for the ratio itself."""
         return LeastSquaresRatio(self.basis, self.penalty, 0.0)

@@ -55,7 +55,7 @@ class RuLSIF(Balanced):
     penalty: Annotated[float, Ge(0)] | None = None
 
     def weights_model(self) -> Nuisance[SampleWeights]:
-        """Least squares for the relative ratio."""
+        """Return least squares for the relative ratio."""
         return LeastSquaresRatio(self.basis, self.penalty, self.beta)
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:

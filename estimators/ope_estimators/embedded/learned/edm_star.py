@@ -47,7 +47,7 @@ class EDMStar(RewardBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The average of the model over the target sample."""
+        """Return the average of the model over the target sample."""
         # Without units the models are averaged, those of shared contexts included.
         reward = self.reward_.at_target if view.has_units else self.reward_
         return Estimate(float(reward(view.target_context, view.target_embedding).mean()))

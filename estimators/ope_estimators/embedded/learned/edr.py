@@ -108,7 +108,7 @@ class EDR(Bootstrapped, RatioBased):
         return (*super().requires, *requires(self.regressor), *second)
 
     def reward_model(self) -> RewardModel:
-        """The reward given embedding and context."""
+        """Return the reward given embedding and context."""
         return RewardModel(
             learner=self.regressor,
             params=frozen(self.regressor_params),
@@ -125,7 +125,7 @@ class EDR(Bootstrapped, RatioBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The corrected average and its standard error, unless that is withheld."""
+        """Return the corrected average and its standard error, unless that is withheld."""
         ratio = self.ratio_
         own = self._answer(view, self.reward_, ratio)
         second = self._answer(view, self.second_reward_, self.second_ratio_)

@@ -55,7 +55,7 @@ class EPW(RatioBased):
     """
 
     def estimate(self, view: View) -> Estimate:
-        """The weighted mean."""
+        """Return the weighted mean."""
         ratio = self.ratio_
         weights = ratio.weights
         return Estimate(

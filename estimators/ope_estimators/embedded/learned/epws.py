@@ -66,7 +66,7 @@ class EPWS(RatioBased):
 
     @property
     def batched(self) -> tuple[BatchedNuisance[Any], ...]:
-        """As `RatioBased`; nothing where smoothed densities make a classifier needless."""
+        """Return the same as `RatioBased`; nothing where smoothed densities need no classifier."""
         smoothed = self.kernel is not None and self.kernel_form == "ek-is"
         return () if smoothed else super().batched
 
@@ -80,7 +80,7 @@ class EPWS(RatioBased):
         return super().fit(view, rng=rng, device=device)
 
     def estimate(self, view: View) -> Estimate:
-        """The self-normalized mean."""
+        """Return the self-normalized mean."""
         if self.kernel is not None and self.kernel_form == "printed":
             return self._paired(view, self.kernel)
         ratio = self.ratio_
@@ -94,7 +94,7 @@ class EPWS(RatioBased):
         )
 
     def _paired(self, view: View, kernel: Kernel) -> Estimate:
-        """With the printed kernel; the products are no estimate of a ratio of densities."""
+        """Estimate with the printed kernel, whose products estimate no ratio of densities."""
         columns = view.schema.embedding
         logged, target = encode(view.embedding, columns), encode(view.target_embedding, columns)
         width = bandwidth_of(self.bandwidth, np.concatenate([logged, target]))

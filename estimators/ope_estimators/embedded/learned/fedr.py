@@ -49,5 +49,5 @@ class FEDR(EDR):
     flow_params: FlowOptions | None = None
 
     def flow_model(self) -> FlowModel:
-        """The flow that features pass through first."""
+        """Return the flow that features pass through first."""
         return flow_model(self.flow, self.composition, self.flow_params)

@@ -41,5 +41,5 @@ class FEPWS(EPWS):
     flow_params: FlowOptions | None = None
 
     def flow_model(self) -> FlowModel:
-        """The flow that features pass through first."""
+        """Return the flow that features pass through first."""
         return flow_model(self.flow, self.composition, self.flow_params)

@@ -156,7 +156,7 @@ class MIPS(ClassifierBased):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The weighted mean."""
+        """Return the weighted mean."""
         weights, facts = clipped(self.fitted_.value, self.clip)
         facts = facts | self.fitted_.facts
         if self.dimensions != "all":
@@ -167,7 +167,7 @@ class MIPS(ClassifierBased):
     def _chosen(
         self, view: View, every: tuple[int, ...], rng: np.random.Generator, device: str
     ) -> tuple[tuple[int, ...], FittedWeights]:
-        """Dimensions by the rule ``slope``, and their weights."""
+        """Return the dimensions by the rule ``slope``, and their weights."""
         kept = [(every, self._fitted(view, every, rng, device))]
         values, widths = (np.array([part]) for part in self._interval(view, kept[0][1]))
         while len(kept[-1][0]) > 1:
@@ -185,7 +185,7 @@ class MIPS(ClassifierBased):
         return kept[-1]
 
     def _interval(self, view: View, weights: FittedWeights) -> tuple[float, float]:
-        """The estimate and half the width of its interval."""
+        """Return the estimate and half the width of its interval."""
         terms = clipped(weights.value, self.clip)[0] * view.reward
         error = standard_error(terms, view.unit)
         return float(terms.mean()), NORMAL_QUANTILE * (0.0 if error is None else error)
@@ -193,7 +193,7 @@ class MIPS(ClassifierBased):
     def _fitted(
         self, view: View, used: tuple[int, ...], rng: np.random.Generator, device: str
     ) -> FittedWeights:
-        """Weights of the logged rows by some dimensions of the embedding."""
+        """Return the weights of the logged rows by some dimensions of the embedding."""
         group = None
         if view.action_embedding is not None:
             table = view.action_embedding[:, used]
@@ -225,7 +225,7 @@ class MIPS(ClassifierBased):
     def _marginal(
         self, view: View, model: FittedPolicy, used: tuple[int, ...], group: IntArray | None
     ) -> FittedWeights:
-        """sum_a w(x, a) π̂0(a|x, g) of each logged row."""
+        """Return sum_a w(x, a) π̂0(a|x, g) of each logged row."""
         seen, column = model.seen, model.column(view.action)
         weights, logged = np.empty(view.n), np.empty(view.n)
         for rows, table in model.blocks(np.hstack([view.context, view.embedding[:, used]])):
@@ -242,14 +242,14 @@ class MIPS(ClassifierBased):
 
 
 def _ratio_of_logged(view: View) -> FloatArray:
-    """w(x, a) of the logged actions: (n,)."""
+    """Return w(x, a) of the logged actions: (n,)."""
     target = view.target_policy.probability(view.context, view.action)
     ratio: FloatArray = target / view.logging_policy.probability(view.context, view.action)
     return ratio
 
 
 def _ratio(view: View, context: FloatArray, action: IntArray) -> FloatArray:
-    """w(x, a) for a chunk of contexts and some actions, 0 where π0 is 0: (k, n_some)."""
+    """Return w(x, a) for a chunk of contexts and some actions, 0 where π0 is 0: (k, n_some)."""
     out = np.zeros((len(context), len(action)))
     target = _table(view.target_policy, context, action)
     logging = _table(view.logging_policy, context, action)
@@ -257,7 +257,7 @@ def _ratio(view: View, context: FloatArray, action: IntArray) -> FloatArray:
 
 
 def _table(policy: Policy, context: FloatArray, action: IntArray) -> FloatArray:
-    """Probabilities of some actions in a chunk of contexts: (k, n_some)."""
+    """Return the probabilities of some actions in a chunk of contexts: (k, n_some)."""
     if isinstance(policy, DiscretePolicy):
         blocks: Iterator[tuple[slice, FloatArray]] = policy.blocks(context)
         return np.vstack([block[:, action] for _, block in blocks])

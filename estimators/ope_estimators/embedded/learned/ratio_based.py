@@ -60,11 +60,11 @@ class RatioBased(Estimator):
         return (*classifier, *flow, "sklearn.metrics")
 
     def flow_model(self) -> FlowModel | None:
-        """The flow applied to the features first; none here."""
+        """Return the flow applied to the features first; none here."""
         return None
 
     def ratio_model(self) -> RatioModel:
-        """The ratio by classification; equal settings share one fit."""
+        """Return the ratio by classification; equal settings share one fit."""
         return ratio_model(
             composition=self.composition,
             classifier=self.classifier,
@@ -76,7 +76,7 @@ class RatioBased(Estimator):
         )
 
     def chosen_ratio(self) -> Nuisance[Ratio]:
-        """The ratio to be fitted, by the method that ``ratio`` names."""
+        """Return the ratio to be fitted, by the method that ``ratio`` names."""
         if self.ratio == "classifier":
             return self.ratio_model()
         return SampledRatioModel(self.ratio, self.composition, self.clip, self.flow_model())

@@ -60,7 +60,7 @@ def answer(
     *,
     self_normalized: bool,
 ) -> Answer:
-    """The doubly robust estimate from one pair of models.
+    """Return the doubly robust estimate from one pair of models.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def answer(
 
 
 def second_reward(view: View, own: RewardModel) -> RewardModel:
-    """The second reward model: quadratic, or linear where products are too many.
+    """Return the second reward model: quadratic, or linear where products are too many.
 
     Where that is the estimator's own kind, it is gradient boosting.
     """
@@ -95,7 +95,7 @@ def second_reward(view: View, own: RewardModel) -> RewardModel:
 
 
 def second_ratio(view: View, own: RatioModel, *, classified: bool = True) -> RatioModel:
-    """The second ratio: by logistic regression, with products where they are not too many.
+    """Return the second ratio: by logistic regression, with products where they are not too many.
 
     Where that is the estimator's own kind, it is gradient boosting. An estimator whose own ratio
     is not ``classified`` has another kind.
@@ -114,7 +114,7 @@ def _many(view: View) -> bool:
 
 
 def reason_to_withhold(distance: float, explained: float) -> str | None:
-    """Why a standard error that takes the models as given is not to be believed; None if it is.
+    """Return why a standard error that takes the models as fixed is withheld; None if it is not.
 
     The bias is the product of both models' errors. Where another pair of models answers
     otherwise, that product is not small beside the standard error. Where much of the rewards is

@@ -133,7 +133,7 @@ def test_versions_are_told_with_what_to_install(here: dict[str, Any]) -> None:
 def test_workers_refused_for_one_reason_share_a_line(here: dict[str, Any]) -> None:
     members = Workers(here)
     for worker in ("tcp://b", "tcp://a", "tcp://c", "tcp://d", "tcp://e"):
-        members.answered(worker, {**here, "python": "3.99"})
+        members.accept_or_refuse(worker, {**here, "python": "3.99"})
     line = refusal(members.refused)
     assert line.startswith("workers tcp://a, tcp://b, tcp://c and 2 more: Python 3.99 there")
 
@@ -141,14 +141,14 @@ def test_workers_refused_for_one_reason_share_a_line(here: dict[str, Any]) -> No
 def test_slots_are_those_of_the_workers_up_to_the_jobs_asked_for(here: dict[str, Any]) -> None:
     told = {**here, "threads": 4, "gpus": 2}
     members = Workers(here, most=6)
-    members.answered("tcp://a", told)
-    members.answered("tcp://b", told)
-    assert sum(not lane.gpu for lane in members.lanes) == 6
-    assert sum(lane.gpu for lane in members.lanes) == 4
-    assert sorted(lane.number for lane in members.lanes) == list(range(10))
-    full = {lane.worker: members.full(lane) for lane in members.lanes if not lane.gpu}
+    members.accept_or_refuse("tcp://a", told)
+    members.accept_or_refuse("tcp://b", told)
+    assert sum(not slot.gpu for slot in members.slots) == 6
+    assert sum(slot.gpu for slot in members.slots) == 4
+    assert sorted(slot.number for slot in members.slots) == list(range(10))
+    full = {slot.worker: members.full(slot) for slot in members.slots if not slot.gpu}
     assert full == {"tcp://a": True, "tcp://b": False}
-    gone = members.gone("tcp://a")
-    assert len(gone) == 6
-    members.answered("tcp://a", told)
-    assert sorted(lane.number for lane in members.lanes) == list(range(10))
+    removed = members.remove("tcp://a")
+    assert len(removed) == 6
+    members.accept_or_refuse("tcp://a", told)
+    assert sorted(slot.number for slot in members.slots) == list(range(10))

@@ -99,9 +99,9 @@ def test_trials_that_run_alone_have_one_slot_and_keep_their_order(both: Any) -> 
 def test_trials_for_a_device_go_where_one_is_offered(both: Any) -> None:
     _, there, dask = both
     finished = [event for event in there if isinstance(event, Finished)]
-    (lane,) = [one.number for one in dask._members.lanes if one.gpu]
-    assert {e.slot for e in finished if e.record.trial.device == "cuda"} == {lane}
-    assert lane not in {e.slot for e in finished if e.record.trial.device == "cpu"}
+    (slot,) = [one.number for one in dask._workers.slots if one.gpu]
+    assert {e.slot for e in finished if e.record.trial.device == "cuda"} == {slot}
+    assert slot not in {e.slot for e in finished if e.record.trial.device == "cpu"}
 
 
 def test_gentle_stops_wait_for_what_runs(workers: Cluster, acme: Ask) -> None:

@@ -209,7 +209,7 @@ def test_workers_in_networks_of_their_own_give_the_same_numbers_though_one_is_ki
         specs = [spec for trial in trials for spec in (trial.environment, trial.estimator)]
         with DaskExecutor(specs, address=cluster.address) as dask:
             dask.connect()
-            hosts = {worker.split("/")[2].partition(":")[0] for worker in dask._members.found}
+            hosts = {worker.split("/")[2].partition(":")[0] for worker in dask._workers.found}
             events = []
             for event in dask.run(trials):
                 events.append(event)
