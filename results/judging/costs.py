@@ -125,8 +125,8 @@ def beside_obp(performance: Path, n: int, n_actions: int) -> list[list[str]]:
 
     made, estimated = at("generation")[""], at("obp-estimators")
     rows = [
-        ["synthetic logs", made, _page("generation")],
-        *([words, estimated[name], _page("obp-estimators")] for words, name in OBP.items()),
+        ("synthetic logs", made, _page("generation")),
+        *((words, estimated[name], _page("obp-estimators")) for words, name in OBP.items()),
     ]
     return [
         [
