@@ -65,8 +65,8 @@ class _Reader:
     def spec(self) -> LogSpec:
         given = self.document.value
         if not isinstance(given, dict):
-            what = "is empty" if given is None else "expected keys such as `table:`"
-            msg = f"{what}; see `ope-bench log example FOLDER`"
+            empty = "is empty; " if given is None else ""
+            msg = f"{empty}expected keys such as `table:`; see `ope-bench log example FOLDER`"
             raise self.error(msg)
         self._known(given, _KEYS)
         for key in _REQUIRED:
