@@ -15,8 +15,7 @@ def main() -> None:
     replace_standard_streams()
     try:
         code = _run(sys.argv[1:])
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except KeyboardInterrupt:
         # During the imports; `exit_codes.INTERRUPTED`, which may not be imported yet.
         code = 130

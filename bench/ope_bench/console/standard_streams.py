@@ -34,14 +34,13 @@ class _Descriptor(io.FileIO):
             return len(data)
 
 
-def _safe(stream: TextIO) -> TextIO:
-    # None where the shell has closed the descriptor.
-    if not isinstance(stream, io.TextIOWrapper):
-        return stream
+def _safe(stream: Any) -> TextIO:
+    if stream is None:  # the shell has closed the descriptor
+        return open(os.devnull, "w", encoding="utf-8")
     return io.TextIOWrapper(
         io.BufferedWriter(_Descriptor(stream.fileno(), "wb", closefd=False)),
         encoding=stream.encoding,
         errors="backslashreplace",
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
+        # Unbuffered (python -u), what is written is whole lines here.
+        line_buffering=stream.line_buffering or stream.write_through,
     )

@@ -307,6 +307,25 @@ def test_a_document_in_ascii_is_json_with_the_same_characters() -> None:
     assert json.loads(done.stdout)["suites"] == rows
 
 
+def test_without_stdout_a_command_ends_as_with_it() -> None:
+    closing = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "ope_bench"]
+    for arguments in (["--version"], ["list", "--format", "json"], ["show", "ipw"]):
+        done = subprocess.run([*closing, *arguments], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (CLEAN, b"")
+
+
+def test_lines_are_not_held_back_where_python_is_unbuffered() -> None:
+    code = (
+        "import os\n"
+        "from ope_bench.console.standard_streams import replace_standard_streams\n"
+        "replace_standard_streams()\n"
+        "print('line')\n"
+        "os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-u", "-c", code], capture_output=True, check=True)
+    assert done.stdout == b"line\n"
+
+
 def test_an_error_that_nobody_reads_keeps_its_exit_code(closed_pipe: int, tmp_path: Path) -> None:
     done = _command("leaderboard", stdout=closed_pipe, stderr=closed_pipe, cwd=tmp_path)
     assert done.returncode == USAGE

@@ -65,8 +65,8 @@ class _Reader:
     def spec(self) -> LogSpec:
         given = self.document.value
         if not isinstance(given, dict):
-            what = "is empty" if given is None else "is not a mapping"
-            msg = f"{what}; expected keys such as `table:` (see `ope-bench log example FOLDER`)"
+            empty = "is empty; " if given is None else ""
+            msg = f"{empty}expected keys such as `table:`; see `ope-bench log example FOLDER`"
             raise self.error(msg)
         self._known(given, _KEYS)
         for key in _REQUIRED:
@@ -76,9 +76,7 @@ class _Reader:
         if given["schema"] != 1 or isinstance(given["schema"], bool):
             msg = f"schema {given['schema']!r}; this version reads `schema: 1`"
             raise self.error(msg, "schema")
-        columns = {
-            key: self._word(given[key], key) for key in _COLUMNS if given.get(key) is not None
-        }
+        columns = {key: self._word(given[key], key) for key in _COLUMNS if given.get(key)}
         categorical = (
             self._words(given["categorical"], "categorical") if "categorical" in given else ()
         )
