@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ope_bench.contracts.policies import Uniform as Uniform
     from ope_bench.contracts.random.sampling import sample_indices as sample_indices
     from ope_bench.contracts.random.seeding import stream as stream
+    from ope_bench.contracts.resampling import DrawnRows as DrawnRows
     from ope_bench.contracts.resampling import UnitSampler as UnitSampler
     from ope_bench.contracts.resampling import problem_rows as problem_rows
     from ope_bench.contracts.reward_range import check_rewards as check_rewards
@@ -135,7 +136,7 @@ _NAMES = {
         "Softmax",
         "Uniform",
     ),
-    "contracts.resampling": ("UnitSampler", "problem_rows"),
+    "contracts.resampling": ("DrawnRows", "UnitSampler", "problem_rows"),
     "contracts.reward_range": ("check_rewards",),
     "contracts.random.seeding": ("stream",),
     "contracts.random.sampling": ("sample_indices",),

@@ -49,8 +49,10 @@ class WeightedIntervals(WeightedBase):
     def _interval(self, view: View, rows: WeightedRows) -> Interval | None:
         if self.interval == "bootstrap":
             # Nothing is fitted, so that resampled weights give the estimate on resampled logs.
-            drawn = (logged for logged, _, _ in resampled_rows(view, self.resamples))
-            values = (self._resampled(rows.take(logged)) for logged in drawn)
+            values = (
+                self._resampled(rows.take(drawn.logged, drawn.unit))
+                for drawn, _ in resampled_rows(view, self.resamples)
+            )
             return percentile_interval(values, level=self.level)
         if self.interval == "empirical-likelihood":
             return self._by_likelihood(view, rows)
