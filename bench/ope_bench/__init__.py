@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ope_bench.contracts.embeddings import FiniteEmbedding as FiniteEmbedding
     from ope_bench.contracts.embeddings import RowIndex as RowIndex
     from ope_bench.contracts.environment import Environment as Environment
+    from ope_bench.contracts.estimate import ESTIMATE_WARNING as ESTIMATE_WARNING
     from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD as STANDARD_ERROR_WITHHELD
     from ope_bench.contracts.estimate import Diagnostic as Diagnostic
     from ope_bench.contracts.estimate import Estimate as Estimate
@@ -114,7 +115,12 @@ _NAMES = {
     "boards.columns.column": ("BoardColumn",),
     "contracts.arrays": ("FloatArray", "IntArray", "require_one_per_row", "row_chunks"),
     "contracts.data": ("Problem", "Truth"),
-    "contracts.estimate": ("STANDARD_ERROR_WITHHELD", "Diagnostic", "Estimate"),
+    "contracts.estimate": (
+        "ESTIMATE_WARNING",
+        "STANDARD_ERROR_WITHHELD",
+        "Diagnostic",
+        "Estimate",
+    ),
     "contracts.embeddings": (
         "DeterministicEmbedding",
         "EmbeddingDistribution",
