@@ -193,6 +193,26 @@ def test_the_bootstrap_interval_of_equal_rows_is_their_estimate():
     assert (found.interval.low, found.interval.high) == pytest.approx((found.value, found.value))
 
 
+@pytest.mark.parametrize("kind", ["bootstrap", "empirical-likelihood"])
+def test_a_single_unit_has_no_interval_of_the_logged_spread(kind):
+    one = np.zeros(80, int)
+    for problem in (_problem(n=1), _problem(unit=one, target_unit=one)):
+        declared = replace(problem, reward_range=RANGE)
+        assert tiny.run(IPW(interval=kind), declared).interval is None
+        assert tiny.run(IPW(interval="guaranteed"), declared).interval is not None
+    assert bootstrap_interval(IPW(), tiny.view_of(problem, WEIGHTED)) is None
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0])
+def test_rewards_that_are_all_equal_tell_no_range(reward):
+    asked = IPW(interval="empirical-likelihood")
+    problem = _problem(reward=np.full(80, reward))
+    assert tiny.run(asked, problem).interval is None
+    declared = tiny.run(asked, replace(problem, reward_range=(0.0, 1.0))).interval
+    assert declared is not None
+    assert declared.width > 0
+
+
 def test_resamples_are_the_same_for_all_estimators_and_their_fits_are_new():
     problem = _problem()
     first, second = (tiny.view_of(problem, access) for access in (WEIGHTED, Access.SAMPLES))

@@ -34,8 +34,8 @@ def bootstrap_interval(
     """Return the quantiles of the estimates on units drawn with replacement.
 
     The estimator is fitted to each resample, shared fits included, so that it takes as long as
-    ``resamples`` trials. All estimators get the same resamples of the same data. None where more
-    than a tenth of the resamples give no finite estimate.
+    ``resamples`` trials. All estimators get the same resamples of the same data. None where there
+    are fewer than two units, and where more than a tenth of the resamples give no finite estimate.
 
     Parameters
     ----------
@@ -48,6 +48,8 @@ def bootstrap_interval(
     ----------
     An introduction to the bootstrap (Efron and Tibshirani, 1993), the percentile interval.
     """
+    if len(np.unique(view.unit)) < 2:
+        return None
     return percentile_interval(
         (_value(estimator, *resample) for resample in unit_resamples(view, resamples)),
         level=level,
