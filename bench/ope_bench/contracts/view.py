@@ -409,6 +409,6 @@ def _refuse_missing(
             raise UnavailableError(reasons.get(name, f"the environment has no {name}"))
 
 
-def _read_only(array: FloatArray) -> FloatArray:
+def _read_only(array: FloatArray | IntArray) -> FloatArray | IntArray:
     array.flags.writeable = False
     return array

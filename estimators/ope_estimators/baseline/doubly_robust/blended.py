@@ -39,9 +39,9 @@ class BlendedRows(WeightedRows):
     mass: FloatArray
     model: FloatArray
 
-    def take(self, index: IntArray, unit: IntArray | None = None) -> BlendedRows:
-        """Some of the rows, with their units, or as units that are numbered anew."""
-        part = super().take(index, unit)
+    def take(self, index: IntArray) -> BlendedRows:
+        """Some of the rows."""
+        part = super().take(index)
         assert isinstance(part, BlendedRows)  # noqa: S101  `replace` keeps the class
         return replace(part, modelled=self.modelled[:, index], model=self.model[index])
 

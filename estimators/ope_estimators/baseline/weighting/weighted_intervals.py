@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ope_bench import (
     Interval,
@@ -54,7 +55,7 @@ class WeightedIntervals(WeightedBase):
         if self.interval == "bootstrap":
             # Nothing is fitted, so that resampled weights give the estimate on resampled logs.
             values = (
-                self._resampled(rows.take(drawn.logged, drawn.unit))
+                self._resampled(replace(rows.take(drawn.logged), unit=drawn.unit))
                 for drawn, _ in resampled_rows(view, self.resamples)
             )
             return percentile_interval(values, level=self.level)

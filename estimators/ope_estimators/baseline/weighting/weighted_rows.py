@@ -56,14 +56,14 @@ class WeightedRows:
         """Number of units, by which rules say how much is known."""
         return len(np.unique(self.unit))
 
-    def take(self, index: IntArray, unit: IntArray | None = None) -> WeightedRows:
-        """Some of the rows, with their units, or as units that are numbered anew."""
+    def take(self, index: IntArray) -> WeightedRows:
+        """Some of the rows."""
         return replace(
             self,
             weight=self.weight[index],
             propensity=self.propensity[index],
             outcome=self.outcome[index],
-            unit=self.unit[index] if unit is None else unit,
+            unit=self.unit[index],
             baseline=None if self.baseline is None else self.baseline[index],
         )
 
