@@ -170,7 +170,8 @@ def self_normalized(
 ) -> tuple[float, float | None]:
     """sum(w r) / sum(w) and its standard error, linearized in both sums (the delta method).
 
-    Scores are summed over the rows of a unit, as in `standard_error`.
+    Scores are summed over the rows of a unit, and the factor sqrt(k / (k - 1)) for k units is
+    that of `standard_error`; the delta method alone has none.
 
     Raises
     ------
