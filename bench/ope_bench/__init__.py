@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ope_bench.contracts.embeddings import RowIndex as RowIndex
     from ope_bench.contracts.environment import Environment as Environment
     from ope_bench.contracts.estimate import CHOSEN_ESTIMATOR as CHOSEN_ESTIMATOR
+    from ope_bench.contracts.estimate import ESTIMATE_WARNING as ESTIMATE_WARNING
     from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD as STANDARD_ERROR_WITHHELD
     from ope_bench.contracts.estimate import Diagnostic as Diagnostic
     from ope_bench.contracts.estimate import Estimate as Estimate
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ope_bench.contracts.policies import Uniform as Uniform
     from ope_bench.contracts.random.sampling import sample_indices as sample_indices
     from ope_bench.contracts.random.seeding import stream as stream
+    from ope_bench.contracts.resampling import DrawnRows as DrawnRows
     from ope_bench.contracts.resampling import UnitSampler as UnitSampler
     from ope_bench.contracts.resampling import problem_rows as problem_rows
     from ope_bench.contracts.reward_range import check_rewards as check_rewards
@@ -116,6 +118,7 @@ _NAMES = {
     "contracts.data": ("Problem", "Truth"),
     "contracts.estimate": (
         "CHOSEN_ESTIMATOR",
+        "ESTIMATE_WARNING",
         "STANDARD_ERROR_WITHHELD",
         "Diagnostic",
         "Estimate",
@@ -141,7 +144,7 @@ _NAMES = {
         "Softmax",
         "Uniform",
     ),
-    "contracts.resampling": ("UnitSampler", "problem_rows"),
+    "contracts.resampling": ("DrawnRows", "UnitSampler", "problem_rows"),
     "contracts.reward_range": ("check_rewards",),
     "contracts.random.seeding": ("stream",),
     "contracts.random.sampling": ("sample_indices",),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench import ESTIMATE_WARNING, STANDARD_ERROR_WITHHELD
 from ope_bench.errors import ParameterError
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.cab import CAB
@@ -113,12 +114,13 @@ def test_the_weighted_residuals_of_the_shifted_model_sum_to_zero(form, link):
 def test_the_shift_ends_where_no_finite_one_solves_its_equation():
     ones, logit = np.ones(4), np.zeros(4)
     weight = np.array([0.0, 1.0, 2.0, 3.0])
-    assert solve_shift(weight, ones, logit, np.array([0.0, 1.0, 1.0, 1.0])) == 30.0
-    assert solve_shift(weight, ones, logit, np.array([1.0, 0.0, 0.0, 0.0])) == -30.0
-    assert solve_shift(0 * weight, ones, logit, ones) == 0.0
-    assert solve_shift(weight, weight, logit, np.array([0.0, 1.0, 1.0, 1.0])) == 30.0
-    half = solve_shift(weight, ones, logit, np.array([1.0, 0.0, 0.0, 1.0]))
+    assert solve_shift(weight, ones, logit, np.array([0.0, 1.0, 1.0, 1.0])) == (30, False)
+    assert solve_shift(weight, ones, logit, np.array([1.0, 0.0, 0.0, 0.0])) == (-30, False)
+    assert solve_shift(0 * weight, ones, logit, ones) == (0, True)
+    assert solve_shift(weight, weight, logit, np.array([0.0, 1.0, 1.0, 1.0])) == (30, False)
+    half, solved = solve_shift(weight, ones, logit, np.array([1.0, 0.0, 0.0, 1.0]))
     assert half == pytest.approx(0.0, abs=1e-12)
+    assert solved
 
 
 def test_a_large_shift_is_told():
@@ -131,6 +133,25 @@ def test_a_large_shift_is_told():
     told = tiny.run(TMLE(form="covariate", **CONSTANT), ends).diagnostics
     assert abs(told["epsilon"]) < 3.0 < abs(told["epsilon"]) * weight.max()
     assert told["large_shift"] is True
+    assert "made by the shift" in str(told[ESTIMATE_WARNING])
+
+
+@pytest.mark.parametrize("form", ["weighted", "covariate"])
+def test_without_a_finite_shift_the_standard_error_is_withheld(form):
+    world = tiny.small().but(pi1=np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
+    problem = world.sample(80, np.random.default_rng(3))
+    weight = tiny.run(IPW(), problem).weights
+    ends = replace(problem, reward=np.where(weight > 0, 1.0, 0.0))
+    found = tiny.run(TMLE(form=form, **MODEL), ends)
+    assert found.standard_error is None
+    assert "no finite shift" in str(found.diagnostics[STANDARD_ERROR_WITHHELD])
+    assert found.diagnostics["large_shift"] is True
+    # One row with weight and the other reward is enough.
+    mixed = ends.reward.copy()
+    mixed[np.argmax(weight > 0)] = 0.0
+    found = tiny.run(TMLE(form=form, **MODEL), replace(problem, reward=mixed))
+    assert found.standard_error is not None
+    assert STANDARD_ERROR_WITHHELD not in found.diagnostics
 
 
 def test_rewards_that_are_all_the_same_are_the_estimate():

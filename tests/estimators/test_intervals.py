@@ -31,7 +31,9 @@ from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipw_star import IPWStar
 from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.baseline.weighting.ipws_star import IPWSStar
+from ope_estimators.baseline.weighting.ix_ipw import IXIPW
 from ope_estimators.baseline.weighting.ls_ipw import LSIPW
+from ope_estimators.baseline.weighting.lse_ipw import LSEIPW
 from ope_estimators.baseline.weighting.sg_ipw import SGIPW
 from ope_estimators.embedded.known.eipw import EIPW
 from ope_estimators.embedded.known.eipws import EIPWS
@@ -135,14 +137,19 @@ def test_a_resample_holds_whole_units_of_both_samples(shared):
     problem = replace(WORLD.sample(80, rng, shared=shared), unit=unit, target_unit=target)
     view = tiny.view_of(problem, WEIGHTED)
     for drawn, _ in unit_resamples(view, 5):
-        times = np.bincount(drawn.unit, minlength=32) / 4
+        times = np.bincount(drawn.fold_unit, minlength=32) / 4
         assert (times == np.round(times)).all()
         both = range(12, 20) if not shared else range(20)
-        target_times = np.bincount(drawn.target_unit, minlength=32) / 4
+        target_times = np.bincount(drawn.target_fold_unit, minlength=32) / 4
         assert all(times[number] == target_times[number] for number in both)
         assert max(times) > 1
+        assert (np.unique(drawn.unit, return_counts=True)[1] == 4).all()
+        known = {*zip(drawn.unit, drawn.fold_unit, strict=True)}
+        known |= {*zip(drawn.target_unit, drawn.target_fold_unit, strict=True)}
+        # As many draws as units; each is of one unit, in both samples.
+        assert len({number for number, _ in known}) == len(known) == (20 if shared else 32)
         for number in np.flatnonzero(times):
-            rows = drawn.unit == number
+            rows = drawn.fold_unit == number
             expected = np.sort(np.tile(problem.reward[unit == number], int(times[number])))
             assert np.array_equal(np.sort(drawn.reward[rows]), expected)
         if shared:
@@ -155,7 +162,55 @@ def test_samples_without_common_units_are_resampled_each_for_itself():
     view = tiny.view_of(_problem())
     for drawn, _ in unit_resamples(view, 3):
         assert (drawn.n, drawn.m) == (view.n, view.m)
-        assert len(np.unique(drawn.unit)) < view.n
+        assert len(np.unique(drawn.fold_unit)) < view.n
+        assert len({*drawn.unit, *drawn.target_unit}) == view.n + view.m
+
+
+def test_copies_of_a_unit_count_one_by_one_in_standard_errors():
+    problem = _problem(n=300)
+    for estimator in (IPW(), IPWS()):
+        known = tiny.run(estimator, problem).standard_error
+        drawn = unit_resamples(tiny.view_of(problem, WEIGHTED), 30)
+        errors = [estimator.estimate(view).standard_error for view, _ in drawn]
+        assert np.mean(errors) == pytest.approx(known, rel=0.05)
+
+
+@pytest.mark.parametrize("estimator", [SGIPW(), IPW(clip="root-n"), IXIPW(), LSIPW(), LSEIPW()])
+def test_resamples_of_equal_rows_give_the_parameter_of_the_log(estimator):
+    rows = np.zeros(40, int), np.full(40, 2), np.zeros(40, int)
+    problem = WORLD.problem(*rows, np.ones(40), rows)
+    known = tiny.run(estimator, problem)
+    for drawn, rng in unit_resamples(tiny.view_of(problem, WEIGHTED), 3):
+        found = clone(estimator).fit(drawn, rng=rng, device="cpu").estimate(drawn)
+        assert found.diagnostics == known.diagnostics
+
+
+def test_the_bootstrap_interval_of_equal_rows_is_their_estimate():
+    rows = np.zeros(40, int), np.full(40, 2), np.zeros(40, int)
+    problem = WORLD.problem(*rows, np.ones(40), rows)
+    found = tiny.run(SGIPW(interval="bootstrap"), problem)
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((found.value, found.value))
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "empirical-likelihood"])
+def test_a_single_unit_has_no_interval_of_the_logged_spread(kind):
+    one = np.zeros(80, int)
+    for problem in (_problem(n=1), _problem(unit=one, target_unit=one)):
+        declared = replace(problem, reward_range=RANGE)
+        assert tiny.run(IPW(interval=kind), declared).interval is None
+        assert tiny.run(IPW(interval="guaranteed"), declared).interval is not None
+    assert bootstrap_interval(IPW(), tiny.view_of(problem, WEIGHTED)) is None
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0])
+def test_rewards_that_are_all_equal_tell_no_range(reward):
+    asked = IPW(interval="empirical-likelihood")
+    problem = _problem(reward=np.full(80, reward))
+    assert tiny.run(asked, problem).interval is None
+    declared = tiny.run(asked, replace(problem, reward_range=(0.0, 1.0))).interval
+    assert declared is not None
+    assert declared.width > 0
 
 
 def test_resamples_are_the_same_for_all_estimators_and_their_fits_are_new():

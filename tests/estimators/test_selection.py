@@ -334,7 +334,7 @@ def test_resamples_keep_units_whole_and_shared_contexts_together():
     problem = a_problem(12, shared=True)
     object.__setattr__(problem, "unit", np.repeat([5, 9, 2, 7], 3))
     view = view_of(problem)
-    logged, target = resample(view, np.random.default_rng(0))
+    logged, target, unit, target_unit = resample(view, np.random.default_rng(0))
     assert np.array_equal(logged, target)
     counts = np.bincount(logged, minlength=12).reshape(4, 3)
     assert (counts == counts[:, :1]).all()
@@ -343,8 +343,9 @@ def test_resamples_keep_units_whole_and_shared_contexts_together():
     assert drawn.shared_contexts
     assert np.array_equal(drawn.propensity, view.propensity[logged])
     assert np.array_equal(drawn.unit, view.unit[logged])
-    half, _ = resample(view, np.random.default_rng(0), 0.5)
-    assert len(half) == 6
+    assert unit.tolist() == target_unit.tolist() == np.repeat(range(4), 3).tolist()
+    half = resample(view, np.random.default_rng(0), 0.5)
+    assert len(half.logged) == 6
 
 
 def test_anchored_score_is_the_formula():

@@ -35,6 +35,9 @@ STANDARD_ERROR_WITHHELD = "standard_error_withheld"
 CHOSEN_ESTIMATOR = "chosen"
 """Name of the diagnostic in which an estimator that chooses among others names its choice."""
 
+ESTIMATE_WARNING = "warning"
+"""Name of the diagnostic in which an estimator says why its estimate is doubtful."""
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -46,8 +49,9 @@ class Estimate:
     standard_error : of ``value``, where the estimator offers one and believes it.
     weights : (n,), importance weight of each logged row, before self-normalization.
     diagnostics : plain numbers and words for the store; `STANDARD_ERROR_WITHHELD` says why an
-        estimator that offers a standard error gives none here, and is shown as a warning; so is
-        a ``mean_weight``, one in expectation, that is far below one.
+        estimator that offers a standard error gives none here, `ESTIMATE_WARNING` why its value
+        is doubtful; both are shown as warnings, and so is a ``mean_weight``, one in expectation,
+        that is far below one.
     target_weights : (m,), the weight function at the target rows, where a ratio was learned.
     weight_space : whether the weights estimate the ratio of action or embedding densities;
         lets the runner compare them with the true ratio where the environment knows it.

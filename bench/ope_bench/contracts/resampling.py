@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ope_bench.contracts.arrays import IntArray
 from ope_bench.contracts.data import Problem
 
-__all__ = ["UnitSampler", "problem_rows"]
+__all__ = ["DrawnRows", "UnitSampler", "problem_rows"]
 
 _LOGGED = ("context", "action", "embedding", "reward", "propensity", "unit")
 _TARGET = ("target_context", "target_action", "target_embedding", "target_unit")
+
+
+class DrawnRows(NamedTuple):
+    """Rows of units that were drawn with replacement, in the order of `View.rows`.
+
+    Parameters
+    ----------
+    logged, target : indices of the rows.
+    unit, target_unit : number of each row's draw, the same in both samples: the copies of a unit
+        that was drawn twice have two numbers.
+    """
+
+    logged: IntArray
+    target: IntArray
+    unit: IntArray
+    target_unit: IntArray
 
 
 class UnitSampler:
@@ -29,8 +45,12 @@ class UnitSampler:
     target_unit : (m,)
 
     >>> sampler = UnitSampler(np.array([5, 5, 7]), np.array([9]))
-    >>> [rows.tolist() for rows in sampler.draw(np.random.default_rng(0))]
-    [[2, 2], [0]]
+    >>> for name, rows in sampler.draw(np.random.default_rng(0))._asdict().items():
+    ...     print(name, rows)
+    logged [2 2]
+    target [0]
+    unit [0 1]
+    target_unit [2]
     """
 
     def __init__(self, unit: IntArray, target_unit: IntArray) -> None:
@@ -41,7 +61,7 @@ class UnitSampler:
         self._logged = _Groups(unit, known)
         self._target = _Groups(target_unit, target_known)
 
-    def draw(self, rng: np.random.Generator, share: float = 1.0) -> tuple[IntArray, IntArray]:
+    def draw(self, rng: np.random.Generator, share: float = 1.0) -> DrawnRows:
         """Return the drawn rows of the logs and of the target sample.
 
         Parameters
@@ -51,7 +71,10 @@ class UnitSampler:
         """
         drawn = self._logged.draw(rng, share)
         target_drawn = drawn if self._together else self._target.draw(rng, share)
-        return self._logged.rows_of(drawn), self._target.rows_of(target_drawn)
+        first = 0 if self._together else len(drawn)
+        logged, unit = self._logged.rows_of(drawn)
+        target, target_unit = self._target.rows_of(target_drawn)
+        return DrawnRows(logged, target, unit, first + target_unit)
 
 
 class _Groups:
@@ -68,13 +91,12 @@ class _Groups:
         n = len(self._count)
         return rng.integers(max(1, n), size=math.ceil(share * n))
 
-    def rows_of(self, drawn: IntArray) -> IntArray:
-        """Return the rows of each drawn unit, one unit after the other."""
+    def rows_of(self, drawn: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the rows of each drawn unit, one unit after the other, and each row's draw."""
         count = self._count[drawn]
         before = np.cumsum(count) - count
         start = np.repeat(self._first[drawn] - before, count)
-        rows: IntArray = self._order[start + np.arange(len(start))]
-        return rows
+        return self._order[start + np.arange(len(start))], np.repeat(np.arange(len(drawn)), count)
 
 
 def problem_rows(

@@ -63,8 +63,14 @@ _GUARDED = {
 }
 
 
-_LOGGED_ARRAYS = ("context", "action", "embedding", "reward", "unit")
-_TARGET_ARRAYS = ("target_context", "target_action", "target_embedding", "target_unit")
+_LOGGED_ARRAYS = ("context", "action", "embedding", "reward", "unit", "fold_unit")
+_TARGET_ARRAYS = (
+    "target_context",
+    "target_action",
+    "target_embedding",
+    "target_unit",
+    "target_fold_unit",
+)
 
 
 @cache
@@ -111,6 +117,8 @@ class View:
     unit : (n,), integers: rows of one unit depend on each other; 0, 1, ... if the problem has no
         units
     target_unit : (m,), units of the target rows: a number that is in ``unit`` is the same unit
+    fold_unit, target_fold_unit : (n,), (m,), units that folds must not separate: ``unit`` and
+        ``target_unit``, but in a resample all copies of a unit have one number here
     has_units : the problem defines units
     has_target_sample : there is a target sample
 
@@ -134,6 +142,8 @@ class View:
     reward_range: tuple[float, float] | None
     unit: IntArray
     target_unit: IntArray
+    fold_unit: IntArray
+    target_fold_unit: IntArray
     has_units: bool
     has_target_sample: bool
 
@@ -155,8 +165,9 @@ class View:
                 setattr(self, name, getattr(problem, name))
         self.has_units = problem.unit is not None
         self.unit, target_unit = problem.row_units
+        self.fold_unit = self.unit
         if problem.has_target_sample:
-            self.target_unit = target_unit
+            self.target_unit = self.target_fold_unit = target_unit
         held = {name: getattr(problem, name) for name in _held_by(access)}
         _refuse_missing(held, optional, self._reasons)
         if _needs_weights(access):
@@ -303,22 +314,34 @@ class View:
         part.violations = []
         return part
 
-    def rows(self, logged: IntArray, target: IntArray) -> Self:
+    def rows(
+        self,
+        logged: IntArray,
+        target: IntArray,
+        unit: IntArray | None = None,
+        target_unit: IntArray | None = None,
+    ) -> Self:
         """Return a view of some rows, repeated or in another order: a resample or a part.
 
-        Copies of a row have the unit of that row, so that folds do not separate them. Access is
-        that of this view. Shared fits are made anew on these rows, by the same random streams.
+        Copies of a row keep its ``fold_unit``, so that folds do not separate them. Access is that
+        of this view. Shared fits are made anew on these rows, by the same random streams.
 
         Parameters
         ----------
         logged, target : indices of logged and of target rows. Where contexts are shared, they
             remain so if both are equal.
+        unit, target_unit : units of the new rows, as of `DrawnRows`: copies of a unit are then
+            independent units, which standard errors and numbers of units count one by one. None
+            for the units that the rows have here.
         """
         part = self._copy()
         for names, index in ((_LOGGED_ARRAYS, logged), (_TARGET_ARRAYS, target)):
             for name in names:
                 if name not in self._reasons:
                     part.__dict__[name] = _read_only(getattr(self, name)[index])
+        for name, numbers in (("unit", unit), ("target_unit", target_unit)):
+            if numbers is not None and name not in self._reasons:
+                part.__dict__[name] = _read_only(numbers)
         part._granted = {
             name: _read_only(cast(FloatArray, value)[logged])
             if name == "propensity" and value is not None
@@ -371,7 +394,9 @@ class View:
 
 
 _COPIED = tuple(
-    name for name in View.__annotations__ if name not in ("unit", "target_unit", "has_units")
+    name
+    for name in View.__annotations__
+    if name not in ("unit", "target_unit", "fold_unit", "target_fold_unit", "has_units")
 )
 
 
@@ -384,6 +409,6 @@ def _refuse_missing(
             raise UnavailableError(reasons.get(name, f"the environment has no {name}"))
 
 
-def _read_only(array: FloatArray) -> FloatArray:
+def _read_only(array: FloatArray | IntArray) -> FloatArray | IntArray:
     array.flags.writeable = False
     return array

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ope_bench.contracts.access import Access
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.interval import IntervalKind
@@ -18,6 +20,7 @@ from ope_bench.trials.building import build
 __all__ = ["with_interval"]
 
 NO_RANGE = "give `reward_range: [LOW, HIGH]`"
+ONE_UNIT = "the log has one unit"
 NO_LOGGING = "give `logging: {table: FILE}`, the logging policy's whole distribution"
 
 
@@ -64,7 +67,10 @@ def _missing(
     estimator: Estimator, params: dict[str, Any], log: LogData, kind: IntervalKind
 ) -> str:
     """Return what the log lacks for an interval that the estimator could make of others."""
-    if kind == "guaranteed" and log.reward_range is None and params.get("reward_range") is None:
+    if kind != "guaranteed" and log.n_units < 2:
+        return ONE_UNIT
+    logs_do = kind == "bootstrap" or (kind == "empirical-likelihood" and np.ptp(log.reward) > 0)
+    if not logs_do and log.reward_range is None and params.get("reward_range") is None:
         return NO_RANGE
     if Access.LOGGING_POLICY in estimator.access and log.logging is None:
         return NO_LOGGING

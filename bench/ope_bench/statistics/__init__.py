@@ -14,7 +14,7 @@ slopes                growth of errors along a swept parameter
 tails                 detection of heavy-tailed rows
 typical               signed-rank comparison of absolute errors
 unit_bootstrap        any estimator, refitted on resampled units
-unit_sums             means over the rows of units
+unit_sums             sums over the rows of units, and sizes of units
 unpaired              before against after on different data
 weights               weights whose standard error is too small
 ====================  ======================================================================

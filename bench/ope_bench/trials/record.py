@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import Any, cast
 
 from ope_bench.canonical import canonical_json, plain
-from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD, Diagnostic
+from ope_bench.contracts.estimate import ESTIMATE_WARNING, STANDARD_ERROR_WITHHELD, Diagnostic
 from ope_bench.contracts.interval import Interval, IntervalKind
 from ope_bench.contracts.random.seeding import DataSeed
 from ope_bench.plugins.mistakes import explain
@@ -192,7 +192,7 @@ class TrialRecord:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what a reader of the estimate must know of its standard error or interval."""
+        """Return what a reader must know of the estimate, its standard error or its interval."""
         if self.status is not Status.OK:
             return ()
         mean, least = map(self._number, ("mean_weight", LEAST_EFFECTIVE))
@@ -201,6 +201,8 @@ class TrialRecord:
         own = self.interval
         if own is not None and self.estimate is not None and not own.holds(self.estimate):
             found.append(OUTSIDE)
+        if self.diagnostics.get(ESTIMATE_WARNING):
+            found.append(str(self.diagnostics[ESTIMATE_WARNING]))
         if self.withheld:
             found.append(f"standard error withheld: {self.withheld}")
         return tuple(found)

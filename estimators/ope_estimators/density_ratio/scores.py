@@ -85,7 +85,9 @@ class ScoreModel:
         if self.cross_fit >= 2:
             fold = np.concatenate(folds(view, self.cross_fit, rng))
         seed = int(rng.integers(2**31))
-        unit = np.concatenate([view.unit, view.target_unit]) if view.has_units else None
+        unit = None
+        if view.has_units:
+            unit = np.concatenate([view.fold_unit, view.target_fold_unit])
         # Without a classifier, the log-ratio is zero.
         scores = Scores(np.zeros(len(label)), fold, facts)
         return PreparedScores(features, label, unit, seed, scores)

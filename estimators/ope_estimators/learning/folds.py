@@ -46,9 +46,9 @@ def target_folds(view: View, logged: IntArray) -> IntArray:
     """
     if not view.has_target_sample:
         return np.empty(0, dtype=np.int64)
-    units, first = np.unique(view.unit, return_index=True)
-    at = np.minimum(np.searchsorted(units, view.target_unit), len(units) - 1)
-    return np.where(units[at] == view.target_unit, logged[first[at]], -1)
+    units, first = np.unique(view.fold_unit, return_index=True)
+    at = np.minimum(np.searchsorted(units, view.target_fold_unit), len(units) - 1)
+    return np.where(units[at] == view.target_fold_unit, logged[first[at]], -1)
 
 
 def folds(view: View, k: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
@@ -58,9 +58,9 @@ def folds(view: View, k: int, rng: np.random.Generator) -> tuple[IntArray, IntAr
     could identify a held-out row by the context of the other. The same holds for all rows of a
     unit, in both samples.
     """
-    logged = logged_folds(view.unit, k, rng)
+    logged = logged_folds(view.fold_unit, k, rng)
     target = target_folds(view, logged)
     others = target < 0
     if others.any():
-        target[others] = logged_folds(view.target_unit[others], k, rng)
+        target[others] = logged_folds(view.target_fold_unit[others], k, rng)
     return logged, target

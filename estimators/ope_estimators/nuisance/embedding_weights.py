@@ -41,13 +41,13 @@ def regressed_weights(
         encoded(view.schema.context, view.context),
         encoded(columns, view.embedding[:, list(used)]),
     )
-    n_folds = min(FOLDS, len(np.unique(view.unit)))
-    fold = logged_folds(view.unit, n_folds, rng)
+    n_folds = min(FOLDS, len(np.unique(view.fold_unit)))
+    fold = logged_folds(view.fold_unit, n_folds, rng)
     out: FloatArray = np.empty(view.n)
     for k in range(n_folds):
         held = fold == k
         train = held if n_folds == 1 else ~held
-        unit = view.unit[train] if view.has_units else None
+        unit = view.fold_unit[train] if view.has_units else None
         model = fitted(make(int(rng.integers(2**31))), table[train], weight[train], unit)
         out[held] = np.asarray(model.predict(table[held]), dtype=np.float64).reshape(-1)
     return np.maximum(out, 0.0)

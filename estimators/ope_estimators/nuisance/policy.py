@@ -58,7 +58,7 @@ class PolicyModel:
         if self.given == "context and embedding":
             context = np.hstack([context, view.embedding if logged else view.target_embedding])
             columns += view.schema.embedding
-        unit = view.unit if logged else view.target_unit
+        unit = view.fold_unit if logged else view.target_fold_unit
         return _classified(view, self, (columns, context), action, unit, rng, device)
 
 
@@ -87,7 +87,7 @@ class PartialPolicyModel:
         given = np.hstack([view.context, view.embedding[:, self.dimensions]])
         columns = view.schema.context
         columns += tuple(view.schema.embedding[index] for index in self.dimensions)
-        return _classified(view, self, (columns, given), view.action, view.unit, rng, device)
+        return _classified(view, self, (columns, given), view.action, view.fold_unit, rng, device)
 
 
 def _require_few_actions(view: View, action: IntArray) -> None:

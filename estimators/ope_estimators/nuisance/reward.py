@@ -87,13 +87,13 @@ def fit_by_folds(
     weight : (n,), weights of the logged rows in the regression; None for equal ones.
     """
     table = features(view.context, points)
-    n_folds = 1 if cross_fit == 1 else min(cross_fit, len(np.unique(view.unit)))
-    fold = logged_folds(view.unit, n_folds, rng)
+    n_folds = 1 if cross_fit == 1 else min(cross_fit, len(np.unique(view.fold_unit)))
+    fold = logged_folds(view.fold_unit, n_folds, rng)
     models = []
     for k in range(n_folds):
         rows = slice(None) if n_folds == 1 else fold != k
         model = make(int(rng.integers(2**31)))
-        unit = view.unit[rows] if view.has_units else None
+        unit = view.fold_unit[rows] if view.has_units else None
         if weight is None:
             models.append(fitted(model, table[rows], view.reward[rows], unit))
         else:

@@ -37,7 +37,7 @@ def fitted_rewards(view: View, *, trees: int, folds: int, rng: np.random.Generat
         fitted: FloatArray = model.fit_predict(**logs, n_folds=folds, random_state=split)
         return fitted
     # The Pipeline's folds are of rows; these are folds of units.
-    fold = logged_folds(view.unit, folds, np.random.default_rng(split))
+    fold = logged_folds(view.fold_unit, folds, np.random.default_rng(split))
     fitted = np.empty((view.n, view.n_actions, 1))
     parts = np.unique(fold)
     for part in parts:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ope_bench import FloatArray, IntArray, View
+from ope_bench import DrawnRows, FloatArray, IntArray, View
 from ope_estimators.baseline.weighting.weighted_mean import effective_units
 from ope_estimators.selection.candidates import Candidate
 
@@ -85,11 +85,11 @@ def covariance(
     values = np.empty((n_resamples, len(candidates)))
     reruns = 0
     for index in range(n_resamples):
-        logged, target = resample(view, rng, share)
-        drawn = view.rows(logged, target)
+        rows = resample(view, rng, share)
+        drawn = view.rows(*rows)
         for k, one in enumerate(candidates):
             if one.estimate.terms is not None:
-                values[index, k] = mean_of_terms(one, logged, target)
+                values[index, k] = mean_of_terms(one, rows.logged, rows.target)
             else:
                 values[index, k] = one.value_on(drawn, device)
                 reruns += 1
@@ -107,10 +107,8 @@ def mean_of_terms(candidate: Candidate, logged: IntArray, target: IntArray | Non
     return mean
 
 
-def resample(
-    view: View, rng: np.random.Generator, share: float = 1.0
-) -> tuple[IntArray, IntArray]:
-    """Draw units with replacement; return the indices of their logged and target rows.
+def resample(view: View, rng: np.random.Generator, share: float = 1.0) -> DrawnRows:
+    """Draw units with replacement; return their logged and target rows.
 
     Units in both samples, in the logs alone and in the target sample alone are drawn apart, so
     that the logs are never empty, nor is a target sample if there is one. Row i of both samples
@@ -131,7 +129,10 @@ def resample(
     )
     drawn = [rng.choice(units, math.ceil(share * len(units))) for units in strata if len(units)]
     units = np.concatenate(drawn)
-    return _rows_of(units, view.unit), _rows_of(units, target_unit)
+    (rows, unit), (target_rows, target_unit) = (
+        _rows_of(units, known) for known in (view.unit, target_unit)
+    )
+    return DrawnRows(rows, target_rows, unit, target_unit)
 
 
 def target_units(view: View) -> IntArray:
@@ -139,15 +140,15 @@ def target_units(view: View) -> IntArray:
     return view.target_unit if view.has_target_sample else np.empty(0, dtype=np.int64)
 
 
-def _rows_of(drawn: IntArray, unit: IntArray) -> IntArray:
-    """Indices of the rows of each drawn unit, as often as it was drawn."""
+def _rows_of(drawn: IntArray, unit: IntArray) -> tuple[IntArray, IntArray]:
+    """Indices of the rows of each drawn unit, as often as it was drawn, and each row's draw."""
     order = np.argsort(unit, kind="stable")
     ranked = unit[order]
     start, end = np.searchsorted(ranked, drawn, "left"), np.searchsorted(ranked, drawn, "right")
     count = end - start
     offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     rows: IntArray = order[np.repeat(start, count) + offset]
-    return rows
+    return rows, np.repeat(np.arange(len(drawn)), count)
 
 
 def _weights(candidate: Candidate, view: View) -> FloatArray:

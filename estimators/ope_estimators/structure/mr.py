@@ -61,8 +61,8 @@ class MarginalRatio(RewardBased):
         """Fit the weights given the rewards, which no other estimator shares."""
         weight = view.target_policy.probability(view.context, view.action) / view.propensity
         outcome = weight * view.reward if self.form == "outcome" else weight
-        n_folds = min(self.cross_fit, len(np.unique(view.unit)))
-        fold = logged_folds(view.unit, n_folds, rng)
+        n_folds = min(self.cross_fit, len(np.unique(view.fold_unit)))
+        fold = logged_folds(view.fold_unit, n_folds, rng)
         table = view.reward[:, None]
         out: FloatArray = np.empty(view.n)
         for k in range(n_folds):
@@ -74,7 +74,7 @@ class MarginalRatio(RewardBased):
                 device=device,
                 params=frozen(self.regressor_params),
             )
-            unit = view.unit[train] if view.has_units else None
+            unit = view.fold_unit[train] if view.has_units else None
             fitted(model, table[train], outcome[train], unit)
             out[held] = np.asarray(model.predict(table[held]), dtype=np.float64).reshape(-1)
         self.fitted_ = out

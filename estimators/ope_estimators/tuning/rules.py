@@ -10,4 +10,4 @@ DataRule = Literal["mse", "slope", "ocv"]
 """Rules that compare candidates on the logs: `estimated_mse`, `slope`, `cross_validation`."""
 
 Rule = Literal["theory", "mse", "slope", "ocv"]
-"""The same, and the value that the paper derives from the weights and the number of rows."""
+"""The same, and the value that the paper derives from the weights and the number of units."""

@@ -86,7 +86,7 @@ def test_rows_take_every_array_and_fit_anew():
     whole.fitted(Draw())
     index = np.array([3, 3, 0, 7])
     part = whole.rows(index, index)
-    for name in ("context", "action", "embedding", "reward", "propensity", "unit"):
+    for name in ("context", "action", "embedding", "reward", "propensity", "unit", "fold_unit"):
         assert np.array_equal(getattr(part, name), getattr(whole, name)[index])
     for name in ("target_context", "target_action", "target_embedding", "target_unit"):
         assert np.array_equal(getattr(part, name), getattr(whole, name)[index])
@@ -94,6 +94,11 @@ def test_rows_take_every_array_and_fit_anew():
     # Copies of a row are one unit.
     assert part.has_units
     assert not whole.rows(index[1:], index[1:]).has_units
+    # Unless they are numbered; folds still keep them together.
+    drawn = whole.rows(index, index, np.arange(4), np.arange(4))
+    assert drawn.unit.tolist() == drawn.target_unit.tolist() == [0, 1, 2, 3]
+    assert np.array_equal(drawn.fold_unit, part.unit)
+    assert np.array_equal(drawn.target_fold_unit, part.target_unit)
     assert part.fitted(Draw()) == pytest.approx(whole.fitted(Draw()) - 16)
     assert not part.reward.flags.writeable
 

@@ -116,6 +116,22 @@ def test_lifts_and_differences_have_asymptotic_intervals_only(kind):
         assert (low is not None and high is not None) == (kind == "asymptotic")
 
 
+@pytest.mark.parametrize("kind", ["bootstrap", "empirical-likelihood"])
+def test_why_one_unit_or_equal_rewards_have_no_interval_is_told(kind):
+    given = bounded(20)
+    columns = frame_of(given) | {"session": np.zeros(20)}
+    target = TargetPolicy(logged_probability="q")
+    log = log_of_columns(columns, unit="session", target=target)
+    row = estimate(log, "ipw", interval=kind)["ipw"]
+    assert f"offers no {kind} interval here: the log has one unit" in row.message
+    row = estimate(log_of(replace(given, reward=np.ones(20))), "ipw", interval=kind)["ipw"]
+    if kind == "bootstrap":
+        assert row.low < row.high
+    else:
+        assert row.low is None
+        assert "here: give `reward_range: [LOW, HIGH]`" in row.message
+
+
 def test_the_bootstrap_needs_no_target_sample():
     log = ranged(bounded(), target=TargetPolicy(logged_probability="q"), logging=None)
     row = estimate(log, "ipws", interval="bootstrap")["ipws"]

@@ -48,7 +48,7 @@ def test_both_tails_are_equal_and_the_level_is_95_percent_by_default():
 
 def test_no_support_is_no_estimate():
     view = numbered(30)
-    second = [int(logged[1]) for logged, _, _ in resampled_rows(view, 60)]
+    second = [int(drawn.logged[1]) for drawn, _ in resampled_rows(view, 60)]
     assert 0 < second.count(0) <= 6
     found = bootstrap_interval(SecondRow(), view, level=0.8, resamples=60)
     expected = np.quantile([row for row in second if row != 0], [0.1, 0.9])
@@ -58,7 +58,7 @@ def test_no_support_is_no_estimate():
 
 def test_two_hundred_resamples_at_95_percent_by_default():
     view = numbered(50)
-    second = [int(logged[1]) for logged, _, _ in resampled_rows(view, 200)]
+    second = [int(drawn.logged[1]) for drawn, _ in resampled_rows(view, 200)]
     found = bootstrap_interval(SecondRow(), view)
     expected = np.quantile([row for row in second if row != 0], [0.025, 0.975])
     assert found is not None
@@ -69,14 +69,14 @@ def test_without_a_target_sample_no_row_of_it_is_drawn():
     problem = WORLD.sample(6, np.random.default_rng(0))
     given = dict.fromkeys(("target_context", "target_action", "target_embedding"))
     view = tiny.view_of(replace(problem, **given), Access.PROPENSITY)
-    drawn = list(resampled_rows(view, 3))
-    assert [len(logged) for logged, _, _ in drawn] == [6, 6, 6]
-    assert [target.tolist() for _, target, _ in drawn] == [[], [], []]
+    drawn = [rows for rows, _ in resampled_rows(view, 3)]
+    assert [len(rows.logged) for rows in drawn] == [6, 6, 6]
+    assert [rows.target.tolist() for rows in drawn] == [[], [], []]
 
 
 def test_each_resample_has_a_stream_of_its_own():
     rows, streams = [], []
-    for logged, _, rng in resampled_rows(numbered(30), 5):
-        rows.append(tuple(logged))
+    for drawn, rng in resampled_rows(numbered(30), 5):
+        rows.append(tuple(drawn.logged))
         streams.append(rng.random())
     assert len(set(rows)) == len(set(streams)) == 5

@@ -86,6 +86,21 @@ def test_with_weights_of_one_empirical_likelihood_is_an_interval_of_the_mean():
         assert end == pytest.approx(more.mean() + sign * reach)
 
 
+def test_a_unit_more_may_be_as_large_as_the_largest_unit():
+    size = np.repeat([1, 10], [50, 4])
+    unit = np.repeat(np.arange(54), size)
+    weight, reward = _logs(4, len(unit))
+    found = empirical_likelihood_interval(
+        weight, reward, reward_range=(0, 1), weight_range=(0.0, 20.0), unit=unit
+    )
+    sums, gains = (54 / 90 * np.bincount(unit, part) for part in (weight, weight * reward))
+    expected = empirical_likelihood_interval(
+        sums, gains / sums, reward_range=(0, 1), weight_range=(0.0, 54 / 90 * 10 * 20.0)
+    )
+    assert 0 < found.low < found.high < 1
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
 def _nearest(weight: np.ndarray, added: float) -> np.ndarray:
     """Probabilities with mean weight one that are nearest to equal ones, signs free: (n + 1,)."""
     more = np.append(weight, added)

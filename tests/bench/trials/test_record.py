@@ -5,7 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from ope_bench import STANDARD_ERROR_WITHHELD, Access, Estimate, Estimator, Interval, evaluate
+from ope_bench import (
+    ESTIMATE_WARNING,
+    STANDARD_ERROR_WITHHELD,
+    Access,
+    Estimate,
+    Estimator,
+    Interval,
+    evaluate,
+)
 from ope_bench.statistics.value_intervals.weights import (
     DOUBTFUL_WEIGHTS,
     LARGEST_SHARE,
@@ -56,6 +64,12 @@ def test_a_record_tells_why_a_standard_error_was_withheld():
     assert str(record).splitlines()[1:] == ["  standard error withheld: no idea"]
     shown = record_of(Estimate(1.0, 0.5, diagnostics={STANDARD_ERROR_WITHHELD: "no idea"}))
     assert shown.warnings == ()
+
+
+def test_a_record_tells_what_the_estimator_warns_of():
+    record = record_of(Estimate(1.0, 0.5, diagnostics={ESTIMATE_WARNING: "no idea"}))
+    assert record.warnings == ("no idea",)
+    assert str(record).splitlines()[1:] == ["  no idea"]
 
 
 def test_without_a_mean_weight_the_largest_share_decides():

@@ -76,7 +76,9 @@ class _Reader:
         if given["schema"] != 1 or isinstance(given["schema"], bool):
             msg = f"schema {given['schema']!r}; this version reads `schema: 1`"
             raise self.error(msg, "schema")
-        columns = {key: self._word(given[key], key) for key in _COLUMNS if given.get(key)}
+        columns = {
+            key: self._word(given[key], key) for key in _COLUMNS if given.get(key) is not None
+        }
         categorical = (
             self._words(given["categorical"], "categorical") if "categorical" in given else ()
         )

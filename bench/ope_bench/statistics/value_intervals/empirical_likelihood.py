@@ -9,7 +9,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.interval import Interval
-from ope_bench.statistics.value_intervals.unit_sums import unit_means
+from ope_bench.statistics.value_intervals.unit_sums import relative_sizes, unit_means
 
 __all__ = ["empirical_likelihood_interval"]
 
@@ -69,8 +69,9 @@ def empirical_likelihood_interval(
     ----------
     weight, reward : (n,)
     reward_range : smallest and largest possible reward.
-    weight_range : smallest and largest ratio of the policies; infinite where it is unknown, which
-        makes wider intervals. It is widened to hold the weights that were seen.
+    weight_range : smallest and largest ratio of the policies at one row; infinite where it is
+        unknown, which makes wider intervals. The range of a unit's sum follows from the sizes of
+        the units that were seen. It is widened to hold the weights that were seen.
     unit : (n,), rows of one unit count as one observation; each row is its own where None.
     level : nominal level, reached as n grows.
 
@@ -90,7 +91,11 @@ def empirical_likelihood_interval(
 
     weight, weighted = unit_means(weight, weight * reward, unit)
     n = len(weight)
-    weights = min(weight_range[0], float(weight.min())), max(weight_range[1], float(weight.max()))
+    smallest, largest = relative_sizes(unit)
+    weights = (
+        min(smallest * weight_range[0], float(weight.min())),
+        max(largest * weight_range[1], float(weight.max())),
+    )
     least = _least(weight, weights[1] if weight.sum() < n else weights[0])
     phi = -(least + float(fdtri(1, n, level))) / (2 * (1 + n))
     lowest, highest = reward_range

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ope_bench.contracts.arrays import IntArray
 from ope_bench.contracts.estimator import Estimator
 from ope_bench.contracts.interval import Interval
-from ope_bench.contracts.resampling import UnitSampler
+from ope_bench.contracts.resampling import DrawnRows, UnitSampler
 from ope_bench.contracts.view import View
 from ope_bench.errors import PositivityViolation
 
@@ -35,8 +34,8 @@ def bootstrap_interval(
     """Return the quantiles of the estimates on units drawn with replacement.
 
     The estimator is fitted to each resample, shared fits included, so that it takes as long as
-    ``resamples`` trials. All estimators get the same resamples of the same data. None where more
-    than a tenth of the resamples give no finite estimate.
+    ``resamples`` trials. All estimators get the same resamples of the same data. None where there
+    are fewer than two units, and where more than a tenth of the resamples give no finite estimate.
 
     Parameters
     ----------
@@ -49,6 +48,8 @@ def bootstrap_interval(
     ----------
     An introduction to the bootstrap (Efron and Tibshirani, 1993), the percentile interval.
     """
+    if len(np.unique(view.unit)) < 2:
+        return None
     return percentile_interval(
         (_value(estimator, *resample) for resample in unit_resamples(view, resamples)),
         level=level,
@@ -60,22 +61,20 @@ def unit_resamples(view: View, count: int) -> Iterator[tuple[View, np.random.Gen
 
     On the same data all estimators get the same resamples.
     """
-    for logged, target, rng in resampled_rows(view, count):
-        part = view.rows(logged, target)
+    for drawn, rng in resampled_rows(view, count):
+        part = view.rows(*drawn)
         # What an estimator must not read it must not read here either.
         part.violations = view.violations
         yield part, rng
 
 
-def resampled_rows(
-    view: View, count: int
-) -> Iterator[tuple[IntArray, IntArray, np.random.Generator]]:
-    """Yield the logged and the target rows of units drawn with replacement, with a generator."""
+def resampled_rows(view: View, count: int) -> Iterator[tuple[DrawnRows, np.random.Generator]]:
+    """Yield rows of units drawn with replacement, and a generator for the fits on each."""
     no_rows = np.empty(0, dtype=np.int64)
     sampler = UnitSampler(view.unit, view.target_unit if view.has_target_sample else no_rows)
     for number in range(count):
         rng = view.estimator_rng(f"resample {number}")
-        yield *sampler.draw(rng), rng
+        yield sampler.draw(rng), rng
 
 
 def _value(estimator: Estimator, view: View, rng: np.random.Generator) -> float:

@@ -105,8 +105,8 @@ class Source:
         ----------
         n : about so many rows; None for as many units as there are.
         """
-        logged, target = self.units.draw(rng, 1.0 if n is None else n / self.n)
-        return logged, target if self.problem.has_target_sample else None
+        drawn = self.units.draw(rng, 1.0 if n is None else n / self.n)
+        return drawn.logged, drawn.target if self.problem.has_target_sample else None
 
     def target_sample(
         self, rows: IntArray | None, rng: np.random.Generator

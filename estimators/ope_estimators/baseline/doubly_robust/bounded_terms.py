@@ -39,7 +39,7 @@ def bounded_terms(
     """
     low, high = reward_range
     terms = np.empty((2, view.n))
-    for before, block in _blocks(view.unit):
+    for before, block in _blocks(view.fold_unit):
         model = fit(view.rows(before, _target_rows(view))) if len(before) else None
         for chunk in row_chunks(len(block), view.n_actions or 1):
             rows = block[chunk]

@@ -29,9 +29,9 @@ class DRPS(ResidualWeighted, ClippedWeights):
 
     Parameters
     ----------
-    clip : λ, the largest weight of a residual; a number; ``root-n``, the square root of n;
-        ``mse``, ``slope`` or ``ocv`` choose among 30 limits from the largest weight down. The
-        bias that ``mse`` supposes is the difference from `DR`.
+    clip : λ, the largest weight of a residual; a number; ``root-n``, the square root of the number
+        of units (rows, where there are none); ``mse``, ``slope`` or ``ocv`` choose among 30 limits
+        from the largest weight down. The bias that ``mse`` supposes is the difference from `DR`.
     regressor : a regressor's name.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.

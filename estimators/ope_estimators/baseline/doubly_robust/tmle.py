@@ -8,7 +8,17 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, FloatArray, IntArray, View, params
+from ope_bench import (
+    ESTIMATE_WARNING,
+    STANDARD_ERROR_WITHHELD,
+    Access,
+    Diagnostic,
+    Estimate,
+    FloatArray,
+    IntArray,
+    View,
+    params,
+)
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.nuisance.reward import expectation
 from ope_estimators.nuisance.reward_based import RewardBased
@@ -26,6 +36,16 @@ here."""
 LARGE_SHIFT = 3.0
 """A change of odds by a factor of 20, beyond which ``large_shift`` is true."""
 
+SHIFTED = (
+    "the shift changes the odds of some logged rows by more than a factor of 20: the estimate is "
+    "made by the shift, not by the reward model"
+)
+
+UNSOLVED = (
+    "no finite shift brings the weighted residuals to 0, as where all rows with weight have the "
+    "smallest logged reward, or all the largest"
+)
+
 Shift = Callable[[FloatArray, FloatArray], FloatArray]
 """(q̂, covariate) -> q̂*"""
 
@@ -41,9 +61,10 @@ class TMLE(RewardBased):
     [0, 1] by the least and the largest logged reward, q̂ is held within [.005, .995] of it: the
     estimate stays in the range of the logged rewards and shifts and scales with them. With the
     link ``linear``, q̂* = q̂ + ε h, nothing is scaled, and the form ``weighted`` is `SNDR`. The
-    standard error is that of the doubly robust terms with q̂*. Diagnostics: ``epsilon``, and
-    ``large_shift`` where it changes some logged odds by more than a factor of 20: the estimate is
-    then made by the shift, not by the model. Where no row has a weight, ε is 0.
+    standard error is that of the doubly robust terms with q̂*; it is withheld where no finite ε
+    solves the equation. Diagnostics: ``epsilon``, and ``large_shift`` where it changes some logged
+    odds by more than a factor of 20: a warning says that the estimate is then made by the shift,
+    not by the model. Where no row has a weight, ε is 0.
 
     Assumptions: known propensities, and the logging policy for ``covariate``; π0(a|x) > 0
     wherever π1(a|x) > 0.
@@ -96,7 +117,7 @@ class TMLE(RewardBased):
         weight = policy.probability(view.context, view.action) / view.propensity
         covariate = weight if self.form == "covariate" else np.ones(view.n)
         model = self.reward_.logged(view.context, view.action)
-        shift, epsilon = self._shift(weight, covariate, model, reward)
+        shift, epsilon, solved = self._shift(weight, covariate, model, reward)
         expected = np.empty(view.n)
         for part, rows in self.reward_.parts():
 
@@ -113,15 +134,21 @@ class TMLE(RewardBased):
         used = weight / mean if self.form == "weighted" and mean > 0 else weight
         terms = expected + used * (reward - shift(model, covariate))
         reach = abs(epsilon) * float(covariate.max())
+        large = self.link == "logistic" and reach > LARGE_SHIFT
+        facts: dict[str, Diagnostic] = {
+            "mean_weight": mean,
+            "epsilon": epsilon,
+            "large_shift": large,
+        }
+        if large:
+            facts[ESTIMATE_WARNING] = SHIFTED
+        if not solved:
+            facts[STANDARD_ERROR_WITHHELD] = UNSOLVED
         return Estimate(
             float(expected.mean()),
-            standard_error(terms, view.unit),
+            standard_error(terms, view.unit) if solved else None,
             weight,
-            {
-                "mean_weight": mean,
-                "epsilon": epsilon,
-                "large_shift": self.link == "logistic" and reach > LARGE_SHIFT,
-            },
+            facts,
             weight_space="action",
             terms=terms + (float(expected.mean()) - terms.mean()),
         )
@@ -136,22 +163,22 @@ class TMLE(RewardBased):
 
     def _shift(
         self, weight: FloatArray, covariate: FloatArray, model: FloatArray, reward: FloatArray
-    ) -> tuple[Shift, float]:
-        """Shift the model: return q̂* and ε."""
+    ) -> tuple[Shift, float, bool]:
+        """Shift the model: return q̂*, ε, and whether ε solves the equation."""
         if self.link == "linear":
             scale = float(weight @ covariate)
             slope = float(weight @ (reward - model)) / scale if scale > 0 else 0.0
-            return (lambda value, h: value + slope * h), slope
+            return (lambda value, h: value + slope * h), slope, True
         low, width = float(reward.min()), float(np.ptp(reward))
         if width == 0:
-            return (lambda value, _h: np.full_like(value, low)), 0.0
+            return (lambda value, _h: np.full_like(value, low)), 0.0, True
 
         def logit(value: FloatArray) -> FloatArray:
             share = np.clip((value - low) / width, LEAST, 1.0 - LEAST)
             odds: FloatArray = np.log(share) - np.log1p(-share)
             return odds
 
-        epsilon = solve_shift(weight, covariate, logit(model), (reward - low) / width)
+        epsilon, solved = solve_shift(weight, covariate, logit(model), (reward - low) / width)
 
         def shift(value: FloatArray, h: FloatArray) -> FloatArray:
             from scipy.special import expit
@@ -159,22 +186,23 @@ class TMLE(RewardBased):
             moved: FloatArray = low + width * expit(logit(value) + epsilon * h)
             return moved
 
-        return shift, epsilon
+        return shift, epsilon, solved
 
 
 def solve_shift(
     weight: FloatArray, covariate: FloatArray, logit: FloatArray, reward: FloatArray
-) -> float:
+) -> tuple[float, bool]:
     """Return ε with sum_i w_i (r_i - expit(logit_i + ε h_i)) = 0, rewards being within [0, 1].
 
     The sum falls as ε grows. Where it keeps its sign, as where all rows of positive weight have
-    the reward 1, ε is the one that changes every logit by at least `MOST_SHIFT`.
+    the reward 1, ε is the one that changes every logit by at least `MOST_SHIFT`; the second value
+    is then false.
     """
     from scipy.optimize import brentq
     from scipy.special import expit
 
     if not weight.any():
-        return 0.0
+        return 0.0, True
     kept = weight > 0
     weight, covariate, logit, reward = (part[kept] for part in (weight, covariate, logit, reward))
 
@@ -184,7 +212,7 @@ def solve_shift(
     # Covariates next to 0 would need an ε beyond the range of floating point.
     most = MOST_SHIFT / max(float(covariate.min()), 1e-9 * float(covariate.max()))
     if score(most) >= 0:
-        return most
+        return most, False
     if score(-most) <= 0:
-        return -most
-    return float(brentq(score, -most, most, xtol=1e-14 * most, rtol=1e-14))
+        return -most, False
+    return float(brentq(score, -most, most, xtol=1e-14 * most, rtol=1e-14)), True

@@ -22,9 +22,9 @@ class ClippedWeights(TransformedWeights):
     Parameters
     ----------
     clip : largest weight; larger ones are cut. A number; None for no limit; ``root-n``, the
-        square root of the number of rows; or a rule that chooses among 30 limits in geometric
-        progression, from the largest weight to the 5 % quantile of the positive ones: ``mse``,
-        ``slope`` or ``ocv``.
+        square root of the number of units (rows, where there are none); or a rule that chooses
+        among 30 limits in geometric progression, from the largest weight to the 5 % quantile of
+        the positive ones: ``mse``, ``slope`` or ``ocv``.
     """
 
     tuned = "clip"

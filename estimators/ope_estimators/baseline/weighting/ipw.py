@@ -31,8 +31,8 @@ class IPW(WeightedIntervals, ClippedWeights):
     Parameters
     ----------
     clip : largest weight; larger ones are cut, which trades variance for bias toward zero. A
-        number; ``root-n``, the square root of n; ``mse``, ``slope`` or ``ocv`` to choose among 30
-        limits; None for no limit.
+        number; ``root-n``, the square root of the number of units (rows, where there are none);
+        ``mse``, ``slope`` or ``ocv`` to choose among 30 limits; None for no limit.
     normalize : divide by the sum of the clipped weights instead of n; then it is `IPWS`.
     interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed`` or ``bootstrap``.
     reward_range : smallest and largest possible reward, where the environment does not declare

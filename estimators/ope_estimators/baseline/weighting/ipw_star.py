@@ -64,7 +64,8 @@ class IPWStar(Bootstrapped, ClassifierBased):
 
     References
     ----------
-    Off-policy bandits with deficient support (Sachdeva, Su and Joachims, 2020).
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), definition of
+    the IPW* estimator.
 
     Examples
     --------

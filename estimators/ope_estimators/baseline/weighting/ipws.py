@@ -22,7 +22,8 @@ class IPWS(WeightedIntervals, ClippedWeights):
 
     A ratio of two means: consistent, with a bias of order 1/n, within the range of the rewards,
     and shifted by c when all rewards are. Its variance is mostly, not always, below that of
-    `IPW`. The standard error is the delta method's; there is none where a single unit has weight.
+    `IPW`. The standard error is the delta method's, times sqrt(k / (k - 1)) for k units (rows,
+    where there are none); there is none where a single unit has weight.
 
     Assumptions: known propensities; π0(a|x) > 0 wherever π1(a|x) > 0.
     Fails when: the policies overlap little. Where π0 is 0 and π1 is not, it estimates the value
@@ -31,8 +32,8 @@ class IPWS(WeightedIntervals, ClippedWeights):
     Parameters
     ----------
     clip : largest weight; larger ones are cut, and the sum is that of the clipped weights. A
-        number; ``root-n``, the square root of n; ``mse``, ``slope`` or ``ocv`` to choose among 30
-        limits; None for no limit.
+        number; ``root-n``, the square root of the number of units (rows, where there are none);
+        ``mse``, ``slope`` or ``ocv`` to choose among 30 limits; None for no limit.
     interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed`` or ``bootstrap``.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.

@@ -32,8 +32,9 @@ class IXIPW(TransformedWeights):
 
     Parameters
     ----------
-    gamma : γ >= 0; ``theory`` is 1/(2√n); ``mse``, ``slope`` or ``ocv`` choose among 0 and 29
-        values in geometric progression up to the largest propensity.
+    gamma : γ >= 0; ``theory`` is 1/(2√n), n being the number of units (rows, where there are
+        none); ``mse``, ``slope`` or ``ocv`` choose among 0 and 29 values in geometric progression
+        up to the largest propensity.
     normalize : divide by the sum of these weights instead of n.
 
     References

@@ -42,8 +42,8 @@ class LSIPW(WeightedIntervals, TransformedWeights):
 
     Parameters
     ----------
-    lambda_ : λ >= 0; ``theory`` is 1/√n; ``mse``, ``slope`` or ``ocv`` choose among 0 and 29
-        values in geometric progression.
+    lambda_ : λ >= 0; ``theory`` is 1/√n, n being the number of units (rows, where there are
+        none); ``mse``, ``slope`` or ``ocv`` choose among 0 and 29 values in geometric progression.
     interval : ``asymptotic``, ``empirical-likelihood``, ``bootstrap``, or ``guaranteed``, which
         here is the bound of logarithmic smoothing at λ = 1/√n, whatever ``lambda_`` is.
     reward_range : smallest and largest possible reward, where the environment does not declare

@@ -36,8 +36,9 @@ class LSEIPW(TransformedWeights):
 
     Parameters
     ----------
-    lambda_ : λ < 0; ``theory`` is -1/√n; ``mse``, ``slope`` or ``ocv`` choose among 30 values
-        in geometric progression, the first next to 0.
+    lambda_ : λ < 0; ``theory`` is -1/√n, n being the number of units (rows, where there are
+        none); ``mse``, ``slope`` or ``ocv`` choose among 30 values in geometric progression, the
+        first next to 0.
 
     References
     ----------

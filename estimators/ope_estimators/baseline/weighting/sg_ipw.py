@@ -32,8 +32,9 @@ class SGIPW(WeightedIntervals, ShrunkWeights):
     Parameters
     ----------
     lambda_ : λ in [0, 1]; ``theory`` solves
-        λ² mean[(λ + (1 - λ) w^m)^(2/m)] = 2 ln(1/δ) / (3n) with m = n^(1/4); ``mse``, ``slope``
-        or ``ocv`` choose among 0 and 29 values up to 1.
+        λ² mean[(λ + (1 - λ) w^m)^(2/m)] = 2 ln(1/δ) / (3n) with m = n^(1/4), n being the number of
+        units (rows, where there are none); ``mse``, ``slope`` or ``ocv`` choose among 0 and 29
+        values up to 1.
     delta : δ of ``theory``, the probability that the bound behind it does not hold.
     normalize : divide by the sum of the shrunk weights instead of n.
     interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed`` or ``bootstrap``.

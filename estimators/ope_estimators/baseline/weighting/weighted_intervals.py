@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ope_bench import (
     Interval,
@@ -33,10 +34,10 @@ class WeightedIntervals(WeightedBase):
     interval : what is given beside the standard error. ``asymptotic``: nothing, the standard error
         has a normal interval; ``empirical-likelihood``; ``guaranteed``, which covers at least its
         level, by bets; ``bootstrap``, the quantiles of the estimates on units drawn with
-        replacement.
+        replacement. A single unit has only a ``guaranteed`` interval.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them. Without any range, ``guaranteed`` is unavailable and ``empirical-likelihood`` takes
-        that of the logged rewards.
+        that of the logged rewards; there is no interval where these are all equal.
     level : of the interval.
     resamples : number of bootstrap samples, the same ones for every estimator.
     """
@@ -47,21 +48,25 @@ class WeightedIntervals(WeightedBase):
     resamples: int
 
     def _interval(self, view: View, rows: WeightedRows) -> Interval | None:
-        if self.interval == "bootstrap":
-            # Nothing is fitted, so that resampled weights give the estimate on resampled logs.
-            drawn = (logged for logged, _, _ in resampled_rows(view, self.resamples))
-            values = (self._resampled(rows.take(logged)) for logged in drawn)
-            return percentile_interval(values, level=self.level)
-        if self.interval == "empirical-likelihood":
-            return self._by_likelihood(view, rows)
         if self.interval == "guaranteed":
             return self._guaranteed(rows, declared_limits(view, self.reward_range))
-        return None
+        if self.interval == "asymptotic" or rows.n_units < 2:
+            return None
+        if self.interval == "bootstrap":
+            # Nothing is fitted, so that resampled weights give the estimate on resampled logs.
+            values = (
+                self._resampled(replace(rows.take(drawn.logged), unit=drawn.unit))
+                for drawn, _ in resampled_rows(view, self.resamples)
+            )
+            return percentile_interval(values, level=self.level)
+        return self._by_likelihood(view, rows)
 
-    def _by_likelihood(self, view: View, rows: WeightedRows) -> Interval:
+    def _by_likelihood(self, view: View, rows: WeightedRows) -> Interval | None:
         limits = view.reward_range if self.reward_range is None else self.reward_range
         if limits is None:
             limits = float(rows.outcome.min()), float(rows.outcome.max())
+            if limits[0] == limits[1]:
+                return None
         else:
             check_rewards(rows.outcome, limits)
         return empirical_likelihood_interval(

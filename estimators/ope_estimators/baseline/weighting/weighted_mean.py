@@ -200,8 +200,9 @@ def self_normalized(
 ) -> tuple[float, float | None]:
     """sum(w r) / sum(w) and its standard error, linearized in both sums (the delta method).
 
-    Scores are summed over the rows of a unit, as in `standard_error`. None where a single unit
-    has weight: the value is then its reward, and all scores are 0 whatever the error.
+    Scores are summed over the rows of a unit, and the factor sqrt(k / (k - 1)) for k units is
+    that of `standard_error`; the delta method alone has none. None where a single unit has
+    weight: the value is then its reward, and all scores are 0 whatever the error.
 
     Raises
     ------
