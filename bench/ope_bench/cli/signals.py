@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
+from ope_bench.plugins.guarded_import import SignalExit
+
 __all__ = ["exit_on_signals"]
 
 _NAMES = ("SIGTERM", "SIGHUP")
@@ -16,7 +18,7 @@ _NAMES = ("SIGTERM", "SIGHUP")
 
 @contextlib.contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Raise SystemExit on SIGTERM and SIGHUP, which otherwise end the process without cleanup.
+    """Raise SignalExit on SIGTERM and SIGHUP, which otherwise end the process without cleanup.
 
     The exit code is the one that a shell shows for the signal: 143 or 129. A signal that is
     ignored, as SIGHUP is under ``nohup``, stays so.
@@ -30,7 +32,7 @@ def exit_on_signals() -> Iterator[None]:
         # A second signal would end the cleanup.
         for one in default:
             signal.signal(one, signal.SIG_IGN)
-        raise SystemExit(128 + number)
+        raise SignalExit(128 + number)
 
     for one in default:
         signal.signal(one, end)

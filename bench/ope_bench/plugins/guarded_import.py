@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
-__all__ = ["ImportEnded", "guarded_import"]
+__all__ = ["USER_EXITS", "ImportEnded", "SignalExit", "guarded_import"]
+
+
+class SignalExit(SystemExit):
+    """A signal that ends the command; no plugin's failure, whatever was imported."""
+
+
+USER_EXITS = (KeyboardInterrupt, SignalExit)
+"""Exceptions that end an import without a fault of the plugin."""
 
 
 class ImportEnded(Exception):  # noqa: N818  what happened, in the words of a message

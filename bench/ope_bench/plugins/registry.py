@@ -25,7 +25,7 @@ from typing import Literal
 
 from ope_bench import __version__
 from ope_bench.errors import PluginError, did_you_mean
-from ope_bench.plugins.guarded_import import guarded_import
+from ope_bench.plugins.guarded_import import USER_EXITS, guarded_import
 from ope_bench.plugins.imported_packages import imported_packages
 
 __all__ = [
@@ -101,7 +101,7 @@ class Plugin:
                 cls = getattr(home, name) if not in_file or hasattr(home, name) else None
         # A broken plugin may raise anything at import, SystemExit included.
         except BaseException as exc:
-            if isinstance(exc, KeyboardInterrupt):
+            if isinstance(exc, USER_EXITS):
                 raise
             msg = (
                 f"{self.kind} '{self.id}' ({self.origin}, {self.target}) cannot be loaded: "

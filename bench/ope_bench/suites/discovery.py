@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from ope_bench.errors import SuiteError, did_you_mean
+from ope_bench.plugins.guarded_import import USER_EXITS
 from ope_bench.suites.suite import Suite, read_suite
 from ope_bench.suites.yaml_document import load_file
 
@@ -96,7 +97,7 @@ def scan(
             folder = _folder(point.module)
         # Finding a submodule imports its parents, which may raise any exception.
         except BaseException as exc:
-            if isinstance(exc, KeyboardInterrupt):
+            if isinstance(exc, USER_EXITS):
                 raise
             broken.append(BrokenSuites(point.name, origin, f"{type(exc).__name__}: {exc}"))
             continue

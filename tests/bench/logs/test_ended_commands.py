@@ -75,6 +75,15 @@ def test_a_command_that_a_signal_ends_leaves_nothing(arguments, number, place):
     assert wait_until(lambda: not list(place.iterdir()))
 
 
+def test_a_signal_during_the_import_of_a_plugin_is_not_a_failure_of_the_plugin(place):
+    """The module signals its own process, as a signal at that moment would."""
+    (place.parent / "mine.py").write_text("import os\nos.kill(os.getpid(), 15)\n")
+    command = [sys.executable, "-m", "ope_bench", "estimate", "log.yaml", "--est", "mine.py:Mine"]
+    environment = {**os.environ, "TMPDIR": str(place)}
+    ended = subprocess.run(command, cwd=place.parent, env=environment, capture_output=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (143, b"", b"")
+
+
 def test_the_log_of_a_killed_command_is_removed_by_the_next_one(place, monkeypatch):
     with running(ADVISE, place) as process:
         process.kill()

@@ -19,6 +19,7 @@ from ope_bench.boards.columns.built_in import COLUMNS
 from ope_bench.boards.columns.column import BoardColumn
 from ope_bench.boards.columns.layouts import LAYOUTS
 from ope_bench.errors import UsageError, did_you_mean
+from ope_bench.plugins.guarded_import import USER_EXITS
 
 __all__ = ["GROUP", "ColumnRegistry", "column_registry", "select_columns"]
 
@@ -125,7 +126,7 @@ def _load(point: importlib.metadata.EntryPoint, where: str) -> BoardColumn | Non
         column = point.load()
     # A broken plugin may raise any exception at import, SystemExit included.
     except BaseException as exc:
-        if isinstance(exc, KeyboardInterrupt):
+        if isinstance(exc, USER_EXITS):
             raise
         _log.warning("%s left out: %s", where, _reason(exc))
         return None

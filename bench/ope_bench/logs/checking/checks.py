@@ -181,7 +181,8 @@ def _counted(log: LogData) -> str:
 
 
 def _sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
-    return np.bincount(np.unique(unit, return_inverse=True)[1].reshape(-1), values)
+    row = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    return np.bincount(row, values).astype(np.float64)
 
 
 def _propensities(log: LogData) -> Iterator[Finding]:
