@@ -106,7 +106,7 @@ trials. Three changes touch every claim:
   sets and heavy tails the latter decide, which the verdict says. What is shown to be no difference
   worth the name counts against a claim of one.
 
-Three changes touch boards and no verdict:
+Four changes touch boards and no verdict:
 
 - In the boards of `behance`, `large-samples`, `paper-actions`, `paper-samples`, `paper-failures`
   and `samples-only`, rows are named by all parameters that distinguish them. Some had the name
