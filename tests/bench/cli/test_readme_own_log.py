@@ -41,7 +41,7 @@ def test_every_command_of_the_section_works(tmp_path, monkeypatch, capsys):
                 arguments += ["--budget", "5s"]
             assert invoke(arguments) == 0
             commands += 1
-    assert commands == 5
+    assert commands == 6
     assert (tmp_path / "shop" / "mine.yaml").is_file()
     assert "Verdict on target" in (tmp_path / "advice.html").read_text(encoding="utf-8")
     assert "ipws" in capsys.readouterr().out

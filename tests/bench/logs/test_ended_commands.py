@@ -49,6 +49,8 @@ def running(
     arguments: Sequence[str], place: Path, *before: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command; the block begins when it has stored something."""
+    # Tests that run under nohup would hand their ignored SIGHUP on.
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = subprocess.Popen(
         [*before, sys.executable, "-m", "ope_bench", *arguments],
         cwd=place.parent,
@@ -57,6 +59,7 @@ def running(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    signal.signal(signal.SIGHUP, inherited)
     try:
         assert wait_until(lambda: list(place.glob("*/context.np?")))
         yield process
