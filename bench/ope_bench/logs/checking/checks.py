@@ -155,13 +155,17 @@ def _mean_weight(log: LogData, name: str, weights: FloatArray) -> Finding:
     mean = float(weights.mean())
     fine = None if z is None else two_sided(z) >= ERROR_RATE
     cure = "; wrong propensities, missing support or a few very large weights"
+    if z is None:
+        certainty = ""
+    else:
+        certainty = f" (z = {z:.1f})" if np.isfinite(z) else " (all weights are equal)"
     return Finding(
         name=f"{name}: mean weight",
         value=mean,
         limit=1.0,
         passed=fine,
         message=f"the weights average {mean:.3f}; 1 is right"
-        f"{'' if z is None else f' (z = {z:.1f})'}{cure if fine is False else ''}",
+        f"{certainty}{cure if fine is False else ''}",
     )
 
 
