@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from ope_bench.contracts.access import Access
+from ope_bench.contracts.access import (
+    REQUIRED_ACCESS,
+    Access,
+    granted_attributes,
+    grants_weights,
+)
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.embeddings import EmbeddingDistribution
@@ -55,14 +59,6 @@ def nuisance_key(spec: Nuisance[Any], device: str) -> str:
     return f"{type(spec).__module__}.{spec!r}@{device}"
 
 
-_GUARDED = {
-    "propensity": Access.PROPENSITY,
-    "logging_policy": Access.LOGGING_POLICY,
-    "target_policy": Access.TARGET_POLICY,
-    "embedding_distribution": Access.EMBEDDING_DISTRIBUTION,
-}
-
-
 _LOGGED_ARRAYS = ("context", "action", "embedding", "reward", "unit", "fold_unit")
 _TARGET_ARRAYS = (
     "target_context",
@@ -71,17 +67,6 @@ _TARGET_ARRAYS = (
     "target_unit",
     "target_fold_unit",
 )
-
-
-@cache
-def _held_by(access: Access) -> tuple[str, ...]:
-    """Return the names of guarded attributes that an access grants."""
-    return tuple(name for name, flag in _GUARDED.items() if flag in access)
-
-
-@cache
-def _needs_weights(access: Access) -> bool:
-    return Access.PROPENSITY | Access.TARGET_POLICY in access
 
 
 class View:
@@ -168,9 +153,9 @@ class View:
         self.fold_unit = self.unit
         if problem.has_target_sample:
             self.target_unit = self.target_fold_unit = target_unit
-        held = {name: getattr(problem, name) for name in _held_by(access)}
+        held = {name: getattr(problem, name) for name in granted_attributes(access)}
         _refuse_missing(held, optional, self._reasons)
-        if _needs_weights(access):
+        if grants_weights(access):
             held["weight_range"] = problem.weight_range
         self._granted = held
         self._seed = seed
@@ -185,7 +170,7 @@ class View:
 
         def __getattr__(self, name: str) -> Any:
             """Say why data are missing, or name a similar attribute."""
-            if name in _GUARDED:  # its property has raised AccessError, an AttributeError
+            if name in REQUIRED_ACCESS:  # its property has raised AccessError, an AttributeError
                 return self._guarded(name)
             reasons = self.__dict__.get("_reasons", {})
             if name in reasons:
@@ -254,7 +239,7 @@ class View:
         ``spec.access`` names data that this view does not grant.
         """
         # Before the cache is asked: another trial's fit may hold what this one must not see.
-        for name, flag in _GUARDED.items():
+        for name, flag in REQUIRED_ACCESS.items():
             if flag in getattr(spec, "access", Access.SAMPLES):
                 self._guarded(name)
         key, found = nuisance_key(spec, self._device), self._fit_cache.keys()
@@ -304,9 +289,9 @@ class View:
         if beyond:
             msg = f"a view cannot grant {', '.join(beyond.words())}, which it was not granted"
             raise AccessError(msg)
-        held = {name: self._granted[name] for name in _held_by(access)}
+        held = {name: self._granted[name] for name in granted_attributes(access)}
         _refuse_missing(held, optional, self._reasons)
-        if _needs_weights(access):
+        if grants_weights(access):
             held["weight_range"] = self._granted["weight_range"]
         part = self._copy()
         part._granted = held
@@ -405,7 +390,7 @@ def _refuse_missing(
 ) -> None:
     """Raise UnavailableError for the first value that is missing and not optional."""
     for name, value in held.items():
-        if value is None and _GUARDED[name] not in optional:
+        if value is None and REQUIRED_ACCESS[name] not in optional:
             raise UnavailableError(reasons.get(name, f"the environment has no {name}"))
 
 
