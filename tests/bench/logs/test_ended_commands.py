@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ope_bench import Log
@@ -96,6 +97,14 @@ def test_the_log_of_a_killed_command_is_removed_by_the_next_one(place, monkeypat
         assert not stale.exists()
         assert folder.exists()
     assert not list(place.glob("ope-bench-log-*"))
+
+
+def test_a_policy_that_hangs_ends_with_its_killed_command(place):
+    with running(CHECK, place) as process:
+        (policy,) = psutil.Process(process.pid).children()
+        process.kill()
+        # Nobody may be there to reap it.
+        assert wait_until(lambda: not policy.is_running() or policy.status() == "zombie")
 
 
 def test_a_command_without_a_terminal_goes_on_after_it_is_gone(place):

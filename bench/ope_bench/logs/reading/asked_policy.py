@@ -22,6 +22,7 @@ from scipy import sparse
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.errors import OpeBenchError, UsageError
 from ope_bench.execution.child_python import import_path, python_command
+from ope_bench.execution.descendants import process_tree
 from ope_bench.files import temporary_folder
 from ope_bench.units import format_duration
 
@@ -89,7 +90,7 @@ def ask_file(
         (at / "task.json").write_text(
             json.dumps({"actions": list(actions), "name": name, "columns": list(context)})
         )
-        command = [*python_command(__name__), str(at), reference]
+        command = [*python_command(__name__), str(at), reference, str(os.getpid())]
         try:
             returncode, output = _run(command, timeout)
         except subprocess.TimeoutExpired as exc:
@@ -240,9 +241,11 @@ def _answer(folder: Path, reference: str) -> None:
 def main() -> None:
     """Ask the policy of a file; write its probabilities, or why there are none, into a folder.
 
-    Both are arguments of the command: FOLDER FILE.py:NAME.
+    The arguments of the command: FOLDER FILE.py:NAME PARENT. The last is the number of the process
+    that waits; on Linux this one ends with it.
     """
-    folder, reference = sys.argv[1:]
+    folder, reference, parent = sys.argv[1:]
+    process_tree.die_with(int(parent))
     try:
         _answer(Path(folder), reference)
     except UsageError as exc:
