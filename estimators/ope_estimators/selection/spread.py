@@ -18,7 +18,7 @@ LEAST_UNITS = 1.01
 """Units below which weights say nothing of a variance: one has over 99.5 % of the weight.
 
 With weights that sum to one, the spread of the terms then is next to 0. A limit of 2 would take
-away the bias that an anchor sees: the error of ``anchored`` on the suite ``tuning`` grows by 10 %.
+away much of the bias that an anchor sees, and ``anchored`` would err more.
 """
 
 
