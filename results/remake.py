@@ -22,17 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from judging.committed import EXPORTED_NOT, board_from_json, identity, records_of
+from board_json import board_from_json
+from judging.committed import EXPORTED_NOT, identity, records_of
 
+from ope_bench.base.canonical import canonical_json, plain
 from ope_bench.boards.board import By
-from ope_bench.boards.leaderboard import boards, document
-from ope_bench.canonical import canonical_json, plain
+from ope_bench.boards.leaderboard import boards, boards_document
 from ope_bench.cli.app import invoke
-from ope_bench.cli.running.progress import PlainProgress, Watch
+from ope_bench.cli.progress import PlainProgress, RunState
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts
 from ope_bench.execution.runner import Outcome, run
-from ope_bench.report.text.render import render
+from ope_bench.report.boards import render
 from ope_bench.store import Store
 from ope_bench.store.export import rows_of, writer_for
 from ope_bench.store.results import Result
@@ -97,7 +98,7 @@ def board_document(
     records: Iterable[TrialRecord], by: By, before: Iterable[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return boards as JSON, with what the exported trials leave out."""
-    told: dict[str, Any] = plain(document(boards(records, by=by, truth="expected")))
+    told: dict[str, Any] = plain(boards_document(boards(records, by=by, truth="expected")))
     for board in told["boards"]:
         complete(board, before)
     return told
@@ -136,16 +137,16 @@ def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[R
     path = store_of(suite.name)
     executor = LocalExecutor(jobs, timeout=suite.timeout, memory=suite.memory)
     outcome = Outcome()
-    watch = Watch(trials, suite.truth, jobs, manifest.exclusive)
+    state = RunState(trials, suite.truth, jobs, manifest.exclusive)
     with Store.open(path, write=True) as store:
         number = store.begin_run(
             suite=suite.name,
             truth=suite.truth,
             command=shlex.join(sys.argv),
             planned=len(trials),
-            machine=machine_facts(),
+            machine=machine_facts(executor.arithmetic),
         )
-        with PlainProgress(watch, suite.name) as progress:
+        with PlainProgress(state, suite.name) as progress:
             for event in run(
                 trials,
                 store=store,

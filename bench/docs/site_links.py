@@ -31,7 +31,7 @@ def _public_name(
 ) -> nodes.reference | None:
     """Resolve ``View`` and ``ope_bench.contracts.view.View`` to ``ope_bench.View``."""
     name = str(node.get("reftarget", "")).rpartition(".")[2]
-    if node.get("refdomain") != "py" or name not in ope_bench.__all__:
+    if node.get("refdomain") != "py" or name not in dir(ope_bench):
         return None
     domain = env.domains.python_domain
     return domain.resolve_xref(

@@ -1,10 +1,11 @@
-"""Lines that compare errors: with another method's, and with answers that ignore the target."""
+"""Lines of evidence by the errors of methods: against others', bounds, bare answers; slopes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,9 @@ from judging.line import LEVEL, Line, figure
 from judging.trials import Method, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import wilson
-from ope_bench.statistics.paired import Paired, paired
-from ope_bench.statistics.tails import heavy_tailed
-from ope_bench.statistics.typical import typical
-
-__all__ = [
-    "ENOUGH",
-    "MARGIN",
-    "axis_of",
-    "better",
-    "bias",
-    "covers",
-    "heavy",
-    "less_spread",
-    "never_far",
-    "performs_well",
-    "ratio",
-]
+from ope_bench.statistics.error_distribution import heavy_tailed
+from ope_bench.statistics.paired_tests import Paired, paired, typical
+from ope_bench.statistics.ranks import rmse_slope, typical_slope
 
 ENOUGH = 100
 """Data sets from which mean squares are compared whatever the tails."""
@@ -37,12 +24,18 @@ ENOUGH = 100
 MARGIN = 0.05
 """Ratios of errors within 1 ± MARGIN are no difference worth the name."""
 
+SLOPE_MARGIN = 0.05
+"""Slopes within ± this are no change worth the name."""
+
 WELL = 0.5
 """Performing well is an RMSE of at most this share of the yardsticks'."""
 
 MOSTLY = 0.5
 """A method that fails on more than this share of the data sets is listed, not compared."""
 
+
+FAILS = 0.05
+"""A method that fails on less than this share of the data sets is said to answer."""
 
 NOT_RUN = "not run yet"
 """Figure of a line whose trials `results/remake.py` has still to run; it counts as undecided."""
@@ -56,15 +49,12 @@ def better(trials: Trials, one: Method, other: Method, settings: Iterable[Any] =
     ranks of absolute errors decide instead. Where one test decides for one method and the other
     test for the other, nothing is said. Settings in which one of them cannot answer have no line.
     """
-    lines = []
+    lines, what = [], f"{one.name} / {other.name}"
     for setting in settings or trials.settings:
         if not trials.complete(one, other, setting=setting):
-            what = f"{one.name} / {other.name}"
             lines.append(Line(what, axis_of(trials, setting), NOT_RUN))
-            continue
-        if not (trials.available(one, setting) and trials.available(other, setting)):
-            continue
-        lines.append(_compared(trials, one, other, setting))
+        elif trials.available(one, setting) and trials.available(other, setting):
+            lines.append(_compared(trials, one, other, setting))
     return lines
 
 
@@ -83,11 +73,12 @@ def _compared(trials: Trials, one: Method, other: Method, setting: Any) -> Line:
 
 def ratio(what: str, where: str, one: FloatArray, other: FloatArray) -> Line:
     """One comparison in two ways: mean squares and typical errors."""
-    squares, ranks = paired(one, other), typical(one, other)
-    low, high = _interval(squares)
-    value = math.inf if squares.ratio is None else math.sqrt(squares.ratio)
-    p_squares = _two_sided(squares.p_greater, squares.p_less)
-    p_ranks = _two_sided(ranks.p_greater, ranks.p_less)
+    squares = _paired(one, other)
+    ranks = _tested(typical, one.tobytes(), other.tobytes())
+    value, low, high = _roots(squares)
+    p_squares, p_ranks = (
+        min(1.0, 2 * min(found.p_greater, found.p_less)) for found in (squares, ranks)
+    )
     less_squares, less_ranks = squares.p_less < squares.p_greater, ranks.p_less < ranks.p_greater
     by_ranks = len(one) < ENOUGH and squares.heavy_tailed
     contrary = less_squares != less_ranks and max(p_squares, p_ranks) < LEVEL
@@ -104,32 +95,21 @@ def never_far(
     trials: Trials, one: Method, rivals: Sequence[Method], setting: Any, limit: float
 ) -> Line:
     """Whether ``one`` errs at most ``limit`` times as much as the best rival, in hindsight."""
+    what, where = f"{one.name} / best of the others", axis_of(trials, setting)
     if not trials.complete(one, *rivals, setting=setting):
-        what = f"{one.name} / best of the others"
-        return Line(what, axis_of(trials, setting), NOT_RUN)
+        return Line(what, where, NOT_RUN)
+    errors = {rival: trials.errors(rival, setting) for rival in rivals}
     answered = [
         rival
         for rival in rivals
-        if trials.available(rival, setting)
-        and np.isnan(trials.errors(rival, setting)).mean() <= MOSTLY
+        if trials.available(rival, setting) and np.isnan(errors[rival]).mean() <= MOSTLY
     ]
-    best = min(answered, key=lambda rival: _rmse(trials.errors(rival, setting)))
-    line = _compared(trials, one, best, setting)
-    squares = _both(trials.errors(one, setting), trials.errors(best, setting))
-    low, high = _interval(squares)
-    decided = None
-    if low is not None and high is not None:
-        decided = True if high < limit else False if low > limit else None
-    return replace(
-        line,
-        what=f"{one.name} / best of the others",
-        number=f"{line.number}, {best.name}",
-        p=None,
-        decided=decided,
-        negligible=False,
-        typical=False,
-        contrary=False,
-    )
+    best = min(answered, key=lambda rival: float(np.nanmean(np.square(errors[rival]))))
+    number = f"{_compared(trials, one, best, setting).number}, {best.name}"
+    mine = trials.errors(one, setting)
+    both = np.isfinite(mine) & np.isfinite(errors[best])
+    _, low, high = _roots(_paired(mine[both], errors[best][both]))
+    return Line(what, where, number, decided=_beyond(low, high, limit, above=False))
 
 
 def performs_well(trials: Trials, method: Method, logging: Method, setting: Any) -> Line:
@@ -149,30 +129,24 @@ def performs_well(trials: Trials, method: Method, logging: Method, setting: Any)
     yardsticks = {"the logging average": trials.errors(logging, setting)}
     if constant:
         yardsticks["the answer zero"] = truths
+    elif np.ptp(truths) > 0:
+        yardsticks["the truth's spread"] = np.asarray(truths - truths.mean())
     else:
-        yardsticks["the truth's spread"] = _spread(truths, pool)
+        # As many errors as truths, with the mean square of the best constant for all of them.
+        yardsticks["the truth's spread"] = np.full(len(truths), pool.std())
     found = []
     for name, yardstick in yardsticks.items():
         both = np.isfinite(errors) & np.isfinite(yardstick)
-        compared = paired(errors[both], yardstick[both])
-        low, high = _interval(compared)
-        value = math.inf if compared.ratio is None else math.sqrt(compared.ratio)
-        found.append((value, low, high, name))
+        found.append((*_roots(_paired(errors[both], yardstick[both])), name))
     value, low, high, name = max(found, key=lambda one: one[0])
+    judged = [_beyond(low, high, WELL, above=False) for _, low, high, _ in found]
     decided = None
-    if any(one[1] is not None and one[1] > WELL for one in found):
+    if False in judged:
         decided = False
-    elif all(one[2] is not None and one[2] < WELL for one in found) and not constant:
+    elif all(judged) and not constant:
         decided = True
     number = f"{figure(value, low, high)} of {name}"
     return Line(f"RMSE of {method.name}", axis_of(trials, setting), number, decided=decided)
-
-
-def _spread(truths: FloatArray, pool: FloatArray) -> FloatArray:
-    """Errors of the best constant: as many as truths, with the mean square that they have."""
-    if np.ptp(truths) > 0:
-        return np.asarray(truths - truths.mean())
-    return np.full(len(truths), pool.std())
 
 
 def less_spread(trials: Trials, one: Method, other: Method, setting: Any) -> Line:
@@ -188,7 +162,11 @@ def bias(trials: Trials, method: Method, setting: Any) -> Line:
     Not excluding a bias is no proof of none, so a wide interval cannot speak for the claim: it
     has to lie within a tenth of the root mean square of the truth.
     """
-    mean, reach = _mean(trials.errors(method, setting))
+    from scipy.special import stdtrit
+
+    errors = trials.errors(method, setting)
+    n, mean = len(errors), float(errors.mean())
+    reach = float(stdtrit(n - 1, 1 - LEVEL / 2)) * float(errors.std(ddof=1)) / math.sqrt(n)
     tenth = 0.1 * math.sqrt(float(np.square(trials.truths(setting)).mean()))
     small = abs(mean) + reach < tenth
     decided = False if abs(mean) > reach and not small else True if small else None
@@ -196,23 +174,139 @@ def bias(trials: Trials, method: Method, setting: Any) -> Line:
     return Line(f"bias of {method.name}", axis_of(trials, setting), number, decided=decided)
 
 
-def covers(trials: Trials, method: Method, settings: Iterable[Any] = ()) -> list[Line]:
-    """How often estimate ± 1.96 standard errors holds the truth, where a method offers one."""
+def covers(trials: Trials, method: Method, setting: Any) -> Line:
+    """Whether a method's 95 % intervals hold the truth as often as they say, where offered."""
+    ends = trials.ends(method, setting)
+    offered = ends[np.isfinite(ends).all(axis=1)]
+    where, what = axis_of(trials, setting), f"intervals of {method.name} that hold the truth"
+    if not len(offered):
+        return Line(what, where, "none offered", counted=False)
+    count = int(((offered[:, 0] <= 0) & (offered[:, 1] >= 0)).sum())
+    of = "" if len(offered) == len(ends) else f", {len(offered)} of {len(ends)} offered"
+    return _share(what, where, count, len(offered), 1 - LEVEL, above=True, remark=of)
+
+
+def fails(
+    trials: Trials, method: Method, setting: Any, *, limit: float = FAILS, above: bool = False
+) -> Line:
+    """Whether a method fails on less than a share of the data sets or, ``above``, on more."""
+    missing = np.isnan(trials.errors(method, setting))
+    what, where = f"{method.name} fails", axis_of(trials, setting)
+    return _share(what, where, int(missing.sum()), len(missing), limit, above=above)
+
+
+def _share(
+    what: str, where: str, count: int, total: int, limit: float, *, above: bool, remark: str = ""
+) -> Line:
+    """A share with Wilson's interval, which lies below a limit or, ``above``, above it."""
+    found = wilson(count, total)
+    low, high = found.low or 0.0, found.high or 0.0
+    number = f"{count / total:.0%} [{low:.1%}, {high:.1%}]{remark}"
+    return Line(what, where, number, decided=_beyond(low, high, limit, above=above))
+
+
+def _beyond(low: float | None, high: float | None, limit: float, *, above: bool) -> bool | None:
+    """Whether an interval lies on the claim's side of a limit, on the other, or across."""
+    if high is not None and high < limit:
+        return not above
+    return above if low is not None and low > limit else None
+
+
+def falls(
+    trials: Trials, *methods: Method, settings: Sequence[Any] = (), upwards: bool = False
+) -> Line:
+    """Whether an RMSE falls along the axis or, ``upwards``, grows; of two methods, their ratio.
+
+    A slope that is shown to lie within the margin, or on the other side, is against it.
+    """
+    chosen = list(settings) or trials.settings
+    axis = np.array(chosen, dtype=np.float64)
+    errors = [_errors(trials, method, chosen) for method in methods]
+    squares, ranks = (slope(errors[0], axis, *errors[1:]) for slope in (rmse_slope, typical_slope))
+    tails = any(heavy(row) for table in errors for row in table)
+    by_ranks = tails and errors[0].shape[1] < ENOUGH
+    contrary = (squares.value < 0) != (ranks.value < 0) and max(squares.p, ranks.p) < LEVEL
+    number = figure(squares.value, squares.low, squares.high) + (" †" if tails else "")
+    if by_ranks or contrary:
+        number += f", typical {ranks.value:.2g}"
+    what, where = f"slope of {' / '.join(one.name for one in methods)}", _along(trials, chosen)
+    judged = ranks if by_ranks else squares
+    line = Line(what, where, number, judged.p, (judged.value < 0) != upwards, contrary=contrary)
+    if by_ranks or squares.low is None or squares.high is None:
+        return replace(line, typical=by_ranks)
+    small = squares.high < SLOPE_MARGIN if upwards else squares.low > -SLOPE_MARGIN
+    return replace(line, negligible=small)
+
+
+def stays(
+    trials: Trials, method: Method, *, settings: Sequence[Any] = (), at_least: bool = False
+) -> Line:
+    """Whether the RMSE stays along the axis: its slope's interval lies within ± the margin.
+
+    Parameters
+    ----------
+    at_least : also where it lies above: for claims that an error does not go.
+    """
+    chosen = list(settings) or trials.settings
+    found = rmse_slope(_errors(trials, method, chosen), np.array(chosen, dtype=np.float64))
+    low, high = found.low, found.high
+    decided = None
+    if low is not None and high is not None:
+        if low > -SLOPE_MARGIN and (at_least or high < SLOPE_MARGIN):
+            decided = True
+        elif high < -SLOPE_MARGIN or (low > SLOPE_MARGIN and not at_least):
+            decided = False
+    what = f"slope of {method.name}, within ±{SLOPE_MARGIN:g}"
+    if at_least:
+        what = f"slope of {method.name}, above −{SLOPE_MARGIN:g}"
+    number = figure(found.value, low, high)
+    return Line(what, _along(trials, chosen), number, decided=decided)
+
+
+def _errors(trials: Trials, method: Method, settings: Sequence[Any]) -> FloatArray:
+    """(settings, replicates)."""
+    return np.array([trials.errors(method, setting) for setting in settings])
+
+
+def _along(trials: Trials, chosen: Sequence[Any]) -> str:
+    if list(chosen) == trials.settings:
+        return f"along {trials.axis}"
+    return f"{trials.axis} from {chosen[0]:,} to {chosen[-1]:,}"
+
+
+def within_bound(trials: Trials, method: Method, fact: str, bound: str, what: str) -> list[Line]:
+    """Whether a diagnostic of the weights is below its bound, at each setting that has both.
+
+    Variances are compared by their roots.
+    """
     lines = []
-    for setting in settings or trials.settings:
-        errors, reach = (
-            trials.errors(method, setting),
-            1.96 * trials.standard_errors(method, setting),
-        )
-        offered = np.isfinite(errors) & np.isfinite(reach)
-        where, what = axis_of(trials, setting), f"intervals of {method.name} that hold the truth"
-        if not offered.any():
-            lines.append(Line(what, where, "none offered"))
+    for setting in trials.settings:
+        facts, bounds = (trials.diagnostic(method, setting, one) for one in (fact, bound))
+        both = np.isfinite(facts) & np.isfinite(bounds)
+        if not both.any():
             continue
-        found = wilson(int((np.abs(errors) <= reach)[offered].sum()), int(offered.sum()))
-        of = "" if offered.all() else f", {offered.sum()} of {len(offered)} offered"
-        number = f"{found.count / found.total:.0%} [{found.low:.0%}, {found.high:.0%}]{of}"
-        lines.append(Line(what, where, number))
+        facts, bounds = np.abs(facts[both]), bounds[both]
+        beyond = int((facts > bounds).sum())
+        if fact.endswith("variance"):
+            facts, bounds = np.sqrt(facts), np.sqrt(bounds)
+        line = ratio(f"{what} of {method.name} / bound", axis_of(trials, setting), facts, bounds)
+        count = f"; {beyond} of {both.sum()} beyond" if beyond else ""
+        lines.append(replace(line, number=line.number + count, negligible=False))
+    return lines
+
+
+def within_both_bounds(trials: Trials, method: Method) -> list[Line]:
+    """Whether errors are below sqrt(bias bound² + variance bound), at each setting with both."""
+    lines = []
+    for setting in trials.settings:
+        bias_bound, variance = (
+            trials.diagnostic(method, setting, name) for name in ("bias_bound", "variance_bound")
+        )
+        errors, bounds = trials.errors(method, setting), np.sqrt(bias_bound**2 + variance)
+        both = np.isfinite(errors) & np.isfinite(bounds)
+        if both.any():
+            where, what = axis_of(trials, setting), f"error of {method.name} / bounds"
+            lines.append(ratio(what, where, errors[both], bounds[both]))
     return lines
 
 
@@ -223,32 +317,21 @@ def axis_of(trials: Trials, setting: Any) -> str:
     return f"{trials.axis} = {shown.strip()}{world}"
 
 
-def _mean(errors: FloatArray) -> tuple[float, float]:
-    """Mean and half-width of its 95 % t-interval."""
-    from scipy.special import stdtrit
-
-    n = len(errors)
-    reach = float(stdtrit(n - 1, 1 - LEVEL / 2)) * float(errors.std(ddof=1)) / math.sqrt(n)
-    return float(errors.mean()), reach
+def _paired(one: FloatArray, other: FloatArray) -> Paired:
+    found: Paired = _tested(paired, one.tobytes(), other.tobytes())
+    return found
 
 
-def _both(one: FloatArray, other: FloatArray) -> Paired:
-    both = np.isfinite(one) & np.isfinite(other)
-    return paired(one[both], other[both])
+@cache
+def _tested(test: Callable[..., Any], one: bytes, other: bytes) -> Any:
+    """The same comparison bears on several claims, and its swaps take most of the time."""
+    return test(np.frombuffer(one), np.frombuffer(other))
 
 
-def _rmse(errors: FloatArray) -> float:
-    return math.sqrt(float(np.nanmean(np.square(errors))))
-
-
-def _interval(found: Paired) -> tuple[float | None, float | None]:
-    """Of the ratio of root mean squares."""
-    low, high = found.low, found.high
-    return (None if low is None else math.sqrt(low)), (None if high is None else math.sqrt(high))
-
-
-def _two_sided(greater: float, less: float) -> float:
-    return min(1.0, 2 * min(greater, less))
+def _roots(found: Paired) -> tuple[float, float | None, float | None]:
+    """The ratio of root mean squares and the ends of its interval."""
+    low, high = (None if end is None else math.sqrt(end) for end in (found.low, found.high))
+    return math.inf if found.ratio is None else math.sqrt(found.ratio), low, high
 
 
 def heavy(errors: FloatArray) -> bool:

@@ -1,20 +1,30 @@
-"""The page of the suites of intervals, in words made from the trials."""
+"""The page of the suites of intervals: which interval to use when, mechanically, and in words."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from scipy.special import ndtri
 
-from judging.interval_choice import HOLDS, Choice, Found, choices, document, least_of
-from judging.interval_trials import Cell, IntervalTrials, Method, Setting
+from judging.page import opening, table
+from judging.trials import ends_of, rows_of
+from ope_bench.base.canonical import canonical_json
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.report.text.formats import figure
+from ope_bench.report.tables import figure
+from ope_bench.statistics import weight_checks as checks
 from ope_bench.statistics.coverage import LEVEL, Share, wilson
-from ope_bench.statistics.value_intervals.weights import SMALLEST_EFFECTIVE
 
-__all__ = ["LIMITS", "interval_choice", "intervals_page", "smallest_limit"]
+HOLDS = 0.93
+"""Coverage in every setting of a class from which an interval is said to hold the value."""
+
+ESTIMATED = "ipws-star"
+"""The estimator that is told no policy."""
 
 NORMAL = ("ipw", "ipws", "dr", "sndr")
 
@@ -30,112 +40,282 @@ TRUSTED = 0.9
 FEW = 50
 """Intervals above a limit from which a setting counts."""
 
-HEAD = f"""\
-# Intervals that hold
-
-Made by `python results/write.py` from the trials in this folder and in
-[`intervals-models`](../intervals-models/leaderboard.md), which
-`results/regenerate intervals intervals-models` makes; no figure was typed. Nominal coverage is
-{LEVEL:.0%}. The logging policy avoids the good actions: the rows that carry the weight are rare,
-and their rewards are above the others. Bounded rewards are 0 or 1 and their range is known,
-unbounded ones are Gaussian around a linear mean, which the reward model of `dr` and `sndr`
-contains. All boards: [leaderboard](leaderboard.md),
-[with resamples](../intervals-models/leaderboard.md).
-"""
-
-WHICH = f"""\
-## Which interval when
-
-`ope-bench estimate` quotes this table. An interval *holds* if it covers at least {HOLDS:.0%} in
-every setting of its class, two points being left to chance and to finite logs; the narrowest that
-holds is named, by the geometric mean of median widths. Widths are relative: to bets (`ipw`) for
-bounded rewards, to empirical likelihood for unbounded ones. *Moderate* weights: by both policies,
-at every logged context, none is above 1/{SMALLEST_EFFECTIVE} of the number of rows. *Estimated*
-policies: the bootstrap of `ipws-star`; the standard errors of `edr` are judged
-[elsewhere](../performance/standard-errors.md).
-"""
-
-GUARANTEED = """\
-## Guaranteed intervals
-
-Lowest coverage of all settings, with its Wilson interval. They are called guaranteed because a
-theorem says so; here no setting contradicts it.
-"""
-
-DOUBT = f"""\
-## When intervals that rest on the logged weights cannot be trusted
-
-Normal intervals of {", ".join(f"`{one}`" for one in NORMAL)}, all settings together. *Lowest* is
-the lowest coverage of a setting with at least {FEW} intervals above the limit. A limit separates
-if that is at least {TRUSTED:.0%}. Rows over the largest weight that the policies allow is the
-least effective sample size that they make possible; it is known before any reward, from both
-policies.
-"""
+BY_POLICIES = "By the rows over the largest weight that the policies allow:"
 
 BY_LOGS = (
     "By the effective sample size of the logged weights, which is large where the rows of the "
     "largest weights are missing:"
 )
 
+FOLDERS = ("intervals", "intervals-models")
 
-def intervals_page(results: Path) -> str:
-    """Return the page of the folder results/intervals.
+OVERLAPS = ("mild", "heavy", "rare")
+
+BETAS = {"logistic": (-4.0, -8.0, -12.0), "linear": (-0.7, -1.2, -2.0)}
+"""The logging policy's inverse temperature at each overlap, by the kind of the rewards."""
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """Rewards, overlap and number of rows."""
+
+    rewards: str
+    place: int
+    n: int
+
+    @property
+    def overlap(self) -> str:
+        """Overlap of the policies."""
+        return OVERLAPS[self.place]
+
+    def __str__(self) -> str:
+        return f"{self.overlap}, {self.n:,}"
+
+
+@dataclass(frozen=True, order=True)
+class Method:
+    """An estimator and the kind of its interval."""
+
+    kind: str
+    estimator: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}, `{self.estimator}`"
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The intervals of one method on the data sets of one setting.
+
+    Parameters
+    ----------
+    low, high : (k,), their ends.
+    truth : (k,), the values that they are to hold.
+    effective : (k,), effective sample size of the logged weights.
+    least : (k,), rows over the largest weight that the policies allow; NaN where unknown.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    truth: FloatArray
+    effective: FloatArray
+    least: FloatArray
+
+    @property
+    def held(self) -> FloatArray:
+        """1 for intervals that hold their value, 0 for others: (k,)."""
+        return ((self.low <= self.truth) & (self.truth <= self.high)).astype(np.float64)
+
+    @property
+    def coverage(self) -> Share:
+        """Share of them that hold their value."""
+        return wilson(int(self.held.sum()), len(self.held))
+
+    @property
+    def width(self) -> float:
+        """Median width."""
+        return float(np.median(self.high - self.low))
+
+
+class IntervalTrials:
+    """The trials of both suites.
 
     Parameters
     ----------
     results : the folder results/.
+
+    Raises
+    ------
+    LookupError : trials are missing.
     """
-    trials = IntervalTrials(results)
-    found = choices(trials)
-    parts = [HEAD, _which(found), _findings(trials), _guaranteed(trials), _doubt(trials)]
-    parts += _tables(trials)
-    return "\n".join(parts)
+
+    def __init__(self, results: Path) -> None:
+        params = cache(json.loads)
+
+        @cache
+        def method(estimator: str, text: str) -> Method:
+            kind = params(text).get("interval", "asymptotic")
+            return Method("normal" if kind == "asymptotic" else kind, estimator)
+
+        @cache
+        def setting(text: str) -> Setting:
+            reward, beta = params(text)["reward"], params(text)["logging_beta"]
+            rewards = "bounded" if reward == "logistic" else "unbounded"
+            return Setting(rewards, BETAS[reward].index(beta), params(text)["n_samples"])
+
+        cells: dict[tuple[Method, Setting], list[tuple[float, ...]]] = {}
+        normal = float(ndtri((1 + LEVEL) / 2))
+        for row in (row for folder in FOLDERS for row in rows_of(results / folder)):
+            low, high = ends_of(row, normal)
+            if not math.isnan(low):
+                told = json.loads(row["diagnostics"])
+                facts = (
+                    told.get(one, np.nan)
+                    for one in (checks.EFFECTIVE_SAMPLE_SIZE, checks.LEAST_EFFECTIVE)
+                )
+                key = method(row["estimator"], row["params"]), setting(row["environment_params"])
+                cells.setdefault(key, []).append((low, high, row["truth_expected"], *facts))
+        self.cells = {key: Cell(*np.array(found).T) for key, found in cells.items()}
+        self.settings = sorted({one for _, one in self.cells})
+
+    def methods(self) -> list[Method]:
+        """All methods, by kind."""
+        return sorted({method for method, _ in self.cells})
+
+    def of(self, method: Method, settings: Sequence[Setting]) -> list[tuple[Setting, Cell]]:
+        """The cells of a method in those of the settings where it was run."""
+        return [(one, self.cells[method, one]) for one in settings if (method, one) in self.cells]
 
 
-def interval_choice(results: Path) -> str:
-    """Return the table of choices as JSON, which the package ships."""
-    return document(choices(IntervalTrials(results)))
+@dataclass(frozen=True)
+class Found:
+    """What one method does in a class of settings.
+
+    Parameters
+    ----------
+    method : estimator and kind.
+    coverage : the lowest of all settings, and ``where``.
+    where : that setting.
+    width : geometric mean of median widths over those of the yardstick, in the same settings.
+    whole : whether it was run in all settings of the class.
+    """
+
+    method: Method
+    coverage: float
+    where: Setting
+    width: float
+    whole: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds the value in all settings of the class."""
+        return self.coverage >= HOLDS and self.whole
 
 
-def _which(found: Sequence[Choice]) -> str:
-    lines = [
-        "| rewards | policies | weights | use | lowest coverage | width | also hold |",
-        "|---|---|---|---|---:|---:|---|",
+@dataclass(frozen=True)
+class Choice:
+    """A class of settings and what was found there, the narrowest that hold first.
+
+    Parameters
+    ----------
+    rewards : ``bounded``, in a known range, or ``unbounded``.
+    policies : ``known`` or ``estimated``.
+    weights : ``moderate``, none above a fifth of the rows by the policies, or ``large``.
+    settings : of the class.
+    found : each method.
+    """
+
+    rewards: str
+    policies: str
+    weights: str
+    settings: tuple[Setting, ...]
+    found: tuple[Found, ...]
+
+    @property
+    def best(self) -> Found | None:
+        """The narrowest that holds the value; None where none does."""
+        return next((one for one in self.found if one.holds), None)
+
+
+def least_of(trials: IntervalTrials, setting: Setting) -> float:
+    """Median of the rows over the largest weight that the policies allow, in a setting."""
+    cell = trials.cells[Method("normal", "ipw"), setting]
+    return float(np.median(cell.least))
+
+
+def choices(trials: IntervalTrials) -> list[Choice]:
+    """All classes."""
+    found = []
+    for rewards, yardstick in (("bounded", "guaranteed"), ("unbounded", "empirical-likelihood")):
+        for weights in ("moderate", "large"):
+            settings = tuple(
+                one
+                for one in trials.settings
+                if one.rewards == rewards
+                and (least_of(trials, one) >= checks.SMALLEST_EFFECTIVE) == (weights == "moderate")
+            )
+            for policies in ("known", "estimated"):
+                own = [
+                    _found(trials, method, Method(yardstick, "ipw"), settings)
+                    for method in trials.methods()
+                    if (method.estimator == ESTIMATED) == (policies == "estimated")
+                    and trials.of(method, settings)
+                ]
+                own.sort(key=lambda one: (not one.holds, one.width))
+                found.append(Choice(rewards, policies, weights, settings, tuple(own)))
+    return found
+
+
+def _found(
+    trials: IntervalTrials, method: Method, yardstick: Method, settings: Sequence[Setting]
+) -> Found:
+    cells = trials.of(method, settings)
+    coverage, where = min((cell.coverage.value or 0.0, setting) for setting, cell in cells)
+    ratios = [math.log(cell.width / trials.cells[yardstick, one].width) for one, cell in cells]
+    width = math.exp(sum(ratios) / len(ratios))
+    return Found(method, coverage, where, width, len(cells) == len(settings))
+
+
+def document(found: Sequence[Choice]) -> str:
+    """The choices as the JSON document that `ope-bench estimate` quotes."""
+    rows = []
+    for one in found:
+        told = None
+        if one.best is not None:
+            figures = {"coverage": round(one.best.coverage, 3), "width": round(one.best.width, 2)}
+            told = asdict(one.best.method) | figures
+        words = {"rewards": one.rewards, "policies": one.policies, "weights": one.weights}
+        rows.append(words | {"settings": len(one.settings), "use": told})
+    whole = {"schema": 1, "made_by": "python results/write.py", "holds": HOLDS, "rows": rows}
+    return f"{canonical_json(whole)}\n"
+
+
+def intervals_page(trials: IntervalTrials) -> str:
+    """The page of the folder results/intervals."""
+    parts = [
+        opening("intervals", level=LEVEL),
+        _which(trials),
+        _findings(trials),
+        _guaranteed(trials),
+        _doubt(trials),
     ]
-    for choice in found:
-        best = choice.best
-        others = [one for one in choice.found if one.holds and one is not best]
-        words = (choice.rewards, choice.policies, choice.weights)
-        lines.append(f"| {' | '.join((*words, *_told(best), _list(others)))} |")
-    return "\n".join([WHICH, *lines, ""])
+    return "\n".join([*parts, *_tables(trials)])
 
 
-def _told(best: Found | None) -> tuple[str, str, str]:
-    if best is None:
-        return "**none holds**", "", ""
-    where = f"{best.coverage:.3f} ({best.where})"
-    return f"**{best.method}**", where, f"{best.width:.2f}"
-
-
-def _list(others: Sequence[Found]) -> str:
-    return "; ".join(f"{one.method} ({one.width:.2f})" for one in others)
+def _which(trials: IntervalTrials) -> str:
+    head = ["rewards", "policies", "weights", "use", "lowest coverage", "width", "also hold"]
+    rows = []
+    for choice in choices(trials):
+        best, told = choice.best, ["**none holds**", "", ""]
+        if best is not None:
+            where = f"{best.coverage:.3f} ({best.where})"
+            told = [f"**{best.method}**", where, f"{best.width:.2f}"]
+        others = (one for one in choice.found if one.holds and one is not best)
+        also = "; ".join(f"{one.method} ({one.width:.2f})" for one in others)
+        rows.append([choice.rewards, choice.policies, choice.weights, *told, also])
+    text = opening("which interval", holds=HOLDS, least=checks.SMALLEST_EFFECTIVE)
+    return f"{text}\n{table(head, rows)}\n"
 
 
 def _findings(trials: IntervalTrials) -> str:
-    likelihood = Method("empirical-likelihood", "ipw")
-    cells = _pooled(trials)
-    above, below, _ = _above(cells, lambda cell: cell.least, SMALLEST_EFFECTIVE)
-    wider = f"Where weights are large and rewards bounded, bets are {_beside(trials, likelihood)}"
-    split = f"{above.mean():.3f} where the rows over the largest weight are at least"
-    rest = f"{SMALLEST_EFFECTIVE}, and {below.mean():.3f} where they are fewer."
-    resampled = _lowest(trials, Method("bootstrap", "ipws"))
-    lines = [
-        f"- {_lowest(trials, likelihood)} {wider} times as wide.",
-        *(f"- {_lowest(trials, Method('normal', one))}" for one in NORMAL),
-        f"- Normal intervals cover {split} {rest}",
-        f"- {resampled} Resamples hold no row that the logs lack.",
+    likelihood, bets = Method("empirical-likelihood", "ipw"), Method("guaranteed", "ipw")
+    above, below, _ = _above(_pooled(trials), lambda cell: cell.least, checks.SMALLEST_EFFECTIVE)
+    ratios = [
+        trials.cells[bets, setting].width / cell.width
+        for setting, cell in trials.of(likelihood, trials.settings)
+        if setting.rewards == "bounded" and least_of(trials, setting) < checks.SMALLEST_EFFECTIVE
     ]
-    return "\n".join(["## Findings", "", *lines, ""])
+    mean = float(np.exp(np.log(ratios).mean()))
+    return opening(
+        "findings",
+        likelihood=_lowest(trials, likelihood),
+        wider=f"{mean:.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        normal="\n".join(f"- {_lowest(trials, Method('normal', one))}" for one in NORMAL),
+        above=above.mean(),
+        below=below.mean(),
+        least=checks.SMALLEST_EFFECTIVE,
+        resampled=_lowest(trials, Method("bootstrap", "ipws")),
+    )
 
 
 def _lowest(trials: IntervalTrials, method: Method) -> str:
@@ -149,34 +329,16 @@ def _lowest(trials: IntervalTrials, method: Method) -> str:
     )
 
 
-def _beside(trials: IntervalTrials, method: Method) -> str:
-    """Widths of bets over those of a method where weights are large: geometric mean and range."""
-    bets = Method("guaranteed", "ipw")
-    ratios = [
-        trials.cells[bets, setting].width / cell.width
-        for setting, cell in trials.of(method, trials.settings)
-        if setting.rewards == "bounded" and least_of(trials, setting) < SMALLEST_EFFECTIVE
-    ]
-    mean = float(np.exp(np.log(ratios).mean()))
-    return f"{mean:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-
-
 def _guaranteed(trials: IntervalTrials) -> str:
-    lines = ["| interval | settings | lowest coverage | where |", "|---|---:|---|---|"]
-    for method in trials.methods():
-        if method.kind != "guaranteed":
-            continue
+    rows = []
+    for method in (one for one in trials.methods() if one.kind == "guaranteed"):
         cells = trials.of(method, trials.settings)
-        share, where = min(
-            ((cell.coverage, setting) for setting, cell in cells),
-            key=lambda one: one[0].value or 0.0,
-        )
-        lines.append(f"| {method} | {len(cells)} | {_share(share)} | {where} |")
-    return "\n".join([GUARANTEED, *lines, ""])
-
-
-def _share(share: Share) -> str:
-    return f"{share.value:.3f} [{share.low:.3f}, {share.high:.3f}]"
+        found = ((cell.coverage, setting) for setting, cell in cells)
+        share, where = min(found, key=lambda one: one[0].value or 0.0)
+        told = f"{share.value:.3f} [{share.low:.3f}, {share.high:.3f}]"
+        rows.append([str(method), str(len(cells)), told, str(where)])
+    head = ["interval", "settings", "lowest coverage", "where"]
+    return f"{opening('guaranteed intervals')}\n{table(head, rows)}\n"
 
 
 def _pooled(trials: IntervalTrials) -> list[Cell]:
@@ -198,56 +360,32 @@ def _above(
     return np.concatenate(above), np.concatenate(below), min(shares, default=np.nan)
 
 
-def smallest_limit(results: Path) -> float | None:
+def smallest_limit(trials: IntervalTrials) -> float | None:
     """The smallest of `LIMITS` that separates; None where none does."""
-    cells = _pooled(IntervalTrials(results))
+    cells = _pooled(trials)
     lowest = {limit: _above(cells, lambda cell: cell.least, limit)[2] for limit in LIMITS}
     return next((limit for limit in LIMITS if lowest[limit] >= TRUSTED), None)
 
 
 def _doubt(trials: IntervalTrials) -> str:
     cells = _pooled(trials)
-    by_policies = _limits(cells, lambda cell: cell.least, LIMITS)
-    by_logs = _limits(cells, lambda cell: cell.effective, EFFECTIVE_LIMITS)
-    return "\n".join(
-        [
-            DOUBT,
-            "By the rows over the largest weight that the policies allow:",
-            "",
-            *by_policies,
-            "",
-            BY_LOGS,
-            "",
-            *by_logs,
-            "",
-        ]
-    )
-
-
-def _limits(
-    cells: Sequence[Cell], of: Callable[[Cell], FloatArray], limits: Sequence[float]
-) -> list[str]:
-    lines = [
-        "| limit | above it | coverage above | lowest | coverage below | separates |",
-        "|---:|---:|---:|---:|---:|---|",
-    ]
-    for limit in limits:
-        above, below, lowest = _above(cells, of, limit)
-        share = len(above) / (len(above) + len(below))
-        told = (
-            f"{limit:g}",
-            f"{share:.0%}",
-            _mean(above),
-            f"{lowest:.3f}" if np.isfinite(lowest) else "",
-            _mean(below),
-            "yes" if lowest >= TRUSTED else "no",
-        )
-        lines.append(f"| {' | '.join(told)} |")
-    return lines
-
-
-def _mean(held: FloatArray) -> str:
-    return f"{held.mean():.3f}" if len(held) else ""
+    normal = ", ".join(f"`{one}`" for one in NORMAL)
+    parts = [opening("doubt", normal=normal, few=FEW, trusted=TRUSTED)]
+    for words, limits, of in (
+        (BY_POLICIES, LIMITS, lambda cell: cell.least),
+        (BY_LOGS, EFFECTIVE_LIMITS, lambda cell: cell.effective),
+    ):
+        rows = []
+        for limit in limits:
+            above, below, lowest = _above(cells, of, limit)
+            told = [f"{held.mean():.3f}" if len(held) else "" for held in (above, below)]
+            least = f"{lowest:.3f}" if np.isfinite(lowest) else ""
+            share = f"{len(above) / (len(above) + len(below)):.0%}"
+            separates = "yes" if lowest >= TRUSTED else "no"
+            rows.append([f"{limit:g}", share, told[0], least, told[1], separates])
+        head = ["limit", "above it", "coverage above", "lowest", "coverage below", "separates"]
+        parts.append(f"{words}\n\n{table(head, rows)}\n")
+    return "\n".join(parts)
 
 
 def _tables(trials: IntervalTrials) -> list[str]:
@@ -255,28 +393,15 @@ def _tables(trials: IntervalTrials) -> list[str]:
     parts = []
     for rewards in ("bounded", "unbounded"):
         settings = [one for one in trials.settings if one.rewards == rewards]
-        heads = ["interval", *(str(one) for one in settings)]
         least = [figure(least_of(trials, one), 2) for one in settings]
-        lines = [
-            f"| {' | '.join(heads)} |",
-            f"|---|{'---:|' * len(settings)}",
-            f"| rows over the largest weight | {' | '.join(least)} |",
-            *(
-                f"| {method} | {' | '.join(_cell(trials, method, one) for one in settings)} |"
-                for method in trials.methods()
-                if trials.of(method, settings)
-            ),
-        ]
-        words = (
-            f"## Coverage / median width, {rewards} rewards\n\nBy overlap and number of rows.\n"
-        )
-        parts += [words, *lines, ""]
+        rows = [["rows over the largest weight", *least]]
+        for method in trials.methods():
+            of = {
+                setting: f"{cell.coverage.value or 0.0:.3f} / {cell.width:.2g}"
+                for setting, cell in trials.of(method, settings)
+            }
+            rows += [[str(method), *(of.get(one, "") for one in settings)]] if of else []
+        title = f"## Coverage / median width, {rewards} rewards"
+        heads = ["interval", *map(str, settings)]
+        parts += [f"{title}\n\nBy overlap and number of rows.\n", table(heads, rows, "lr"), ""]
     return parts
-
-
-def _cell(trials: IntervalTrials, method: Method, setting: Setting) -> str:
-    cell = trials.cells.get((method, setting))
-    if cell is None:
-        return ""
-    share = wilson(int(cell.held.sum()), len(cell.held)).value or 0.0
-    return f"{share:.3f} / {cell.width:.2g}"

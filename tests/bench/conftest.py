@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.trials.devices import Device
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.status import Status
+from ope_bench.trials.status import Device, Status
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from interleaved import written
 from sections import table
 from statement import facts_now, statement
 
-from ope_bench.contracts.fit_cache import CachedFit, FitCache, ReusedCost
+from ope_bench.contracts.view import CachedFit, FitCache, ReusedCost
 
 WORLD = "saito-mips[n_samples=10000,n_actions=1000]"
 WARM_UP = "saito-mips[n_samples=200,n_actions=10]"
@@ -119,26 +119,24 @@ class FoundFits(FitCache):
 
 def measure(world: str, estimators: Sequence[str]) -> list[Row]:
     """One row for each estimator: seconds on the board and alone, and memory."""
-    from ope_bench.suites.manifest import settings
+    from ope_bench.suites.manifest import specs_of
     from ope_bench.trials import timing
-    from ope_bench.trials.building import build
-    from ope_bench.trials.process.threads import pinned
+    from ope_bench.trials.isolation import thread_limit
     from ope_bench.trials.record import Trial
-    from ope_bench.trials.trial import run_trial
-    from ope_bench.trials.workspace import Workspace
+    from ope_bench.trials.trial import Workspace, build, run_trial
 
-    (setting,) = settings("environment", world)
-    (small,) = settings("environment", WARM_UP)
+    (setting,) = specs_of("environment", world)
+    (small,) = specs_of("environment", WARM_UP)
     environment = build(setting)
 
     rows, fits = [], FoundFits()
-    with pinned(1), TreeSeconds() as trees:
+    with thread_limit(1), TreeSeconds() as trees:
         # Pinned before: a workspace puts back the settings that it found.
         board = Workspace()
-        data = board.data(Trial(setting, settings("estimator", "ipw")[0], 0), environment)
+        data = board.data(Trial(setting, specs_of("estimator", "ipw")[0], 0), environment)
         board._data = replace(data, fit_cache=fits)
         for text in estimators:
-            (spec,) = settings("estimator", text)
+            (spec,) = specs_of("estimator", text)
             run_trial(Trial(small, spec, 0), Workspace())
             trial = Trial(setting, spec, 0)
             timing.reset_peak_rss()
@@ -220,8 +218,8 @@ def _sums(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
 def main() -> int:
     """Measure and write."""
     from ope_bench.suites.discovery import find_suite
-    from ope_bench.suites.manifest import plan, settings
-    from ope_bench.suites.selector import selector_of
+    from ope_bench.suites.manifest import plan, specs_of
+    from ope_bench.suites.suite import selector_of
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--world", default=WORLD)
@@ -236,7 +234,7 @@ def main() -> int:
         "world": given.world,
         "rows": measure(given.world, given.estimators or known),
     }
-    (setting,) = settings("environment", given.world)
+    (setting,) = specs_of("environment", given.world)
     size = setting.params["n_samples"] * setting.params["n_actions"]
     report["table_mb"] = size * 8 / 2**20
     if given.output:

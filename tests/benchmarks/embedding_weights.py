@@ -18,13 +18,12 @@ import numpy as np
 from sections import put, table
 
 from ope_bench import Access, FloatArray, IntArray, View, evaluate
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.suites.manifest import settings
-from ope_bench.trials.building import build
-from ope_bench.trials.process.threads import pinned
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache
+from ope_bench.suites.manifest import specs_of
+from ope_bench.trials.isolation import thread_limit
 from ope_bench.trials.record import Trial
-from ope_bench.trials.workspace import Workspace
+from ope_bench.trials.trial import Workspace, build
 from ope_estimators.features.actions import design, encoded
 from ope_estimators.learning.folds import fold_of
 
@@ -119,8 +118,8 @@ def warm_starts() -> str:
 
 def classified_rows() -> tuple[FloatArray, IntArray]:
     """Standardized features and actions of the first environment."""
-    (world,) = settings("environment", WORLD)
-    (ipw,) = settings("estimator", "ipw")
+    (world,) = specs_of("environment", WORLD)
+    (ipw,) = specs_of("estimator", "ipw")
     trial = Trial(world, ipw, 0)
     problem = Workspace().data(trial, build(world)).problem
     seed = DataSeed("warm", 0, 0)
@@ -158,7 +157,7 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=10)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    with pinned(1):
+    with thread_limit(1):
         sections = {"Errors and time": ways(given.replicates), "Warm starts": warm_starts()}
     for heading, body in sections.items():
         if given.write:

@@ -17,10 +17,9 @@ from pathlib import Path
 import numpy as np
 from sections import put, table
 
-from ope_bench.statistics.bootstrap import rmse_intervals
-from ope_bench.statistics.paired import swap_test
-from ope_bench.statistics.slopes import rmse_slope, typical_slope
-from ope_bench.statistics.typical import signed_ranks
+from ope_bench.statistics.error_distribution import rmse_intervals
+from ope_bench.statistics.paired_tests import signed_ranks, swap_test
+from ope_bench.statistics.ranks import rmse_slope, typical_slope
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 

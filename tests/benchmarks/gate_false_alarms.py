@@ -3,9 +3,9 @@
     python tests/benchmarks/gate_false_alarms.py --gates 500 --same 100
 
 Gates with the same seeds and unchanged code (every trial really run twice, on a small suite), and
-simulated boards of 60 rows that all changed: on the same data, for errors of several shapes,
-correlations before and after, and numbers of replicates; and on fresh data. In the simulated rows
-the errors have grown by exactly the margin, the most that may pass. With --write the figures
+simulated boards of 60 rows that all changed, on the same data, for errors of several shapes,
+correlations before and after, and numbers of replicates. In the simulated rows the errors have
+grown by exactly the margin, the most that may pass. With --write the figures
 become a section of that page and a part of the JSON file beside it.
 """
 
@@ -22,14 +22,12 @@ from gate_errors import CORRELATIONS, LEVEL, MARGIN, ROWS, SHAPES, SIZES, drawn,
 from sections import put, table
 
 from ope_bench import evaluate
-from ope_bench.gate.decision import judge
 from ope_bench.gate.pairing import Pair, PairedRow
-from ope_bench.plugins.resolution import resolve
-from ope_bench.statistics.paired import swap_test
-from ope_bench.statistics.typical import rank_sums, signed_ranks
-from ope_bench.statistics.unpaired import permutation_test
-from ope_bench.trials.building import build
+from ope_bench.gate.verdict import judge
+from ope_bench.plugins.spec import resolve
+from ope_bench.statistics.paired_tests import signed_ranks, swap_test
 from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.trial import build
 
 BATCH = 6000
 PROMISING = 2.0
@@ -65,7 +63,7 @@ def _row(pairs: list[tuple[TrialRecord, TrialRecord]]) -> PairedRow:
 
 
 def alarms(
-    shape: str, correlation: float, n: int, gates: int, rng: np.random.Generator, *, fresh: bool
+    shape: str, correlation: float, n: int, gates: int, rng: np.random.Generator
 ) -> tuple[int, int, int]:
     """Rows called worse by the mean square, by the typical error, and by either.
 
@@ -76,47 +74,40 @@ def alarms(
     for _ in range(-(-gates * ROWS // BATCH)):
         before, after = drawn(shape, correlation, (BATCH, n), rng)
         after *= np.sqrt(1 + MARGIN)
-        by_square = _mean_squares(np.square(after), np.square(before), fresh) <= threshold
-        ranks = rank_sums if fresh else signed_ranks
-        chosen = _ranked_higher(after, before, fresh)
+        by_square = _mean_squares(np.square(after), np.square(before)) <= threshold
+        chosen = _ranked_higher(after, before)
         by_rank = np.zeros(BATCH, dtype=bool)
         if chosen.any():
-            p, _ = ranks(after[chosen], before[chosen], null_ratio=np.sqrt(1 + MARGIN))
+            p, _ = signed_ranks(after[chosen], before[chosen], null_ratio=np.sqrt(1 + MARGIN))
             by_rank[chosen] = p <= threshold
         found += [by_square.sum(), by_rank.sum(), (by_square | by_rank).sum()]
     return int(found[0]), int(found[1]), int(found[2])
 
 
-def _mean_squares(after: np.ndarray, before: np.ndarray, fresh: bool) -> np.ndarray:
+def _mean_squares(after: np.ndarray, before: np.ndarray) -> np.ndarray:
     """The p-values of the gate's test, 1 for rows that are far from any alarm."""
-    test = permutation_test if fresh else swap_test
-    promising = _studentized(after / (1 + MARGIN), before, fresh) > PROMISING
+    promising = _studentized(after / (1 + MARGIN), before) > PROMISING
     p = np.ones(len(after))
     if promising.any():
         share = LEVEL * promising.sum() / (2 * ROWS)
-        told = test(after[promising], before[promising], null_ratio=1 + MARGIN, level=share)
+        told = swap_test(after[promising], before[promising], null_ratio=1 + MARGIN, level=share)
         p[promising] = told.p_greater
     return p
 
 
-def _studentized(after: np.ndarray, before: np.ndarray, fresh: bool) -> np.ndarray:
+def _studentized(after: np.ndarray, before: np.ndarray) -> np.ndarray:
     """The statistic of the gate's test of mean squares."""
     n, m1, m0 = after.shape[1], after.mean(axis=1), before.mean(axis=1)
     one, other = after / m1[:, None] - 1, before / m0[:, None] - 1
-    spread = one**2 + other**2 if fresh else (one - other) ** 2
-    error = np.sqrt(spread.sum(axis=1) / (n * (n - 1)))
+    error = np.sqrt(((one - other) ** 2).sum(axis=1) / (n * (n - 1)))
     # At correlation 1 before and after are the same but for the margin.
     return np.divide(np.log(m1 / m0), error, out=np.zeros(len(after)), where=error > 1e-12)
 
 
-def _ranked_higher(after: np.ndarray, before: np.ndarray, fresh: bool) -> np.ndarray:
+def _ranked_higher(after: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Rows whose rank statistic is two standard deviations above its mean, or more."""
     a, b = np.abs(after) / np.sqrt(1 + MARGIN), np.abs(before)
     n = a.shape[1]
-    if fresh:
-        ranks = np.concatenate([a, b], axis=1).argsort(axis=1).argsort(axis=1) + 1
-        mean, variance = n * (2 * n + 1) / 2, n * n * (2 * n + 1) / 12
-        return np.asarray(ranks[:, :n].sum(axis=1) > mean + 2 * np.sqrt(variance))
     ranks = np.abs(a - b).argsort(axis=1).argsort(axis=1) + 1
     mean, variance = n * (n + 1) / 4, n * (n + 1) * (2 * n + 1) / 24
     return np.asarray((ranks * (a > b)).sum(axis=1) > mean + 2 * np.sqrt(variance))
@@ -127,9 +118,8 @@ def simulated(gates: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     batches = -(-gates * ROWS // BATCH)
     for shape in SHAPES:
         for n in SIZES:
-            for correlation in (*CORRELATIONS, None):
-                fresh = correlation is None
-                found = alarms(shape, correlation or 0.0, n, gates, rng, fresh=fresh)
+            for correlation in CORRELATIONS:
+                found = alarms(shape, correlation, n, gates, rng)
                 rows = batches * BATCH
                 yield {
                     "errors": shape,
@@ -170,9 +160,8 @@ def main() -> None:
         for shape in SHAPES
         for n in SIZES
     ]
-    columns = (*CORRELATIONS, None)
-    lines.append(["all", *(_cell(_of(cells, correlation=one)) for one in columns)])
-    heads = ["errors, replicates", *(f"correlation {one}" for one in CORRELATIONS), "fresh data"]
+    lines.append(["all", *(_cell(_of(cells, correlation=one)) for one in CORRELATIONS)])
+    heads = ["errors, replicates", *(f"correlation {one}" for one in CORRELATIONS)]
     body = f"""
 {closed} of {given.same} gates closed on unchanged code with the same seeds.
 

@@ -22,19 +22,15 @@ from gate_errors import CORRELATIONS, LEVEL, MARGIN, ROWS, SHAPES, SIZES, drawn,
 from sections import put, table
 
 from ope_bench import Environment, Problem, Truth
-from ope_bench.gate.decision import judge
 from ope_bench.gate.pairing import Pair, PairedRow
+from ope_bench.gate.verdict import judge
+from ope_bench.gate.verdict_tables import detail
 from ope_bench.plugins.registry import Kind
-from ope_bench.plugins.resolution import resolve
-from ope_bench.plugins.spec import PluginSpec
-from ope_bench.report.text.verdicts import detail
-from ope_bench.statistics.paired import swap_test
-from ope_bench.statistics.typical import signed_ranks
-from ope_bench.suites.selector import parse_selector
-from ope_bench.trials.building import build
+from ope_bench.plugins.spec import PluginSpec, resolve
+from ope_bench.statistics.paired_tests import signed_ranks, swap_test
+from ope_bench.suites.suite import parse_selector
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.trial import run_trial
-from ope_bench.trials.workspace import Workspace
+from ope_bench.trials.trial import Workspace, build, run_trial
 
 GROWTHS = (0.1, 0.3, 1.0)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from statement import Page, facts_now
 
-from ope_bench.report.text.formats import figure
+from ope_bench.report.tables import figure
 
 HERE = Path(__file__).parent
 

@@ -18,11 +18,11 @@ from sections import put, table
 
 from ope_bench import Log, estimate
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.interval import IntervalKind
-from ope_bench.contracts.random.seeding import DataSeed
+from ope_bench.contracts.plugins import IntervalKind
+from ope_bench.contracts.random import DataSeed
 from ope_bench.statistics.coverage import wilson
-from ope_bench.suites.manifest import settings
-from ope_bench.trials.building import build
+from ope_bench.suites.manifest import specs_of
+from ope_bench.trials.trial import build
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -45,7 +45,7 @@ KINDS: dict[IntervalKind, tuple[str, ...]] = {
 
 def logs_of(world: str, count: int) -> Iterator[tuple[Log, float]]:
     """Draw logs of a world, each with the value of its policy."""
-    (spec,) = settings("environment", world)
+    (spec,) = specs_of("environment", world)
     environment = build(spec)
     for replicate in range(count):
         seed = DataSeed(spec.id, 1, replicate)

@@ -106,15 +106,15 @@ def prepare(job: dict[str, Any]) -> Any:
     """The trials of a suite by setting and replicate; all libraries are loaded and used once."""
     from ope_bench.suites.discovery import find_suite
     from ope_bench.suites.manifest import plan
-    from ope_bench.trials.process.threads import pinned
-    from ope_bench.trials.workspace import Workspace
+    from ope_bench.trials.isolation import thread_limit
+    from ope_bench.trials.trial import Workspace
 
     suite = find_suite(job["data"])
     groups: dict[tuple[str, int], list[Any]] = defaultdict(list)
     for trial in plan(replace(suite, replicates=job["replicates"] + 1)).trials:
         groups[repr(trial.environment.params), trial.replicate].append(trial)
     warm_up, *_ = groups.values()
-    with pinned(1):
+    with thread_limit(1):
         for _ in answered(warm_up, Workspace()):
             pass
     return groups
@@ -122,7 +122,7 @@ def prepare(job: dict[str, Any]) -> Any:
 
 def answered(trials: Sequence[Any], workspace: Any) -> Iterator[tuple[str, float, str]]:
     """Of each trial its estimator, processor seconds and answer."""
-    from ope_bench.suites.selector import selector_of
+    from ope_bench.suites.suite import selector_of
     from ope_bench.trials.trial import run_trial
 
     for trial in trials:
@@ -135,11 +135,11 @@ def answered(trials: Sequence[Any], workspace: Any) -> Iterator[tuple[str, float
 
 def work(groups: Any, job: dict[str, Any]) -> dict[str, Any]:
     """The estimators of one replicate of one setting, in the order of the suite."""
-    from ope_bench.trials.process.threads import pinned
-    from ope_bench.trials.workspace import Workspace
+    from ope_bench.trials.isolation import thread_limit
+    from ope_bench.trials.trial import Workspace
 
     parts = follow_parts()
-    with pinned(1):
+    with thread_limit(1):
         rows = list(answered(groups[job["setting"], job["replicate"]], Workspace()))
     seconds = {name: spent for name, spent, _ in rows}
     return {

@@ -22,7 +22,9 @@ TITLE = "Values beside other packages'"
 SAME = f"""Largest distance of the two values over {LOGS} random logs of 5 to 200 rows, with the
 same weights, parameters and reward model."""
 WORDS = {
-    "sb-obp": SAME,
+    "sb-obp": f"""{SAME} Of its numbers, those of its
+generators are not comparable: it standardizes rewards as `x - mean / std`; 0.5.5 on PyPI, `obp`,
+is right.""",
     "vw-estimators": SAME,
     "densratio": """Largest distance of the two ratios at the logged rows of one pair of samples,
 with the same kernels, width and penalty. `adapt` has KLIEP, RuLSIF and KMM, too; it needs

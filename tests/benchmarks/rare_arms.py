@@ -3,7 +3,7 @@
     python tests/benchmarks/rare_arms.py [--logs 2000] [--rows 1000] [--write results/performance]
 
 Root mean square errors over random logs of mild, heavy and rare overlap, rewards of 0 and 1,
-beside the published ones; with --write they become ``rare-arms.md``, and the comparisons with
+beside our first ones; with --write they become ``rare-arms.md``, and the comparisons with
 self-normalized weights ``rare-arms.json``, from which the page of claims is made.
 """
 
@@ -50,16 +50,16 @@ ESTIMATORS: dict[str, Estimator] = {
     "el-ipw, Cressie-Read": ELIPW(),
 }
 JUDGED = tuple(name for name in ESTIMATORS if name.endswith("normalized"))
-PUBLISHED = {
+FIRST = {
     "IPW": (".036", ".122", ".380"),
     RIVAL: (".026", ".083", ".209"),
     "sg-ipw": (".043", ".129", ".253"),
     "sg-ipw normalized": (".027", ".076", ".159"),
 }
-WORDS = """RMSE over {logs:,} logs of {rows:,} rows, against the value; in parentheses what was
-published for the same overlaps, of policies that it does not name. Here the logging policy plays
-the best of ten arms with probability .1, .01 or .001, the target policy with .5; the other arms
-share the rest. Where an estimator warns that it has no answer, the answer that it withholds
+WORDS = """RMSE over {logs:,} logs of {rows:,} rows, against the value; in parentheses what our
+first measurement gave for the same overlaps, with policies not on record. Here the logging policy
+plays the best of ten arms with probability .1, .01 or .001, the target policy with .5; the other
+arms share the rest. Where an estimator warns that it has no answer, the answer that it withholds
 counts."""
 
 
@@ -88,7 +88,7 @@ def lines(found: dict[str, dict[str, FloatArray]]) -> Iterator[list[str]]:
         cells = []
         for position, overlap in enumerate(OVERLAPS):
             rmse = float(np.sqrt(np.square(found[overlap][name]).mean()))
-            told = f" ({PUBLISHED[name][position]})" if name in PUBLISHED else ""
+            told = f" ({FIRST[name][position]})" if name in FIRST else ""
             cells.append(f"{rmse:.3f}{told}")
         yield [name, *cells]
 

@@ -23,7 +23,7 @@ from trial_cost import WARM_UP, Cost, one_thread
 
 def run_once(environment: str, estimators: Sequence[str], replicates: int) -> Any:
     """A run, and its records."""
-    from ope_bench.execution.inprocess import InProcessExecutor
+    from ope_bench.execution.executors import InProcessExecutor
     from ope_bench.execution.runner import Outcome, run
     from ope_bench.store import Store
     from ope_bench.suites.manifest import plan

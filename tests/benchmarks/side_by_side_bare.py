@@ -22,7 +22,7 @@ import interleaved
 import numpy as np
 from statement import Page, facts_now
 
-from ope_bench.report.text.formats import figure
+from ope_bench.report.tables import figure
 
 EPOCHS = 4
 CASES = {
@@ -66,10 +66,8 @@ def prepare(job: dict[str, Any]) -> Any:
 
 def ours(problem: Any, job: dict[str, Any]) -> dict[str, Any]:
     """Through a view."""
-    from ope_bench.contracts.access import Access
-    from ope_bench.contracts.fit_cache import FitCache
-    from ope_bench.contracts.random.seeding import DataSeed
-    from ope_bench.contracts.view import View
+    from ope_bench.contracts.random import DataSeed
+    from ope_bench.contracts.view import Access, FitCache, View
     from ope_estimators.baseline.direct.dm import DM
     from ope_estimators.embedded.learned.epws import EPWS
     from ope_estimators.embedded.learned.mips import MIPS

@@ -29,10 +29,9 @@ from statement import Page, facts_now
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.suites.manifest import settings
-from ope_bench.trials.devices import Device
+from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.status import Status
+from ope_bench.trials.status import Device, Status
 
 REPLICATES = 50
 ENVIRONMENT = "saito-toy[n_actions=100,n_samples=500]"
@@ -104,10 +103,10 @@ def _number(record: TrialRecord, name: str) -> float:
 
 def compare(device: str, epochs: int, repeats: int) -> list[dict[str, Any]]:
     """Turns of both sides, with their ratios."""
-    (world,) = settings("environment", ENVIRONMENT)
+    (world,) = specs_of("environment", ENVIRONMENT)
     options = f"{{epochs: {epochs}, patience: {epochs}}}"
-    (method,) = settings("estimator", f"fepws[flow_params={options}]")
-    (brief,) = settings("estimator", "fepws[flow_params={epochs: 1}]")
+    (method,) = specs_of("estimator", f"fepws[flow_params={options}]")
+    (brief,) = specs_of("estimator", "fepws[flow_params={epochs: 1}]")
     jobs = 2 if device == "cpu-batch" else 1
     sides = {"alone": Side("cpu", jobs), "together": Side(device, jobs)}
     rows = []

@@ -27,10 +27,10 @@ import interleaved
 from statement import Page, facts_now
 
 from ope_bench.execution import Executor, Finished
-from ope_bench.execution.cluster.executor import DaskExecutor
+from ope_bench.execution.dask.executor import DaskExecutor
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.suites.manifest import settings
+from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Status
 
@@ -56,8 +56,8 @@ COMPARED = {
 def trials_of(kind: str) -> list[Trial]:
     """The trials of one kind of work."""
     world, methods, replicates = WORK[kind]
-    (environment,) = settings("environment", world)
-    estimators = [spec for method in methods for spec in settings("estimator", method)]
+    (environment,) = specs_of("environment", world)
+    estimators = [spec for method in methods for spec in specs_of("estimator", method)]
     return [
         Trial(environment, estimator, replicate)
         for replicate in range(replicates)

@@ -62,8 +62,8 @@ def prepare_ours(job: dict[str, Any]) -> dict[str, Any]:
 
     import numpy as np
 
+    from ope_bench.contracts.data import Schema
     from ope_bench.contracts.embeddings import FactoredEmbedding
-    from ope_bench.contracts.schema import Schema
     from ope_environments.saito.mips import SaitoMIPS
     from ope_estimators.baseline.direct.dm import DM
     from ope_estimators.baseline.doubly_robust.dr import DR
@@ -125,9 +125,8 @@ def prepare_ours(job: dict[str, Any]) -> dict[str, Any]:
 def _estimate(estimator: Any, problem: Any) -> float:
     import numpy as np
 
-    from ope_bench.contracts.fit_cache import FitCache
-    from ope_bench.contracts.random.seeding import DataSeed
-    from ope_bench.contracts.view import View
+    from ope_bench.contracts.random import DataSeed
+    from ope_bench.contracts.view import FitCache, View
 
     view = View(problem, estimator.access, seed=DataSeed("obp", 0, 0), fit_cache=FitCache())
     estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
@@ -347,7 +346,7 @@ def agreed(row: dict[str, Any], tolerance: float | None) -> None:
 
 def line(row: dict[str, Any]) -> str:
     """A row of the table."""
-    from ope_bench.report.text.formats import figure
+    from ope_bench.report.tables import figure
 
     cells = [row["estimator"], f"{row['n']:,}", f"{row['n_actions']:,}"]
     for side in ("ours", "peer"):

@@ -120,7 +120,7 @@ def row_of(
 
 def line(row: dict[str, Any]) -> str:
     """A row of the table."""
-    from ope_bench.report.text.formats import figure
+    from ope_bench.report.tables import figure
 
     cells = [f"{row['n']:,}", f"{row['n_actions']:,}", row["part"]]
     for name, scale in (("cpu_seconds", 1e3), ("rise_mb", 1.0)):

@@ -62,13 +62,13 @@ class Revision:
     """The few names of ope-bench that this needs, wherever the revision keeps them."""
 
     def __init__(self) -> None:
-        from ope_bench.execution.inprocess import InProcessExecutor
+        from ope_bench.execution.executors import InProcessExecutor
         from ope_bench.execution.local import LocalExecutor
         from ope_bench.store import Store
 
         try:
             from ope_bench.execution.runner import Outcome, run
-            from ope_bench.plugins.resolution import resolve
+            from ope_bench.plugins.spec import resolve
             from ope_bench.trials.record import Trial
         except ImportError:
             # Modules of before the packages.

@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from ope_bench.errors import StoreError
+from ope_bench.base.errors import StoreError
 from ope_bench.store import Store
 
 TRIALS = ["--env", "saito-toy[n_samples=60]", "--est", "ipw", "--est", "dm", "--est", "mips"]

@@ -20,16 +20,16 @@ from rule_worlds import Clusters, Smooth
 from sections import put, table
 
 from ope_bench import Environment, evaluate
-from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD
+from ope_bench.contracts.plugins import STANDARD_ERROR_WITHHELD
 from ope_bench.statistics.coverage import wilson
-from ope_bench.statistics.value_intervals.weights import (
+from ope_bench.statistics.weight_checks import (
     LARGEST_SHARE,
     SMALLEST_MEAN,
     doubtful_weights,
 )
 from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import plan
-from ope_bench.suites.selector import selector_of
+from ope_bench.suites.suite import selector_of
 from ope_bench.trials.record import TrialRecord
 
 CHOSEN_ON: tuple[str | Environment, ...] = (

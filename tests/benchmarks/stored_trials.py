@@ -72,8 +72,8 @@ SHAPES = {
 }
 
 COMMON = """
-from ope_bench.report.page.chart_specs import chart_specs
-from ope_bench.report.page.vega import vega
+from ope_bench.report.page.libraries import chart_specs
+from ope_bench.report.page.libraries import vega
 vega(), chart_specs()
 """
 
@@ -102,8 +102,7 @@ def invent(path: Path, shape: Shape, n_trials: int, *, shift: float = 0.0) -> No
     from ope_bench.suites.manifest import plan
     from ope_bench.suites.suite import adhoc
     from ope_bench.trials.status import Status
-    from ope_bench.trials.trial import run_trial
-    from ope_bench.trials.workspace import Workspace
+    from ope_bench.trials.trial import Workspace, run_trial
 
     settings = shape.settings(n_trials)
     replicates = n_trials // (shape.estimators * settings)

@@ -96,7 +96,7 @@ def written() -> int:
 
 def planning(n_trials: int, store: Path) -> Figures:
     """Manifest, trials, keys and the executor's queue, as a run holds them."""
-    from ope_bench.execution.trial_queue import TrialQueue
+    from ope_bench.execution.local import TrialQueue
 
     planned(1_000)
     watch = Watch()
@@ -144,9 +144,8 @@ def invented(trials: Any) -> Iterator[Any]:
     """Outcomes of trials that were never run, in the form of one that was."""
     import numpy as np
 
-    from ope_bench.trials.serialization import RECORD_COLUMNS, from_row, to_row
-    from ope_bench.trials.trial import run_trial
-    from ope_bench.trials.workspace import Workspace
+    from ope_bench.trials.record import RECORD_COLUMNS, from_row, to_row
+    from ope_bench.trials.trial import Workspace, run_trial
 
     real = run_trial(trials[0], Workspace())
     assert real.status == "ok", real.error_message
@@ -163,7 +162,7 @@ def invented(trials: Any) -> Iterator[Any]:
 def resuming(n_trials: int, store: Path) -> Figures:
     """A run of which all is stored: what is found, and the note that this run reuses it."""
     from ope_bench.execution import runner
-    from ope_bench.execution.inprocess import InProcessExecutor
+    from ope_bench.execution.executors import InProcessExecutor
     from ope_bench.store import Store
 
     # The outcomes are invented, so no code here is the one that gave them.
@@ -184,14 +183,14 @@ def resuming(n_trials: int, store: Path) -> Figures:
 
 def judging(n_trials: int, store: Path) -> Figures:
     """Boards of the store, as `leaderboard` makes them: one setting after another."""
-    from ope_bench.cli.verbs.leaderboard import stored_boards
+    from ope_bench.cli.stored_boards import StorePart
 
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.sqlite"
         appending(1_000, small)
-        stored_boards(small)
+        StorePart(small).boards()
     watch = Watch()
-    found = stored_boards(store)
+    found = StorePart(store).boards()
     figures = watch.read()
     assert sum(len(board.rows) for board in found) == n_trials // REPLICATES
     return figures
@@ -215,7 +214,7 @@ def executing(n_trials: int, store: Path) -> Figures:
     from ope_bench.execution.local import LocalExecutor
     from ope_bench.execution.runner import Outcome, run
     from ope_bench.plugins import registry as registry_module
-    from ope_bench.plugins.resolution import resolve
+    from ope_bench.plugins.spec import resolve
     from ope_bench.store import Store
     from ope_bench.trials.record import Trial
 

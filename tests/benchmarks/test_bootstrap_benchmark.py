@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ope_bench.statistics.bootstrap import rmse_intervals
-from ope_bench.statistics.paired import compare_rows
+from ope_bench.statistics.error_distribution import rmse_intervals
+from ope_bench.statistics.paired_tests import compare_rows
 
 SETTINGS, ESTIMATORS, REPLICATES = 20, 50, 100
 

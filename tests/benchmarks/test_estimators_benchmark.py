@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from ope_bench import Access, View
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.plugins.resolution import resolve
-from ope_bench.trials.building import build
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache
+from ope_bench.plugins.spec import resolve
+from ope_bench.trials.trial import build
 from ope_environments.saito.toy import SaitoToy
 from ope_estimators.learning import learners
 from ope_estimators.nuisance.policy import PolicyModel

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from ope_bench.execution import Executor, Finished
-from ope_bench.execution.inprocess import InProcessExecutor
+from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.runner import Outcome, run
 from ope_bench.plugins import registry as registry_module
-from ope_bench.plugins.resolution import resolve
+from ope_bench.plugins.spec import resolve
 from ope_bench.store import Store
 from ope_bench.trials.record import Trial
 

@@ -99,7 +99,7 @@ def test_boards_of_five_thousand_records(benchmark, records):
 
 
 def test_one_board_as_text(benchmark, records):
-    from ope_bench.report.text.render import render
+    from ope_bench.report.boards import render
 
     found = boards(records[: ESTIMATORS * REPLICATES])
     assert "method-3" in benchmark.pedantic(render, (found,), rounds=3)

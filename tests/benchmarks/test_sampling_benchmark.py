@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.plugins.resolution import resolve
-from ope_bench.trials.building import build
+from ope_bench.plugins.spec import resolve
+from ope_bench.trials.trial import build
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "saito-toy": {"n_samples": 1_000, "n_actions": 100},

@@ -7,10 +7,9 @@ import pytest
 
 from ope_bench import View
 from ope_bench.contracts.embeddings import DeterministicEmbedding, FiniteEmbedding
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.policies import EpsilonGreedy, Softmax, Uniform
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.tabular import Tabular
+from ope_bench.contracts.policies import EpsilonGreedy, Softmax, Tabular, Uniform
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache
 from ope_environments.saito.mips import SaitoMIPS
 from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore, LinearSoftmax
 from ope_estimators.baseline.weighting.ipw import IPW

@@ -44,15 +44,13 @@ def cost_of(environment: str, estimator: str, replicate: int = 0) -> Cost:
 
 def _once(environment: str, estimator: str, replicate: int) -> Cost:
     from ope_bench.plugins.requirements import import_all
-    from ope_bench.suites.manifest import settings
+    from ope_bench.suites.manifest import specs_of
     from ope_bench.trials import timing
-    from ope_bench.trials.building import build
     from ope_bench.trials.record import Trial
-    from ope_bench.trials.trial import run_trial
-    from ope_bench.trials.workspace import Workspace
+    from ope_bench.trials.trial import Workspace, build, run_trial
 
-    (world,) = settings("environment", environment)
-    (method,) = settings("estimator", estimator)
+    (world,) = specs_of("environment", environment)
+    (method,) = specs_of("estimator", estimator)
     trial = Trial(world, method, replicate)
     source, asked = build(world), build(method)
     import_all((*source.requires, *asked.requires))

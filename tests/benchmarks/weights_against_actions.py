@@ -19,10 +19,9 @@ import numpy as np
 from statement import Page, facts_now
 
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.tabular import Tabular
-from ope_bench.contracts.view import View
+from ope_bench.contracts.policies import Tabular
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache, View
 from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS

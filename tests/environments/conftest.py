@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ope_bench.contracts.data import Problem, Truth
-from ope_bench.contracts.environment import Environment
+from ope_bench.contracts.plugins import Environment
 
 Draw = Callable[..., tuple[Problem, Truth]]
 

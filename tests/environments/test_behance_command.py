@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ope_bench.errors import UnavailableError, UsageError
+from ope_bench.base.errors import UnavailableError, UsageError
 from ope_environments.behance.cli import behance
 from ope_environments.behance.prepared import load
 from support import behance_files
@@ -27,9 +27,7 @@ def folder(tmp_path: Path) -> Path:
 def test_it_writes_one_file_and_says_what_it_found(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from ope_bench.console.output import Format
-
-    assert behance(folder, components=2, output=Format.JSON) == 0
+    assert behance(folder, components=2, output="json") == 0
     said = json.loads(capfd.readouterr().out)
     assert said["counts"]["appreciates"] == 9
     assert said["prepared"]["items"] == 5
@@ -73,11 +71,11 @@ def test_missing_folders_are_told_before_any_work(folder: Path, tmp_path: Path) 
 def test_it_is_a_verb_of_the_command_line_with_one_line_for_a_mistake(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from ope_bench.cli import store
     from ope_bench.cli.app import invoke
-    from ope_bench.cli.verbs import data
 
-    point = EntryPoint("behance", "ope_environments.behance.cli:behance", data.GROUP)
-    monkeypatch.setattr(data, "_points", lambda: [point])
+    point = EntryPoint("behance", "ope_environments.behance.cli:behance", store.GROUP)
+    monkeypatch.setattr(store, "_points", lambda: [point])
     arguments = ["data", "behance", "--from", str(folder), "--components", "2"]
     assert invoke(arguments) == 0
     assert (folder / "behance.npz").is_file()

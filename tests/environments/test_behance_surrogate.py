@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.errors import ParameterError
+from ope_bench.base.errors import ParameterError
 from ope_environments.behance.rank_size import rank_sizes
 from ope_environments.behance.surrogate import Surrogate, generate, prepared_surrogate
 

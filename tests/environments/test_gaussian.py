@@ -11,10 +11,10 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
 
+from ope_bench.base.errors import DataError
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.embeddings import EmbeddingDistribution
 from ope_bench.contracts.policies import Policy, Uniform
-from ope_bench.errors import DataError
 from ope_environments.gaussian.gaussian import Gaussian, weight_second_moment
 from ope_environments.gaussian.gaussian_policy import STEP, GaussianEmbedding, GaussianPolicy
 from ope_environments.gaussian.truncated_policy import PointPolicy, TruncatedPolicy

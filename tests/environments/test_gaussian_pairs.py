@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from ope_bench.errors import ParameterError
+from ope_bench.base.errors import ParameterError
 from ope_environments.gaussian.gaussian_pairs import GaussianPairs
 
 

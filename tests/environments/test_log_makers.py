@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import chisquare
 
 from ope_bench import Log, Problem, TargetPolicy, Truth
-from ope_bench.errors import ParameterError, UnavailableError, UsageError
-from ope_bench.logs.storage import stored_log
+from ope_bench.base.errors import ParameterError, UnavailableError, UsageError
+from ope_bench.logs.log_data import stored_log
 from ope_environments.logs.environment import Logs
 from ope_environments.logs.logging_model import fit_logging
 from ope_environments.logs.makers.source import Source

@@ -13,10 +13,8 @@ from sklearn.model_selection import train_test_split
 
 from ope_bench.suites.manifest import plan
 from ope_bench.suites.suite import read_suite
-from ope_bench.trials.building import build
 from ope_bench.trials.status import Status
-from ope_bench.trials.trial import run_trial
-from ope_bench.trials.workspace import Workspace
+from ope_bench.trials.trial import Workspace, build, run_trial
 from ope_environments.linear_bandit.environment import LinearBandit
 from ope_environments.multiclass.environment import Multiclass
 from support.paths import ROOT

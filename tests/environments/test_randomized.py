@@ -25,7 +25,7 @@ from ope_environments.randomized.invented import (
     OF_STRATUM,
     SHARES,
     SLOPE,
-    invented_frame,
+    invented_table,
 )
 from ope_environments.randomized.pickled_frame import read_pickled_frame
 from ope_environments.randomized.presets import PresetName, preset_path
@@ -40,12 +40,12 @@ NORMAL_95 = 1.959964
 
 
 def trial(seed, households=2000, roles=INVENTED_ROLES):
-    return trial_of(invented_frame(np.random.default_rng(seed), households), roles)
+    return trial_of(invented_table(np.random.default_rng(seed), households), roles)
 
 
 def one_each(seed, households):
     """A trial of independent rows."""
-    frame = invented_frame(np.random.default_rng(seed), households)
+    frame = invented_table(np.random.default_rng(seed), households)
     first = np.unique(frame.number("household"), return_index=True)[1]
     return trial_of(frame.select(first), BY_ROW)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from ope_bench.errors import DataError
+from ope_bench.base.errors import DataError
 from ope_environments.populations.rejection import accept, tilt
 
 N = 60_000

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from ope_bench.base.errors import ParameterError
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.embeddings import FactoredEmbedding
-from ope_bench.errors import ParameterError
 from ope_environments.saito.deficient_softmax import DeficientSoftmax
 from ope_environments.saito.mips import SaitoMIPS
 from ope_environments.synthetic.linear_score import LinearScore

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from ope_bench.base.errors import ParameterError
 from ope_bench.contracts import arrays
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.embeddings import FiniteEmbedding
-from ope_bench.contracts.parameters.validation import validated
+from ope_bench.contracts.parameters import validated
 from ope_bench.contracts.policies import DiscretePolicy
-from ope_bench.errors import ParameterError
 from ope_environments.saito.toy import SaitoToy
 
 Draw = Callable[..., tuple[Problem, Truth]]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
+from ope_bench.base.errors import PositivityViolation, UnavailableError
 from ope_bench.contracts import arrays
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import PositivityViolation, UnavailableError
 from ope_estimators.density_ratio import kliep, matching
 from ope_estimators.density_ratio.basis import basis_functions, standardized
 from ope_estimators.density_ratio.kernels import median_distance

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.contracts.access import Access
+from ope_bench.base.errors import AccessError, ParameterError
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.estimate import Estimate
-from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.parameters.validation import describe, validated
-from ope_bench.contracts.tabular import Tabular
-from ope_bench.errors import AccessError, ParameterError
+from ope_bench.contracts.parameters import describe, validated
+from ope_bench.contracts.plugins import Estimate, Estimator
+from ope_bench.contracts.policies import Tabular
+from ope_bench.contracts.view import Access
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.direct.dm_paper import DMPaper
 from ope_estimators.baseline.direct.dm_star import DMStar

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from packaging.version import Version
 
-from ope_bench.contracts.access import Access
+from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.view import View
-from ope_bench.errors import UnavailableError
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.direct.dm_paper import DMPaper
 from ope_estimators.baseline.direct.dm_star import DMStar
@@ -178,7 +176,7 @@ def test_estimators_that_ask_for_the_same_fit_share_it(world):
     problem, fit_cache = world.sample(50, np.random.default_rng(9)), FitCache()
     fits = []
     for cls in (DM, DMStar, DMPaper):
-        view = View(problem, cls.access, seed=DataSeed("t", 0, 0), fit_cache=fit_cache)
+        view = View(problem, cls().access, seed=DataSeed("t", 0, 0), fit_cache=fit_cache)
         fits.append(
             cls(regressor_params={"n_estimators": 3})
             .fit(view, rng=np.random.default_rng(len(fits)), device="cpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.errors import PositivityViolation, UnavailableError
+from ope_bench.base.errors import PositivityViolation, UnavailableError
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipw_star import IPWStar
 from ope_estimators.baseline.weighting.ipws_star import IPWSStar

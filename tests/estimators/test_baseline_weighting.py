@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ope_bench.base.errors import PositivityViolation
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import PositivityViolation
 from ope_bench.testing.problems import problem
 from ope_estimators.baseline.logging_average import LoggingAverage
 from ope_estimators.baseline.weighting import transformed

@@ -10,9 +10,9 @@ import pytest
 from scipy.special import expit
 
 from ope_bench import Access, View
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.schema import Column, Schema
+from ope_bench.contracts.data import Column, Schema
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache
 from ope_bench.testing.problems import problem
 from ope_estimators.baseline.weighting.ipw_star import IPWStar
 from ope_estimators.density_ratio.calibration import calibrated, calibrator

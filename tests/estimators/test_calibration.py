@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.errors import ParameterError
+from ope_bench.base.errors import ParameterError
 from ope_estimators.density_ratio.calibration import calibrated, calibrator
 from support.ratio_problems import fitted, gaussians
 

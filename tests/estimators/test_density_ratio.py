@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.contracts.schema import Column, Schema
+from ope_bench.contracts.data import Column, Schema
 from ope_estimators.density_ratio.judgement import (
     expected_calibration_error,
     ratio_diagnostics,

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.contracts.access import Access
-from ope_bench.contracts.data import Problem
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.schema import Column, Schema
-from ope_bench.contracts.view import View
-from ope_bench.errors import UnavailableError
+from ope_bench.base.errors import UnavailableError
+from ope_bench.contracts.data import Column, Problem, Schema
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
 from ope_estimators.density_ratio.kernels import (
     bandwidth_of,
     median_distance,
@@ -46,7 +43,7 @@ def view_of(n, m, *, shared=False, seed=0, d=2, binary=False) -> View:
 
 def test_kernels_are_one_at_zero_and_fall():
     squared = np.linspace(0, 4, 50)
-    for kernel in ("rbf", "epanechnikov"):
+    for kernel in ("rbf", "epanechnikov", "triangular", "cosine"):
         values = profile(kernel, squared)
         assert values[0] == 1.0
         assert (np.diff(values) <= 0).all()

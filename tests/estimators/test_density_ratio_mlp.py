@@ -99,7 +99,7 @@ def test_training_keeps_the_best_epoch_and_stops_when_patience_ends():
 
 
 def test_unknown_parameters_are_named():
-    from ope_bench.errors import ParameterError
+    from ope_bench.base.errors import ParameterError
 
     with pytest.raises(ParameterError, match="layers"):
         classifier("mlp", seed=0, params={"layers": 3})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ope_bench import ESTIMATE_WARNING, STANDARD_ERROR_WITHHELD
-from ope_bench.errors import ParameterError
+from ope_bench.base.errors import ParameterError
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.cab import CAB
 from ope_estimators.baseline.doubly_robust.dr import DR
@@ -269,7 +269,8 @@ def test_mrdr_weighs_squares_of_residuals_by_what_they_add_to_the_variance():
 def test_the_weights_of_a_deterministic_target_are_those_of_the_paper():
     world = tiny.small().but(pi1=np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
     problem = world.sample(40, np.random.default_rng(7))
-    found = variance_weights(tiny.view_of(problem, MRDR().access))
+    view = tiny.view_of(problem, MRDR().access)
+    found = variance_weights(view, view.propensity)
     x = problem.context[:, 0].astype(int)
     propensity, acts = problem.propensity, world.pi1[x, problem.action]
     np.testing.assert_allclose(found, acts * (1 - propensity) / propensity**2, rtol=1e-12)

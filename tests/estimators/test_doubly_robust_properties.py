@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ope_bench.base.errors import PositivityViolation, UnavailableError
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import PositivityViolation, UnavailableError
 from ope_environments.gaussian.gaussian import Gaussian
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.cab import CAB
@@ -122,9 +122,8 @@ def test_sums_over_continuous_actions_are_refused(estimator):
 
 
 def test_q_hat_is_fitted_once_for_all_that_share_it():
-    from ope_bench.contracts.fit_cache import FitCache
-    from ope_bench.contracts.random.seeding import DataSeed
-    from ope_bench.contracts.view import View
+    from ope_bench.contracts.random import DataSeed
+    from ope_bench.contracts.view import FitCache, View
 
     memo, problem = FitCache(), sample()
     for estimator in FAMILY:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ope_bench.base.errors import DataError, PositivityViolation
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import DataError, PositivityViolation
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.embedded.known.edm import EDM

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import UnavailableError
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.direct.dm_paper import DMPaper
 from ope_estimators.baseline.direct.dm_star import DMStar

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.errors import ParameterError
+from ope_bench.base.errors import ParameterError
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.embedded.known.eipw import EIPW
 from ope_estimators.embedded.learned.mips import MIPS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ope_bench.base.errors import PositivityViolation, UnavailableError
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import PositivityViolation, UnavailableError
 from ope_estimators.baseline.weighting.weighted_mean import self_normalized_mean
 from ope_estimators.density_ratio.pairing import pair_kernel
 from ope_estimators.embedded.learned.epw import EPW
@@ -194,7 +194,7 @@ def test_paired_weights_are_not_passed_off_as_a_ratio():
 def test_the_printed_forms_are_the_plain_ones_with_other_defaults():
     given = tiny.through_embedding().sample(50, np.random.default_rng(0))
     settings = {
-        "composition": "tensor",
+        "composition": "concat",
         "classifier": "gbm",
         "cross_fit": 0,
         "calibration": "none",

@@ -7,14 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from ope_bench.contracts.access import Access
-from ope_bench.contracts.data import Problem
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.parameters.validation import validated
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.schema import Column, Schema
-from ope_bench.contracts.view import View
-from ope_bench.errors import ParameterError, UnavailableError
+from ope_bench.base.errors import ParameterError, UnavailableError
+from ope_bench.contracts.data import Column, Problem, Schema
+from ope_bench.contracts.parameters import validated
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("zuko")

@@ -7,17 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from ope_bench.contracts.access import Access
+from ope_bench.base.errors import OpeBenchError
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.view import View
-from ope_bench.errors import OpeBenchError
-from ope_bench.suites.manifest import settings
-from ope_bench.trials.devices import Device
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
+from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.record import Trial
-from ope_bench.trials.trial import run_trial
-from ope_bench.trials.workspace import Workspace
+from ope_bench.trials.status import Device
+from ope_bench.trials.trial import Workspace, run_trial
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("zuko")
@@ -224,9 +221,9 @@ def test_errors_together_are_distributed_as_those_alone(classifier):
     """RMSE of a whole block of trials, paired on the same data."""
     flow = "flow_params={epochs: 8, transforms: 2, hidden: [16]}"
     network = ",classifier_params={epochs: 5, hidden: [12]}" if classifier == "mlp" else ""
-    (world,) = settings("environment", "saito-toy[n_actions=20,n_samples=80]")
+    (world,) = specs_of("environment", "saito-toy[n_actions=20,n_samples=80]")
     asked = f"fepws[classifier={classifier}{network},cross_fit=2,{flow}]"
-    (method,) = settings("estimator", asked)
+    (method,) = specs_of("estimator", asked)
     errors = {}
     for device in (Device.CPU, Device.CPU_BATCH):
         workspace = Workspace()

@@ -19,8 +19,8 @@ from ope_bench import (
     evaluate,
     logarithmic_interval,
 )
-from ope_bench.contracts.access import Access
-from ope_bench.statistics.value_intervals.unit_bootstrap import unit_resamples
+from ope_bench.contracts.view import Access
+from ope_bench.statistics.weight_checks import unit_resamples
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.doubly_robust.dr_os import DROS

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from ope_bench.contracts.parameters.validation import validated
-from ope_bench.errors import ParameterError, UnavailableError
-from ope_bench.plugins.resolution import resolve
+from ope_bench.base.errors import ParameterError, UnavailableError
+from ope_bench.contracts.parameters import validated
+from ope_bench.plugins.spec import resolve
 from ope_estimators.learning import learners
 from ope_estimators.learning.learners import CLASSIFIERS, REGRESSORS, classifier, regressor
 from ope_estimators.learning.trees import by_columns

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.contracts.access import Access
-from ope_bench.contracts.data import Problem
-from ope_bench.contracts.fit_cache import FitCache
+from ope_bench.base.errors import UnavailableError
+from ope_bench.contracts.data import Column, Problem, Schema
 from ope_bench.contracts.policies import Uniform
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.schema import Column, Schema
-from ope_bench.contracts.view import View
-from ope_bench.errors import UnavailableError
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
 from ope_estimators.features.actions import ActionFeatures, encoded
 from ope_estimators.learning.folds import fold_of, folds
 from ope_estimators.nuisance.policy import PolicyModel

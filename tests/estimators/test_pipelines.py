@@ -12,8 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ope_bench import Column
-from ope_bench.contracts.access import Access
-from ope_bench.contracts.view import View
+from ope_bench.contracts.view import Access, View
 from ope_bench.testing.problems import problem as shipped_problem
 from ope_estimators.features.actions import design, encoded
 from ope_estimators.learning.learners import fitted, regressor

@@ -57,7 +57,7 @@ def test_cab_with_min_and_max_exchanged_is_not_ours():
 def test_the_fallback_of_beta_ipw_is_ours():
     from dataclasses import replace
 
-    from ope_bench.contracts.tabular import Tabular
+    from ope_bench.contracts.policies import Tabular
     from support import tiny_worlds as tiny
 
     problem = golden.problem()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge, RidgeCV
 
-from ope_bench.errors import UnavailableError
+from ope_bench.base.errors import UnavailableError
 from ope_estimators.learning.learners import fitted, regressor
 from ope_estimators.learning.quadratic import (
     MAX_PRODUCTS,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench.base.errors import PositivityViolation
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import PositivityViolation
 from ope_estimators.density_ratio.ratio import LARGEST_LOG_RATIO
 from ope_estimators.density_ratio.sampled import WEIGHERS
 from ope_estimators.embedded.balancing.energy_balancing import EnergyBalancing

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.contracts.access import Access
-from ope_bench.errors import UnavailableError
+from ope_bench.base.errors import UnavailableError
+from ope_bench.contracts.view import Access
 from ope_environments.gaussian.gaussian import Gaussian
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipw_re import IPWRE

@@ -6,7 +6,7 @@ import importlib.util
 import itertools
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -22,18 +22,21 @@ from ope_bench import (
     View,
     params,
 )
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache
 from ope_estimators.selection.anchored import anchored_score
 from ope_estimators.selection.candidates import Candidate
 from ope_estimators.selection.opera import mixture_weights
 from ope_estimators.selection.select import Select
 from ope_estimators.selection.slope import slope_choice
 from ope_estimators.selection.spread import Spread, covariance, resample
-from ope_estimators.tuning.slope import slope
+from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
 from support import tiny_worlds as tiny
 
-RULES = ("anchored", "minimax", "slope", "ocv", "opera", "bootstrap", "first")
+RULES = (
+    "anchored", "minimax", "slope", "slope-widths", "ocv", "ocv-terms", "opera", "bootstrap",
+    "first",
+)  # fmt: skip
 SEED = DataSeed("tiny", 0, 0)
 
 
@@ -119,7 +122,7 @@ class Spy(Estimator):
     """It notes what it can reach of a view."""
 
     access = Access.PROPENSITY
-    seen: dict[str, Any] = {}  # noqa: RUF012  read by the test
+    seen: ClassVar[dict[str, Any]] = {}  # read by the test
 
     def estimate(self, view: View) -> Estimate:
         guarded = ("propensity", "logging_policy", "target_policy", "embedding_distribution")
@@ -294,7 +297,9 @@ def test_one_weighted_unit_has_no_standard_error_that_is_self_normalized():
         assert alone("ipw", data).standard_error > 0
 
 
-@pytest.mark.parametrize("by", ["anchored", "minimax", "slope", "ocv", "opera", "bootstrap"])
+@pytest.mark.parametrize(
+    "by", ["anchored", "minimax", "slope", "slope-widths", "ocv", "opera", "bootstrap"]
+)
 def test_an_estimate_from_one_weighted_row_does_not_win_by_a_spread_of_zero(by):
     problem = with_one_weighted_row()
     for other in ("logging-average", "dm[regressor=ridge]"):
@@ -413,15 +418,36 @@ def test_anchored_leaves_a_biased_candidate_however_narrow():
     assert blind.diagnostics["chosen"].startswith("constant")
 
 
-def test_the_ladder_of_slope_goes_from_wide_to_narrow():
+def test_the_ladder_of_slope_goes_from_wide_to_narrow_and_candidates_in_their_order():
     values = np.array([0.0, 0.1, 5.0])
     spread = Spread(np.diag([4.0, 1.0, 0.01]))
-    index, half_width = slope_choice(values, spread)
+    index, half_width = slope_choice(values, spread, by_width=False)
     assert index == 1
     assert np.argsort(-half_width).tolist() == [0, 1, 2]
     assert slope(values, half_width) == index
-    # Walking from narrow to wide, candidate 2 would come first and be kept.
-    assert slope_choice(values[::-1], Spread(np.diag([0.01, 1.0, 4.0])))[0] == 1
+    # By width the search would start at the last.
+    backward = Spread(np.diag([0.01, 1.0, 4.0]))
+    assert slope_choice(values[::-1], backward, by_width=False)[0] == 0
+    index, half_width = slope_choice(values[::-1], backward, by_width=True)
+    assert index == slope(values[::-1], half_width) == 1
+
+
+@pytest.mark.parametrize(
+    ("by", "away", "chosen"),
+    [
+        ("slope", 0.5, "ipws"),
+        ("slope", 2.0, "constant"),
+        ("slope-widths", 0.5, "constant"),
+        ("slope-widths", 2.0, "ipws"),
+    ],
+)
+def test_slope_walks_the_given_order_and_slope_widths_from_wide_to_narrow(by, away, chosen):
+    """The narrow candidate is given first."""
+    problem = a_problem()
+    wide = answer(NestedEstimator.of("ipws").estimator, problem)
+    narrow = Constant(wide.value + away * NORMAL_QUANTILE * wide.standard_error, True)
+    found = answer(Select([narrow, "ipws"], by=by), problem)
+    assert found.diagnostics["chosen"].partition("[")[0] == chosen
 
 
 def test_mixture_weights_minimize_the_quadratic_form():
@@ -454,6 +480,48 @@ def test_ocv_prefers_what_predicts_the_unbiased_mean():
     found = answer(Select([Constant(50.0, True), "ipws"], by="ocv", anchor="ipw"), a_problem(200))
     assert found.diagnostics["chosen"] == "ipws"
     assert found.diagnostics["anchor"] == "ipw"
+
+
+def scores(found):
+    return {k: v for k, v in found.diagnostics.items() if k.startswith("score[")}
+
+
+def test_ocv_is_ocv_of_terms_where_nothing_is_fitted():
+    terms, refitted = (
+        answer(Select(["ipw", "logging-average"], by=by, anchor="ipw"), a_problem(80))
+        for by in ("ocv-terms", "ocv")
+    )
+    assert scores(refitted) == pytest.approx(scores(terms), rel=1e-9)
+    assert (terms.diagnostics["reruns"], refitted.diagnostics["reruns"] > 0) == (0, True)
+
+
+def test_ocv_refits_candidates_and_the_validator_on_parts_of_the_rows():
+    """Terms of a fit on all rows have seen what they are to predict."""
+    model = "dr[cross_fit=1,regressor=gbm]"
+    terms, refitted = (
+        scores(answer(Select([model, "ipws"], by=by, anchor=model), a_problem(80)))
+        for by in ("ocv-terms", "ocv")
+    )
+    assert terms.keys() == refitted.keys()
+    assert terms != pytest.approx(refitted, rel=1e-3)
+
+
+class Sizes(Constant):
+    """Notes the numbers of rows that it is run on."""
+
+    seen: ClassVar[list[int]] = []
+
+    def estimate(self, view):
+        self.seen.append(view.n)
+        return super().estimate(view)
+
+
+def test_both_sides_of_a_split_are_all_rows():
+    Sizes.seen.clear()
+    answer(Select([Sizes(1.0, True), "ipw"], by="ocv", anchor=Sizes(1.0, True)), a_problem(40))
+    # Without any variance the halves are equal; beside it, `ipw` has all rows but one.
+    assert Sizes.seen[0] == 40
+    assert set(Sizes.seen[1:]) == {20, 1}
 
 
 def test_one_unit_cannot_be_split_for_ocv_alone():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ope_bench import Access, NestedEnvironment, NestedEstimator, Problem, View, evaluate
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.errors import UnavailableError, UsageError
+from ope_bench.base.errors import UnavailableError, UsageError
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache
 from ope_bench.testing.problems import problem
 from ope_estimators.selection.candidates import run_candidates
 from ope_estimators.selection.select import Select

@@ -10,11 +10,10 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from ope_bench import Problem
-from ope_bench.contracts.access import Access
+from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.policies import Softmax
-from ope_bench.contracts.view import View
-from ope_bench.errors import ParameterError, UnavailableError
-from ope_bench.testing.gaussian_actions import GaussianPolicy
+from ope_bench.contracts.view import Access, View
+from ope_bench.testing.problems import GaussianPolicy
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.direct.dm_star import DMStar
 from ope_estimators.baseline.doubly_robust.dr import DR

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from ope_bench.contracts.schema import Column
+from ope_bench.contracts.data import Column
 from ope_estimators.embedded.learned.mips import MIPS
 from ope_estimators.learning.softmax import SoftmaxClassifier, _Loss
 from ope_estimators.nuisance.policy import FittedPolicy

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench import STANDARD_ERROR_WITHHELD
+from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import ParameterError, UnavailableError
 from ope_environments.gaussian.gaussian import Gaussian
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
@@ -29,6 +30,7 @@ from ope_estimators.structure.mr import MarginalRatio
 from ope_estimators.structure.offcem import OffCEM
 from ope_estimators.structure.pc_ipw import PolicyConvolution, convolved_ratios
 from ope_estimators.tuning.slope import slope
+from support import golden_log as golden
 from support import tiny_worlds as tiny
 
 MODEL: dict[str, Any] = {"regressor": "linear", "cross_fit": 3}
@@ -84,6 +86,25 @@ def test_a_cluster_for_each_action_is_the_doubly_robust_estimator():
     made = tiny.run(OffCEM(clusters=[2, 0, 1], **MODEL), sample())
     assert made.value == pytest.approx(known.value, rel=1e-12)
     assert made.standard_error == pytest.approx(known.standard_error, rel=1e-12)
+
+
+def test_the_standard_error_is_withheld_where_clusters_do_not_explain_the_reward():
+    """A model of nothing and one cluster for actions of different rewards."""
+    nothing = {
+        "regressor": "sklearn.dummy.DummyRegressor",
+        "regressor_params": {"strategy": "constant", "constant": 0.0},
+    }
+    log = golden.problem(
+        *(part[np.arange(1200) % 6] for part in (golden.CONTEXT, golden.ACTION, golden.REWARD))
+    )
+    together = tiny.run(OffCEM(clusters=1, **nothing), log)
+    apart = tiny.run(OffCEM(clusters=[0, 1, 2], **nothing), log)
+    within = apart.value - together.value
+    assert together.diagnostics["within_clusters"] == pytest.approx(within, rel=1e-9)
+    assert together.standard_error is None
+    assert "clusters" in together.diagnostics[STANDARD_ERROR_WITHHELD]
+    assert apart.diagnostics["within_clusters"] == pytest.approx(0.0, abs=1e-12)
+    assert apart.standard_error > 0
 
 
 def test_a_model_of_zero_leaves_the_weighting_of_embeddings():

@@ -16,12 +16,10 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 
 from ope_bench.contracts import arrays
-from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.view import View, nuisance_key
+from ope_bench.contracts.plugins import Estimator
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View, nuisance_key
 from ope_bench.testing.problems import problem as shipped_problem
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.dr import DR

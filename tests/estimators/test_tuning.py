@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench import params
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.view import View
+from ope_bench import ParameterError, params
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache, View
 from ope_environments.saito.toy import SaitoToy
+from ope_estimators.baseline.doubly_robust.cab import CAB
 from ope_estimators.baseline.doubly_robust.dr_os import DROS
 from ope_estimators.baseline.doubly_robust.dr_ps import DRPS
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.doubly_robust.sg_dr import SGDR
+from ope_estimators.baseline.doubly_robust.switch import Switch
 from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
 from ope_estimators.baseline.weighting.es_ipw import ESIPW
 from ope_estimators.baseline.weighting.ipw import IPW
@@ -352,3 +353,47 @@ def test_tuned_shrinkage_is_no_worse_than_half_again_the_best_end(rule):
     )
     assert tuned < max(none, full)
     assert tuned < 1.5 * min(none, full)
+
+
+# --- a ladder that the user gives
+
+
+@EVERY
+def test_slope_walks_a_given_ladder_in_its_order(cls, name):
+    data = problem()
+    top = NEUTRAL.get(name, 0.0)
+    values = (top, 0.3, 0.7) if name in ("alpha", "lambda_", "gamma") else (top, 3.0, 1.0)
+    if cls is LSEIPW:
+        values = (-1e-6, -0.5, -2.0)
+    if cls is DROS:
+        values = (1e9, 3.0, 0.5)
+    kept = []
+    for value in values:
+        one = at(cls, name, value, data)
+        width = 1.959963984540054
+        if not all(
+            abs(one.value - other.value)
+            <= width * (one.standard_error + (6**0.5 - 1) * other.standard_error)
+            for other in kept
+        ):
+            break
+        kept.append(one)
+    chosen = tiny.run(made(cls, name, "slope").set_params(ladder=values), data)
+    assert chosen.value == pytest.approx(kept[-1].value, rel=1e-12)
+    # A single value is chosen by every rule.
+    for rule in ("mse", "slope", "ocv"):
+        only = tiny.run(made(cls, name, rule).set_params(ladder=values[1:2]), data)
+        assert only.value == pytest.approx(at(cls, name, values[1], data).value, rel=1e-12)
+
+
+@pytest.mark.parametrize("cls", [Switch, CAB])
+def test_blended_estimators_take_a_ladder(cls):
+    data = problem()
+    model = {"regressor": "linear", "cross_fit": 2}
+    only = tiny.run(cls(threshold="slope", ladder=(2.0,), **model), data)
+    assert only.value == tiny.run(cls(threshold=2.0, **model), data).value
+
+
+def test_a_ladder_without_a_rule_is_refused():
+    with pytest.raises(ParameterError, match=r"ladder is for clip=mse\|slope\|ocv"):
+        tiny.run(IPW(clip=2.0, ladder=(1.0,)), problem())

@@ -11,7 +11,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from ope_bench.errors import ParameterError
+from ope_bench.base.errors import ParameterError
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ix_ipw import IXIPW
 from ope_estimators.baseline.weighting.ls_ipw import LSIPW

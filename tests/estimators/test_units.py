@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.contracts.access import Access
-from ope_bench.contracts.data import Problem
-from ope_bench.contracts.parameters.declaration import signature
-from ope_bench.contracts.schema import Column, Schema
+from ope_bench.contracts.data import Column, Problem, Schema
+from ope_bench.contracts.parameters import signature
+from ope_bench.contracts.view import Access
 from ope_bench.plugins.registry import registry
-from ope_bench.statistics.value_intervals.unit_bootstrap import unit_resamples
+from ope_bench.statistics.weight_checks import unit_resamples
 from ope_environments.gaussian.gaussian_policy import GaussianPolicy
 from ope_estimators.baseline.doubly_robust import mrdr
 from ope_estimators.baseline.doubly_robust.dr import DR

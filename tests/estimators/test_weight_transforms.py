@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench.base.errors import PositivityViolation
 from ope_bench.contracts.data import Problem
-from ope_bench.errors import PositivityViolation
 from ope_environments.gaussian.gaussian import Gaussian
 from ope_estimators.baseline.weighting.beta_ipw import BetaIPW
 from ope_estimators.baseline.weighting.el_ipw import (

@@ -75,27 +75,27 @@ PINNED = (
         "self._shared.wall_seconds += reused.wall_seconds",
         "pass",
     ),
-    Pinned(
-        f"{BENCH}/contracts/fit_cache.py", "cpu_seconds: float = 0.0", "cpu_seconds: float = 0.1"
-    ),
+    Pinned(f"{BENCH}/contracts/view.py", "cpu_seconds: float = 0.0", "cpu_seconds: float = 0.1"),
     Pinned(
         f"{BENCH}/gate/pairing.py",
-        "first = records[0].trial",
-        "first = records[1].trial",
+        "first = records[0].trial\n        environment",
+        "first = records[1].trial\n        environment",
     ),
     Pinned(
-        f"{BENCH}/gate/decision.py",
-        "adjusted.get(way, 1.0) <= level",
-        "adjusted.get(way, 1.0) < level",
+        f"{BENCH}/gate/verdict.py",
+        "adjusted.get(test, 1.0) <= rules.level",
+        "adjusted.get(test, 1.0) < rules.level",
     ),
-    Pinned(f"{BENCH}/gate/decision.py", "if fresh else n - 1", "if fresh else n - 2"),
-    Pinned(f"{BENCH}/statistics/bootstrap.py", "(resamples + 1)", "(resamples + 2)"),
-    Pinned(f"{BENCH}/statistics/selection.py", "if spread > 0 else", "if spread > 1 else"),
+    Pinned(f"{BENCH}/gate/verdict.py", "stdtrit(n - 1, 1 - level)", "stdtrit(n - 2, 1 - level)"),
     Pinned(
-        f"{BENCH}/canonical.py",
+        f"{BENCH}/statistics/error_distribution.py", "ordered.shape[1] + 1", "ordered.shape[1] + 2"
+    ),
+    Pinned(f"{BENCH}/statistics/ranks.py", "if spread > 0 else", "if spread > 1 else"),
+    Pinned(
+        f"{BENCH}/base/canonical.py",
         '"params": value.get_params(deep=False)',
         '"params": value.get_params(deep=True)',
     ),
-    Pinned(f"{BENCH}/plugins/resolution.py", "get_params(deep=False)", "get_params(deep=True)"),
+    Pinned(f"{BENCH}/plugins/spec.py", "get_params(deep=False)", "get_params(deep=True)"),
 )
 """The survivors that an audit listed, at where their code is now."""

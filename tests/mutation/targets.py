@@ -98,65 +98,57 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/bench/contracts/test_view.py",
         "tests/bench/contracts/test_view_parts.py",
     ),
-    f"{BENCH}/contracts/fit_cache.py": ("tests/bench/contracts/test_view.py",),
     f"{BENCH}/contracts/policies.py": ("tests/bench/contracts/test_policies.py",),
     f"{BENCH}/contracts/embeddings.py": ("tests/bench/contracts/test_embeddings.py",),
-    f"{BENCH}/contracts/random/seeding.py": ("tests/bench/contracts/test_seeding.py",),
-    f"{BENCH}/canonical.py": (
-        "tests/bench/test_canonical.py",
+    f"{BENCH}/contracts/random.py": ("tests/bench/contracts/test_seeding.py",),
+    f"{BENCH}/base/canonical.py": (
+        "tests/bench/base/test_canonical.py",
         "tests/bench/contracts/test_parameters.py",
     ),
-    f"{BENCH}/plugins/resolution.py": (
+    f"{BENCH}/plugins/spec.py": (
         "tests/bench/plugins/test_registry.py",
         "tests/bench/contracts/test_parameters.py",
     ),
-    f"{BENCH}/statistics/bootstrap.py": (
+    f"{BENCH}/statistics/error_distribution.py": (
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_bootstrap.py",
     ),
-    f"{BENCH}/statistics/selection.py": (
+    f"{BENCH}/statistics/ranks.py": (
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_summaries.py",
     ),
-    f"{BENCH}/statistics/value_intervals/empirical_likelihood.py": _INTERVALS,
-    f"{BENCH}/statistics/value_intervals/guaranteed.py": _INTERVALS,
-    f"{BENCH}/statistics/value_intervals/unit_bootstrap.py": (
+    f"{BENCH}/statistics/value_intervals.py": _INTERVALS,
+    f"{BENCH}/statistics/weight_checks.py": (
+        *_INTERVALS,
         "tests/bench/statistics/test_unit_bootstrap.py",
-    ),
-    f"{BENCH}/statistics/value_intervals/unit_sums.py": _INTERVALS,
-    f"{BENCH}/statistics/value_intervals/weights.py": (
         "tests/bench/statistics/test_weight_warnings.py",
     ),
-    f"{BENCH}/gate/decision.py": _GATE,
+    f"{BENCH}/gate/verdict.py": _GATE,
     f"{BENCH}/gate/pairing.py": (
         "tests/bench/gate/test_pairing.py",
         "tests/bench/gate/test_session.py",
         "tests/bench/gate/test_decision.py",
     ),
-    f"{BENCH}/gate/screening.py": _GATE,
-    f"{BENCH}/execution/messages.py": ("tests/bench/execution/test_messages.py",),
-    f"{BENCH}/logs/advice/verdict.py": (
+    f"{BENCH}/execution/worker_process.py": ("tests/bench/execution/test_messages.py",),
+    f"{BENCH}/logs/advice_verdict.py": (
         _VERDICT,
         f"{_ADVISE}::test_the_verdict_follows_its_rules",
         f"{_ADVISE}::test_only_what_the_log_gives_is_asked_for",
-    ),
-    f"{BENCH}/logs/advice/figures.py": (
-        _VERDICT,
         f"{_ADVISE}::test_figures_over_worlds_are_those_by_hand",
         f"{_ADVISE}::test_evidence_is_that_of_trials_on_the_worlds",
         f"{_ADVISE}::test_the_error_of_an_estimated_truth_adds_to_every_error",
     ),
-    f"{BENCH}/logs/advice/likeness.py": (
+    f"{BENCH}/logs/advice_worlds.py": (
         "tests/bench/logs/test_likeness.py",
         f"{_ADVISE}::test_worlds_are_told_from_the_log_by_what_was_changed",
     ),
-    f"{BENCH}/logs/checking/reliability.py": (
+    f"{BENCH}/logs/checks.py": (
         "tests/bench/logs/test_reliability.py",
         "tests/bench/logs/test_checks.py",
     ),
-    f"{BENCH}/logs/interval_choice.py": ("tests/bench/logs/test_intervals.py",),
-    f"{BENCH}/store/integrity.py": ("tests/bench/store/test_integrity.py",),
-    f"{BENCH}/store/selection.py": ("tests/bench/store/test_store.py",),
+    f"{BENCH}/logs/estimation.py": ("tests/bench/logs/test_intervals.py",),
+    f"{BENCH}/store/maintenance.py": ("tests/bench/store/test_integrity.py",),
+    f"{BENCH}/store/reader.py": ("tests/bench/store/test_store.py",),
 }
 """Narrow tests of each file; they take seconds."""
 
@@ -299,50 +291,47 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{BENCH}/contracts/view.py", "covariant", "True -> False"): (
         "for type checkers, which notice it; nothing when the program runs"
     ),
-    (f"{BENCH}/statistics/bootstrap.py", "", "1e-12 -> 1.5e-12"): (
+    (f"{BENCH}/statistics/error_distribution.py", "squared.max(axis=1)", "1e-12 -> 1.5e-12"): (
         "a guard against rounding: squares of equal errors differ by less than 1e-15"
     ),
-    (f"{BENCH}/statistics/bootstrap.py", "n = tables[0]", "0 -> 1"): (
+    (f"{BENCH}/statistics/error_distribution.py", "n = tables[0]", "0 -> 1"): (
         "both tables have the same shape"
     ),
-    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "CHUNK", "12 -> 13"): (
+    (f"{BENCH}/statistics/value_intervals.py", "CHUNK", "12 -> 13"): (
         "rows at a time, whose sums are added up"
     ),
-    (f"{BENCH}/statistics/selection.py", "adopted = known &", "-np.inf -> np.inf"): (
+    (f"{BENCH}/statistics/ranks.py", "adopted = known &", "-np.inf -> np.inf"): (
         "of policies without an estimate, which the other factor leaves out"
     ),
-    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "", "high - step -> high + step"): (
-        "where the search for the end begins: a step more to the same end"
-    ),
-    (f"{BENCH}/statistics/value_intervals/guaranteed.py", "BLOCK, -1", "1 -> 2"): (
+    (
+        f"{BENCH}/statistics/value_intervals.py",
+        "low = high - step",
+        "high - step -> high + step",
+    ): ("where the search for the end begins: a step more to the same end"),
+    (f"{BENCH}/statistics/value_intervals.py", "BLOCK, -1", "1 -> 2"): (
         "the size that NumPy computes: it takes any negative number for it"
     ),
-    (f"{BENCH}/execution/messages.py", "BUFFER_BYTES", "1 -> 2"): (
+    (f"{BENCH}/execution/worker_process.py", "BUFFER_BYTES", "1 -> 2"): (
         "how much is read in one turn, which changes nothing of what is read"
     ),
     (
-        f"{BENCH}/logs/advice/figures.py",
+        f"{BENCH}/logs/advice_verdict.py",
         "replicates=",
         "min(map(len, found.values()), default=0) -> max(map(len, found.values()), default=0)",
     ): "all lists hold the records of whole groups, and are equally long",
-    (f"{BENCH}/logs/advice/likeness.py", "np.repeat([0, 1]", "1 -> 2"): (
+    (f"{BENCH}/logs/advice_worlds.py", "np.repeat([0, 1]", "1 -> 2"): (
         "the larger label is that of the made rows, whatever its number"
     ),
-    (f"{BENCH}/logs/advice/likeness.py", "problem_of(", "0 -> 1"): (
+    (f"{BENCH}/logs/advice_worlds.py", "problem_of(", "0 -> 1"): (
         "draws the log's target sample, which is not compared"
     ),
-    (
-        f"{BENCH}/logs/interval_choice.py",
-        "",
-        "wanted.items() <= one.items() -> wanted.items() < one.items()",
-    ): "a row of the table always has its use as well",
-    (f"{BENCH}/store/integrity.py", "_in_order(values), strict=", "True -> False"): (
+    (f"{BENCH}/store/maintenance.py", "_in_order(values), strict=", "True -> False"): (
         "both have one entry for each of `COVERED`"
     ),
-    (f"{BENCH}/store/selection.py", "of_data = list(zip(", "True -> False"): (
+    (f"{BENCH}/store/reader.py", "of_data = list(zip(", "True -> False"): (
         "columns of one table are equally long"
     ),
-    (f"{BENCH}/store/selection.py", "READ_AT_ONCE", "1000 -> 1001"): (
+    (f"{BENCH}/store/reader.py", "READ_AT_ONCE", "1000 -> 1001"): (
         "how many records are in memory at once, which changes nothing of what is read"
     ),
 }

@@ -10,12 +10,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from judging.interval_choice import HOLDS, choices, document
-from judging.interval_trials import FOLDERS, IntervalTrials, Method, Setting
-from judging.intervals import TRUSTED, intervals_page, smallest_limit
+from judging.intervals import (
+    FOLDERS,
+    HOLDS,
+    TRUSTED,
+    IntervalTrials,
+    Method,
+    Setting,
+    choices,
+    document,
+    intervals_page,
+    smallest_limit,
+)
 
 import ope_bench
-from ope_bench.statistics.value_intervals.weights import (
+from ope_bench.statistics.weight_checks import (
     EFFECTIVE_SAMPLE_SIZE,
     LEAST_EFFECTIVE,
     SMALLEST_EFFECTIVE,
@@ -134,7 +143,7 @@ def test_where_none_holds_none_is_named(tmp_path):
     assert found.best is None
     told = json.loads(document([found]))
     assert (told["holds"], told["rows"][0]["use"]) == (HOLDS, None)
-    assert "**none holds**" in intervals_page(tmp_path)
+    assert "**none holds**" in intervals_page(IntervalTrials(tmp_path))
 
 
 def test_failed_trials_and_those_without_an_interval_do_not_count(tmp_path):
@@ -158,10 +167,10 @@ def test_the_limit_is_the_smallest_above_which_every_setting_holds(tmp_path):
         for row in _trials("ipw", None, width=1.0, least=8.0, n=n, reward=reward)
     ]
     _write(tmp_path, clean)
-    assert smallest_limit(tmp_path) == 3.0
+    assert smallest_limit(IntervalTrials(tmp_path)) == 3.0
     clean += _trials("ipws", None, width=1.0, missed=60, least=90.0)
     _write(tmp_path, clean)
-    assert smallest_limit(tmp_path) is None
+    assert smallest_limit(IntervalTrials(tmp_path)) is None
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +178,8 @@ def committed() -> IntervalTrials:
     return IntervalTrials(RESULTS)
 
 
-def test_the_limit_in_the_code_is_what_the_committed_trials_give():
-    assert smallest_limit(RESULTS) == SMALLEST_EFFECTIVE
+def test_the_limit_in_the_code_is_what_the_committed_trials_give(committed):
+    assert smallest_limit(committed) == SMALLEST_EFFECTIVE
 
 
 def test_guaranteed_intervals_cover_at_least_nominal_in_every_setting(committed):

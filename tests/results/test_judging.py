@@ -10,13 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from judging.claim import Claim
-from judging.errors import better, never_far, performs_well
-from judging.failures import never_fails
+from judging.errors import better, covers, fails, falls, never_far, performs_well, stays
 from judging.limits import limit_of
-from judging.line import Line, marks, verdict
-from judging.page import page, word
-from judging.sweeps import falls, grows, stays
+from judging.line import Line, marks, together, verdict
 from judging.trials import Method, Trials
 
 from ope_bench.contracts.arrays import FloatArray
@@ -36,8 +32,11 @@ def _lines(text: str) -> list[Line]:
     [
         ("+++", "holds", (3, 0, 0)),
         ("+??", "holds where named", (1, 0, 2)),
-        ("+----", "mixed", (1, 4, 0)),
-        ("+-?", "mixed", (1, 1, 1)),
+        ("+++++-", "mostly for", (5, 1, 0)),
+        ("++++-", "split", (4, 1, 0)),
+        ("+----", "split", (1, 4, 0)),
+        ("+-?", "split", (1, 1, 1)),
+        ("+-----?", "mostly against", (1, 5, 1)),
         ("--?", "refuted", (0, 2, 1)),
         ("??", "undecided", (0, 0, 2)),
         ("", "undecided", (0, 0, 0)),
@@ -84,6 +83,7 @@ def _trials(
     errors: dict[Method, dict[int, FloatArray]],
     truths: FloatArray | None = None,
     axis: str = "n_samples",
+    standard_error: float | None = None,
 ) -> Trials:
     """Trials of `saito-toy` with these errors, NaN where the trial failed."""
     rows = []
@@ -99,7 +99,7 @@ def _trials(
                     "replicate": k,
                     "status": "positivity" if math.isnan(error) else "ok",
                     "estimate": None if math.isnan(error) else float(truth[k] + error),
-                    "standard_error": None,
+                    "standard_error": standard_error,
                     "truth_expected": float(truth[k]),
                     "truth_empirical": float(truth[k]),
                     "diagnostics": "{}",
@@ -120,7 +120,7 @@ def test_a_line_about_trials_that_are_missing_says_so_and_counts_as_undecided(
         trials.rows(EIPW, 10)
     lines = [*better(trials, EIPW, IPW), never_far(trials, IPW, [EIPW], 10, 2.0)]
     assert [line.number for line in lines] == ["not run yet", "not run yet"]
-    assert verdict(lines).counts == "0 + · 0 − · 2 ?"
+    assert verdict(lines).counts == "0/0/2"
 
 
 def test_light_tails_are_compared_by_mean_squares_heavy_ones_by_ranks(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_method_that_mostly_fails_is_listed_and_not_compared(tmp_path: Path) -
     lines = better(trials, EIPW, IPW)
     assert marks(lines) == [None]
     assert "ipw fails: 60%" in lines[0].number
-    assert marks(never_fails(trials, IPW)) == ["−"]
+    assert marks([fails(trials, IPW, 10)]) == ["−"]
     assert "eipw" in never_far(trials, EIPW, [IPW, EIPW], 10, 2.0).number
 
 
@@ -198,7 +198,7 @@ def _sweep(exponent: float, n: int = 100) -> dict[int, FloatArray]:
 def test_a_flat_error_is_against_improving_and_for_staying(tmp_path: Path) -> None:
     trials = _trials(tmp_path, {IPW: _sweep(-0.003), EIPW: _sweep(-0.5)})
     assert marks([falls(trials, IPW)]) == ["−"]
-    assert marks([grows(trials, IPW)]) == ["−"]
+    assert marks([falls(trials, IPW, upwards=True)]) == ["−"]
     assert marks([stays(trials, IPW)]) == ["+"]
     assert marks([falls(trials, EIPW)]) == ["+"]
     assert marks([stays(trials, EIPW)]) == ["−"]
@@ -208,24 +208,32 @@ def test_an_error_that_grows_does_not_go(tmp_path: Path) -> None:
     trials = _trials(tmp_path, {IPW: _sweep(0.3)})
     assert marks([stays(trials, IPW)]) == ["−"]
     assert marks([stays(trials, IPW, at_least=True)]) == ["+"]
-    assert marks([grows(trials, IPW)]) == ["+"]
+    assert marks([falls(trials, IPW, upwards=True)]) == ["+"]
 
 
-def test_claims_that_no_trial_decides_say_so_whatever_their_lines() -> None:
-    claim = Claim(
-        "It fails", "here", {"as printed": _lines("+++")}, "", without=("by construction", "so.")
-    )
-    assert word(claim, "as printed") == "by construction"
-    text = page("# P\n", [claim], [claim])
-    assert "| **by construction** | 3 | 0 | 0 | by construction |" in text
-    assert "**By construction**: so." in text
+def test_only_a_claim_that_holds_is_said_to_hold_of_typical_errors() -> None:
+    typical = Line("a", "n = 1", "", decided=True, typical=True)
+    assert verdict([typical]).word == "holds (typical errors)"
+    assert verdict([typical, *_lines("-")]).word == "split"
 
 
-def test_a_table_marks_typical_errors_and_counts_every_sign() -> None:
-    lines = [Line("a", "n = 1", "1", p=0.001, typical=True), Line("a", "n = 2", "2", p=0.5)]
-    text = page("# P\n", [Claim("C", "here", {"form": lines}, "reading")])
-    assert "| a | 1 (+) | 2 ? |" in text
-    assert "1 + · 0 − · 1 ?" in text
+def test_a_claim_adds_the_counts_of_its_forms_and_not_their_words() -> None:
+    whole = together([verdict(_lines("+++++")), verdict(_lines("-?"))])
+    assert (whole.word, whole.counts) == ("mostly for", "5/1/1")
+
+
+def test_intervals_are_for_a_claim_only_where_they_hold_as_often_as_they_say(
+    tmp_path: Path,
+) -> None:
+    errors = RNG(0).normal(size=400)
+    trials = _trials(tmp_path, {IPW: {10: errors}, EIPW: {10: errors}}, standard_error=2.0)
+    assert marks([covers(trials, IPW, 10)]) == ["+"]
+    (tmp_path / "narrow").mkdir()
+    trials = _trials(tmp_path / "narrow", {IPW: {10: errors}}, standard_error=0.5)
+    assert marks([covers(trials, IPW, 10)]) == ["−"]
+    (tmp_path / "none").mkdir()
+    trials = _trials(tmp_path / "none", {IPW: {10: errors}})
+    assert marks([covers(trials, IPW, 10)]) == [None]
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 
 from ope_bench.cli.app import invoke
-from ope_bench.execution.descendants.process_tree import adopt_orphans
+from ope_bench.execution.process_tree import adopt_orphans
 from ope_bench.store import Store
 from ope_bench.trials.status import Status
 

@@ -4,13 +4,13 @@
 import random
 import sys
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Gt
 
 from ope_bench import Access, Estimate, Estimator, PositivityViolation, params
-from ope_bench.errors import AccessError
+from ope_bench.base.errors import AccessError
 
 
 class Sound(Estimator):
@@ -85,15 +85,6 @@ class SoundFields(Estimator):
 class BusyPostInit(SoundFields):
     def __post_init__(self):
         self.scale = float(self.scale)
-
-
-class ForgottenDecorator(Estimator):
-    unused: float
-    limit: ClassVar[float] = 3.0
-    scale: float = 1.0
-
-    def estimate(self, view):
-        return Estimate(self.scale * float(view.reward.mean()))
 
 
 class ChangedParameter(Sound):

@@ -4,8 +4,8 @@
 class FakeBench:
     """Answers trials by a function of them; counts what it is asked."""
 
-    def __init__(self, answer, alone=None, mismatch="another machine"):
-        self.answer, self.answer_alone, self.mismatch = answer, alone or answer, mismatch
+    def __init__(self, answer, alone=None):
+        self.answer, self.answer_alone = answer, alone or answer
         self.asked, self.limits, self.reused = [], [], 0
 
     def run(self, trials):
@@ -15,9 +15,6 @@ class FakeBench:
     def alone(self, trials, *, limits=1.0):
         self.limits.append(limits)
         return [self.answer_alone(trial) for trial in trials]
-
-    def machine_mismatch(self):
-        return self.mismatch
 
 
 def unchanged(baseline):

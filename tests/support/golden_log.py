@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.data import Problem
+from ope_bench.contracts.data import Column, Problem, Schema
 from ope_bench.contracts.embeddings import DeterministicEmbedding
-from ope_bench.contracts.estimate import Estimate
-from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.fit_cache import CachedFit, FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.schema import Column, Schema
-from ope_bench.contracts.tabular import Tabular
-from ope_bench.contracts.view import View
+from ope_bench.contracts.plugins import Estimate, Estimator
+from ope_bench.contracts.policies import Tabular
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import CachedFit, FitCache, View
 from ope_estimators.nuisance.reward import FittedReward
 from support.tiny_worlds import code
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Lt
 
-from ope_bench import Estimate, Estimator, params
+from ope_bench import Estimate, Estimator
 
 
 class Inner(Estimator):
@@ -17,7 +17,6 @@ class Inner(Estimator):
         return Estimate(0.0)
 
 
-@params
 class InnerFields(Estimator):
     """With one parameter, as a field."""
 
@@ -50,7 +49,6 @@ class Explicit(Estimator):
         return Estimate(0.0)
 
 
-@params
 class Fields(Estimator):
     """The same parameters as fields."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.estimator import Estimator
+from ope_bench.contracts.plugins import Estimator
 from ope_environments.gaussian.gaussian_policy import GaussianPolicy
 from ope_environments.gaussian.truncated_policy import PointPolicy
 from ope_estimators.baseline.direct.dm import DM

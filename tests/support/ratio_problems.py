@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ope_bench.contracts.access import Access
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.view import View
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
 from ope_estimators.density_ratio.settings import ratio_model
 
 

@@ -9,16 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.contracts.access import Access
-from ope_bench.contracts.data import Problem
+from ope_bench.contracts.data import Column, Problem, Schema
 from ope_bench.contracts.embeddings import DeterministicEmbedding, FiniteEmbedding
-from ope_bench.contracts.estimate import Estimate
-from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.schema import Column, Schema
-from ope_bench.contracts.tabular import Tabular
-from ope_bench.contracts.view import View
+from ope_bench.contracts.plugins import Estimate, Estimator
+from ope_bench.contracts.policies import Tabular
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
 
 
 def code(context):

@@ -10,35 +10,26 @@ from functools import cached_property
 
 import numpy as np
 
-from ope_bench.boards.figures import (
-    Cost,
+from ope_bench.boards.board import (
     DiagnosticSummary,
-    RowFigures,
-    Support,
+    RowCost,
+    RowSupport,
+    RowValues,
     Warnings,
     Withheld,
 )
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.statistics.coverage import Coverage, ErrorIntervals, wilson
-from ope_bench.statistics.distribution import (
+from ope_bench.statistics.error_distribution import (
     area_under_cdf,
     median,
     root_mean_square,
     scaled_rms,
     summarize,
 )
-from ope_bench.trials.diagnostics import DiagnosticColumn
 from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.status import Status
-
-__all__ = [
-    "ReplicateFacts",
-    "RowStatistics",
-    "aggregate",
-    "errors_of",
-    "known_values",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +102,13 @@ class RowStatistics:
     errors : (finite,), estimate minus truth, ordered by seed and replicate.
     imputed : error by data key; failures have that of the logging average.
     tried : number of trials that were not unavailable.
-    figures : the statistics that the row shows.
+    values : the statistics that the row shows.
     """
 
     errors: FloatArray
     imputed: Mapping[str, float]
     tried: int
-    figures: RowFigures
+    values: RowValues
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -145,62 +136,59 @@ def aggregate(outcomes: Outcomes, facts: ReplicateFacts) -> RowStatistics:
     tried = outcomes.take(outcomes.tried)
     at = facts.at(tried)
     keys: list[str] = tried.data_key.tolist()
-    single = _errors(tried, facts.truth[at])
-    errors = {
+    # By data set: rows over numbers of threads may have one twice.
+    by_key = {
         key: error
-        for key, error in zip(keys, single.tolist(), strict=True)
+        for key, error in zip(keys, _errors(tried, facts.truth[at]).tolist(), strict=True)
         if not math.isnan(error)
     }
-    imputed = _impute(keys, errors, facts.naive[at].tolist())
-    array = np.fromiter(errors.values(), np.float64)
-    truths = facts.truth[[facts.places[key] for key in errors]]
+    # In record order; failures have the logging average's error, where that is known.
+    imputed = {
+        key: error
+        for key, naive in zip(keys, facts.naive[at].tolist(), strict=True)
+        if not math.isnan(error := by_key.get(key, naive))
+    }
+    errors = np.fromiter(by_key.values(), np.float64)
+    truths = facts.truth[[facts.places[key] for key in by_key]]
+    against_sample = _errors(tried, facts.empirical[at])
+    against_sample = against_sample[~np.isnan(against_sample)]
     numbers = np.bincount(outcomes.status, minlength=len(STATUSES)).tolist()
     status = dict(zip(STATUSES, numbers, strict=True))
-    figures = RowFigures(
+    limit = facts.naive_square
+    reasons = Counter(tried.withheld())
+    values = RowValues(
         replicates=len(outcomes),
-        errors=summarize(array),
+        errors=summarize(errors),
         imputed=len(imputed) - len(errors),
         truth_rms=root_mean_square(truths) if len(truths) else None,
-        error_cdf_area=_area(array, facts.naive_square),
-        rmse_empirical=_rmse_empirical(tried, facts.empirical[at]),
+        # A square that overflows exceeds the limit, too.
+        error_cdf_area=area_under_cdf(np.square(errors), limit) if len(errors) and limit else None,
+        rmse_empirical=scaled_rms(against_sample) if len(against_sample) else None,
         status={item.value: number for item, number in status.items() if number},
         positivity=wilson(status[Status.POSITIVITY], len(tried)),
         failure=wilson(len(tried) - status[Status.OK], len(tried)),
         warnings=_warnings(tried, facts.truth[at], facts.naive[at]),
         coverage=_coverage(tried, facts.expected[at]),
-        withheld=_withheld(tried),
-        support=_support(outcomes),
+        withheld=Withheld(
+            count=reasons.total(), reasons=tuple(reason for reason, _ in reasons.most_common())
+        ),
+        support=RowSupport(
+            **{one.name: _mean(getattr(outcomes, one.name)) for one in fields(RowSupport)}
+        ),
         cost=_cost(outcomes),
-        diagnostics=_diagnostics(outcomes.diagnostics),
+        diagnostics={
+            name: DiagnosticSummary(
+                count=len(known),
+                mean=_mean_of(known),
+                median=median(known),
+                minimum=min(known),
+                maximum=max(known),
+            )
+            for name, numbers in outcomes.diagnostics.finite_numbers().items()
+            for known in [numbers.tolist()]
+        },
     )
-    return RowStatistics(errors=array, imputed=imputed, tried=len(tried), figures=figures)
-
-
-def _area(errors: FloatArray, limit: float | None) -> float | None:
-    if not len(errors) or not limit:
-        return None
-    # A square that overflows exceeds the limit, too.
-    with np.errstate(over="ignore"):
-        return area_under_cdf(np.square(errors), limit)
-
-
-def _rmse_empirical(outcomes: Outcomes, empirical: FloatArray) -> float | None:
-    """Return the RMSE of finite estimates against the mean reward of their target samples."""
-    errors = _errors(outcomes, empirical)
-    known = errors[~np.isnan(errors)]
-    return scaled_rms(known) if len(known) else None
-
-
-def _impute(
-    keys: Sequence[str], errors: Mapping[str, float], naive: Sequence[float]
-) -> dict[str, float]:
-    """Return errors by data key, in record order; failures have the logging average's."""
-    imputed: dict[str, float] = {}
-    for key, other in zip(keys, naive, strict=True):
-        error = errors.get(key, other)
-        if not math.isnan(error):
-            imputed[key] = error
-    return imputed
+    return RowStatistics(errors=errors, imputed=imputed, tried=len(tried), values=values)
 
 
 def _warnings(outcomes: Outcomes, truth: FloatArray, naive: FloatArray) -> Warnings:
@@ -225,9 +213,7 @@ def _coverage(outcomes: Outcomes, expected: FloatArray) -> Coverage:
     ok = outcomes.has(Status.OK)
     estimate, error = outcomes.estimate[ok], outcomes.standard_error[ok]
     low, high = outcomes.interval_low[ok], outcomes.interval_high[ok]
-    normal = ErrorIntervals.normal(
-        estimate, error, expected[ok], ess_fraction=outcomes.ess_fraction[ok]
-    )
+    normal = ErrorIntervals.normal(estimate, error, expected[ok], outcomes.ess_fraction[ok])
     own = np.isfinite(low)
     found = replace(
         normal,
@@ -240,56 +226,29 @@ def _coverage(outcomes: Outcomes, expected: FloatArray) -> Coverage:
     return replace(found, kind=", ".join(sorted(kinds)))
 
 
-def _withheld(outcomes: Outcomes) -> Withheld:
-    reasons = Counter(outcomes.withheld())
-    return Withheld(count=reasons.total(), reasons=tuple(one for one, _ in reasons.most_common()))
+def _mean(values: FloatArray) -> float | None:
+    known = known_values(values)
+    return _mean_of(known) if known else None
 
 
-def _support(outcomes: Outcomes) -> Support:
-    return Support(
-        **{one.name: _average(known_values(getattr(outcomes, one.name))) for one in _OF_SUPPORT}
-    )
-
-
-_OF_SUPPORT = fields(Support)
-
-
-def _average(known: Sequence[float]) -> float | None:
-    return _mean(known) if known else None
-
-
-def _mean(values: Sequence[float]) -> float:
+def _mean_of(values: Sequence[float]) -> float:
     direct = sum(values) / len(values)
     # The sum of finite numbers may overflow.
     return direct if math.isfinite(direct) else sum(value / len(values) for value in values)
 
 
-def _cost(outcomes: Outcomes) -> Cost:
+def _cost(outcomes: Outcomes) -> RowCost:
     """Summarize costs; seconds of trials that ran alone, since others are not comparable."""
     alone = outcomes.exclusive & outcomes.has(Status.OK)
     fit, estimate = outcomes.fit_seconds[alone], outcomes.estimate_seconds[alone]
-    return Cost(
-        fit_seconds=_median(known_values(fit)),
-        estimate_seconds=_median(known_values(estimate)),
-        seconds=_median(known_values(fit + estimate)),
-        peak_rss_bytes=_median(known_values(outcomes.peak_rss_bytes)),
+    return RowCost(
+        fit_seconds=_median(fit),
+        estimate_seconds=_median(estimate),
+        seconds=_median(fit + estimate),
+        peak_rss_bytes=_median(outcomes.peak_rss_bytes),
     )
 
 
-def _median(known: Sequence[float]) -> float | None:
+def _median(values: FloatArray) -> float | None:
+    known = known_values(values)
     return median(known) if known else None
-
-
-def _diagnostics(diagnostics: DiagnosticColumn) -> dict[str, DiagnosticSummary]:
-    numbers = diagnostics.finite_numbers()
-    return {name: _summary_of_diagnostic(known.tolist()) for name, known in numbers.items()}
-
-
-def _summary_of_diagnostic(values: Sequence[float]) -> DiagnosticSummary:
-    return DiagnosticSummary(
-        count=len(values),
-        mean=_mean(values),
-        median=median(values),
-        minimum=min(values),
-        maximum=max(values),
-    )

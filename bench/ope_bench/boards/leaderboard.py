@@ -9,35 +9,35 @@ failures count with the logging average's error.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ope_bench.base.canonical import canonical_json
 from ope_bench.boards.aggregation import ReplicateFacts, RowStatistics, aggregate
-from ope_bench.boards.board import Board, By, JointFigures, Row
-from ope_bench.boards.columns.built_in import as_json
-from ope_bench.boards.ranking import joint_statistics, ordered
-from ope_bench.boards.summary import summaries
-from ope_bench.canonical import canonical_json
+from ope_bench.boards.board import Board, By, JointValues, Row, RowInterval
+from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, as_json
+from ope_bench.boards.over_settings import summaries
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
-from ope_bench.plugins.labels import distinct_labels
-from ope_bench.plugins.spec import PluginSpec
-from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, RESAMPLES, resamples_of
-from ope_bench.statistics.distribution import root_mean_square
+from ope_bench.plugins.spec import PluginSpec, distinct_labels
+from ope_bench.statistics.error_distribution import (
+    BOOTSTRAP_SEED,
+    RESAMPLES,
+    resamples_of,
+    rmse_intervals,
+    root_mean_square,
+)
+from ope_bench.statistics.paired_tests import compare_rows, detectable_growth, holm
+from ope_bench.statistics.ranks import shared_ranks
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
-__all__ = [
-    "boards",
-    "stream_boards",
-    "document",
-]
 
-
-def document(found: Iterable[Board]) -> dict[str, Any]:
+def boards_document(found: Iterable[Board]) -> dict[str, Any]:
     """Return the document of ``leaderboard --format json``."""
     kept = list(found)
     fewest = min((resamples_of(row.finite) for board in kept for row in board.rows), default=None)
@@ -83,7 +83,7 @@ def stream_boards(
     found: list[tuple[PluginSpec, Board]] = []
     for group in settings:
         if len(group):
-            outcomes = _ordered(group.newest())
+            outcomes = _in_order(group.newest())
             # Finite estimates may be so large that a figure made of them is not.
             with np.errstate(over="ignore", invalid="ignore"):
                 board = _board(outcomes, by, truth)
@@ -93,7 +93,7 @@ def stream_boards(
     return [replace(board, label=label) for (_, board), label in zip(found, labels, strict=True)]
 
 
-def _ordered(outcomes: Outcomes) -> Outcomes:
+def _in_order(outcomes: Outcomes) -> Outcomes:
     """Order outcomes by estimator, device, threads and data set; those of one key are one."""
     specs = {id(spec): spec for spec in outcomes.estimator.tolist()}
     places = {name: _sortable(spec) for name, spec in specs.items()}
@@ -118,24 +118,43 @@ def _sortable(spec: PluginSpec) -> tuple[Any, ...]:
 
 def _board(outcomes: Outcomes, by: By, truth: TruthKind) -> Board:
     facts = ReplicateFacts.of(outcomes, truth)
-    rows = list(outcomes.by_row())
-    statistics = [aggregate(row, facts) for row in rows]
-    specs = [_row_spec(row) for row in rows]
-    parts = (statistics, joint_statistics(statistics), rows, specs)
-    board_rows = [_row(*part) for part in zip(*parts, distinct_labels(specs), strict=True)]
+    groups = list(outcomes.by_row())
+    statistics = [aggregate(group, facts) for group in groups]
+    specs = []
+    for group in groups:
+        known: list[PluginSpec] = group.estimator.tolist()
+        # That of the last labeled trial; keys contain no labels.
+        specs.append(next((spec for spec in reversed(known) if spec.label), known[0]))
+    rows = [
+        Row(
+            spec=spec,
+            label=label,
+            access=tuple(dict.fromkeys(itertools.chain.from_iterable(group.access.tolist()))),
+            device=group.device[-1],
+            threads=int(group.threads[-1]),
+            origin=group.origin[-1] or spec.origin,
+            **vars(one.values),
+            **vars(joint),
+        )
+        for one, joint, group, spec, label in zip(
+            statistics,
+            joint_values(statistics),
+            groups,
+            specs,
+            distinct_labels(specs),
+            strict=True,
+        )
+    ]
     spec = outcomes.environment[0]
     origins = {origin: None for origin in outcomes.environment_origin.tolist() if origin}
     return Board(
         by=by,
-        environment=spec.id,
-        environment_params=spec.params,
+        spec=spec,
         environment_origin=", ".join(origins) or spec.origin,
-        environment_version=spec.version,
-        worlds=spec.worlds,
         truth=truth,
         truth_se=_root_mean_square(outcomes.truth_expected_se),
         truth_rms=_root_mean_square(facts.truth),
-        rows=tuple(ordered(board_rows, by)),
+        rows=tuple(ordered(rows, by)),
     )
 
 
@@ -144,27 +163,111 @@ def _root_mean_square(values: FloatArray) -> float | None:
     return root_mean_square(known) if len(known) else None
 
 
-def _row_spec(row: Outcomes) -> PluginSpec:
-    """Return the row's spec, with the label of its last labeled trial; keys contain no labels."""
-    specs: list[PluginSpec] = row.estimator.tolist()
-    return next((spec for spec in reversed(specs) if spec.label), specs[0])
+# Statistics that need all rows of a board: intervals, scores, ties and ranks.
+
+_TIED_LEVEL = 0.05
+
+_RESOLVED = 0.5
+"""Largest growth of the score that a comparison may miss if rows are to count as tied."""
 
 
-def _row(
-    statistics: RowStatistics,
-    joint: JointFigures,
-    row: Outcomes,
-    spec: PluginSpec,
-    label: str,
-) -> Row:
-    return Row(
-        estimator=spec.id,
-        label=label,
-        params=spec.params,
-        access=tuple(dict.fromkeys(itertools.chain.from_iterable(row.access.tolist()))),
-        device=row.device[-1],
-        threads=int(row.threads[-1]),
-        origin=row.origin[-1] or spec.origin,
-        **vars(statistics.figures),
-        **vars(joint),
-    )
+def joint_values(cells: Sequence[RowStatistics]) -> list[JointValues]:
+    """Compute the joint statistics of a board's rows, in their order."""
+    rmse, low, high = (np.full(len(cells), np.nan) for _ in range(3))
+    heavy = np.zeros(len(cells), dtype=np.bool_)
+    by_size: dict[int, list[int]] = {}
+    for index, cell in enumerate(cells):
+        by_size.setdefault(len(cell.errors), []).append(index)
+    # Rows with equally many errors share one set of resamples.
+    for members in by_size.values():
+        intervals = rmse_intervals(np.stack([cells[index].errors for index in members]))
+        rmse[members], heavy[members] = intervals.rmse, intervals.heavy_tailed
+        low[members], high[members] = intervals.low, intervals.high
+    score = np.full(len(cells), np.nan)
+    for index, cell in enumerate(cells):
+        # No score without trials, nor where imputation is impossible.
+        if 0 < cell.tried <= len(cell.imputed):
+            sizes = np.abs(np.fromiter(cell.imputed.values(), np.float64))
+            # Squares of large errors overflow.
+            unit = float(sizes.max()) or 1.0
+            score[index] = unit * float(np.sqrt(np.square(sizes / unit).mean()))
+    ties = _ties(cells, score)
+    return [
+        JointValues(
+            rmse=RowInterval(
+                value=_finite_or_none(rmse[i]),
+                low=_finite_or_none(low[i]),
+                high=_finite_or_none(high[i]),
+            ),
+            heavy_tailed=bool(heavy[i]),
+            score=_finite_or_none(score[i]),
+            tied=tied,
+            detectable=detectable,
+        )
+        for i, (tied, detectable) in enumerate(ties)
+    ]
+
+
+def _ties(
+    cells: Sequence[RowStatistics], score: FloatArray
+) -> list[tuple[bool | None, float | None]]:
+    """Compare every row with the best score: whether they are tied, and the detectable growth."""
+    scored: list[int] = np.flatnonzero(~np.isnan(score)).tolist()
+    ties: list[tuple[bool | None, float | None]] = [(False, None)] * len(cells)
+    columns = {key: i for i, key in enumerate({key: None for c in cells for key in c.imputed})}
+    errors = np.full((len(scored), len(columns)), np.nan)
+    for row, index in enumerate(scored):
+        imputed = cells[index].imputed
+        errors[row, [columns[key] for key in imputed]] = list(imputed.values())
+    # Rows that mostly failed are not ranked, so they cannot be the best.
+    ranked = [i for i, index in enumerate(scored) if not cells[index].values.mostly_failed]
+    if not ranked:
+        return ties
+    best = min(ranked, key=lambda i: score[scored[i]])
+    others = np.arange(len(scored)) != best
+    compared = compare_rows(errors, best)
+    adjusted = holm(compared.p[others])
+    # Of Holm's first step, the smallest; growth is one side of a two-sided test.
+    level = _TIED_LEVEL / 2 / max(1, int(others.sum()))
+    for row, p in zip(np.flatnonzero(others).tolist(), adjusted, strict=True):
+        error, n = float(compared.standard_error[row]), int(compared.n[row])
+        growth = None
+        # The smallest possible p-value is one over the number of swaps.
+        if n >= 2 and math.isfinite(error) and 0.5**n <= level:
+            square = detectable_growth(error, n, level)
+            growth = None if square is None else math.sqrt(1 + square) - 1
+        resolved = growth is not None and growth <= _RESOLVED
+        ties[scored[row]] = (None if not resolved else True) if p > _TIED_LEVEL else False, growth
+    ties[scored[best]] = True, None
+    return ties
+
+
+def _finite_or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def reordered(board: Board, by: By) -> Board:
+    """Order a board's rows by another measure, without recomputing statistics."""
+    return replace(board, by=by, rows=tuple(ordered(board.rows, by)))
+
+
+def ordered(rows: Sequence[Row], by: By) -> list[Row]:
+    """Return rows with their ranks, best first; those without a rank last, in given order.
+
+    By RMSE a row without a score has no rank, nor has one that failed on more than half of its
+    data sets: its score would be mostly that of the logging average. By coverage a row that
+    withheld every standard error stays, without a rank; one that offers none is left out.
+    """
+    measure = COLUMNS[LAYOUTS[by].measure].value
+    values = np.array([measure(row) for row in rows], dtype=np.float64)
+    if by == "rmse":
+        values[[row.mostly_failed for row in rows]] = np.nan
+    ranks = shared_ranks(values)
+    ranked = [
+        replace(row, rank=rank)
+        for row, rank in zip(rows, ranks, strict=True)
+        if rank is not None
+        or by in ("rmse", "positivity")
+        or (by == "coverage" and row.withheld.count)
+    ]
+    return sorted(ranked, key=lambda row: math.inf if row.rank is None else row.rank)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ope_bench.console.standard_streams import replace_standard_streams
+from ope_bench.base.printable import replace_standard_streams
 
 __all__ = ["main"]
 
@@ -34,7 +34,7 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"ope-bench {__version__}\n")
         return 0
     if arguments[:1] == ["list"]:
-        from ope_bench.cli.inventory import quick_list
+        from ope_bench.cli.catalog import quick_list
 
         if quick_list(arguments[1:]):
             return 0

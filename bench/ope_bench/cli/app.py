@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
-import pkgutil
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,33 +14,50 @@ import typer
 import typer.core
 
 from ope_bench import __version__
-from ope_bench.cli import verbs
-from ope_bench.cli.commands import command_of
+from ope_bench.base.errors import OpeBenchError, did_you_mean
+from ope_bench.base.printable import printable
 from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
-from ope_bench.cli.verbs import own_log
-from ope_bench.errors import OpeBenchError, did_you_mean
-from ope_bench.plugins.memory_errors import ran_out_of_memory
+from ope_bench.plugins.exceptions import ran_out_of_memory
 from ope_bench.plugins.requirements import CORE, pip_line
-from ope_bench.printable import printable
 
-__all__ = ["VERBS", "command_line", "explain", "invoke"]
 
-_FIRST = ("run", "leaderboard", "list", "show", "log", "estimate", "advise")
+def command_of(target: Any, name: str) -> Any:
+    """Return the click command of that name."""
+    if not isinstance(target, typer.Typer):
+        application = typer.Typer(add_completion=False, rich_markup_mode=None)
+        application.command(name)(target)
+        target = application
+    command = typer.main.get_command(target)
+    command.name = name
+    return command
+
 
 _HOMES = {
-    module.name: verbs.__name__
-    for module in pkgutil.iter_modules(verbs.__path__)
-    if not module.ispkg
-} | dict.fromkeys(("advise", "estimate", "log"), own_log.__name__)
-"""The package of each command's module."""
+    "run": "run",
+    "leaderboard": "boards",
+    "list": "check",
+    "show": "check",
+    "log": "own_log",
+    "estimate": "own_log",
+    "advise": "own_log",
+    "baseline": "baseline",
+    "check": "check",
+    "compare": "boards",
+    "data": "store",
+    "doctor": "store",
+    "export": "boards",
+    "gate": "gate",
+    "new": "check",
+    "report": "report",
+    "rerun": "store",
+    "store": "store",
+}
+"""The module of each command, in the order of ``--help``.
 
-VERBS = (*_FIRST, *(name for name in _HOMES if name not in _FIRST))
-"""Names of commands in the order of ``--help``.
-
-Each is a module of `ope_bench.cli.verbs`, or of its package `own_log`, that defines ``command``, a
-function, or ``app``, a typer application.
+The module defines ``VERB_command``, a function, or ``VERB_app``, a typer application.
 """
 
+VERBS = tuple(_HOMES)
 
 _USERS_FAULTS = {
     errno.EACCES,
@@ -71,8 +87,9 @@ class _Verbs(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"{_HOMES[cmd_name]}.{cmd_name}")
-        return command_of(getattr(module, "app", None) or module.command, cmd_name)
+        module = importlib.import_module(f"ope_bench.cli.{_HOMES[cmd_name]}")
+        made = getattr(module, f"{cmd_name}_app", None) or getattr(module, f"{cmd_name}_command")
+        return command_of(made, cmd_name)
 
 
 _app = typer.Typer(
@@ -125,7 +142,7 @@ def invoke(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def explain(exc: BaseException) -> int:
+def explain(exc: Any) -> int:
     """Say on stderr why a command failed.
 
     Returns
@@ -137,8 +154,17 @@ def explain(exc: BaseException) -> int:
     # typer bundles click or uses the installed one, depending on its version.
     if isinstance(exc, KeyboardInterrupt) or type(exc).__name__ == "Abort":
         return INTERRUPTED
+    if type(exc).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(exc.format_message() + "\n")
+        return USAGE
     if hasattr(exc, "format_message"):
-        return _explain_click(exc)
+        # A mistake in the command line that click found.
+        message = exc.format_message().rstrip(".").replace(": Value error, ", ": ")
+        context = getattr(exc, "ctx", None)
+        path = context.command_path if context is not None else "ope-bench"
+        if message.startswith("No such command") and path == "ope-bench":
+            message += did_you_mean(message.split("'")[1], VERBS)
+        return _complain(f"{message} (see {path} --help)")
     if isinstance(exc, ModuleNotFoundError) and (module := exc.name) in CORE:
         # The checkout is newer than its installation.
         return _complain(f"the package '{module}' is missing: {pip_line(module)}")
@@ -152,19 +178,6 @@ def explain(exc: BaseException) -> int:
     traceback.print_exception(exc)
     sys.stderr.write("ope-bench: this is a bug of ope-bench, not of your input\n")
     return OUR_BUG
-
-
-def _explain_click(exc: Any) -> int:
-    """Explain an error that click found in the command line."""
-    message = exc.format_message().rstrip(".").replace(": Value error, ", ": ")
-    context = getattr(exc, "ctx", None)
-    path = context.command_path if context is not None else "ope-bench"
-    if type(exc).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(exc.format_message() + "\n")
-        return USAGE
-    if message.startswith("No such command") and path == "ope-bench":
-        message += did_you_mean(message.split("'")[1], VERBS)
-    return _complain(f"{message} (see {path} --help)")
 
 
 def _complain(message: str) -> int:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
+from ope_bench.base.errors import SignalExit
 from ope_bench.trials.status import Status
 
 if TYPE_CHECKING:
     from ope_bench.execution.runner import Outcome
 
-__all__ = [
-    "CLEAN",
-    "EMPTY",
-    "FAILED_TRIALS",
-    "INTERRUPTED",
-    "MEANINGS",
-    "OUR_BUG",
-    "PRECEDENCE",
-    "REGRESSION",
-    "USAGE",
-    "reason",
-]
 
 CLEAN = 0
 REGRESSION = 1
@@ -67,3 +61,35 @@ def reason(outcome: Outcome, code: int) -> str:
     if broken:
         return f"of {outcome.planned} planned trials {broken}, which --allow-failures accepts"
     return "every planned trial has an outcome"
+
+
+# End a command by a signal with its cleanup.
+
+_NAMES = ("SIGTERM", "SIGHUP")
+
+
+@contextlib.contextmanager
+def exit_on_signals() -> Iterator[None]:
+    """Raise SignalExit on SIGTERM and SIGHUP, which otherwise end the process without cleanup.
+
+    The exit code is the one that a shell shows for the signal: 143 or 129. A signal that is
+    ignored, as SIGHUP is under ``nohup``, stays so.
+    """
+    numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+    default = [one for one in numbers if signal.getsignal(one) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        default = []
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        # A second signal would end the cleanup.
+        for one in default:
+            signal.signal(one, signal.SIG_IGN)
+        raise SignalExit(128 + number)
+
+    for one in default:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one in default:
+            signal.signal(one, signal.SIG_DFL)

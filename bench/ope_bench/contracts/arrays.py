@@ -1,28 +1,19 @@
-"""Arrays: checked once, on entry, and read-only then; tables in chunks of rows."""
+"""Arrays: checked once, on entry, and read-only then; tables in chunks of rows; reward ranges."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ope_bench.errors import DataError
-
-__all__ = [
-    "AnyArray",
-    "FloatArray",
-    "IntArray",
-    "apply_by_row",
-    "require_one_per_row",
-    "row_chunks",
-    "row_maxima",
-    "validate_array",
-]
+from ope_bench.base.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-AnyArray = npt.NDArray[np.generic]
+_AnyArray = npt.NDArray[np.generic]
 
 CHUNK_ENTRIES = 1 << 17
 """Entries of the largest (rows, n_actions) table that is ever built.
@@ -36,7 +27,7 @@ SHORT_ROW = 32
 LONG_ROW = 256
 """Columns from which an operation with a number per row is faster with NumPy's smallest buffer."""
 
-SMALLEST_BUFFER = 16
+_SMALLEST_BUFFER = 16
 
 
 def validate_array(
@@ -63,7 +54,7 @@ def validate_array(
     >>> validate_array("reward", [1, 2], (3,))
     Traceback (most recent call last):
     ...
-    ope_bench.errors.DataError: reward has shape (2,); expected (3,)
+    ope_bench.base.errors.DataError: reward has shape (2,); expected (3,)
     """
     array = np.asarray(value)
     fits = array.ndim == len(shape) and all(
@@ -97,6 +88,28 @@ def validate_array(
         converted = converted.view()
         converted.flags.writeable = False
     return converted
+
+
+def real_number(name: str, value: Any) -> float:
+    """Return one real number as a float; DataError for a word, a truth value or an array.
+
+    >>> real_number("value", np.float32(0.5))
+    0.5
+    """
+    if not isinstance(value, bool | str) and np.ndim(value) == 0 and not np.iscomplexobj(value):
+        with contextlib.suppress(TypeError, ValueError):
+            return float(value)
+    msg = f"{name} is {type(value).__name__}; expected one real number"
+    raise DataError(msg)
+
+
+def finite_number(name: str, value: Any) -> float:
+    """Return one finite real number as a float; DataError for any other value."""
+    number = real_number(name, value)
+    if not math.isfinite(number):
+        msg = f"{name} is {number}; expected a finite number"
+        raise DataError(msg)
+    return number
 
 
 def row_chunks(n_rows: int, row_entries: int) -> list[slice]:
@@ -142,7 +155,7 @@ def apply_by_row(operation: np.ufunc, table: FloatArray, column: FloatArray) -> 
         return
     # NumPy joins rows that fit its buffer, and copies the number of a row once for each column,
     # which is most of the time. No row fits the smallest buffer.
-    size = np.setbufsize(SMALLEST_BUFFER)
+    size = np.setbufsize(_SMALLEST_BUFFER)
     try:
         operation(table, column, out=table)
     finally:
@@ -165,8 +178,47 @@ def require_one_per_row(name: str, values: npt.NDArray[Any], n: int) -> None:
     >>> require_one_per_row("action", np.zeros((2, 1)), 2)
     Traceback (most recent call last):
     ...
-    ope_bench.errors.DataError: action has shape (2, 1); expected (2,), one value per row
+    ope_bench.base.errors.DataError: action has shape (2, 1); expected (2,), one value per row
     """
     if np.shape(values) != (n,):
         msg = f"{name} has shape {np.shape(values)}; expected ({n},), one value per row"
         raise DataError(msg)
+
+
+# --- ranges of rewards
+
+
+def check_rewards(
+    reward: FloatArray, reward_range: tuple[float, float], *, name: str = "reward"
+) -> tuple[float, float]:
+    """Return the range as two floats, after checking that all rewards are inside.
+
+    Parameters
+    ----------
+    reward : (n,)
+    reward_range : its smallest and its largest possible value.
+    name : how messages call the array.
+
+    Raises
+    ------
+    DataError : the range is not two finite numbers in ascending order, or a reward is outside.
+
+    >>> check_rewards(np.array([0.0, 3.0]), (0, 1))
+    Traceback (most recent call last):
+    ...
+    ope_bench.base.errors.DataError: reward[1] is 3.0, outside the declared reward_range [0.0, 1.0]
+    """
+    try:
+        low, high = (float(value) for value in reward_range)
+    except (TypeError, ValueError) as exc:
+        msg = f"reward_range is {reward_range!r}; expected two numbers"
+        raise DataError(msg) from exc
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        msg = f"reward_range is [{low}, {high}]; expected two finite numbers in ascending order"
+        raise DataError(msg)
+    outside = (reward < low) | (reward > high)
+    if outside.any():
+        row = int(np.argmax(outside))
+        msg = f"{name}[{row}] is {reward[row]}, outside the declared reward_range [{low}, {high}]"
+        raise DataError(msg)
+    return low, high

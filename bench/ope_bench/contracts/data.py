@@ -1,4 +1,4 @@
-"""The data classes between environments, estimators and harness: Problem, Truth, Estimate.
+"""The data between environments, estimators and harness: Schema, Problem, Truth.
 
 All are frozen; shapes, dtypes and finiteness are validated once, on construction.
 n is the number of logged rows, m the number of target rows.
@@ -14,23 +14,63 @@ from typing import Literal, cast
 
 import numpy as np
 
-from ope_bench.contracts.arrays import FloatArray, IntArray, row_chunks, validate_array
+from ope_bench.base.errors import DataError, UnavailableError
+from ope_bench.contracts.arrays import (
+    CHUNK_ENTRIES,
+    FloatArray,
+    IntArray,
+    check_rewards,
+    finite_number,
+    row_chunks,
+    validate_array,
+)
 from ope_bench.contracts.embeddings import EmbeddingDistribution
 from ope_bench.contracts.policies import DiscretePolicy, Policy
-from ope_bench.contracts.reward_range import check_rewards
-from ope_bench.contracts.schema import Schema
-from ope_bench.errors import DataError, UnavailableError
 
-__all__ = [
-    "Problem",
-    "Truth",
-    "TruthKind",
-]
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a context or an embedding.
+
+    Parameters
+    ----------
+    kind : ``continuous``; ``categorical`` (codes without order); ``atoms`` (numbers with
+        meaning, but only finitely many distinct rows, as embeddings of a few items).
+    categories : the possible codes of a categorical column.
+    """
+
+    kind: Literal["continuous", "categorical", "atoms"] = "continuous"
+    categories: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind == "categorical" and not self.categories:
+            msg = "a categorical column needs its categories"
+            raise DataError(msg)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Kinds of the columns of context and embedding: categorical, atoms or continuous."""
+
+    context: tuple[Column, ...]
+    embedding: tuple[Column, ...]
+
+    @classmethod
+    def continuous(cls, d_context: int, d_embedding: int) -> Schema:
+        """Build a schema in which all columns are continuous."""
+        return cls((Column(),) * d_context, (Column(),) * d_embedding)
+
 
 TruthKind = Literal["empirical", "expected"]
-"""Which field of `Truth` errors are measured against."""
+"""Name of the field of `Truth` that errors are measured against."""
 
-LARGEST_UNIT = 1 << 62
+_CHECKED_ROWS = 16
+"""Logged rows at which `Problem.check_policies` looks."""
+
+_ROUNDING = 1e-3
+"""How far sums of probabilities may be from 1: tables of policies may have few digits."""
+
+_LARGEST_UNIT = 1 << 62
 """Largest unit number; larger ones are for rows that a view numbers itself."""
 
 
@@ -59,6 +99,8 @@ class Problem:
         unit.
     target_unit : (m,), units of the target rows; a number that is also in ``unit`` is the same
         unit. None: the logged units where contexts are shared, else each row is its own unit.
+    predicted_reward : (n, n_actions), predicted rewards of each action at each logged row,
+        made elsewhere and from other data than these rows: ``regressor=given`` uses it.
     reward_range : the smallest and the largest reward that the environment can give, where it
         knows them: a fact of the environment, not the range of the rewards in the logs.
     unavailable : why data are missing and what would give them, by the name of the view's
@@ -90,6 +132,7 @@ class Problem:
     target_unit: IntArray | None = None
     reward_range: tuple[float, float] | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    predicted_reward: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = np.shape(self.reward)
@@ -114,6 +157,8 @@ class Problem:
         if self.action_embedding is not None:
             n_actions = "n_actions" if self.n_actions is None else self.n_actions
             validate("action_embedding", (n_actions, self.embedding.shape[1]))
+        if self.predicted_reward is not None:
+            validate("predicted_reward", (n[0], self.n_actions or 0))
         if self.schema is None:
             widths = self.context.shape[1], self.embedding.shape[1]
             object.__setattr__(self, "schema", Schema.continuous(*widths))
@@ -166,6 +211,44 @@ class Problem:
             low, high = min(low, float(ratio.min())), max(high, float(ratio.max()))
         return low, high
 
+    def check_policies(self) -> None:
+        """Check propensities, and both policies at a few of the logged rows.
+
+        Raises
+        ------
+        DataError : a propensity of a finite set of actions is above 1; a policy has another number
+            of actions than the problem, a negative probability, or rows that do not sum to 1.
+        """
+        if self.n_actions is None:
+            return
+        if self.propensity is not None and (self.propensity > 1.0 + _ROUNDING).any():
+            row = int(np.argmax(self.propensity))
+            msg = f"propensity[{row}] is {self.propensity[row]:g}; expected a probability"
+            raise DataError(msg)
+        rows = np.unique(np.linspace(0, len(self.reward) - 1, _CHECKED_ROWS).astype(np.int64))
+        rows = rows[: max(1, CHUNK_ENTRIES // self.n_actions)]
+        for name in ("logging_policy", "target_policy"):
+            policy = getattr(self, name)
+            if not isinstance(policy, DiscretePolicy):
+                continue
+            table = policy.table(self.context[rows])
+            shape = (len(rows), self.n_actions)
+            if table.shape != shape:
+                msg = (
+                    f"{name}.table of {len(rows)} rows has shape {table.shape}; expected {shape}, "
+                    f"as n_actions is {self.n_actions}"
+                )
+                raise DataError(msg)
+            total = table.sum(axis=1)
+            wrong = ~(table >= 0).all(axis=1) | ~(np.abs(total - 1.0) <= _ROUNDING)
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                msg = (
+                    f"{name} at context[{rows[at]}]: its probabilities sum to {total[at]:g}, the "
+                    f"smallest is {table[at].min():g}; expected a distribution over actions"
+                )
+                raise DataError(msg)
+
     @property
     def has_target_sample(self) -> bool:
         """Return whether there is a target sample."""
@@ -212,7 +295,7 @@ class Problem:
         return m
 
     def _check_units(self, n: tuple[int, ...], m: tuple[int, ...]) -> None:
-        limits = {"dtype": np.int64, "low": -LARGEST_UNIT, "high": LARGEST_UNIT}
+        limits = {"dtype": np.int64, "low": -_LARGEST_UNIT, "high": _LARGEST_UNIT}
         if self.unit is not None:
             self._validate("unit", n, **limits)
         if self.target_unit is None:
@@ -262,10 +345,7 @@ class Truth:
 
     def __post_init__(self) -> None:
         for name in ("expected", "expected_se", "empirical"):
-            value = float(getattr(self, name))
-            if not math.isfinite(value):
-                msg = f"truth: {name} is {value}; expected a finite number"
-                raise DataError(msg)
+            value = finite_number(f"truth: {name}", getattr(self, name))
             object.__setattr__(self, name, value)
 
     @classmethod

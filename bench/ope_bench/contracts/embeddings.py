@@ -8,20 +8,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ope_bench.base.errors import DataError
 from ope_bench.contracts.arrays import FloatArray, IntArray, row_chunks
 from ope_bench.contracts.policies import Actions, DiscretePolicy
-from ope_bench.contracts.random.sampling import sample_indices
-from ope_bench.errors import DataError
+from ope_bench.contracts.random import sample_indices
 
-__all__ = [
-    "DeterministicEmbedding",
-    "EmbeddingDistribution",
-    "FactoredEmbedding",
-    "FiniteEmbedding",
-    "RowIndex",
-]
-
-MOST_ATOMS = 4096
+_MOST_ATOMS = 4096
 """Largest number of combinations of categories that are listed as atoms."""
 
 
@@ -104,8 +96,7 @@ class FiniteEmbedding:
     ) -> FloatArray:
         """Return sum_a pi(a|x) p(g|a), by the policy's own `contract` or `project`: (n,)."""
         codes = self._index(embedding)
-        mass = policy.project(context, self.table)
-        return np.take_along_axis(mass, codes[:, None], axis=1)[:, 0]
+        return np.take_along_axis(self.masses(policy, context), codes[:, None], axis=1)[:, 0]
 
     def masses(self, policy: DiscretePolicy, context: FloatArray) -> FloatArray:
         """Return the policy's mass on every atom: (n, k)."""
@@ -156,7 +147,7 @@ class FactoredEmbedding:
     def support(self) -> FloatArray | None:
         """Return all combinations (k, n_dimensions), or None where there are more than 4,096."""
         sizes = [table.shape[1] for table in self.tables]
-        if math.prod(sizes) > MOST_ATOMS:
+        if math.prod(sizes) > _MOST_ATOMS:
             return None
         return np.indices(sizes, dtype=np.float64).reshape(len(sizes), -1).T
 

@@ -11,9 +11,7 @@ import numpy as np
 from ope_bench.contracts.arrays import IntArray
 from ope_bench.contracts.data import Problem
 
-__all__ = ["DrawnRows", "UnitSampler", "problem_rows"]
-
-_LOGGED = ("context", "action", "embedding", "reward", "propensity", "unit")
+_LOGGED = ("context", "action", "embedding", "reward", "propensity", "unit", "predicted_reward")
 _TARGET = ("target_context", "target_action", "target_embedding", "target_unit")
 
 

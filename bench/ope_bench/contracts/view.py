@@ -1,28 +1,150 @@
-"""The view: the samples that every estimator sees, and the access flags that grant more."""
+"""The view: the samples that every estimator sees, the access flags that grant more, shared fits.
+
+A shared fit's random stream derives from its description, so a cached fit and a new one agree bit
+for bit; its seconds are charged to every trial that uses it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import enum
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from ope_bench.contracts.access import (
-    REQUIRED_ACCESS,
-    Access,
-    granted_attributes,
-    grants_weights,
-)
+from ope_bench.base.errors import AccessError, UnavailableError, no_attribute
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.data import Problem
+from ope_bench.contracts.data import Problem, Schema
 from ope_bench.contracts.embeddings import EmbeddingDistribution
-from ope_bench.contracts.fit_cache import FitCache, ReusedCost
 from ope_bench.contracts.policies import Policy
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.schema import Schema
-from ope_bench.errors import AccessError, UnavailableError, no_attribute
+from ope_bench.contracts.random import DataSeed
 
-__all__ = ["BatchedNuisance", "Nuisance", "View", "nuisance_key"]
+# --- access flags
+
+
+class Access(enum.Flag):
+    """The data that an estimator needs beyond the two samples."""
+
+    SAMPLES = 0
+    PROPENSITY = enum.auto()
+    _LOGGING_POLICY = enum.auto()
+    TARGET_POLICY = enum.auto()
+    EMBEDDING_DISTRIBUTION = enum.auto()
+    PREDICTED_REWARD = enum.auto()
+    LOGGING_POLICY = _LOGGING_POLICY | PROPENSITY
+
+    def words(self) -> list[str]:
+        """Return the lower-case names of the flags, for boards.
+
+        >>> (Access.TARGET_POLICY | Access.LOGGING_POLICY).words()
+        ['propensity', 'logging_policy', 'target_policy']
+        """
+        # The public flag of the logging policy grants propensities too.
+        named = _REQUIRED_ACCESS | {"logging_policy": Access._LOGGING_POLICY}
+        return [name for name, flag in named.items() if flag in self] or ["samples"]
+
+
+_REQUIRED_ACCESS = {
+    "propensity": Access.PROPENSITY,
+    "logging_policy": Access.LOGGING_POLICY,
+    "target_policy": Access.TARGET_POLICY,
+    "embedding_distribution": Access.EMBEDDING_DISTRIBUTION,
+    "predicted_reward": Access.PREDICTED_REWARD,
+}
+"""The access that attributes of a view require beyond the samples."""
+
+
+@cache
+def _granted_attributes(access: Access) -> tuple[str, ...]:
+    """Return the names of the attributes that an access grants beyond the samples."""
+    return tuple(name for name, flag in _REQUIRED_ACCESS.items() if flag in access)
+
+
+_WEIGHTS = Access.PROPENSITY | Access.TARGET_POLICY
+"""The access that importance weights of the logged actions need."""
+
+
+# --- the cache of shared fits
+
+
+@dataclass(frozen=True)
+class CachedFit:
+    """A cached fit and the seconds that it took.
+
+    Parameters
+    ----------
+    value : the fit; None where there is an error.
+    wall_seconds, cpu_seconds : time of the fit, without the fits that it used.
+    error : why there is no fit; raised in every trial that requests it.
+    origin : traceback of the error, kept apart because each raise would extend the error's own.
+    inner : keys of all fits that it used, and that these used.
+    """
+
+    value: Any
+    wall_seconds: float
+    cpu_seconds: float
+    error: BaseException | None = None
+    origin: TracebackType | None = None
+    inner: frozenset[str] = frozenset()
+
+
+@dataclass
+class ReusedCost:
+    """Seconds that cached fits would have cost; charged to the trial that reused them."""
+
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+class FitCache:
+    """Cached fits on one data set, by key."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, CachedFit] = {}
+
+    def get(self, key: str, make: Callable[[set[str]], Any]) -> CachedFit:
+        """Return the entry of a key, made now if there is none.
+
+        Parameters
+        ----------
+        key : identifies the fit.
+        make : makes the fit, and adds the keys of the fits that it used to its argument.
+        """
+        if key in self._entries:
+            return self._entries[key]
+        before, inner = self.keys(), set[str]()
+        wall, cpu = time.perf_counter(), time.process_time()
+        value = make(inner)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        made = self.cost(inner - before)
+        self._entries[key] = CachedFit(
+            value, wall - made.wall_seconds, cpu - made.cpu_seconds, inner=frozenset(inner)
+        )
+        return self._entries[key]
+
+    def cost(self, keys: Iterable[str]) -> ReusedCost:
+        """Return the seconds of some fits together."""
+        entries = [self._entries[key] for key in keys]
+        return ReusedCost(
+            sum(entry.wall_seconds for entry in entries),
+            sum(entry.cpu_seconds for entry in entries),
+        )
+
+    def keys(self) -> frozenset[str]:
+        """Return the keys of all cached fits."""
+        return frozenset(self._entries)
+
+    def put(self, key: str, entry: CachedFit) -> None:
+        """Store a fit that was made elsewhere."""
+        self._entries[key] = entry
+
+
+# --- the view
+
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -153,24 +275,28 @@ class View:
         self.fold_unit = self.unit
         if problem.has_target_sample:
             self.target_unit = self.target_fold_unit = target_unit
-        held = {name: getattr(problem, name) for name in granted_attributes(access)}
-        _refuse_missing(held, optional, self._reasons)
-        if grants_weights(access):
-            held["weight_range"] = problem.weight_range
-        self._granted = held
+        self._granted: dict[str, object] = {}
+        self._grant(vars(problem) | {"weight_range": problem.weight_range}, access, optional)
         self._seed = seed
         self._fit_cache = fit_cache
         self._device = device
         self._charged: set[str] = set()
         self._shared = ReusedCost()
-        self.access = access
+
+    def _grant(self, data: Mapping[str, object], access: Access, optional: Access) -> None:
+        """Hold what an access grants of some data; none of it was read yet."""
+        granted = {name: data[name] for name in _granted_attributes(access)}
+        _refuse_missing(granted, optional, self._reasons)
+        if _WEIGHTS in access:
+            granted["weight_range"] = data["weight_range"]
+        self._granted, self.access = granted, access
         self.violations: list[str] = []
 
     if not TYPE_CHECKING:  # a type checker shall know missing attributes as missing
 
         def __getattr__(self, name: str) -> Any:
-            """Say why data are missing, or name a similar attribute."""
-            if name in REQUIRED_ACCESS:  # its property has raised AccessError, an AttributeError
+            """Raise the reason why data are missing, or name a similar attribute."""
+            if name in _REQUIRED_ACCESS:  # its property has raised AccessError, an AttributeError
                 return self._guarded(name)
             reasons = self.__dict__.get("_reasons", {})
             if name in reasons:
@@ -222,6 +348,11 @@ class View:
         """The embedding distribution p(g|a)."""
         return cast(EmbeddingDistribution, self._guarded("embedding_distribution"))
 
+    @property
+    def predicted_reward(self) -> FloatArray:
+        """Predicted reward of every action at each logged row, from elsewhere: (n, n_actions)."""
+        return cast(FloatArray, self._guarded("predicted_reward"))
+
     def weight_range(self) -> tuple[float, float]:
         """Return the smallest and the largest possible importance weight.
 
@@ -239,7 +370,7 @@ class View:
         ``spec.access`` names data that this view does not grant.
         """
         # Before the cache is asked: another trial's fit may hold what this one must not see.
-        for name, flag in REQUIRED_ACCESS.items():
+        for name, flag in _REQUIRED_ACCESS.items():
             if flag in getattr(spec, "access", Access.SAMPLES):
                 self._guarded(name)
         key, found = nuisance_key(spec, self._device), self._fit_cache.keys()
@@ -289,14 +420,8 @@ class View:
         if beyond:
             msg = f"a view cannot grant {', '.join(beyond.words())}, which it was not granted"
             raise AccessError(msg)
-        held = {name: self._granted[name] for name in granted_attributes(access)}
-        _refuse_missing(held, optional, self._reasons)
-        if grants_weights(access):
-            held["weight_range"] = self._granted["weight_range"]
         part = self._copy()
-        part._granted = held
-        part.access = access
-        part.violations = []
+        part._grant(self._granted, access, optional)
         return part
 
     def rows(
@@ -329,7 +454,7 @@ class View:
                 part.__dict__[name] = _read_only(numbers)
         part._granted = {
             name: _read_only(cast(FloatArray, value)[logged])
-            if name == "propensity" and value is not None
+            if name in ("propensity", "predicted_reward") and value is not None
             else value
             for name, value in self._granted.items()
         }
@@ -390,7 +515,7 @@ def _refuse_missing(
 ) -> None:
     """Raise UnavailableError for the first value that is missing and not optional."""
     for name, value in held.items():
-        if value is None and REQUIRED_ACCESS[name] not in optional:
+        if value is None and _REQUIRED_ACCESS[name] not in optional:
             raise UnavailableError(reasons.get(name, f"the environment has no {name}"))
 
 

@@ -8,22 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 if TYPE_CHECKING:
     from ope_bench.trials.record import Trial, TrialRecord
 
-__all__ = [
-    "Event",
-    "Executor",
-    "Finished",
-    "Limits",
-    "Message",
-    "Reused",
-    "RunEvent",
-    "Started",
-    "Stopping",
-]
+Arithmetic = Literal["portable", "native"]
+"""Kernels that every x86-64 processor with AVX2 has, or those that the libraries choose."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +35,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Started:
-    """A trial's fit has begun in a slot."""
+    """A trial's fit has begun in a worker."""
 
     trial: Trial
-    slot: int
+    worker: int
 
 
 @dataclass(frozen=True)
@@ -55,7 +46,7 @@ class Finished:
     """A trial ended, with any status."""
 
     record: TrialRecord
-    slot: int
+    worker: int
 
 
 @dataclass(frozen=True)
@@ -80,17 +71,27 @@ class Message:
 
 
 Event = Started | Finished | Stopping | Message
-"""What an executor says."""
+"""Events of an executor."""
 
 RunEvent = Started | Finished | Reused | Message
-"""What a run says."""
+"""Events of a run."""
 
 
 class Executor(Protocol):
-    """The interface of executors."""
+    """The interface of executors, and the base of those in this package."""
 
     jobs: int
     limits: Limits
+    arithmetic: Arithmetic | None
+    """Kernels of worker processes; None where trials run in this process."""
+    _stopping: bool = False
+    _giving_up: bool = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     def run(self, trials: Sequence[Trial], *, exclusive: bool = False) -> Iterator[Event]:
         """Run the trials and yield events.
@@ -106,6 +107,8 @@ class Executor(Protocol):
 
         Safe in a signal handler.
         """
+        self._stopping = True
+        self._giving_up |= now
 
     def close(self) -> None:
         """End all workers at once, with everything that they spawned."""

@@ -16,9 +16,7 @@ import os
 import signal
 import sys
 
-from ope_bench.execution.descendants import process_tree
-
-__all__ = ["main"]
+from ope_bench.execution import process_tree
 
 _AWAITED = {signal.SIGTERM, signal.SIGCHLD}
 
@@ -36,7 +34,13 @@ def main() -> None:
     process_tree.die_with(parent, signal.SIGTERM)
     process_tree.adopt_orphans()
     keeper = os.getpid()
-    folder = _temporary_folder()
+    # The folder for temporary files of the worker's trials, in that of the run. Where that is
+    # impossible, for example on a full disk, they lie in that of the run.
+    folder = os.path.join(os.environ["TMPDIR"], os.urandom(8).hex())
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError:
+        folder = ""
     worker = os.fork()
     if worker == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -51,39 +55,6 @@ def main() -> None:
     for number in (0, 1, 2):
         os.dup2(nothing, number)
     os.close(descriptor)
-    status = _wait(worker)
-    if folder:
-        _remove(folder)
-    _end_as(status)
-
-
-def _work(parent: int) -> None:
-    from ope_bench.execution import worker_main
-
-    worker_main.main(parent)
-
-
-def _temporary_folder() -> str | None:
-    """Make a folder for the temporary files of the worker's trials, in that of the run.
-
-    Where that is impossible, for example on a full disk, they lie in that of the run.
-    """
-    folder = os.path.join(os.environ["TMPDIR"], os.urandom(8).hex())
-    try:
-        os.mkdir(folder, 0o700)
-    except OSError:
-        return None
-    return folder
-
-
-def _remove(folder: str) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _wait(worker: int) -> int:
-    """Wait for the worker; return its wait status, or that of SIGTERM if the keeper was told."""
     told = False
     while True:
         if signal.sigwait(_AWAITED) == signal.SIGTERM:
@@ -93,7 +64,17 @@ def _wait(worker: int) -> int:
         if pid:
             break
     process_tree.kill_children()
-    return int(signal.SIGTERM) if told else status
+    if folder:
+        import shutil  # only now, for it takes memory while the keeper waits
+
+        shutil.rmtree(folder, ignore_errors=True)
+    _end_as(signal.SIGTERM if told else status)
+
+
+def _work(parent: int) -> None:
+    from ope_bench.execution import worker_main
+
+    worker_main.main(parent)
 
 
 def _end_as(status: int) -> None:
@@ -108,3 +89,22 @@ def _end_as(status: int) -> None:
         signal.signal(-code, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.kill(os.getpid(), -code)
+
+
+# Start Python processes with the import path of this one.
+
+_VARIABLE = "OPE_BENCH_PATH"
+
+
+def python_command(module: str) -> list[str]:
+    """Return the command that calls a module's ``main``; `import_path` is for its environment."""
+    code = (
+        f"import os, sys; sys.path[:] = os.environ['{_VARIABLE}'].split(os.pathsep); "
+        f"from {module} import main; main()"
+    )
+    return [sys.executable, "-c", code]
+
+
+def import_path(folders: list[str] | None = None) -> dict[str, str]:
+    """Return the environment variable that passes an import path on, by default this process's."""
+    return {_VARIABLE: os.pathsep.join(map(str, sys.path if folders is None else folders))}

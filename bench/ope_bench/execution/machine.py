@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
 import shutil
 import subprocess
@@ -11,32 +10,35 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ope_bench.plugins.registry import registry
+from ope_bench.execution import Arithmetic
+from ope_bench.execution.arithmetic import arithmetic_facts, cpu_fact, worker_arithmetic
+from ope_bench.plugins.registry import GROUPS, registry
 from ope_bench.plugins.requirements import EXTRAS, LEARNERS, NUMERICAL, installed_version
-
-__all__ = [
-    "available_cores",
-    "cpu_name",
-    "machine_facts",
-    "memory_bytes",
-    "software_changes",
-    "thread_pools",
-]
 
 _PACKAGES = (*NUMERICAL, *LEARNERS.values(), "pandas", *EXTRAS["dask"].values(), "threadpoolctl")
 
 
-def machine_facts() -> dict[str, Any]:
-    """Return CPU, GPU, BLAS, versions of ope-bench, plugins and packages, and git revision."""
-    origins = {plugin.origin for kind in ("environment", "estimator") for plugin in _plugins(kind)}
+def machine_facts(workers: Arithmetic | None = None) -> dict[str, Any]:
+    """Return CPU, GPU, BLAS, versions of ope-bench, plugins and packages, and git revision.
+
+    Parameters
+    ----------
+    workers : arithmetic of the worker processes that run trials; None if this process runs them.
+    """
+    origins = {plugin.origin for kind in GROUPS for plugin in registry().plugins(kind)}
+    # Not by torch, whose import takes longer than many runs.
+    listed = _output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    cards = [line.rpartition(",") for line in (listed or "").splitlines() if "," in line]
     return {
         "platform": platform.platform(),
         "python": platform.python_version(),
         "cpu": cpu_name(),
         "cores": available_cores(),
         "memory_bytes": memory_bytes(),
-        **_gpu(),
+        "gpu": [name.strip() for name, _, _ in cards],
+        "gpu_driver": cards[0][2].strip() if cards else None,
         "blas": _blas(),
+        "arithmetic": worker_arithmetic(workers) if workers else arithmetic_facts(),
         "packages": {name: found for name in _PACKAGES if (found := installed_version(name))},
         "plugins": dict(sorted(origin.rpartition(" ")[::2] for origin in origins)),
         "git": _git(Path(__file__).parent),
@@ -44,7 +46,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def software_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Describe changes of the software between two machines' facts.
+    """Describe changes of the software and its kernels between two machines' facts.
 
     >>> software_changes({"packages": {"numpy": "2.3.0"}}, {"packages": {"numpy": "2.4.0"}})
     ['numpy 2.3.0 -> 2.4.0']
@@ -59,22 +61,47 @@ def software_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
         ]
     if before.get("python") != now.get("python"):
         changed.append(f"python {before.get('python')} -> {now.get('python')}")
+    # Facts of earlier releases have none.
+    if (old := before.get("arithmetic")) and (new := now.get("arithmetic")):
+        for name in new:
+            if old.get(name) != new.get(name):
+                values = (facts.get(name) for facts in (old, new))
+                words = (" ".join(one) if isinstance(one, list) else str(one) for one in values)
+                changed.append(f"{name.replace('_', ' ')} {' -> '.join(words)}")
     return changed
 
 
-def _plugins(kind: str) -> list[Any]:
-    return list(registry().plugins(kind))  # type: ignore[arg-type]
+def mode_of(machine: Mapping[str, Any]) -> Arithmetic:
+    """Return the arithmetic by which a run's trials are to be repeated."""
+    return "native" if (machine.get("arithmetic") or {}).get("mode") == "native" else "portable"
+
+
+def same_arithmetic(*machines: Mapping[str, Any]) -> bool:
+    """Return whether equal code gives equal bits on all machines, as far as their facts tell.
+
+    Facts of earlier releases do not tell. Portable arithmetic does not depend on the processor.
+
+    >>> new = {"arithmetic": {"mode": "native", "blas_kernels": ["Haswell"]}, "cpu": "one"}
+    >>> same_arithmetic(new, new), same_arithmetic(new, {**new, "cpu": "other"})
+    (True, False)
+    >>> old = {"cpu": "one"}
+    >>> same_arithmetic(old, old)
+    False
+    """
+    kernels = []
+    for place in (place for machine in machines for place in machine.get("cluster") or [machine]):
+        arithmetic = place.get("arithmetic") or {}
+        cpu = None if arithmetic.get("mode") == "portable" else place.get("cpu")
+        kernels.append((arithmetic, cpu))
+    return all(one == kernels[0] and one[0] for one in kernels) and not any(
+        software_changes(machines[0], machine) for machine in machines
+    )
 
 
 def cpu_name() -> str:
     """Return the processor's name, which psutil lacks."""
-    with (
-        contextlib.suppress(OSError),
-        open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file,
-    ):
-        for line in file:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    if name := cpu_fact("model name"):
+        return name
     if sys.platform == "darwin" and (
         brand := _output_of("sysctl", "-n", "machdep.cpu.brand_string")
     ):
@@ -118,16 +145,6 @@ def _blas() -> str | None:
         return f"{blas['name']} {blas['version']}"
     except (KeyError, TypeError):
         return None
-
-
-def _gpu() -> dict[str, Any]:
-    # Not by torch, whose import takes longer than many runs.
-    found = _output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
-    cards = [line.rpartition(",") for line in (found or "").splitlines() if "," in line]
-    return {
-        "gpu": [name.strip() for name, _, _ in cards],
-        "gpu_driver": cards[0][2].strip() if cards else None,
-    }
 
 
 def _git(folder: Path) -> dict[str, Any] | None:

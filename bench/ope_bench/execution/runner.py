@@ -18,21 +18,15 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
-from ope_bench.errors import UsageError
+from ope_bench.base.errors import UsageError
 from ope_bench.execution import Executor, Finished, Message, Reused, RunEvent, Stopping
 from ope_bench.execution.machine import software_changes
 from ope_bench.plugins.code_digest import result_digest
 from ope_bench.plugins.registry import Kind, registry
-from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Freshness, Store
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Retry, Status
 from ope_bench.trials.trial import environment_failed
-
-__all__ = ["Outcome", "digest_of", "freshness", "interruptible", "run"]
-
-
-Exclusive = Callable[[Trial], bool]
 
 LOOKED_UP_AT_ONCE = 20_000
 """Planned trials whose stored outcomes are in memory together."""
@@ -71,29 +65,6 @@ class Outcome:
         return 3 if broken and not allow_failures else 0
 
 
-def _never(trial: Trial) -> bool:
-    return False
-
-
-def _message(event: Stopping) -> Message:
-    trials = f"{event.running} running trial{'s' if event.running > 1 else ''}"
-    return Message(f"stopping: waiting for {trials}; Ctrl-C again gives up on that")
-
-
-def freshness(
-    executor: Executor, *, exclusive: Exclusive = _never, retry: Retry | None = None
-) -> Freshness:
-    """Return the rule by which stored records replace trials of this executor."""
-    limits = executor.limits
-    return Freshness(
-        digest_of,
-        exclusive=exclusive,
-        timeout=limits.timeout,
-        memory=limits.memory,
-        retry=retry,
-    )
-
-
 def run(
     plan: Sequence[Trial],
     *,
@@ -101,7 +72,7 @@ def run(
     run_id: str,
     executor: Executor,
     outcome: Outcome,
-    exclusive: Exclusive = _never,
+    exclusive: Callable[[Trial], bool] = lambda trial: False,
     retry: Retry | None = None,
     rerun_by: str = "--retry all runs them again",
 ) -> Iterator[RunEvent]:
@@ -131,7 +102,14 @@ def run(
     planned = {trial.key: trial for trial in plan}
     outcome.planned = len(planned)
     with contextlib.closing(executor), interruptible(executor, outcome):
-        fresh = freshness(executor, exclusive=exclusive, retry=retry)
+        limits = executor.limits
+        fresh = Freshness(
+            digest_of,
+            exclusive=exclusive,
+            timeout=limits.timeout,
+            memory=limits.memory,
+            retry=retry,
+        )
         stored: set[str] = set()
         sampled: set[int] = set()
         waiting = iter(planned.values())
@@ -159,21 +137,26 @@ def run(
             if not trials or outcome.interrupted:
                 continue
             if timed and executor.jobs > 1 and len(trials) > 1:
-                yield Message(f"the last {len(trials)} trials run alone, for comparable times")
+                told = f"the last {len(trials)} trials run alone, for comparable times"
+                yield Message(f"{told}; arithmetic: {executor.arithmetic}")
             for event in executor.run(trials, exclusive=timed):
                 if isinstance(event, Finished):
-                    environment = id(planned[event.record.key].environment)
-                    if environment not in sampled and environment_failed(event.record):
-                        raise UsageError(event.record.reason)
-                    if event.record.logging_average is not None:
-                        sampled.add(environment)
-                    limits = executor.limits
                     record = event.record
+                    environment = id(planned[record.key].environment)
+                    if environment not in sampled and environment_failed(record):
+                        raise UsageError(record.reason)
+                    if record.logging_average is not None:
+                        sampled.add(environment)
                     store.add(record, run_id, timeout=limits.timeout, memory=limits.memory)
                     outcome.executed += 1
                     outcome.status[record.status] += 1
                 outcome.seconds = time.monotonic() - begun
-                yield _message(event) if isinstance(event, Stopping) else event
+                if isinstance(event, Stopping):
+                    plural = "s" if event.running > 1 else ""
+                    told = f"stopping: waiting for {event.running} running trial{plural}"
+                    yield Message(f"{told}; Ctrl-C again gives up on that")
+                else:
+                    yield event
     outcome.seconds = time.monotonic() - begun
 
 
@@ -195,11 +178,11 @@ def _environments_first(trials: Sequence[Trial], sampled: Container[int]) -> lis
 
 def digest_of(trial: Trial) -> str:
     """Return the digest of the current code and data of a trial."""
-    return result_digest(_built(trial.environment), _built(trial.estimator))
-
-
-def _built(spec: PluginSpec) -> Any:
-    return _object(spec.kind, spec.reference, spec.identity_json)
+    environment, estimator = (
+        _object(spec.kind, spec.reference, spec.identity_json)
+        for spec in (trial.environment, trial.estimator)
+    )
+    return result_digest(environment, estimator)
 
 
 @cache
@@ -208,7 +191,7 @@ def _object(kind: Kind, reference: str, identity: str) -> Any:
 
 
 def _changes(store: Store, run_id: str, rerun_by: str) -> Iterator[Message]:
-    """Tell of reused trials that other versions of packages made."""
+    """Yield notes on reused trials that other versions of packages made."""
     now = next((one.machine for one in store.runs() if one.id == run_id), {})
     changed: dict[str, int] = {}
     for machine, count in store.machines_of_reused(run_id):

@@ -22,19 +22,14 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ope_bench.execution.descendants import process_tree
-from ope_bench.execution.descendants.watchdog import MARK
-from ope_bench.trials.record import Trial
-from ope_bench.trials.serialization import plain_facts, to_row
+from ope_bench.execution import process_tree
+from ope_bench.execution.watchdog import MARK
+from ope_bench.trials.record import Trial, plain_facts, to_row
 from ope_bench.trials.status import Status
-from ope_bench.trials.trial import run_trial
-from ope_bench.trials.workspace import Workspace
-
-__all__ = ["Task", "main", "separator"]
+from ope_bench.trials.trial import Workspace, run_trial
 
 MOST_DESCRIPTORS = 200
 """Numbers of open files up to which a worker goes on; the usual limit is 1,024."""
@@ -72,7 +67,7 @@ def main(parent: int) -> None:
     process_tree.die_with(parent)
     process_tree.adopt_orphans()
     cramped = _limit(memory)
-    _Server(socket.socket(fileno=descriptor)).serve(cramped)
+    _serve(socket.socket(fileno=descriptor), cramped)
 
 
 def _limit(memory: int) -> str:
@@ -88,7 +83,12 @@ def _limit(memory: int) -> str:
     # Loaded before the limit is set: OpenBLAS retries a failed allocation at load time forever.
     with contextlib.suppress(ImportError):
         importlib.import_module("scipy.linalg")
-    if (used := _used_bytes()) + LEAST_ROOM > memory:
+    import psutil
+
+    # What counts: private writable memory, on other systems resident memory.
+    info = psutil.Process().memory_info()
+    used = info.data if sys.platform == "linux" else info.rss
+    if used + LEAST_ROOM > memory:
         told = f"Python and its libraries take {used / 2**20:,.0f} MiB before a trial begins"
         return f"{told}; the limit is {memory / 2**20:,.0f} MiB"
     if sys.platform == "linux":
@@ -100,68 +100,59 @@ def _limit(memory: int) -> str:
     return ""
 
 
-def _used_bytes() -> int:
-    """Return the memory that counts: private writable memory, on other systems resident memory."""
-    import psutil
+def _serve(channel: socket.socket, cramped: str) -> None:
+    """Run tasks until the coordinator closes the channel."""
+    tasks = channel.makefile("rb")
+    workspace = Workspace()
+    pid = os.getpid()
+    # A duplicate, because a plugin may redirect descriptor 2.
+    output = os.dup(2)
+    end_of_output = separator(os.environ[MARK])
 
-    used = psutil.Process().memory_info()
-    return used.data if sys.platform == "linux" else used.rss
-
-
-class _Server:
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
-        self._tasks = channel.makefile("rb")
-        self._workspace = Workspace()
-        self._pid = os.getpid()
-        # A duplicate, because a plugin may redirect descriptor 2.
-        self._output = os.dup(2)
-        self._separator = separator(os.environ[MARK])
-
-    def serve(self, cramped: str = "") -> None:
-        self._send(["ready"])
-        if cramped:
-            self._send(["cramped", cramped])
-        while True:
-            try:
-                task: Task = pickle.load(self._tasks)  # noqa: S301  from our own parent
-            except EOFError:
-                return
-            record = run_trial(
-                task.trial,
-                self._workspace,
-                on_fit=self._fit_begins,
-                on_batch=self._batch_begins,
-                exclusive=task.exclusive,
-                restore=False,
-            )
-            # A dump of the stack may be due, and end the process.
-            faulthandler.cancel_dump_traceback_later()
-            process_tree.flush_c_output()
-            process_tree.kill_children()
-            os.write(self._output, self._separator)
-            # An import that failed for lack of memory leaves a library partly loaded.
-            retire = (
-                _threads_left()
-                or _descriptors_left()
-                or self._workspace.spoiled
-                or record.status is Status.MEMORY
-            )
-            self._send(["done", to_row(record), retire])
-            if retire:
-                os._exit(0)
-
-    def _fit_begins(self, facts: Mapping[str, Any]) -> None:
-        self._send(["fit", plain_facts(facts)])
-
-    def _batch_begins(self, size: int) -> None:
-        self._send(["batch", size])
-
-    def _send(self, message: list[Any]) -> None:
-        if os.getpid() != self._pid:
+    def send(*message: Any) -> None:
+        if os.getpid() != pid:
             # A plugin forked, and the child process returned to this point.
             os._exit(1)
-        self._channel.sendall(json.dumps(message).encode() + b"\n")
+        channel.sendall(json.dumps(message).encode() + b"\n")
+
+    send("ready")
+    if cramped:
+        send("cramped", cramped)
+    while True:
+        try:
+            task: Task = pickle.load(tasks)  # noqa: S301  from our own parent
+        except EOFError:
+            return
+        record = run_trial(
+            task.trial,
+            workspace,
+            on_fit=lambda facts: send("fit", plain_facts(facts)),
+            on_batch=lambda size: send("batch", size),
+            exclusive=task.exclusive,
+            restore=False,
+        )
+        # A dump of the stack may be due, and end the process.
+        faulthandler.cancel_dump_traceback_later()
+        # Text in the buffers of C code belongs before the separator of this trial's output.
+        process_tree.flush_c_output()
+        # Before the record, for then the coordinator may begin to time the next trial.
+        process_tree.kill_children()
+        os.write(output, end_of_output)
+        # An import that failed for lack of memory leaves a library partly loaded.
+        retire = (
+            # Daemon threads do not count: libraries use them internally.
+            any(
+                not thread.daemon and thread is not threading.main_thread()
+                for thread in threading.enumerate()
+            )
+            or _descriptors_left()
+            # Settings of the process have changed, which no other trial may see.
+            or record.note is not None
+            or record.status is Status.MEMORY
+        )
+        send("done", to_row(record), retire)
+        if retire:
+            os._exit(0)
 
 
 def _descriptors_left() -> bool:
@@ -172,16 +163,3 @@ def _descriptors_left() -> bool:
         return True
     os.close(lowest)
     return lowest > MOST_DESCRIPTORS
-
-
-def _threads_left() -> bool:
-    """Return whether a trial left threads that may affect the next one.
-
-    Daemon threads do not count: libraries use them internally.
-    """
-    if threading.active_count() == 1:
-        return False
-    return any(
-        not thread.daemon and thread is not threading.main_thread()
-        for thread in threading.enumerate()
-    )

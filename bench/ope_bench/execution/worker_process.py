@@ -1,4 +1,9 @@
-"""A slot: a worker process, its tasks, and its replacement when it dies."""
+"""A worker process as the coordinator sees it: its start, tasks, messages, limits and end.
+
+Messages are lines of JSON: see `ope_bench.execution.worker_main`. The trial runs in the process
+that sends them, so it may have written anything. Whatever is not a message raises `MessageError`,
+which costs the trial and its worker, never the run.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +16,29 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args, get_type_hints
 
-from ope_bench.execution import Limits, keeper
-from ope_bench.execution.child_python import import_path, python_command
-from ope_bench.execution.descendants import process_tree
-from ope_bench.execution.descendants.memory_watch import MemoryWatch
-from ope_bench.execution.descendants.watchdog import MARK, kill_marked
-from ope_bench.execution.messages import (
-    BUFFER_BYTES,
-    Batch,
-    Cramped,
-    Fit,
-    LineBuffer,
-    Message,
-    MessageError,
-    Ready,
-    parse_message,
-)
+from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema
+
+from ope_bench.execution import Arithmetic, Limits, keeper, process_tree
+from ope_bench.execution.arithmetic import arithmetic_variables
+from ope_bench.execution.keeper import import_path, python_command
+from ope_bench.execution.watchdog import MARK, kill_marked
 from ope_bench.execution.worker_main import Task, separator
-from ope_bench.trials.process.threads import thread_variables
+from ope_bench.plugins.code_digest import result_digest
+from ope_bench.plugins.exceptions import is_out_of_memory
+from ope_bench.trials.isolation import thread_variables
+from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from, from_row
 from ope_bench.trials.status import Status
+from ope_bench.trials.trial import build
 
-__all__ = ["KEEPER_SECONDS", "WorkerProcess"]
+BUFFER_BYTES = 1 << 18
+"""Bytes read from a worker in one turn of the coordinator."""
+
+MESSAGE_BYTES = 4 << 20
+"""Longest message. A record with all that a trial may attach to it takes less than half."""
 
 TAIL_BYTES = 4_000
 PIPE_BYTES = 1 << 20
@@ -47,57 +51,142 @@ KEEPER_SECONDS = process_tree.PATIENCE + 5.0
 """Seconds that a keeper has to end."""
 
 
+class MessageError(ValueError):
+    """Input that is no message of a worker."""
+
+
+def _message_validator() -> SchemaValidator:
+    # By core schemas, for a `TypeAdapter` of thirty columns delays each run by 30 ms.
+    integer = core_schema.int_schema(ge=-(1 << 63), lt=1 << 63)  # what SQLite can hold
+    kinds: dict[str, CoreSchema] = {
+        "string": core_schema.str_schema(),
+        "json": core_schema.str_schema(),
+        "double": core_schema.float_schema(),
+        "int64": integer,
+        "bool": integer,
+    }
+    hints = get_type_hints(TrialRecord)
+    columns = {
+        column.name: core_schema.nullable_schema(kinds[column.type])
+        if type(None) in get_args(hints[column.name])
+        else kinds[column.type]
+        for column in RECORD
+    } | {"status": core_schema.literal_schema([status.value for status in Status])}
+    facts = {
+        name: core_schema.typed_dict_field(schema, required=name == "code_digest")
+        for name, schema in columns.items()
+        if name != "status"
+    }
+    contents: dict[str, list[CoreSchema]] = {
+        "done": [core_schema.tuple_schema([*columns.values()]), core_schema.bool_schema()],
+        "fit": [core_schema.typed_dict_schema(facts, extra_behavior="forbid")],
+        "batch": [core_schema.int_schema(ge=1, le=1 << 20)],
+        "ready": [],
+        "cramped": [core_schema.str_schema()],
+    }
+    messages = [
+        core_schema.tuple_schema([core_schema.literal_schema([kind]), *content])
+        for kind, content in contents.items()
+    ]
+    return SchemaValidator(core_schema.union_schema([*messages], mode="left_to_right"))
+
+
+_MESSAGE = _message_validator()
+
+
+def parse_message(line: bytes) -> tuple[Any, ...]:
+    """Parse one line; JSON texts within a row are parsed where the row is converted.
+
+    Raises
+    ------
+    MessageError : it is not JSON, or not one of the messages.
+    """
+    try:
+        message: tuple[Any, ...] = _MESSAGE.validate_json(line, strict=True)
+    except ValidationError as exc:
+        *_, last = exc.errors(include_url=False, include_input=False)
+        msg = f"no message: {last['msg']}"
+        raise MessageError(msg) from exc
+    return message
+
+
+class LineBuffer:
+    """Lines from buffers, each byte looked at once."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def lines(self, buffer: bytes) -> Iterator[bytes]:
+        """Yield the lines that end in a new buffer.
+
+        Raises
+        ------
+        MessageError : a line is longer than ``MESSAGE_BYTES``.
+        """
+        *ended, rest = buffer.split(b"\n")
+        for part in ended:
+            self._append(part)
+            line = b"".join(self._parts)
+            self._parts, self._size = [], 0
+            yield line
+        self._append(rest)
+
+    def _append(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > MESSAGE_BYTES:
+            msg = f"a message of more than {MESSAGE_BYTES >> 20} MiB"
+            raise MessageError(msg)
+        if part:
+            self._parts.append(part)
+
+
+@dataclass(eq=False)
 class WorkerProcess:
-    """A slot that runs one trial at a time.
+    """A worker, which runs one trial at a time; its process is replaced when it ends.
 
     Parameters
     ----------
-    number : number of the slot.
+    number : number of the worker.
     mark : mark of the run in the environment of all processes that the worker starts.
     threads, limits : of each trial.
     memory_watch : shared by all workers, None where memory is not limited.
+    arithmetic : kernels of its numerical libraries.
     """
 
-    def __init__(
-        self,
-        number: int,
-        mark: str,
-        threads: int,
-        limits: Limits,
-        memory_watch: MemoryWatch | None,
-    ) -> None:
-        self.number = number
-        self.limits = limits
-        self.in_flight: deque[Task] = deque()
-        """Tasks sent and not answered; the first is the one that runs."""
-        self.facts: dict[str, Any] | None = None
-        """What the worker told of the running trial when its fit began."""
-        self.batch = 0
-        """How many replicates the worker trains together just now; 0 outside of that."""
-        self.kill_reason: tuple[Status, str] | None = None
-        """Why the coordinator killed the worker."""
-        self.deadline: float | None = None
-        self.started_at = 0.0
-        """When the running trial had its turn."""
-        self.ready = False
-        """The worker has started."""
-        self.exiting = False
-        """The worker ends of its own, after a trial that left something behind."""
-        self.killed = False
-        """The coordinator has killed the worker."""
-        self.pidfd: int | None = None
-        self._mark = mark
-        self._threads = threads
-        self._memory_watch = memory_watch
-        self._generation = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
-        self._output = -1
-        self._lines = LineBuffer()
-        self._ignores_input = False
-        """What the worker sends is no longer read."""
-        self._tails = deque([b""])
-        """Ends of what each trial in flight has written so far."""
+    number: int
+    mark: str
+    threads: int
+    limits: Limits
+    memory_watch: process_tree.MemoryWatch | None
+    arithmetic: Arithmetic = "portable"
+    in_flight: deque[Task] = field(default_factory=deque)
+    """Tasks sent and not answered; the first is the one that runs."""
+    facts: dict[str, Any] | None = None
+    """What the worker told of the running trial when its fit began."""
+    batch: int = 0
+    """How many replicates the worker trains together just now; 0 outside of that."""
+    kill_reason: tuple[Status, str] | None = None
+    """Why the coordinator killed the worker."""
+    deadline: float | None = None
+    started_at: float = 0.0
+    """When the running trial had its turn."""
+    ready: bool = False
+    """The worker has started."""
+    exiting: bool = False
+    """The worker ends of its own, after a trial that left something behind."""
+    killed: bool = False
+    """The coordinator has killed the worker."""
+    pidfd: int | None = None
+    _generation: int = 0
+    _process: subprocess.Popen[bytes] | None = None
+    _channel: socket.socket | None = None
+    _output: int = -1
+    _lines: LineBuffer = field(default_factory=LineBuffer)
+    _ignores_input: bool = False
+    """What the worker sends is no longer read."""
+    _tails: deque[bytes] = field(default_factory=lambda: deque([b""]))
+    """Ends of what each trial in flight has written so far."""
 
     @property
     def alive(self) -> bool:
@@ -120,7 +209,8 @@ class WorkerProcess:
         self._generation += 1
         environment = {
             **os.environ,
-            **thread_variables(self._threads),
+            **thread_variables(self.threads),
+            **arithmetic_variables(self.arithmetic),
             # Fix the hash seed, so that plugins iterate over sets of strings in the same order.
             "PYTHONHASHSEED": "0",
             **import_path(),
@@ -150,7 +240,7 @@ class WorkerProcess:
 
     @property
     def _own_mark(self) -> str:
-        return f"{self._mark}.{self.number}.{self._generation}."
+        return f"{self.mark}.{self.number}.{self._generation}."
 
     def send(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Send tasks to the worker; return those that must wait until it is idle: large ones."""
@@ -181,10 +271,8 @@ class WorkerProcess:
         """Set the time limit for training a block: that of all its trials."""
         self.batch = size
         timeout = self.limits.timeout
-        if timeout is None:
-            self.deadline = None
-        else:
-            self.deadline = time.monotonic() + self.limits.preparation + size * timeout
+        seconds = None if timeout is None else self.limits.preparation + size * timeout
+        self.deadline = None if seconds is None else time.monotonic() + seconds
 
     def begin_fit(self, facts: dict[str, Any]) -> None:
         """Start the time limit of the running trial's fit."""
@@ -193,15 +281,17 @@ class WorkerProcess:
         timeout = self.limits.timeout
         self.deadline = None if timeout is None else time.monotonic() + timeout
 
-    def done(self) -> tuple[Task, str | None]:
-        """Remove the finished task; return it with the end of its output."""
+    def done(self) -> str | None:
+        """Remove the finished task; return the end of its output."""
         self.drain()
-        task, output = self.in_flight.popleft(), self.tail()
+        self.in_flight.popleft()
         self._begin()
-        return task, output
+        return self.tail()
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[tuple[Any, ...]]:
         """Yield the worker's new messages, of at most one buffer while it lives.
+
+        Facts and row are those of a `TrialRecord` already.
 
         A worker that writes without end must not keep the coordinator from the others. Something
         else than messages, or messages out of order, cost the worker.
@@ -209,8 +299,28 @@ class WorkerProcess:
         for buffer in self._buffers():
             try:
                 for line in self._lines.lines(buffer):
-                    yield self._in_order(parse_message(line))
-            except MessageError as exc:
+                    message = parse_message(line)
+                    # Otherwise a message that comes again and again could prolong the time limit.
+                    before_fit = bool(self.in_flight) and self.facts is None
+                    may_come = {
+                        "ready": not self.ready,
+                        "cramped": True,
+                        "batch": before_fit and not self.batch,
+                        "fit": before_fit,
+                        "done": bool(self.in_flight),
+                    }
+                    if not may_come[message[0]]:
+                        msg = f"'{message[0]}' out of order"
+                        raise MessageError(msg)
+                    match message:
+                        case ("fit", facts):
+                            yield "fit", facts_from(facts)
+                        case ("done", row, retire):
+                            yield "done", from_row(self.in_flight[0].trial, row), retire
+                        case _:
+                            yield message
+            # Texts within a row may be no JSON, JSON of another kind, or nested without end.
+            except (ValueError, TypeError, AttributeError, RecursionError) as exc:
                 self._ignores_input = True
                 self.kill(Status.CRASH, f"something wrote to the worker's channel: {exc}")
                 return
@@ -225,21 +335,6 @@ class WorkerProcess:
                 if not buffer:
                     return
                 yield buffer
-
-    def _in_order(self, message: Message) -> Message:
-        """Return a message that may come now: otherwise each could prolong the time limit."""
-        if isinstance(message, Ready):
-            fits = not self.ready
-        elif isinstance(message, Fit):
-            fits = bool(self.in_flight) and self.facts is None
-        elif isinstance(message, Batch):
-            fits = bool(self.in_flight) and self.facts is None and not self.batch
-        else:
-            fits = isinstance(message, Cramped) or bool(self.in_flight)
-        if not fits:
-            msg = f"'{type(message).__name__.lower()}' out of order"
-            raise MessageError(msg)
-        return message
 
     def drain(self) -> None:
         """Read the worker's output, so that its pipe does not fill up; keep the end."""
@@ -262,21 +357,21 @@ class WorkerProcess:
         if not self.in_flight or self._process is None or self.killed:
             return
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            self.kill(Status.TIMEOUT, self._words_for_timeout())
-        elif self._memory_watch is not None and self.limits.memory is not None:
-            used = self._memory_watch.excess(self._process.pid, self.limits.memory)
+            if self.batch:
+                each = f"{self.batch} x {self.limits.timeout:g} s"
+                told = f"training {self.batch} replicates together took longer than {each}"
+            elif self.facts is not None:
+                told = f"fit and estimate took longer than {self.limits.timeout:g} s"
+            else:
+                limit = f"{self.limits.preparation:g} s"
+                told = f"imports and sampling took longer than {limit}, before fit"
+            self.kill(Status.TIMEOUT, told)
+        elif self.memory_watch is not None and self.limits.memory is not None:
+            used = self.memory_watch.excess(self._process.pid, self.limits.memory)
             if used is not None:
                 limit = f"{self.limits.memory / 2**20:,.0f} MiB"
                 told = f"{used / 2**20:,.0f} MiB resident, children included; the limit is {limit}"
                 self.kill(Status.MEMORY, told)
-
-    def _words_for_timeout(self) -> str:
-        if self.batch:
-            each = f"{self.batch} x {self.limits.timeout:g} s"
-            return f"training {self.batch} replicates together took longer than {each}"
-        if self.facts is not None:
-            return f"fit and estimate took longer than {self.limits.timeout:g} s"
-        return f"imports and sampling took longer than {self.limits.preparation:g} s, before fit"
 
     def kill(self, status: Status | None = None, message: str = "") -> None:
         """Kill the worker; status and message are for the record of the running trial."""
@@ -315,3 +410,74 @@ class WorkerProcess:
         self._process = self._channel = self.pidfd = None
         self._output, self._lines, self._ignores_input = -1, LineBuffer(), False
         return returncode
+
+
+def failure_record(
+    trial: Trial,
+    facts: Mapping[str, Any] | None,
+    *,
+    batch: int = 0,
+    returncode: int | None,
+    kill_reason: tuple[Status, str] | None,
+    output: str | None,
+    exclusive: bool,
+) -> TrialRecord:
+    """Build the record of a trial whose worker died.
+
+    Parameters
+    ----------
+    facts : fields of the record that the worker sent before fit, None if it died earlier.
+    batch : number of replicates in training, if the worker died in batched training.
+    returncode : exit code of the worker, negative for a signal.
+    kill_reason : status and message if the coordinator killed it.
+    output : the end of its output.
+    """
+    where = "in fit or estimate" if facts is not None else "before fit"
+    if batch:
+        where = f"while {batch} replicates were trained together"
+    if facts is not None:
+        known = dict(facts)
+    else:
+        known = {
+            "code_digest": "",
+            "exclusive": exclusive,
+            "origin": trial.estimator.origin,
+            "environment_origin": trial.environment.origin,
+        }
+        with contextlib.suppress(Exception):
+            environment, estimator = build(trial.environment), build(trial.estimator)
+            known["code_digest"] = result_digest(environment, estimator)
+            known["access"] = tuple(estimator.access.words())
+    if kill_reason is not None:
+        status, message = kill_reason
+    elif returncode != -signal.SIGKILL and is_out_of_memory(output or ""):
+        status = Status.MEMORY
+        message = f"the worker ran out of memory and {words_for_exit(returncode)} {where}"
+    else:
+        status, message = Status.CRASH, f"the worker {words_for_exit(returncode)} {where}"
+    known |= {
+        "error_type": {Status.TIMEOUT: "TimeoutError", Status.MEMORY: "MemoryError"}.get(
+            status, "WorkerDied"
+        ),
+        "error_message": message,
+        "output_tail": output,
+    }
+    return TrialRecord(trial, status=status, **known)
+
+
+def words_for_exit(returncode: int | None) -> str:
+    """Describe how a process ended.
+
+    >>> words_for_exit(-11)
+    'died of SIGSEGV'
+    """
+    if returncode is None:
+        return "was killed"
+    if returncode >= 0:
+        return f"exited with {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    hint = " (the kernel's, if memory ran out)" if returncode == -signal.SIGKILL else ""
+    return f"died of {name}{hint}"

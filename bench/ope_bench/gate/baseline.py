@@ -9,19 +9,252 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ope_bench.canonical import canonical_json
+from ope_bench.base.canonical import canonical_json
+from ope_bench.base.errors import StoreError
+from ope_bench.base.files import atomic_write, read_text_file
 from ope_bench.contracts.data import TruthKind
-from ope_bench.errors import StoreError
-from ope_bench.files import atomic_write, read_text_file
-from ope_bench.gate.baseline_format import Given, SpecNames, lines_of, records_of
-from ope_bench.trials.record import TrialRecord
+from ope_bench.plugins.registry import Kind
+from ope_bench.plugins.spec import PluginSpec, distinct_label
+from ope_bench.trials.record import RECORD, Trial, TrialRecord
+from ope_bench.trials.status import Device, Status
 
-__all__ = ["Acceptance", "Baseline", "SuiteFacts", "is_baseline", "load", "save"]
+# The line format of a baseline: one trial per line, omitting values given on an earlier line.
+
+Given = Mapping[str, tuple[str, ...]]
+"""Names of the parameters that a suite sets, by the identity of their spec."""
+
+_COLUMNS = {
+    group: tuple(column.name for column in RECORD if column.baseline == group)
+    for group in ("answer", "data", "word")
+}
+"""The columns of a record that a baseline holds, by group.
+
+A line holds the numbers and words of the answer that exist. The first line on a replicate also
+holds the numbers of its data.
+"""
+
+_FORMER = ("exclusive", "fit_seconds", "estimate_seconds")
+"""Times of trials that ran alone, in lines of older baselines."""
+
+USUAL: dict[str, Any] = {"seed": 0, "device": Device.CPU, "threads": 1}
+"""Fields of a trial that a line omits when they have these values."""
+
+
+NOTES = {"environments": "note", "estimators": "access"}
+"""The groups of specs in a header, and the entry of a spec that holds its note."""
+
+
+@dataclass
+class SpecNames:
+    """Short unique names of specs, with their notes.
+
+    Parameters
+    ----------
+    specs : specs by group and name, in order of appearance.
+    notes : by group and name; of an estimator the access that it declared, of an environment the
+        origin of its data where it differs from the spec's.
+    """
+
+    specs: dict[str, dict[str, PluginSpec]]
+    notes: dict[str, dict[str, Any]] = field(
+        default_factory=lambda: {group: {} for group in NOTES}
+    )
+
+    @classmethod
+    def of(cls, records: Iterable[TrialRecord]) -> SpecNames:
+        """Name all specs that occur in the records."""
+        kept = list(records)
+        specs: dict[str, dict[str, PluginSpec]] = {group: {} for group in NOTES}
+        for record in kept:
+            for spec in (record.trial.environment, record.trial.estimator):
+                specs[f"{spec.kind}s"].setdefault(identity_of(spec), spec)
+        names = cls({group: {} for group in NOTES})
+        for group, known in specs.items():
+            for spec in known.values():
+                name = label = distinct_label(spec, list(known.values()))
+                number = 1
+                while name in names.specs[group]:
+                    number += 1
+                    name = f"{label} #{number}"
+                names.specs[group][name] = spec
+        for record in kept:
+            environment, estimator = record.trial.environment, record.trial.estimator
+            if record.access:
+                names.notes["estimators"][names.name(estimator)] = list(record.access)
+            if record.environment_origin not in ("", environment.origin):
+                names.notes["environments"][names.name(environment)] = record.environment_origin
+        return names
+
+    @cached_property
+    def by_identity(self) -> dict[str, str]:
+        """Names by the identity of their spec."""
+        groups = self.specs.values()
+        return {identity_of(spec): name for specs in groups for name, spec in specs.items()}
+
+    def name(self, spec: PluginSpec) -> str:
+        """Return the name of a spec."""
+        return self.by_identity[identity_of(spec)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the part of the header that holds specs and names."""
+        header: dict[str, dict[str, Any]] = {}
+        for group, specs in self.specs.items():
+            header[group] = {name: _spec_json(spec) for name, spec in specs.items()}
+            for name, note in self.notes[group].items():
+                header[group][name][NOTES[group]] = note
+        return header
+
+    @classmethod
+    def from_json(cls, header: Mapping[str, Any]) -> SpecNames:
+        """Read the names from a header."""
+        names = cls({group: {} for group in NOTES})
+        for group, note in NOTES.items():
+            kind: Kind = "environment" if group == "environments" else "estimator"
+            for name, entry in header[group].items():
+                fields = dict(entry)
+                if note in fields:
+                    names.notes[group][name] = fields.pop(note)
+                names.specs[group][name] = PluginSpec(kind, **fields)
+        return names
+
+    def given_json(self, given: Given) -> dict[str, dict[str, list[str]]]:
+        """Return the parameters that the suite sets, by the names of their specs."""
+        return {
+            group: {
+                name: list(given[identity])
+                for name, spec in specs.items()
+                if (identity := identity_of(spec)) in given
+            }
+            for group, specs in self.specs.items()
+        }
+
+    def given_from_json(self, header: Mapping[str, Any]) -> Given:
+        """Read the parameters set by the suite from a header; empty in older files."""
+        return {
+            identity_of(self.specs[group][name]): tuple(map(str, given))
+            for group, by_name in header.get("given", {}).items()
+            for name, given in by_name.items()
+        }
+
+
+def identity_of(spec: PluginSpec) -> str:
+    """Return a text that identifies a spec."""
+    return spec.kind + spec.identity_json
+
+
+def _spec_json(spec: PluginSpec) -> dict[str, Any]:
+    plain = {name: getattr(spec, name) for name in ("reference", "id", "label", "origin")}
+    if spec.kind == "environment":
+        plain |= {"worlds": spec.worlds, "version": spec.version}
+    # Written and read back, so that values are plain JSON types.
+    plain["params"] = json.loads(canonical_json(spec.params))
+    head, colon, tail = spec.reference.rpartition(":")
+    if head.endswith(".py"):
+        # A committed file must not hold absolute paths of one machine.
+        plain["reference"] = os.path.relpath(head) + colon + tail
+        plain["origin"] = os.path.relpath(head)
+    return plain
+
+
+Shared = dict[tuple[str, int, int], dict[str, Any]]
+"""Numbers of a replicate's data, by environment, seed and replicate."""
+
+
+def lines_of(records: Iterable[TrialRecord], names: SpecNames) -> Iterator[dict[str, Any]]:
+    """Return lines in stable order: environment, estimator, device, threads, seed, replicate."""
+    places = {
+        group: {name: place for place, name in enumerate(specs)}
+        for group, specs in names.specs.items()
+    }
+
+    def order(record: TrialRecord) -> tuple[Any, ...]:
+        trial = record.trial
+        environment = places["environments"][names.name(trial.environment)]
+        estimator = places["estimators"][names.name(trial.estimator)]
+        return (environment, estimator, trial.device, trial.threads, trial.seed, trial.replicate)
+
+    shared: Shared = {}
+    for record in sorted(records, key=order):
+        trial = record.trial
+        environment = names.name(trial.environment)
+        line: dict[str, Any] = {
+            "environment": environment,
+            "estimator": names.name(trial.estimator),
+            "replicate": trial.replicate,
+        }
+        unusual = ((name, getattr(trial, name), usual) for name, usual in USUAL.items())
+        line |= {name: value for name, value, usual in unusual if value != usual}
+        line["status"] = record.status.value
+        line |= _numbers(record, "answer") | _numbers(record, "word")
+        known = shared.setdefault((environment, trial.seed, trial.replicate), {})
+        facts = _numbers(record, "data")
+        line |= {name: value for name, value in facts.items() if known.get(name) != value}
+        known |= facts
+        if record.error_type is not None:
+            # The message is omitted: it may hold paths, addresses or lines of data.
+            line["error_type"] = record.error_type
+        yield line | {"code": record.code_digest}
+
+
+def _numbers(record: TrialRecord, group: str) -> dict[str, Any]:
+    values = ((name, getattr(record, name)) for name in _COLUMNS[group])
+    return {
+        name: value
+        for name, value in values
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    }
+
+
+def records_of(lines: Iterable[Mapping[str, Any]], names: SpecNames) -> Iterator[TrialRecord]:
+    """Read records from lines, in order.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError : a line is not what `lines_of` writes.
+    """
+    shared: Shared = {}
+    for line in lines:
+        rest = {name: value for name, value in line.items() if name not in _FORMER}
+        environment, estimator = rest.pop("environment"), rest.pop("estimator")
+        usual = {name: rest.pop(name, value) for name, value in USUAL.items()}
+        trial = Trial(
+            names.specs["environments"][environment],
+            names.specs["estimators"][estimator],
+            rest.pop("replicate"),
+            seed=usual["seed"],
+            device=Device(usual["device"]),
+            threads=usual["threads"],
+        )
+        known = shared.setdefault((environment, trial.seed, trial.replicate), {})
+        known |= {name: rest.pop(name) for name in _COLUMNS["data"] if name in rest}
+        numbers = [*known.values()]
+        numbers += [rest.get(name) for name in _COLUMNS["answer"]]
+        if not all(one is None or isinstance(one, int | float) for one in numbers):
+            msg = "a figure is not a number"
+            raise TypeError(msg)
+        if not all(isinstance(rest.get(name, ""), str) for name in _COLUMNS["word"]):
+            msg = "a word is not text"
+            raise TypeError(msg)
+        origin = names.notes["environments"].get(environment, trial.environment.origin)
+        yield TrialRecord(
+            trial,
+            rest.pop("code"),
+            Status(rest.pop("status")),
+            access=tuple(names.notes["estimators"].get(estimator, ())),
+            origin=trial.estimator.origin,
+            environment_origin=origin,
+            **known,
+            **rest,
+        )
+
 
 KIND = "ope-bench baseline"
 MOST_BYTES = 1 << 30
@@ -36,7 +269,7 @@ class SuiteFacts:
 
     Parameters
     ----------
-    replicates : number that a gate runs; the file may hold more, for rows left undecided.
+    replicates : number that a gate runs; older files may hold more.
     timeout, memory : limits of one trial, in seconds and bytes.
     """
 
@@ -138,7 +371,20 @@ def load(path: Path) -> Baseline:
     StoreError : the file is missing, of another kind, newer, truncated or edited; with the line.
     """
     lines = read_text_file(path, MOST_BYTES, StoreError).splitlines()
-    header = _header(path, lines)
+    try:
+        header = json.loads(lines[0])
+    except (IndexError, ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or header.get("kind") != KIND:
+        what = "it is empty" if not lines else "its first line is not a baseline's header"
+        msg = f"{path} is no ope-bench baseline: {what}"
+        raise StoreError(msg)
+    if header.get("schema") != SCHEMA:
+        msg = (
+            f"{path} has schema {header.get('schema')!r}; this version of ope-bench reads "
+            f"schema {SCHEMA}: update ope-bench or save the baseline anew"
+        )
+        raise StoreError(msg)
     body = lines[1:]
     if len(body) != header.get("trials"):
         msg = (
@@ -146,8 +392,22 @@ def load(path: Path) -> Baseline:
             f"{header.get('trials')}: it was cut or edited; restore it or save it anew"
         )
         raise StoreError(msg)
-    parsed = [_parse(path, number, line) for number, line in enumerate(body, start=2)]
-    if not _is_as_saved(header, body):
+    parsed: list[dict[str, Any]] = []
+    for number, line in enumerate(body, start=2):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            msg = f"{path}, line {number}: not a JSON object; restore the file or save it anew"
+            raise StoreError(msg)
+        parsed.append(value)
+    try:
+        as_saved = _checksum(header, body) == header.get("sha256")
+    # A number that is not finite, which no baseline holds.
+    except ValueError:
+        as_saved = False
+    if not as_saved:
         msg = (
             f"{path} was edited after it was saved (its checksum does not match); restore it, "
             "or run `ope-bench baseline accept` for new numbers"
@@ -167,43 +427,6 @@ def load(path: Path) -> Baseline:
         msg = f"{path}, {where}: {type(exc).__name__}: {exc}; it is no valid baseline"
         raise StoreError(msg) from exc
     return Baseline(suite, tuple(records), machine, history, given)
-
-
-def _header(path: Path, lines: Sequence[str]) -> dict[str, Any]:
-    try:
-        header = json.loads(lines[0])
-    except (IndexError, ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict) or header.get("kind") != KIND:
-        what = "it is empty" if not lines else "its first line is not a baseline's header"
-        msg = f"{path} is no ope-bench baseline: {what}"
-        raise StoreError(msg)
-    if header.get("schema") != SCHEMA:
-        msg = (
-            f"{path} has schema {header.get('schema')!r}; this version of ope-bench reads "
-            f"schema {SCHEMA}: update ope-bench or save the baseline anew"
-        )
-        raise StoreError(msg)
-    return header
-
-
-def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(line)
-    except (ValueError, RecursionError):
-        parsed = None
-    if not isinstance(parsed, dict):
-        msg = f"{path}, line {number}: not a JSON object; restore the file or save it anew"
-        raise StoreError(msg)
-    return parsed
-
-
-def _is_as_saved(header: Mapping[str, Any], lines: Iterable[str]) -> bool:
-    try:
-        return _checksum(header, lines) == header.get("sha256")
-    # A number that is not finite, which no baseline holds.
-    except ValueError:
-        return False
 
 
 def _checksum(header: Mapping[str, Any], lines: Iterable[str]) -> str:

@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from ope_bench.base.errors import UsageError
+from ope_bench.base.files import gc_disabled
 from ope_bench.contracts.data import TruthKind
-from ope_bench.errors import UsageError
-from ope_bench.garbage import gc_disabled
+from ope_bench.execution.machine import same_arithmetic
 from ope_bench.gate.baseline import is_baseline, load
-from ope_bench.gate.decision import decide
 from ope_bench.gate.pairing import pair_records
-from ope_bench.gate.screening import RowCase, screen
-from ope_bench.gate.verdict import Judgement, Rules
+from ope_bench.gate.verdict import Judgement, RowCase, Rules, decide, screen
 from ope_bench.store import Store
 from ope_bench.trials.record import ANSWER_FIELDS, TrialRecord
-
-__all__ = ["Comparison", "compare"]
 
 LEVEL = 0.025
 """Level of either side: together 5 %, over all rows that differ."""
@@ -31,7 +29,7 @@ COMPARED = (
     *ANSWER_FIELDS,
     *("truth_expected", "truth_empirical", "logging_average", "error_type"),
 )
-"""The columns of records that `ope_bench.gate.screening` reads."""
+"""The columns of records that `ope_bench.gate.verdict` reads."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,14 @@ class Comparison:
     judgements : one per row, without the trials behind it.
     pairs : number of trials that both have.
     only_a, only_b : number of trials that only one of them has.
+    same_arithmetic : whether numbers were compared bit by bit, else up to rounding.
     """
 
     judgements: Sequence[Judgement]
     pairs: int
     only_a: int
     only_b: int
+    same_arithmetic: bool
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,13 @@ class _Side:
     Parameters
     ----------
     truths : kinds of truth, in the order of their first trials.
+    machines : facts of the machines of its runs.
     rows : the places of each row's trials, by the identities of setting and estimator.
     read : returns the truth and the record at each place.
     """
 
     truths: Sequence[TruthKind]
+    machines: Sequence[Mapping[str, Any]]
     rows: Mapping[tuple[str, str], Sequence[int]]
     read: Callable[[Sequence[int]], Iterable[tuple[int, TruthKind, TrialRecord]]]
 
@@ -82,17 +84,33 @@ def compare(a: Path, b: Path) -> Comparison:
     ------
     UsageError : they have no trial in common.
     """
-    rules = Rules(margin=0.0, level=LEVEL, symmetric=True)
     pairs = only_a = only_b = 0
     with gc_disabled(), ExitStack() as opened:
         before, after = _side(a, opened), _side(b, opened)
+        same = same_arithmetic(*before.machines, *after.machines)
+        rules = Rules(margin=0.0, level=LEVEL, symmetric=True, same_arithmetic=same)
         cases: dict[TruthKind, list[tuple[int, RowCase]]]
         cases = {truth: [] for truth in before.truths}
         for row in dict.fromkeys([*before.rows, *after.rows]):
-            found, *counts = _compared(before, after, row, rules)
-            for truth, screened in found.items():
-                cases[truth] += screened
-            pairs, only_a, only_b = map(operator.add, (pairs, only_a, only_b), counts)
+            ours = before.trials(row)
+            # Of a key under two truths, the record of the last counts.
+            others = {
+                key: record
+                for trials in after.trials(row).values()
+                for key, (_, record) in trials.items()
+            }
+            for truth, trials in ours.items():
+                for paired in pair_records([record for _, record in trials.values()], others):
+                    case = screen(paired, truth, rules)
+                    # The records are not kept: a store may hold millions.
+                    case.judgement = replace(case.judgement, row=replace(paired, pairs=()))
+                    first = min(trials[pair.before.key][0] for pair in paired.pairs)
+                    cases[truth].append((first, case))
+            known = {key for trials in ours.values() for key in trials}
+            shared = len(known & others.keys())
+            pairs += shared
+            only_a += len(known) - shared
+            only_b += len(others) - shared
     if not pairs:
         msg = f"{a} and {b} have no trial in common: nothing can be compared"
         raise UsageError(msg)
@@ -103,38 +121,7 @@ def compare(a: Path, b: Path) -> Comparison:
             [case for _, case in sorted(rows, key=operator.itemgetter(0))], rules
         )
     ]
-    return Comparison(judgements, pairs, only_a, only_b)
-
-
-def _compared(
-    before: _Side, after: _Side, row: tuple[str, str], rules: Rules
-) -> tuple[dict[TruthKind, list[tuple[int, RowCase]]], int, int, int]:
-    """Return a row's cases for each kind of truth, and the trials of both sides and of either."""
-    ours = before.trials(row)
-    # Of a key under two truths, the record of the last counts.
-    others = {
-        key: record for trials in after.trials(row).values() for key, (_, record) in trials.items()
-    }
-    cases = {truth: _screened(trials, others, truth, rules) for truth, trials in ours.items()}
-    known = {key for trials in ours.values() for key in trials}
-    shared = len(known & others.keys())
-    return cases, shared, len(known) - shared, len(others) - shared
-
-
-def _screened(
-    trials: Mapping[str, tuple[int, TrialRecord]],
-    others: Mapping[str, TrialRecord],
-    truth: TruthKind,
-    rules: Rules,
-) -> list[tuple[int, RowCase]]:
-    """Return each row with the place of its first pair; its records are not kept."""
-    rows, _ = pair_records([record for _, record in trials.values()], others)
-    found = []
-    for row in rows:
-        case = screen(row, truth, rules)
-        case.judgement = replace(case.judgement, row=replace(row, pairs=()))
-        found.append((min(trials[pair.before.key][0] for pair in row.pairs), case))
-    return found
+    return Comparison(judgements, pairs, only_a, only_b, same)
 
 
 def _side(path: Path, opened: ExitStack) -> _Side:
@@ -145,10 +132,19 @@ def _side(path: Path, opened: ExitStack) -> _Side:
         for place, record in enumerate(records):
             specs = record.trial.environment, record.trial.estimator
             rows.setdefault((specs[0].identity_json, specs[1].identity_json), []).append(place)
-        return _Side((truth,), rows, lambda places: ((one, truth, records[one]) for one in places))
-    selection = opened.enter_context(Store.open(path)).selection()
+        return _Side(
+            (truth,),
+            (baseline.machine,),
+            rows,
+            lambda places: ((one, truth, records[one]) for one in places),
+        )
+    store = opened.enter_context(Store.open(path))
+    reader = store.reader()
     return _Side(
-        selection.truths,
-        selection.by_row(),
-        lambda places: selection.parts_at(places, COMPARED),
+        reader.truths,
+        tuple(run.machine for run in store.runs()),
+        reader.by_row(),
+        lambda places: (
+            (place, one.run.truth, one.record) for place, one in reader.results(places, COMPARED)
+        ),
     )

@@ -1,57 +1,22 @@
-"""Run a gate: run trials, repeat those that hit a limit, judge, extend, compare times."""
+"""Run a gate: run trials, repeat those that hit a limit, and judge."""
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
+from ope_bench.execution import Executor, Finished, Reused, RunEvent
+from ope_bench.execution.runner import Outcome, interruptible, run
 from ope_bench.gate.baseline import Baseline
-from ope_bench.gate.decision import judge
 from ope_bench.gate.pairing import PairedRow, paired_rows, with_outcomes
-from ope_bench.gate.timing import TimeReport, compare_times
-from ope_bench.gate.verdict import Judgement, Rules, Verdict
+from ope_bench.gate.verdict import Judgement, Rules, Verdict, judge
+from ope_bench.store import Store
 from ope_bench.trials.record import Trial, TrialRecord
-
-__all__ = ["TrialSource", "GateReport", "Options", "run_gate"]
-
-
-class TrialSource(Protocol):
-    """Runs a gate's trials."""
-
-    @property
-    def reused(self) -> int:
-        """Number of outcomes of `run` so far that were taken from the store."""
-
-    def run(self, trials: Sequence[Trial]) -> Iterable[TrialRecord]:
-        """Run the trials and yield their outcomes."""
-
-    def alone(self, trials: Sequence[Trial], *, limits: float = 1.0) -> Iterable[TrialRecord]:
-        """Run the trials now, one at a time, with their limits multiplied by `limits`."""
-
-    def machine_mismatch(self) -> str:
-        """Return why times cannot be compared with the baseline's; empty where they can."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of a gate.
-
-    Parameters
-    ----------
-    seed : run on fresh data of this seed, where nothing is paired; None for the baseline's seeds.
-    extend : most replicates to take from the baseline's reserve for rows that are undecided, or
-        on fresh data alike with a larger error.
-    time : whether to compare times.
-    margin, level : see `ope_bench.gate.decision.Rules`.
-    """
-
-    seed: int | None = None
-    extend: int = 0
-    time: bool = True
-    margin: float = 0.02
-    level: float = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +28,9 @@ class GateReport:
     judgements : one per row.
     planned : trials of the baseline's suite.
     outcomes : number of planned trials that have an outcome.
-    asked, executed, reused : number of trials including those of an extension; how many of them
-        this gate ran, and for how many it used stored outcomes.
-    times : comparison of seconds; advisory.
+    asked, executed, reused : number of trials that could be planned; how many of them this gate
+        ran, and for how many it used stored outcomes.
     notices : lines for the user.
-    fresh : whether the data are other than the baseline's.
     """
 
     judgements: tuple[Judgement, ...]
@@ -76,9 +39,7 @@ class GateReport:
     asked: int = 0
     executed: int = 0
     reused: int = 0
-    times: TimeReport = field(default_factory=TimeReport)
     notices: tuple[str, ...] = ()
-    fresh: bool = False
 
     @property
     def verdicts(self) -> Counter[Verdict]:
@@ -91,7 +52,7 @@ class GateReport:
         reused = f", {self.reused} reused" if self.reused else ""
         return f"{self.executed} of {self.asked} trial{'s' * (self.asked != 1)} run{reused}"
 
-    def exit_code(self, *, gate_time: bool = False) -> tuple[int, str]:
+    def exit_code(self) -> tuple[int, str]:
         """Return the exit code (0 clean, 1 regression, 4 trials missing) and its reason."""
         verdicts = self.verdicts
         compared = [one for one in self.judgements if one.verdict is not Verdict.INCOMPARABLE]
@@ -105,95 +66,51 @@ class GateReport:
             return 1, f"{failing} of {len(self.judgements)} rows are worse or fail"
         if not compared:
             return 4, "no row could be compared; accept a new baseline"
-        if gate_time and self.times.slower:
-            return 1, "slower (--gate-time)"
-        if gate_time and self.times.notice:
-            return 4, f"times could not be compared: {self.times.notice}"
         undecided = verdicts[Verdict.UNDECIDED]
         if undecided:
             return 0, f"no regression shown; {undecided} rows undecided"
-        beyond = " beyond what chance explains on fresh data" if self.fresh else ""
-        return 0, f"no regression{beyond} in {len(compared)} rows"
+        return 0, f"no regression in {len(compared)} rows"
 
 
-def run_gate(baseline: Baseline, bench: TrialSource, options: Options | None = None) -> GateReport:
+def run_gate(baseline: Baseline, source: StoreTrials, rules: Rules | None = None) -> GateReport:
     """Run a baseline's trials again and judge every row.
 
     Parameters
     ----------
     baseline : the accepted numbers.
-    bench : runs the trials.
-    options : seed, extension, times, margin and level.
+    source : runs the trials.
+    rules : margin and level.
     """
-    options = options or Options()
-    rows = paired_rows(baseline, seed=options.seed)
-    notices: list[str] = []
-    fresh = options.seed is not None and any(
-        pair.before.trial.seed != options.seed for row in rows for pair in row.pairs
-    )
-    if fresh:
-        notices.append(FRESH.format(seed=options.seed))
-    rules = Rules(
-        margin=options.margin,
-        level=options.level,
-        looks=2 if options.extend else 1,
-        fresh=fresh,
-    )
-    notices += dict.fromkeys(note for row in rows for note in row.notes)
-    truth = baseline.suite.truth
-    planned = _planned(rows)
-    lost = sum(len(row.pairs) for row in rows if row.gone)
-    outcomes = {record.key: record for record in bench.run(planned)}
-    notices += _second_chance(rows, outcomes, bench)
-    finished = [with_outcomes(row, outcomes) for row in rows]
-    judgements = judge(finished, truth, rules)
-    if options.extend:
-        finished, more = _extended(
-            finished, judgements, outcomes, bench, options.extend, options.margin
-        )
-        notices += more
-        judgements = judge(finished, truth, rules)
-    times = TimeReport()
-    if options.time:
-        times = TimeReport(notice=TIMES_ARE_PAIRED) if fresh else _times(finished, bench)
-    n_outcomes = sum(trial.key in outcomes for trial in planned)
-    reused = bench.reused
-    asked = _planned(finished)
-    return GateReport(
-        judgements=tuple(judgements),
-        planned=len(planned) + lost,
-        outcomes=n_outcomes,
-        asked=len(asked),
-        executed=sum(trial.key in outcomes for trial in asked) - reused,
-        reused=reused,
-        times=times,
-        notices=tuple(notices),
-        fresh=fresh,
-    )
-
-
-TIMES_ARE_PAIRED = "times compare on the baseline's own data only, without --seed"
-FRESH = (
-    "seed {seed} gives other data than the baseline's: nothing is paired, so only large changes "
-    "show, and no row can be the same; without --seed much smaller ones do"
-)
-
-
-def _planned(rows: Iterable[PairedRow]) -> list[Trial]:
-    """Return the trials to run, grouped by data; none of rows that cannot be compared."""
-    trials = [
+    rows = paired_rows(baseline)
+    notices = list(dict.fromkeys(note for row in rows for note in row.notes))
+    planned = [
         pair.trial
         for row in rows
         if not row.incomparable
         for pair in row.pairs
         if pair.trial is not None
     ]
-    order = {key: i for i, key in enumerate(dict.fromkeys(trial.group for trial in trials))}
-    return sorted(trials, key=lambda trial: order[trial.group])
+    # Trials on the same data run one after the other, so that they share its fits.
+    order = {key: i for i, key in enumerate(dict.fromkeys(trial.group for trial in planned))}
+    planned.sort(key=lambda trial: order[trial.group])
+    lost = sum(len(row.pairs) for row in rows if row.gone)
+    outcomes = {record.key: record for record in source.run(planned)}
+    notices += _second_chance(rows, outcomes, source)
+    rows = [with_outcomes(row, outcomes) for row in rows]
+    found = sum(trial.key in outcomes for trial in planned)
+    return GateReport(
+        judgements=tuple(judge(rows, baseline.suite.truth, rules)),
+        planned=len(planned) + lost,
+        outcomes=found,
+        asked=len(planned),
+        executed=found - source.reused,
+        reused=source.reused,
+        notices=tuple(notices),
+    )
 
 
 def _second_chance(
-    rows: Iterable[PairedRow], outcomes: dict[str, TrialRecord], bench: TrialSource
+    rows: Iterable[PairedRow], outcomes: dict[str, TrialRecord], source: StoreTrials
 ) -> list[str]:
     """Repeat new timeouts and memory failures alone, with doubled limits."""
     suspects = [
@@ -208,7 +125,7 @@ def _second_chance(
     if not suspects:
         return []
     notices = []
-    for record in bench.alone(suspects, limits=2.0):
+    for record in source.alone(suspects, limits=2.0):
         was = outcomes[record.key].status
         outcomes[record.key] = record
         if not record.status.limit:
@@ -220,45 +137,95 @@ def _second_chance(
     return notices
 
 
-def _extended(
-    rows: Sequence[PairedRow],
-    judgements: Sequence[Judgement],
-    outcomes: dict[str, TrialRecord],
-    bench: TrialSource,
-    extend: int,
-    margin: float,
-) -> tuple[list[PairedRow], list[str]]:
-    """Add replicates to undecided rows, as far as the baseline has them in reserve."""
-    notices: list[str] = []
-    chosen: dict[int, PairedRow] = {}
-    for index, (row, judged) in enumerate(zip(rows, judgements, strict=True)):
-        larger = judged.verdict is Verdict.INDISTINGUISHABLE and (judged.ratio or 0) > 1 + margin
-        if judged.verdict is not Verdict.UNDECIDED and not larger:
-            continue
-        more = row.reserve[:extend]
-        if len(more) < extend:
-            notices.append(
-                f"{row.environment.id} / {row.estimator.id}: the baseline has {len(more)} "
-                f"replicates in reserve of the {extend} asked for (`baseline save --reserve`)"
-            )
-        if more:
-            chosen[index] = replace(row, pairs=row.pairs + more, reserve=row.reserve[extend:])
-    trials = [
-        pair.trial
-        for index, row in chosen.items()
-        for pair in row.pairs[len(rows[index].pairs) :]
-        if pair.trial is not None
-    ]
-    outcomes |= {record.key: record for record in bench.run(trials)} if trials else {}
-    notices += _second_chance(chosen.values(), outcomes, bench)
-    return [
-        with_outcomes(chosen[index], outcomes) if index in chosen else row
-        for index, row in enumerate(rows)
-    ], notices
+# Run a gate's trials through the runner, into a store.
 
 
-def _times(rows: Sequence[PairedRow], bench: TrialSource) -> TimeReport:
-    mismatch = bench.machine_mismatch()
-    if mismatch:
-        return TimeReport(notice=mismatch)
-    return compare_times(rows, bench.alone)
+@dataclass(eq=False)
+class StoreTrials:
+    """Runs trials into a store.
+
+    A stored outcome does not show the effect of a changed environment variable, data file or C
+    library, which no code digest covers. So stored outcomes are reused only on request.
+
+    Parameters
+    ----------
+    baseline : gives the limits of a trial.
+    store : a store open for writing.
+    executor_of : makes an executor with a timeout (seconds) and a memory limit (bytes).
+    machine : facts of this machine, see `machine_facts`.
+    watch : called with every event.
+    reuse : use stored outcomes of the current code instead of running their trials.
+
+    Attributes
+    ----------
+    unfinished : number of trials of the current or last run without an outcome; None before any
+        run.
+    reused : number of stored outcomes used so far.
+    """
+
+    baseline: Baseline
+    store: Store
+    executor_of: Callable[[float | None, int | None], Executor]
+    machine: Mapping[str, Any]
+    watch: Callable[[RunEvent], None] = lambda event: None
+    _: KW_ONLY
+    reuse: bool = False
+    unfinished: int | None = field(default=None, init=False)
+    reused: int = field(default=0, init=False)
+
+    def run(self, trials: Sequence[Trial]) -> Iterator[TrialRecord]:
+        """Run the trials and yield their outcomes."""
+        if not trials:
+            return
+        suite = self.baseline.suite
+        outcome = Outcome(planned=len(trials))
+        self.unfinished = len(trials)
+        executor = self.executor_of(suite.timeout, suite.memory)
+        run_id = self.store.begin_run(
+            suite=suite.name,
+            truth=suite.truth,
+            command=shlex.join(["ope-bench", *sys.argv[1:]]),
+            planned=len(trials),
+            machine=self.machine,
+        )
+        try:
+            for event in run(
+                trials,
+                store=self.store,
+                run_id=run_id,
+                executor=executor,
+                outcome=outcome,
+                retry=None if self.reuse else "all",
+                rerun_by="without --reuse they run again",
+            ):
+                self.watch(event)
+                self.unfinished = len(trials) - outcome.reused - outcome.executed
+                self.reused += isinstance(event, Reused)
+                if isinstance(event, Finished | Reused):
+                    yield event.record
+        finally:
+            executor.close()
+            self.store.end_run(run_id, outcome.exit_code(allow_failures=True))
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+
+    def alone(self, trials: Sequence[Trial], *, limits: float) -> Iterable[TrialRecord]:
+        """Run the trials now, one at a time, with their limits multiplied by `limits`.
+
+        The outcomes are not stored: a repetition is not a planned trial.
+        """
+        suite = self.baseline.suite
+        executor = self.executor_of(
+            None if suite.timeout is None else suite.timeout * limits,
+            None if suite.memory is None else int(suite.memory * limits),
+        )
+        outcome = Outcome(planned=len(trials))
+        with contextlib.closing(executor), interruptible(executor, outcome, at_once=True):
+            records = [
+                event.record
+                for event in executor.run(trials, exclusive=True)
+                if isinstance(event, Finished)
+            ]
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        return records

@@ -1,36 +1,39 @@
-"""Verdicts of the gate, the rules they follow, and the judgement of a row."""
+"""Verdicts of the gate, and the rules by which a row is judged."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import KW_ONLY, dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 
+import numpy as np
+
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.data import TruthKind
 from ope_bench.gate.pairing import PairedRow
+from ope_bench.statistics.error_distribution import jointly_heavy_tailed, root_mean_square, squares
+from ope_bench.statistics.paired_tests import holm, signed_ranks, swap_test
+from ope_bench.trials.record import ANSWER_FIELDS, TrialRecord
+from ope_bench.trials.status import Status
 
-__all__ = ["Judgement", "Rules", "Verdict", "Way"]
+# Verdicts of the gate, the rules they follow, and the judgement of a row.
 
 
 class Verdict(enum.StrEnum):
-    """Result of the comparison of a row with its baseline.
+    """Result of the comparison of a row with its baseline, the worst first.
 
-    On the baseline's own data, a row that changed without getting worse has *drifted*. On fresh
-    data every number differs, and a row whose difference chance explains is *alike*.
+    A row that changed without getting worse has *drifted*.
     """
 
-    SAME = "same"
-    INDISTINGUISHABLE = "alike"
-    DRIFTED = "drifted"
-    BETTER = "better"
+    MISSING = "missing"
+    FAILED = "failed"
     WORSE = "worse"
     UNDECIDED = "undecided"
-    FAILED = "failed"
-    MISSING = "missing"
     INCOMPARABLE = "incomparable"
-
-    @property
-    def mark(self) -> str:
-        """The character shown in tables."""
-        return _MARKS[self]
+    BETTER = "better"
+    DRIFTED = "drifted"
+    SAME = "same"
 
     @property
     def fails(self) -> bool:
@@ -38,25 +41,13 @@ class Verdict(enum.StrEnum):
         return self in (Verdict.WORSE, Verdict.FAILED, Verdict.MISSING)
 
 
-_MARKS = {
-    Verdict.SAME: "=",
-    Verdict.INDISTINGUISHABLE: "=",
-    Verdict.DRIFTED: "~",
-    Verdict.BETTER: "+",
-    Verdict.WORSE: "-",
-    Verdict.UNDECIDED: "!",
-    Verdict.FAILED: "x",
-    Verdict.MISSING: "x",
-    Verdict.INCOMPARABLE: "!",
-}
+class Test(enum.StrEnum):
+    """The tests of a row's errors; a row is worse if any of them shows it."""
 
-
-class Way(enum.StrEnum):
-    """Ways to compare a row's errors; a row is worse if it is worse in any of them."""
+    __test__ = False  # not a class of tests to pytest
 
     MEAN_SQUARE = "mean square"
     TYPICAL = "typical error"
-    FAILURES = "failures"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +59,15 @@ class Rules:
     margin : growth of the mean squared error that is tolerated, and of the square of the typical
         error.
     level : family-wise error of "worse" over all tests of all changed rows, and of "better".
-    looks : how often rows are tested; each look uses an equal part of the level.
-    fresh : before and after are on different data, so nothing is paired.
     symmetric : a comparison, not a gate: a smaller error needs significance as a larger one does.
+    same_arithmetic : equal code gave equal bits before and after; else numbers are equal if they
+        differ by rounding alone.
     """
 
     margin: float = 0.02
     level: float = 0.01
-    looks: int = 1
-    fresh: bool = False
     symmetric: bool = False
+    same_arithmetic: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,22 +76,22 @@ class Judgement:
 
     Parameters
     ----------
-    n : number of replicates compared; the smaller one if the sides differ.
-    changed : replicates whose outcome is not bit-identical; 0 on fresh data.
+    n : number of replicates compared.
+    changed : replicates whose outcome is not equal: bit-identical, or by other arithmetic up to
+        rounding.
     rmse_before, rmse_after : with failures at the logging average's error.
     ratio, ratio_low, ratio_high : of mean squared errors, after over before; 95 % interval,
         none for heavy-tailed rows.
     typical_ratio : of median absolute errors, after over before.
     standard_error : of the log ratio of mean squared errors.
     p : one-sided, of "worse than the margin", adjusted for all tests of all changed rows; the
-        smallest of the row's ways.
-    p_mean_square, p_typical : the same of the one way.
+        smallest of the row's tests.
+    p_mean_square, p_typical : the same of the one test.
     p_better : the same of "better".
-    found_by : the ways that show what the verdict says; empty where it rests on no test.
+    found_by : the tests that show what the verdict says; empty where it rests on no test.
     detectable : smallest growth of the mean squared error that would have been called worse
         four times in five, by the mean square alone.
-    improved : share of the replicates with a smaller error now, equal ones counting half;
-        none on fresh data.
+    improved : share of the replicates with a smaller error now, equal ones counting half.
     """
 
     row: PairedRow
@@ -124,4 +114,315 @@ class Judgement:
     detectable: float | None = None
     improved: float | None = None
     heavy_tailed: bool = False
-    found_by: tuple[Way, ...] = ()
+    found_by: tuple[Test, ...] = ()
+
+
+# Classify rows that need no statistical test: missing, changed data, failing, identical.
+
+
+@dataclass
+class RowCase:
+    """A row while it is being judged.
+
+    Parameters
+    ----------
+    judgement : the judgement so far.
+    before, after : errors of the baseline and of its repetition, (n,).
+    p_worse, p_better : one-sided p-values by test, not adjusted.
+    tested : whether statistical tests must decide.
+    """
+
+    judgement: Judgement
+    before: FloatArray = field(default_factory=lambda: np.empty(0))
+    after: FloatArray = field(default_factory=lambda: np.empty(0))
+    p_worse: dict[Test, float] = field(default_factory=dict)
+    p_better: dict[Test, float] = field(default_factory=dict)
+    tested: bool = False
+
+
+ROUNDING = 1e-9
+"""Relative differences at or below this count as rounding."""
+
+
+def screen(row: PairedRow, truth: TruthKind, rules: Rules) -> RowCase:
+    """Judge a row as far as possible without a test."""
+
+    def closed(verdict: Verdict, reason: str) -> RowCase:
+        return RowCase(replace(base, verdict=verdict, reason=reason))
+
+    base = Judgement(row, Verdict.SAME, "; ".join(row.notes))
+    if row.gone:
+        return closed(Verdict.MISSING, row.gone)
+    if row.incomparable:
+        return closed(Verdict.INCOMPARABLE, row.incomparable)
+    missing = sum(pair.after is None for pair in row.pairs)
+    if missing or not row.pairs:
+        return closed(Verdict.MISSING, f"{missing} of {len(row.pairs)} trials have no outcome")
+    done = [(pair.before, pair.after) for pair in row.pairs if pair.after is not None]
+    changed = sum(
+        before.answer != after.answer
+        and (rules.same_arithmetic or not rounding_only(before, after))
+        for before, after in done
+    )
+    before, after = _errors(done, truth)
+    base = replace(base, n=len(before), changed=changed)
+    if len(before):
+        base = replace(
+            base,
+            rmse_before=root_mean_square(before),
+            rmse_after=root_mean_square(after),
+            improved=float((1 + np.sign(np.abs(before) - np.abs(after))).mean() / 2),
+        )
+    if failure := _moved_data(done) or _worsened(done):
+        return closed(Verdict.FAILED, failure)
+    if changed == 0:
+        return RowCase(base)
+    if all(rounding_only(*pair) for pair in done):
+        reason = join_reasons(base.reason, "differs by rounding only")
+        return closed(Verdict.DRIFTED, reason)
+    return RowCase(base, before, after, tested=True)
+
+
+def rounding_only(before: TrialRecord, after: TrialRecord) -> bool:
+    """Return whether two outcomes differ by rounding at most."""
+    numbers = (name for name in ANSWER_FIELDS if name != "status")
+    return before.status is after.status and all(
+        _close(getattr(before, name), getattr(after, name)) for name in numbers
+    )
+
+
+def _close(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= ROUNDING * max(abs(one), abs(other))
+
+
+def _moved_data(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> str:
+    """Return a note if the data changed although the environment's version did not, else ""."""
+    for before, after in done:
+        for name in ("truth_expected", "truth_empirical", "logging_average"):
+            then, now = getattr(before, name), getattr(after, name)
+            # A trial whose worker died has no truth on record.
+            if then is not None and now is not None and not _close(then, now):
+                spec = before.trial.environment
+                return (
+                    f"the data changed ({name} of replicate {before.trial.replicate}: {then!r} "
+                    f"-> {now!r}), but {spec.id} is still version {spec.version}"
+                )
+    return ""
+
+
+def _worsened(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> str:
+    """Describe new failures; empty if there are none."""
+    kinds: dict[str, list[int]] = {}
+    for before, after in done:
+        if after.status.severity > before.status.severity:
+            kind = f"{before.status} -> {after.status}"
+            if after.error_type and after.status is not Status.POSITIVITY:
+                kind += f" ({after.error_type})"
+            kinds.setdefault(kind, []).append(after.trial.replicate)
+    words = []
+    for kind, which in kinds.items():
+        shown = ", ".join(map(str, which[:3])) + (", ..." if len(which) > 3 else "")
+        words.append(f"{kind} in {len(which)} (replicate{'s' * (len(which) > 1)} {shown})")
+    return "; ".join(words)
+
+
+def _errors(
+    done: Sequence[tuple[TrialRecord, TrialRecord]], truth: TruthKind
+) -> tuple[FloatArray, FloatArray]:
+    """Return the errors before and after, without pairs that both failed.
+
+    A failed trial counts as one that estimates the logging average.
+    """
+    rows = []
+    for before, after in done:
+        if before.status is not Status.OK and after.status is not Status.OK:
+            continue
+        then, now = _error(before, after, truth), _error(after, before, truth)
+        if then is not None and now is not None:
+            rows.append((then, now))
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), 2)
+    return table[:, 0], table[:, 1]
+
+
+def _error(record: TrialRecord, partner: TrialRecord, truth: TruthKind) -> float | None:
+    name = f"truth_{truth}"
+    # Both are on the same data, so one's truth and logging average are the other's.
+    value = getattr(record, name)
+    if value is None:
+        value = getattr(partner, name)
+    said = record.estimate if record.status is Status.OK else record.logging_average
+    if said is None:
+        said = partner.logging_average
+    return None if value is None or said is None else said - value
+
+
+def join_reasons(*parts: str) -> str:
+    """Join the parts that are not empty."""
+    return "; ".join(part for part in parts if part)
+
+
+# Judge each row of a gate: pure functions of paired records.
+
+LARGEST = 700.0
+"""Logarithms beyond this have no exponential."""
+
+
+def judge(
+    rows: Sequence[PairedRow], truth: TruthKind, rules: Rules | None = None
+) -> list[Judgement]:
+    """Judge all rows; the p-values are adjusted for all tests of all rows.
+
+    Parameters
+    ----------
+    rows : baseline rows paired with the outcomes known so far.
+    truth : what errors are measured against.
+    rules : margin and level.
+    """
+    rules = rules or Rules()
+    return decide([screen(row, truth, rules) for row in rows], rules)
+
+
+def decide(cases: Sequence[RowCase], rules: Rules) -> list[Judgement]:
+    """Judge all screened rows; those that are open are tested, and get their judgement.
+
+    Parameters
+    ----------
+    cases : the rows, see `ope_bench.gate.verdict.screen`.
+    rules : margin and level.
+    """
+    open_cases = [case for case in cases if case.tested]
+    # Rows with equally many errors share one call.
+    by_size: dict[int, list[RowCase]] = {}
+    for case in open_cases:
+        by_size.setdefault(len(case.before), []).append(case)
+    for size, members in by_size.items():
+        if size:
+            _test_errors(members, rules, rules.level * len(members) / len(open_cases))
+    worse = _adjusted([case.p_worse for case in open_cases])
+    better = _adjusted([case.p_better for case in open_cases])
+    tests = sum(map(len, worse))
+    for case, p_worse, p_better in zip(open_cases, worse, better, strict=True):
+        case.judgement = _decided(case, p_worse, p_better, tests, rules)
+    return [case.judgement for case in cases]
+
+
+def _adjusted(by_row: Sequence[Mapping[Test, float]]) -> list[dict[Test, float]]:
+    """Adjust the p-values of all tests of all rows together, by Holm's method."""
+    adjusted = iter(holm(np.array([p for row in by_row for p in row.values()])))
+    return [{test: float(next(adjusted)) for test in row} for row in by_row]
+
+
+def _test_errors(cases: Sequence[RowCase], rules: Rules, level: float) -> None:
+    """Test absolute errors by their ranks and mean squares by swaps, and note their ratios.
+
+    Parameters
+    ----------
+    cases : rows with equally many errors.
+    rules : margin of squared errors.
+    level : of these rows together.
+    """
+    before = np.stack([case.before for case in cases])
+    after = np.stack([case.after for case in cases])
+    squared = squares(after, before)
+    margin, typical_margin = 1 + rules.margin, math.sqrt(1 + rules.margin)
+    typical_worse, typical_better = signed_ranks(after, before, null_ratio=typical_margin)
+    worse = better = swap_test(*squared, null_ratio=margin, level=level)
+    if margin != 1:
+        _, typical_better = signed_ranks(after, before, null_ratio=1 / typical_margin)
+        better = swap_test(*squared, null_ratio=1 / margin, level=level)
+    heavy = jointly_heavy_tailed(*squared[::-1])
+    after_medians, before_medians = (np.median(np.abs(side), axis=1) for side in (after, before))
+    for index, case in enumerate(cases):
+        case.p_worse[Test.TYPICAL] = float(typical_worse[index])
+        case.p_better[Test.TYPICAL] = float(typical_better[index])
+        case.p_worse[Test.MEAN_SQUARE] = float(worse.p_greater[index])
+        case.p_better[Test.MEAN_SQUARE] = float(better.p_less[index])
+        log_ratio, error = float(worse.log_ratio[index]), float(worse.standard_error[index])
+        case.judgement = _with_ratio(case.judgement, log_ratio, error, bool(heavy[index]))
+        if before_medians[index] > 0:
+            ratio = float(after_medians[index] / before_medians[index])
+            case.judgement = replace(case.judgement, typical_ratio=ratio)
+
+
+def _with_ratio(
+    judged: Judgement, log_ratio: float, standard_error: float, heavy: bool
+) -> Judgement:
+    """Note the ratio of mean squares and, where it can be trusted, its interval."""
+    from scipy.special import stdtrit
+
+    judged = replace(judged, heavy_tailed=heavy)
+    if not abs(log_ratio) < LARGEST:
+        return judged
+    judged = replace(judged, ratio=math.exp(log_ratio))
+    if judged.n < 2 or not math.isfinite(standard_error):
+        return judged
+    judged = replace(judged, standard_error=standard_error)
+    reach = float(stdtrit(judged.n - 1, 0.975)) * standard_error
+    # The t interval does not hold for heavy tails.
+    if heavy or not abs(log_ratio) + reach < LARGEST:
+        return judged
+    low, high = math.exp(log_ratio - reach), math.exp(log_ratio + reach)
+    return replace(judged, ratio_low=low, ratio_high=high)
+
+
+def _decided(
+    case: RowCase,
+    p_worse: Mapping[Test, float],
+    p_better: Mapping[Test, float],
+    tests: int,
+    rules: Rules,
+) -> Judgement:
+    """Return the verdict on one row; worse by any test is worse to a gate."""
+    judged = replace(
+        case.judgement,
+        p=min(p_worse.values(), default=1.0),
+        p_mean_square=p_worse.get(Test.MEAN_SQUARE),
+        p_typical=p_worse.get(Test.TYPICAL),
+        p_better=min(p_better.values(), default=1.0),
+    )
+    judged = replace(judged, detectable=_detectable(judged, tests, rules))
+
+    def decided(verdict: Verdict, *reasons: str, found_by: tuple[Test, ...] = ()) -> Judgement:
+        reason = join_reasons(*reasons)
+        return replace(judged, verdict=verdict, reason=reason, found_by=found_by)
+
+    reason, ratio = judged.reason, judged.ratio
+    worse, better = (
+        tuple(test for test in Test if adjusted.get(test, 1.0) <= rules.level)
+        for adjusted in (p_worse, p_better)
+    )
+    improved = f"better by {' and '.join(better)}"
+    if worse and better and rules.symmetric:
+        worsened = f"worse by {' and '.join(worse)}"
+        return decided(Verdict.UNDECIDED, worsened, reason, improved)
+    if worse:
+        return decided(Verdict.WORSE, reason, improved if better else "", found_by=worse)
+    if better and ratio is not None and ratio > 1 + rules.margin:
+        # A mean square that grew, though not significantly, must not pass as an improvement.
+        return decided(Verdict.UNDECIDED, reason, improved)
+    if better:
+        return decided(Verdict.BETTER, reason, found_by=better)
+    if judged.n == 0:
+        return decided(Verdict.DRIFTED, reason, "no errors to compare")
+    if ratio is None:
+        # One side's errors are all zero, or both sides'.
+        ratio = math.inf if judged.rmse_before == 0 and judged.rmse_after else 1.0
+    if ratio > 1 + rules.margin or (rules.symmetric and ratio != 1):
+        return decided(Verdict.UNDECIDED, reason)
+    return decided(Verdict.DRIFTED, reason)
+
+
+def _detectable(judged: Judgement, tests: int, rules: Rules) -> float | None:
+    """Return the growth of the mean square that the t approximation finds with probability 0.8."""
+    from scipy.special import ndtri, stdtrit
+
+    n, standard_error = judged.n, judged.standard_error
+    level = rules.level / max(tests, 1)
+    # The smallest p-value is one over the number of swaps.
+    if standard_error is None or 1 / 2**n > level:
+        return None
+    critical = float(stdtrit(n - 1, 1 - level))
+    exponent = math.log1p(rules.margin) + (critical + float(ndtri(0.8))) * standard_error
+    return math.expm1(exponent) if exponent < LARGEST else None

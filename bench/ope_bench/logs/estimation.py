@@ -2,53 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 
-from ope_bench.contracts.interval import IntervalKind
-from ope_bench.errors import UsageError
-from ope_bench.execution import Event, Executor
-from ope_bench.logs.environment import BASELINE, LIFT, LIFT_ERROR, terms_of
-from ope_bench.logs.interval_choice import interval_note
-from ope_bench.logs.intervals import with_interval
-from ope_bench.logs.log_trials import EstimatorLike, estimator_pairs, run_on_log
-from ope_bench.logs.paired import (
-    baseline_difference,
-    normal_interval,
-    standard_error,
-    without_rounding,
-)
-from ope_bench.logs.problem import unit_of
-from ope_bench.logs.reading.log_data import LogData
-from ope_bench.logs.result import Estimates
-from ope_bench.logs.result_rows import Difference, EstimateRow, TargetEstimates
-from ope_bench.logs.storage import stored_log
-from ope_bench.plugins.labels import distinct_labels
+from ope_bench.base.errors import ParameterError, UsageError
+from ope_bench.contracts.parameters import validated
+from ope_bench.contracts.plugins import Estimator, IntervalKind
+from ope_bench.contracts.view import Access
+from ope_bench.execution import Event, Executor, Finished
+from ope_bench.execution.runner import Outcome, interruptible
+from ope_bench.logs import problem
+from ope_bench.logs.log_data import LogData, stored_log
+from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates
+from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
+from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
+from ope_bench.suites.manifest import specs_of
 from ope_bench.suites.yaml_document import load_file
-from ope_bench.trials.record import TrialRecord
+from ope_bench.trials.isolation import random_states_restored, thread_limit
+from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
+from ope_bench.trials.trial import Workspace, build, run_trial
 
-__all__ = [
-    "CONFOUNDING",
-    "INTERVALS",
-    "default_estimators",
-    "estimate",
-    "estimate_row",
-    "interval_of",
-]
-
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 
 INTERVALS: tuple[IntervalKind, ...] = get_args(IntervalKind)
+
+ENVIRONMENT = "own-log"
+"""Id of the environment, from which random streams derive."""
 
 CONFOUNDING = (
     "no log can show it: had the logging policy, or anything else that moved the reward, used "
     "what is not in the context, every value here would be wrong"
 )
+
+EstimatorLike = Estimator | str
+
+EstimatorPair = tuple[PluginSpec, Estimator | None]
+"""The spec of an estimator, and the object where one was given."""
 
 
 def default_estimators(rows: int) -> tuple[list[str], list[str]]:
@@ -83,7 +81,7 @@ def estimate(
     interval : their kind.
     seed : from which all random streams derive.
     executor : where trials run; by default this process.
-    on_event : called with each event of the executor.
+    on_event : called with each event of the trials.
 
     Raises
     ------
@@ -97,34 +95,46 @@ def estimate(
         raise UsageError(msg)
     default, slow = default_estimators(log.n)
     given = estimator_pairs(default if estimators is None else estimators)
-    asked = with_interval(given, log, interval, level)
-    pairs = [pair for pair, _ in asked]
+    changed = [_with_interval(pair, log, interval, level) for pair in given]
+    pairs, lacks = zip(*changed, strict=True)
+    labels = distinct_labels([spec for spec, _ in pairs])
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
-        labels = distinct_labels([spec for spec, _ in pairs])
-        rows = {
-            name: [
-                estimate_row(record, label, level, interval, units=log.n_units, missing=missing)
-                for record, label, (_, missing) in zip(records[name], labels, asked, strict=True)
-            ]
-            for name in log.targets
-        }
         differences = _differences(log, records, labels, folder, level, interval)
-    targets = tuple(
-        _target(log, name, rows[name], whole=estimators is not None) for name in log.targets
-    )
+    targets = []
+    for name, target in log.targets.items():
+        rows = [
+            estimate_row(record, label, level, interval, units=log.n_units, missing=lack)
+            for record, label, lack in zip(records[name], labels, lacks, strict=True)
+        ]
+        # Of the default estimators those are shown that could run, unless none could.
+        unavailable = [row for row in rows if row.status == Status.UNAVAILABLE]
+        if estimators is not None or len(unavailable) == len(rows):
+            unavailable = []
+        targets.append(
+            TargetEstimates(
+                name=name,
+                unsupported_mass=target.unsupported_mass(log.action, log.logging),
+                rows=tuple(row for row in rows if row not in unavailable),
+                left_out=tuple((row.label, row.message or "") for row in unavailable),
+            )
+        )
+    notes = []
+    offered = any(row.interval for target in targets for row in target.rows)
+    if interval != "asymptotic" and not offered:
+        notes.append(
+            f"no estimator here offers {interval} intervals; `--interval asymptotic` gives some"
+        )
+    notes += dict.fromkeys(interval_note(log, name, records[name]) for name in log.targets)
+    if slow and estimators is None:
+        options = " ".join(f"--est {one}" for one in slow)
+        notes.append(f"not run, since they take long on so many rows: {options}")
     return Estimates(
         log=log.facts(),
         logging_average=float(log.reward.mean()),
-        targets=targets,
+        targets=tuple(targets),
         differences=differences,
-        notes=(
-            *_interval_note(interval, itertools.chain.from_iterable(rows.values())),
-            *dict.fromkeys(interval_note(log, name, records[name]) for name in log.targets),
-            *(_slow_note(slow) if estimators is None else ()),
-            *log.notes,
-            CONFOUNDING,
-        ),
+        notes=(*notes, *log.notes, CONFOUNDING),
     )
 
 
@@ -137,7 +147,7 @@ def estimate_row(
     units: int,
     missing: str = "",
 ) -> EstimateRow:
-    """Return what one trial on a log says of a policy.
+    """Return one estimator's estimate of one policy's value, from its trial on a log.
 
     Parameters
     ----------
@@ -146,44 +156,45 @@ def estimate_row(
     units : of the log.
     missing : what the log lacks for an interval of that kind.
     """
-    value, error = record.estimate, record.standard_error
     low, high = interval_of(record, level, kind, units)
     offered = low is not None
-    lift, lift_error = _lift(record)
+    lift = lift_error = None
+    if record.estimate is not None:
+        average = record.logging_average or 0.0
+        own, error = (record.diagnostics.get(name) for name in (problem.LIFT, problem.LIFT_ERROR))
+        lift, lift_error = problem.without_rounding(
+            record.estimate - average if own is None else float(own),
+            None if error is None else float(error),
+            max(abs(record.estimate), abs(average)),
+        )
     lift_low, lift_high = _paired_interval(lift, lift_error, level, kind, units)
+    if record.status is Status.OK:
+        parts = list(record.warnings)
+        if not offered:
+            parts.append(f"offers no {kind} interval{missing and f' here: {missing}'}")
+        message = "; ".join(parts) or None
+    else:
+        message = record.error_message
     seconds = [s for s in (record.fit_seconds, record.estimate_seconds) if s is not None]
     return EstimateRow(
         estimator=record.trial.estimator.id,
         label=label,
         params=dict(record.trial.estimator.params),
         status=record.status.value,
-        value=value,
+        value=record.estimate,
         low=low,
         high=high,
         level=level,
         interval=kind if offered else None,
-        standard_error=error,
+        standard_error=record.standard_error,
         lift=lift,
         lift_low=lift_low,
         lift_high=lift_high,
         ess_fraction=record.ess_fraction,
         max_weight_share=record.max_weight_share,
         access=record.access,
-        message=_message(record, offered, kind, missing),
+        message=message,
         seconds=sum(seconds) if seconds else None,
-    )
-
-
-def _lift(record: TrialRecord) -> tuple[float | None, float | None]:
-    """Return value minus mean logged reward, and its standard error."""
-    if record.estimate is None:
-        return None, None
-    average = record.logging_average or 0.0
-    own, error = (record.diagnostics.get(name) for name in (LIFT, LIFT_ERROR))
-    return without_rounding(
-        record.estimate - average if own is None else float(own),
-        None if error is None else float(error),
-        max(abs(record.estimate), abs(average)),
     )
 
 
@@ -199,57 +210,18 @@ def interval_of(
     units : of the data; None for the quantiles of the normal distribution.
     """
     own = record.interval
-    if own is not None and own.kind == kind and abs(own.level - level) < ROUNDING:
+    if own is not None and own.kind == kind and abs(own.level - level) < _ROUNDING:
         return own.low, own.high
     if kind != "asymptotic":
         return None, None
-    return normal_interval(record.estimate, record.standard_error, level, units)
+    return problem.normal_interval(record.estimate, record.standard_error, level, units)
 
 
 def _paired_interval(
     value: float | None, error: float | None, level: float, kind: IntervalKind, units: int
 ) -> tuple[float | None, float | None]:
     """Return the interval of a lift or difference; there are asymptotic ones only."""
-    return normal_interval(value, error if kind == "asymptotic" else None, level, units)
-
-
-def _message(
-    record: TrialRecord, offered: bool, interval: IntervalKind, missing: str
-) -> str | None:
-    if record.status is not Status.OK:
-        return record.error_message
-    parts = list(record.warnings)
-    if not offered:
-        parts.append(f"offers no {interval} interval{missing and f' here: {missing}'}")
-    return "; ".join(parts) or None
-
-
-def _interval_note(kind: IntervalKind, rows: Iterable[EstimateRow]) -> tuple[str, ...]:
-    rows = list(rows)
-    if kind == "asymptotic" or any(row.interval for row in rows):
-        return ()
-    return (f"no estimator here offers {kind} intervals; `--interval asymptotic` gives some",)
-
-
-def _slow_note(slow: Sequence[str]) -> tuple[str, ...]:
-    named = " ".join(f"--est {one}" for one in slow)
-    return (f"not run, since they take long on so many rows: {named}",) if slow else ()
-
-
-def _target(
-    log: LogData, name: str, rows: Sequence[EstimateRow], *, whole: bool
-) -> TargetEstimates:
-    """Assemble a policy's rows; of the default estimators, those that could run."""
-    missing = [] if whole else [row for row in rows if row.status == Status.UNAVAILABLE]
-    if len(missing) == len(rows):
-        missing = []
-    target = log.targets[name]
-    return TargetEstimates(
-        name=name,
-        unsupported_mass=target.unsupported_mass(log.action, log.logging),
-        rows=tuple(row for row in rows if row not in missing),
-        left_out=tuple((row.label, row.message or "") for row in missing),
-    )
+    return problem.normal_interval(value, error if kind == "asymptotic" else None, level, units)
 
 
 def _differences(
@@ -261,21 +233,33 @@ def _differences(
     kind: IntervalKind,
 ) -> tuple[Difference, ...]:
     """Compare every policy with every earlier one, by each estimator with a value for both."""
+    unit = problem.unit_of(log)
     found = []
-    for (first, second), (number, label) in itertools.product(
+    for (versus, target), (number, label) in itertools.product(
         itertools.combinations(log.targets, 2), enumerate(labels)
     ):
-        a, b = records[second][number], records[first][number]
+        a, b = records[target][number], records[versus][number]
         if a.estimate is None or b.estimate is None:
             continue
-        value, error = _difference(log, folder, (second, a), (first, b))
+        weight, other = log.weights(target), log.weights(versus)
+        centered = problem.BASELINE in a.diagnostics and problem.BASELINE in b.diagnostics
+        if centered and weight is not None and other is not None:
+            value, error = problem.baseline_difference(weight, other, log.reward, unit)
+        else:
+            files = [record.diagnostics.get(problem.TERMS) for record in (a, b)]
+            error = None
+            if all(files):
+                mine, theirs = (np.load(folder / str(file)) for file in files)
+                error = problem.standard_error(np.asarray(mine - theirs), unit)
+            size = max(abs(a.estimate), abs(b.estimate))
+            value, error = problem.without_rounding(a.estimate - b.estimate, error, size)
         low, high = _paired_interval(value, error, level, kind, log.n_units)
         found.append(
             Difference(
                 estimator=a.trial.estimator.id,
                 label=label,
-                target=second,
-                versus=first,
+                target=target,
+                versus=versus,
                 difference=value,
                 low=low,
                 high=high,
@@ -284,18 +268,195 @@ def _differences(
     return tuple(found)
 
 
-def _difference(
-    log: LogData, folder: Path, first: tuple[str, TrialRecord], second: tuple[str, TrialRecord]
-) -> tuple[float, float | None]:
-    """Return the difference of two policies by one estimator, with its paired standard error."""
-    (_, a), (_, b) = first, second
-    mean_a, mean_b = a.estimate or 0.0, b.estimate or 0.0
-    if all(BASELINE in record.diagnostics for record in (a, b)):
-        weight, other = (log.weights(name) for name, _ in (first, second))
-        if weight is not None and other is not None:
-            return baseline_difference(weight, other, log.reward, unit_of(log))
-    mine, theirs = (terms_of(folder, record.diagnostics) for record in (a, b))
-    error = None
-    if mine is not None and theirs is not None:
-        error = standard_error(np.asarray(mine - theirs), unit_of(log))
-    return without_rounding(mean_a - mean_b, error, max(abs(mean_a), abs(mean_b)))
+# Trials on a log.
+
+
+def estimator_pairs(given: EstimatorLike | Iterable[EstimatorLike]) -> list[EstimatorPair]:
+    """Return the spec of each estimator, with the object where one was given.
+
+    Raises
+    ------
+    UsageError : there is none, or one is unknown.
+    """
+    pairs: list[EstimatorPair] = []
+    for item in [given] if isinstance(given, str | Estimator) else given:
+        if isinstance(item, Estimator):
+            pairs.append((spec_of(item), item))
+        else:
+            pairs += [(spec, None) for spec in specs_of("estimator", item)]
+    if not pairs:
+        msg = "name at least one estimator"
+        raise UsageError(msg)
+    return pairs
+
+
+def run_on_log(
+    log: LogData,
+    pairs: Sequence[EstimatorPair],
+    folder: Path,
+    seed: int,
+    executor: Executor | None,
+    on_event: Callable[[Event], None],
+) -> dict[str, list[TrialRecord]]:
+    """Run all trials; return the records of each policy in the order of the estimators.
+
+    Parameters
+    ----------
+    log : the log.
+    pairs : from `estimator_pairs`.
+    folder : where the log is stored.
+    seed : from which all random streams derive.
+    executor : where trials run; this process where None.
+    on_event : called with each event of the trials.
+    """
+    trials: dict[str, list[Trial]] = {}
+    objects: dict[str, Estimator | None] = {}
+    for name in log.targets:
+        params = {"folder": str(folder), "target": name}
+        cls = f"{problem.OwnLog.__module__}:{problem.OwnLog.__qualname__}"
+        environment = PluginSpec("environment", cls, ENVIRONMENT, params, origin="ope_bench")
+        trials[name] = [Trial(environment, spec, 0, seed=seed) for spec, _ in pairs]
+        for trial, (_, given) in zip(trials[name], pairs, strict=True):
+            objects[trial.key] = given
+
+    def run(trial: Trial, workspace: Workspace) -> TrialRecord:
+        environment = problem.OwnLog(**trial.environment.params)
+        environment.log = log
+        given = objects[trial.key]
+        estimator = build(trial.estimator) if given is None else given
+        return run_trial(
+            trial, workspace, environment=environment, estimator=estimator, restore=False
+        )
+
+    found: dict[str, TrialRecord] = {}
+    # Two estimators of one setting are one trial.
+    distinct = {trial.key: trial for group in trials.values() for trial in group}
+    for event in trial_events(list(distinct.values()), executor, run):
+        on_event(event)
+        if isinstance(event, Finished):
+            found[event.record.key] = event.record
+    return {name: [found[trial.key] for trial in group] for name, group in trials.items()}
+
+
+def trial_events(
+    trials: Sequence[Trial],
+    executor: Executor | None,
+    run: Callable[[Trial, Workspace], TrialRecord],
+    budget: float | None = None,
+) -> Iterator[Event]:
+    """Run trials and yield their events, until all have ended or the budget has.
+
+    When the budget ends, running trials of an executor are abandoned, and it can then not be used
+    again; a trial in this process ends only by itself.
+
+    Parameters
+    ----------
+    trials : in the order in which they matter.
+    executor : where they run; this process where None.
+    run : runs one trial in this process.
+    budget : seconds; None for no limit.
+    """
+    if executor is None:
+        begun = time.monotonic()
+        workspace = Workspace()
+        with thread_limit(1), random_states_restored():
+            for trial in trials:
+                if budget is not None and time.monotonic() - begun > budget:
+                    return
+                yield Finished(run(trial, workspace), 0)
+        return
+    outcome = Outcome()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(interruptible(executor, outcome))
+        if budget is not None:
+            timer = threading.Timer(budget, executor.stop, kwargs={"now": True})
+            # A run that fails must not wait for the end of its budget.
+            timer.daemon = True
+            timer.start()
+            stack.callback(timer.cancel)
+        yield from executor.run(trials)
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+
+
+# The interval: estimators are asked for it; a note says which kind held the value elsewhere.
+
+
+def _with_interval(
+    pair: EstimatorPair, log: LogData, kind: IntervalKind, level: float
+) -> tuple[EstimatorPair, str]:
+    """Return an estimator with its parameters ``interval`` and ``level`` set, where it can.
+
+    It stays as it is where it has no such parameters or not this kind, where its own ``interval``
+    is set already, and where the log lacks what the kind needs; the text says then what.
+    """
+    spec, given = pair
+    estimator = build(spec) if given is None else given
+    params = estimator.get_params(deep=False)
+    if kind == "asymptotic" or params.get("interval") != "asymptotic":
+        return pair, ""
+    asked = {"interval": kind, "level": level}
+    try:
+        changed = type(estimator)(**validated(type(estimator), {**params, **asked}))
+    except ParameterError:
+        return pair, ""
+    # The kinds that need no known range of the rewards.
+    rangeless = kind == "bootstrap" or (kind == "empirical-likelihood" and np.ptp(log.reward) > 0)
+    if kind != "guaranteed" and log.n_units < 2:
+        return pair, "the log has one unit"
+    if not rangeless and log.reward_range is None and params.get("reward_range") is None:
+        return pair, "give `reward_range: [LOW, HIGH]`"
+    if Access.LOGGING_POLICY in changed.access and log.logging is None:
+        return pair, "give `logging: {table: FILE}`, the logging policy's whole distribution"
+    if given is not None:
+        return (spec_of(changed, label=spec.label), changed), ""
+    return (
+        resolve("estimator", spec.reference, {**spec.params, **asked}, label=spec.label),
+        None,
+    ), ""
+
+
+def interval_note(log: LogData, name: str, records: Iterable[TrialRecord]) -> str:
+    """Return which interval held the value on simulated logs like this one, in one line.
+
+    Parameters
+    ----------
+    log : the log.
+    name : of the policy to evaluate.
+    records : of the estimators on it; they know the largest weight that the policies allow.
+    """
+    bounded = log.reward_range is not None
+    known = log.propensity is not None and log.targets[name].action is None
+    least = [record.diagnostics.get(LEAST_EFFECTIVE) for record in records]
+    given = [float(one) for one in least if isinstance(one, int | float)]
+    # Weights that nobody can bound count as large.
+    moderate = bool(given) and min(given) >= SMALLEST_EFFECTIVE
+    wanted = {
+        "rewards": "bounded" if bounded else "unbounded",
+        "policies": "known" if known else "estimated",
+        "weights": "moderate" if moderate else "large",
+    }
+    if not known:
+        overlap = "no policy known"
+    elif not given:
+        overlap = "the largest weight unknown without the whole logging policy"
+    elif moderate:
+        overlap = f"no weight above 1/{SMALLEST_EFFECTIVE} of the rows"
+    else:
+        overlap = f"weights above 1/{SMALLEST_EFFECTIVE} of the rows"
+    where = f"rewards {'in' if bounded else 'without'} a known range, {overlap}"
+    # Made from trials by results/write.py.
+    text = Path(__file__).with_name("interval_choice.json").read_text(encoding="utf-8")
+    table = json.loads(text)
+    use = next(row for row in table["rows"] if wanted.items() <= row.items())["use"]
+    share = f"{table['holds']:.0%}"
+    if use is None:
+        choice = f"none held the value in {share} or more"
+    else:
+        kind, estimator = use["kind"], use["estimator"]
+        option = "" if kind == "normal" else f"; `--interval {kind}`"
+        choice = (
+            f"the narrowest that held the value in {share} or more was the {kind} one of "
+            f"{estimator} ({use['coverage']:.1%}{option})"
+        )
+    return f"interval: on simulated logs ({where}) {choice}"

@@ -1,4 +1,4 @@
-"""An invented log of 5,000 decisions that shows what goes wrong in real ones."""
+"""An invented log of 5,000 decisions, with the faults of real ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ope_bench.base.errors import UsageError
+from ope_bench.base.files import atomic_write
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.random.sampling import sample_indices
-from ope_bench.errors import UsageError
-from ope_bench.files import atomic_write
-
-__all__ = ["write_example"]
+from ope_bench.contracts.random import sample_indices
 
 ROWS, ITEMS, KEPT = 5000, 200, 12
 KINDS = ("audio", "books", "games", "home")
@@ -113,8 +111,10 @@ class _Shop:
 
     def decisions(self) -> Iterable[tuple[object, ...]]:
         for row in range(ROWS):
+            # From the first to the last minute of March.
+            minute = row * 31 * 24 * 60 // ROWS
             yield (
-                _time(row),
+                f"2026-03-{1 + minute // 1440:02d}T{minute // 60 % 24:02d}:{minute % 60:02d}",
                 "" if self.missing[0, row] else int(self.age[row]),
                 int(self.visits[row]),
                 "" if self.missing[1, row] else DEVICES[self.device[row]],
@@ -142,12 +142,6 @@ def _softmax(scores: FloatArray) -> FloatArray:
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     shares: FloatArray = weights / weights.sum(axis=1, keepdims=True)
     return shares
-
-
-def _time(row: int) -> str:
-    """Return a time in March, later for later rows."""
-    minute = row * 31 * 24 * 60 // ROWS
-    return f"2026-03-{1 + minute // 1440:02d}T{minute // 60 % 24:02d}:{minute % 60:02d}"
 
 
 def _name(item: int) -> str:

@@ -9,16 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from ope_bench.contracts.data import Problem
-from ope_bench.logs.checking.checks import LogCheck, check_log
+from ope_bench.logs.checks import LogCheck, check_log
+from ope_bench.logs.loading import load_log
+from ope_bench.logs.log_data import Items, LogData, LogSpec, is_stored, open_log
+from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
 from ope_bench.logs.problem import problem_of
-from ope_bench.logs.reading.loading import load_log
-from ope_bench.logs.reading.log_data import LogData
-from ope_bench.logs.reading.log_file import DEFAULT_TARGET, read_log_file
-from ope_bench.logs.reading.spec import Items, LogSpec
-from ope_bench.logs.reading.target_policy import TargetPolicy
-from ope_bench.logs.storage import is_stored, open_log
-
-__all__ = ["Log"]
+from ope_bench.logs.target_policy import TargetPolicy
 
 
 class Log(LogData):
@@ -96,7 +92,6 @@ class Log(LogData):
         reward_range : smallest and largest reward.
         logging : the logging policy's whole distribution.
         """
-        targets = {DEFAULT_TARGET: target} if isinstance(target, TargetPolicy) else dict(target)
         spec = LogSpec(
             table=frame,
             context=tuple(context),
@@ -109,7 +104,7 @@ class Log(LogData):
             time=time,
             unit=unit,
             logging=logging,
-            targets=targets,
+            targets={DEFAULT_TARGET: target} if isinstance(target, TargetPolicy) else target,
         )
         return cls.of(spec)
 
@@ -128,5 +123,5 @@ class Log(LogData):
         return problem_of(self, self.policy_name(policy), rng)
 
     def check(self) -> LogCheck:
-        """Say what is in the log and what is wrong with it."""
+        """Check contents, support, propensities, drift and leaks of the log."""
         return check_log(self)

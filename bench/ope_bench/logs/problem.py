@@ -1,32 +1,35 @@
-"""The evaluation problem of a log and one of its policies."""
+"""The evaluation problem of a log and one of its policies, its environment, and paired errors."""
 
 from __future__ import annotations
 
+import math
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.data import Problem
+from ope_bench.contracts.data import Column, Problem, Schema, Truth
 from ope_bench.contracts.embeddings import DeterministicEmbedding
+from ope_bench.contracts.plugins import Diagnostic, Environment, Estimate
 from ope_bench.contracts.policies import Policy
-from ope_bench.contracts.schema import Column, Schema
-from ope_bench.logs.policies.logged_context import LoggedContext
-from ope_bench.logs.policies.row_policies import LoggedProbability, RowPolicy
-from ope_bench.logs.reading.log_data import LogData
-from ope_bench.logs.reading.targets import Target
+from ope_bench.logs.log_data import LogData, open_log
+from ope_bench.logs.policies import LoggedContext, LoggedProbability, RowPolicy
 
-__all__ = ["REASONS", "problem_of"]
-
-MOST_ONE_HOT = 256
+_MOST_ONE_HOT = 256
 """Most actions of a log without items that become indicators, one column each."""
 
-REASONS = {
+_REASONS = {
     "propensity": "the log has no propensities; add `propensity: COLUMN`",
     "logging_policy": "the logging policy is known for logged actions only; "
     "add `logging: {table: FILE}`",
     "items": "the log does not say what describes an action; "
     "add `items: {table: FILE, key: COLUMN}`",
 }
-"""Why data of any log may be missing, and the line that would give them."""
+"""Reasons for missing data of a log, each with the line that would give them."""
 
 _NO_PROBABILITIES = {
     "action": "the target policy is known by its actions only; give `target: {table: FILE}`, "
@@ -50,31 +53,37 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
     rng : draws the target sample where the policy's probabilities are known.
     """
     target = log.targets[name]
-    context = LoggedContext.of(log.context)
-    target_action = target.action
+    unavailable: dict[str, str] = {}
+    for part in ("propensity", "logging_policy"):
+        if getattr(log, part.removesuffix("_policy")) is None:
+            unavailable[part] = _REASONS[part]
+    context, target_action = LoggedContext.of(log.context), target.action
+    policy: Policy | None = None
     if target.matrix is not None:
-        target_action = RowPolicy(target.matrix, log.context).sample(context, rng)
-    unavailable = {key: REASONS[key] for key in ("propensity", "logging_policy")}
-    if target.matrix is None:
+        policy = RowPolicy(target.matrix, log.context)
+        target_action = policy.sample(context, rng)
+    else:
         unavailable["target_policy"] = _NO_PROBABILITIES[target.form]
-    if target_action is None:
-        unavailable |= {
-            f"target_{part}": _NO_SAMPLE for part in ("context", "action", "embedding", "unit")
-        }
-    embedding, columns = _embedding(log)
-    if embedding is None:
-        unavailable |= dict.fromkeys(
-            ("embedding", "target_embedding", "action_embedding"), REASONS["items"]
-        )
-        unavailable["embedding_distribution"] = REASONS["items"]
-    described = np.zeros((len(log.actions), 0)) if embedding is None else embedding
-    if log.propensity is not None:
-        del unavailable["propensity"]
-    logging: Policy | None = None
-    if log.logging is not None:
-        logging = RowPolicy(log.logging, log.context)
-        del unavailable["logging_policy"]
+        if target.probability is not None:
+            reason = _NO_PROBABILITIES["probability"]
+            policy = LoggedProbability(
+                target.probability, log.context, log.action, len(log.actions), reason
+            )
     shared = target_action is not None
+    if not shared:
+        parts = ("context", "action", "embedding", "unit")
+        unavailable |= {f"target_{part}": _NO_SAMPLE for part in parts}
+    # What describes each action: its item, or an indicator where there are few actions.
+    embedding, columns = log.embedding, log.schema.embedding
+    n_actions = len(log.actions)
+    if embedding is None and n_actions <= _MOST_ONE_HOT:
+        embedding = np.eye(n_actions)
+        columns = (Column("categorical", (0.0, 1.0)),) * n_actions
+    if embedding is None:
+        parts = ("embedding", "target_embedding", "action_embedding", "embedding_distribution")
+        unavailable |= dict.fromkeys(parts, _REASONS["items"])
+        columns = ()
+    described = np.zeros((n_actions, 0)) if embedding is None else embedding
     problem = Problem(
         context=log.context,
         action=log.action,
@@ -83,11 +92,11 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
         target_context=log.context if shared else None,
         target_action=target_action,
         target_embedding=None if target_action is None else described[target_action],
-        n_actions=len(log.actions),
+        n_actions=n_actions,
         schema=Schema(log.schema.context, columns),
         propensity=log.propensity,
-        logging_policy=logging,
-        target_policy=_policy(log, target),
+        logging_policy=None if log.logging is None else RowPolicy(log.logging, log.context),
+        target_policy=policy,
         action_embedding=embedding,
         embedding_distribution=None if embedding is None else DeterministicEmbedding(embedding),
         shared_contexts=shared,
@@ -102,30 +111,193 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
     return problem
 
 
-def _policy(log: LogData, target: Target) -> Policy | None:
-    if target.matrix is not None:
-        return RowPolicy(target.matrix, log.context)
-    if target.probability is None:
-        return None
-    return LoggedProbability(
-        target.probability,
-        log.context,
-        log.action,
-        len(log.actions),
-        _NO_PROBABILITIES["probability"],
-    )
-
-
-def _embedding(log: LogData) -> tuple[FloatArray | None, tuple[Column, ...]]:
-    """Return what describes each action: the items, or indicators of few actions."""
-    if log.embedding is not None:
-        return log.embedding, log.schema.embedding
-    n = len(log.actions)
-    if n > MOST_ONE_HOT:
-        return None, ()
-    return np.eye(n), (Column("categorical", (0.0, 1.0)),) * n
-
-
 def unit_of(log: LogData) -> IntArray:
     """Return the unit of each row; the row itself where the log names none: (n,)."""
     return np.arange(log.n) if log.unit is None else log.unit
+
+
+# Errors of means and of paired differences, by unit.
+
+_ROUNDING = 1e-12
+"""Share of two values below which their difference is a matter of the order of summation."""
+
+
+def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
+    """Standard error of the mean of terms that are independent from unit to unit.
+
+    Centered terms are summed by unit; k / (k - 1) corrects for k units. None for a single unit.
+
+    Parameters
+    ----------
+    terms : (n,)
+    unit : (n,)
+
+    >>> round(standard_error(np.array([1.0, 4.0, 1.0, 4.0]), np.array([0, 1, 0, 1])), 9)
+    1.5
+    """
+    centered = terms - terms.mean()
+    if not (unit[1:] > unit[:-1]).all():
+        row = np.unique(unit, return_inverse=True)[1].reshape(-1)
+        centered = np.bincount(row, weights=centered)
+    k = len(centered)
+    if k < 2:
+        return None
+    return math.sqrt(k / (k - 1) * float(np.square(centered).sum())) / len(terms)
+
+
+def baseline_difference(
+    weight: FloatArray, other: FloatArray, reward: FloatArray, unit: IntArray
+) -> tuple[float, float | None]:
+    """Difference of two policies' values, weighted around the constant of least variance.
+
+        Δ = (1/n) sum_i (w_i - v_i) (r_i - β),   β = sum_i (w_i - v_i)² r_i / sum_i (w_i - v_i)²
+
+    Returned with its standard error. Any fixed β leaves the difference unbiased.
+
+    Parameters
+    ----------
+    weight, other : (n,), importance weights w and v of the policies; ones for the logging policy.
+    reward : (n,)
+    unit : (n,)
+
+    References
+    ----------
+    Δ-OPE: off-policy estimation with pairs of policies (Jeunen and Ustimenko, 2024), Δβ-IPS.
+    """
+    apart = weight - other
+    squares = float(np.square(apart).sum())
+    if squares == 0:
+        return 0.0, 0.0
+    baseline = float(np.square(apart) @ reward) / squares
+    terms = apart * (reward - baseline)
+    return float(terms.mean()), standard_error(terms, unit)
+
+
+def normal_interval(
+    value: float | None, error: float | None, level: float, units: int | None = None
+) -> tuple[float | None, float | None]:
+    """Return the ends of the normal interval, None without a standard error.
+
+    Parameters
+    ----------
+    value, error : the estimate and its standard error.
+    level : of the interval.
+    units : number of units whose spread gave the standard error: Student's distribution with one
+        degree of freedom less; None for the normal one.
+
+    >>> low, high = normal_interval(1.0, 0.5, 0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.02, 1.98)
+    >>> low, high = normal_interval(1.0, 0.5, 0.95, units=5)
+    >>> round(low, 3), round(high, 3)
+    (-0.388, 2.388)
+    """
+    if value is None or error is None or units == 1:
+        return None, None
+    share = 0.5 + level / 2
+    quantile = float(ndtri(share) if units is None else stdtrit(units - 1, share))
+    return value - quantile * error, value + quantile * error
+
+
+def without_rounding(
+    difference: float, error: float | None, size: float
+) -> tuple[float, float | None]:
+    """Return a difference and its standard error, zeros where rounding alone made both.
+
+    Equal policies then differ by 0, and not by 1e-16 with an interval that leaves 0 out.
+
+    Parameters
+    ----------
+    difference, error : of two values.
+    size : of the larger value.
+
+    >>> without_rounding(-1e-16, 2e-17, 0.5), without_rounding(-1e-16, 0.1, 0.5)
+    ((0.0, 0.0), (-1e-16, 0.1))
+    """
+    limit = _ROUNDING * abs(size)
+    if abs(difference) > limit or (error or 0.0) > limit:
+        return difference, error
+    return 0.0, None if error is None else 0.0
+
+
+def two_sided(z: float) -> float:
+    """Return the probability of a standard normal at least as far from 0.
+
+    >>> round(two_sided(1.959964), 4)
+    0.05
+    """
+    return math.erfc(abs(z) / math.sqrt(2))
+
+
+# The log as an environment.
+
+BASELINE = "baseline"
+"""Name of the diagnostic with the constant around which an estimate weighs rewards, if it does.
+
+Differences of such estimates have a constant of their own: see `baseline_difference`.
+"""
+
+LIFT = "lift"
+"""Name of the diagnostic with the lift, where it is not value minus mean logged reward."""
+
+LIFT_ERROR = "lift_standard_error"
+"""Name of the diagnostic with the standard error of value minus mean logged reward."""
+
+TERMS = "terms_file"
+"""Name of the diagnostic with the file of an estimate's terms, for differences."""
+
+
+class OwnLog(Environment):
+    """A user's log and one of the policies to evaluate on it.
+
+    There is one data set: every replicate has the same rows, and only the target sample, where it
+    is drawn from known probabilities, differs. The true value is unknown.
+
+    Parameters
+    ----------
+    folder : of a stored log; empty where `log` is set.
+    target : name of the policy.
+    """
+
+    folder: str = ""
+    target: str = ""
+
+    log = cast("LogData | None", None)
+    """The log itself, for trials in this process."""
+
+    def opened(self) -> LogData:
+        """Return the log."""
+        return self.log if self.log is not None else open_log(self.folder)
+
+    def sample(
+        self,
+        *,
+        world_rng: np.random.Generator,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
+        """Return the problem of evaluating the policy."""
+        return problem_of(self.opened(), self.target, target_rng), Truth.unknown()
+
+    def examine(self, problem: Problem, estimate: Estimate) -> Mapping[str, Diagnostic]:
+        """Return the standard error of the lift, and keep the terms for differences."""
+        terms, target = estimate.terms, estimate.target_terms
+        if terms is None or len(terms) != len(problem.reward) or estimate.standard_error is None:
+            return {}
+        if target is not None:
+            # Row i of both samples has the same context, and belongs to the same unit.
+            if not problem.shared_contexts or len(target) != len(terms):
+                return {}
+            terms = terms + target
+        log = self.opened()
+        unit = unit_of(log)
+        facts: dict[str, Diagnostic] = {LIFT_ERROR: standard_error(terms - problem.reward, unit)}
+        if BASELINE in estimate.diagnostics and estimate.weights is not None:
+            ones = np.ones(len(terms))
+            lift, error = baseline_difference(estimate.weights, ones, problem.reward, unit)
+            facts |= {LIFT: lift, LIFT_ERROR: error}
+        if self.folder and len(log.targets) > 1:
+            name = f"terms-{uuid.uuid4().hex}.npy"
+            np.save(Path(self.folder) / name, terms)
+            facts[TERMS] = name
+        return facts

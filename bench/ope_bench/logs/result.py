@@ -1,22 +1,143 @@
-"""The result of evaluating policies on a log."""
+"""Estimates of policies' values from a log: rows, tables and chart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ope_bench.logs.charts.values import plot_values
-from ope_bench.logs.result_rows import EstimateRow, EstimateValues
-from ope_bench.logs.result_tables import html, tables
+from ope_bench.base.canonical import plain
+from ope_bench.boards.columns import Style
 from ope_bench.plugins.requirements import import_all
-from ope_bench.report.text.renderers.terminal import render_text
-
-__all__ = ["Estimates"]
+from ope_bench.report import needs_extra, tables
 
 
-class Estimates(EstimateValues):
-    """The result of `estimate`; shown, it is a table for each policy."""
+@dataclass(frozen=True, kw_only=True)
+class EstimateRow:
+    """One estimator's estimate of one policy's value.
+
+    Parameters
+    ----------
+    estimator, label, params : id, name on tables, and parameters.
+    status : as in trials.
+    value : expected reward per row under the policy.
+    low, high : interval of the level; None where none is offered.
+    level, interval : of the interval; its kind is None where none is offered.
+    standard_error : of the value.
+    lift, lift_low, lift_high : value minus the mean logged reward, with a paired interval; None
+        for any but asymptotic intervals.
+    ess_fraction : effective sample size of the weights over the rows.
+    max_weight_share : largest weight over the sum of weights.
+    access : what the estimator reads beyond samples.
+    message : the reason where there is no value or no interval, or a warning.
+    seconds : of fit and estimate.
+    """
+
+    estimator: str
+    label: str
+    params: Mapping[str, Any]
+    status: str
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    interval: str | None
+    standard_error: float | None
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    ess_fraction: float | None
+    max_weight_share: float | None
+    access: tuple[str, ...]
+    message: str | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetEstimates:
+    """All estimates of one policy's value.
+
+    Parameters
+    ----------
+    name : of the policy.
+    unsupported_mass : share of it on actions that the log cannot speak of; None if unknown.
+    rows : one for each estimator.
+    left_out : estimators of the default list that cannot run, with the reason.
+    """
+
+    name: str
+    unsupported_mass: float | None
+    rows: tuple[EstimateRow, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """The difference between two policies by one estimator, paired by row.
+
+    Parameters
+    ----------
+    estimator, label : as in `EstimateRow`.
+    target, versus : names of the policies; the difference is the first minus the second.
+    difference, low, high : with its interval; None where the estimator offers none, and for
+        any but asymptotic intervals.
+    """
+
+    estimator: str
+    label: str
+    target: str
+    versus: str
+    difference: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimates:
+    """The result of `estimate`; shown, it is a table for each policy.
+
+    Parameters
+    ----------
+    log : facts of the log: rows, units, actions, propensity, target_form.
+    logging_average : mean logged reward.
+    targets : one for each policy.
+    differences : between every two policies, the later one minus the earlier one.
+    notes : what the reader must know.
+    exit_code : 0, or 3 where every estimator failed.
+    """
+
+    log: Mapping[str, Any]
+    logging_average: float
+    targets: tuple[TargetEstimates, ...]
+    differences: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0; 3 where no estimator has a value."""
+        return 0 if any(row.value is not None for row in self) else 3
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of ``ope-bench estimate --format json``."""
+        targets = [
+            {
+                "name": target.name,
+                "unsupported_mass": target.unsupported_mass,
+                "rows": [asdict(row) for row in target.rows],
+            }
+            for target in self.targets
+        ]
+        document: dict[str, Any] = {
+            "schema": 1,
+            "log": self.log,
+            "logging_average": self.logging_average,
+            "targets": targets,
+            "notes": list(self.notes),
+        }
+        if len(self.targets) > 1:
+            document["differences"] = [asdict(one) for one in self.differences]
+        found: dict[str, Any] = plain({**document, "exit_code": self.exit_code})
+        return found
 
     def __iter__(self) -> Iterator[EstimateRow]:
         return (row for target in self.targets for row in target.rows)
@@ -28,17 +149,20 @@ class Estimates(EstimateValues):
                 return row
         raise KeyError(estimator)
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row for each policy and estimator, with all fields by name."""
+        return [
+            {"target": target.name, **asdict(row), "unsupported_mass": target.unsupported_mass}
+            for target in self.targets
+            for row in target.rows
+        ]
+
     def to_pandas(self) -> Any:
         """Return one row for each policy and estimator as a pandas DataFrame."""
         import_all(["pandas"])
         import pandas as pd
 
-        rows = [
-            {"target": target.name, **asdict(row), "unsupported_mass": target.unsupported_mass}
-            for target in self.targets
-            for row in target.rows
-        ]
-        return pd.DataFrame(rows)
+        return pd.DataFrame(self.records())
 
     def plot(self, target: str | None = None) -> Any:
         """Return values and intervals of one policy, the first by default, as an Altair chart.
@@ -53,7 +177,193 @@ class Estimates(EstimateValues):
         return plot_values(by_name[name].rows, self.logging_average, name)
 
     def __repr__(self) -> str:
-        return "\n".join(render_text(table).rstrip() + "\n" for table in tables(self)).rstrip()
+        return notebook_text(estimates_tables(self))
 
     def _repr_html_(self) -> str:
-        return html(self)
+        return notebook_html(estimates_tables(self))
+
+
+_COLUMNS: tuple[tables.TableColumn, ...] = (
+    tables.TableColumn(key="estimator", title="estimator", right=False, overflow="cut"),
+    tables.TableColumn(key="value", title="value"),
+    tables.TableColumn(key="interval", title="interval", right=False),
+    tables.TableColumn(key="lift", title="lift"),
+    tables.TableColumn(key="lift_interval", title="its interval", right=False, drop=4),
+    tables.TableColumn(key="ess", title="ESS", drop=3),
+    tables.TableColumn(key="largest", title="largest", drop=2),
+    tables.TableColumn(key="access", title="access", right=False, drop=1),
+    tables.TableColumn(key="seconds", title="time", drop=0),
+    tables.TableColumn(key="status", title="status", right=False),
+)
+
+
+def estimates_tables(result: Estimates) -> list[tables.TextTable]:
+    """Return a table for each policy, and one of differences where there are several."""
+    found = [_target_table(result, target) for target in result.targets]
+    if len(result.targets) > 1:
+        columns = (
+            tables.TableColumn(key="estimator", title="estimator", right=False, overflow="cut"),
+            tables.TableColumn(key="target", title="policy", right=False),
+            tables.TableColumn(key="versus", title="minus", right=False),
+            tables.TableColumn(key="difference", title="difference"),
+            tables.TableColumn(key="interval", title="interval, paired", right=False),
+        )
+        differences = tuple(
+            (
+                tables.Entry(one.label, one.label),
+                tables.Entry(one.target, one.target),
+                tables.Entry(one.versus, one.versus),
+                tables.Entry(_signed(one.difference), one.difference),
+                tables.Entry(span(one.low, one.high, signed=True), [one.low, one.high]),
+            )
+            for one in result.differences
+        )
+        title = "differences between policies"
+        found.append(tables.TextTable(title=title, columns=columns, rows=differences))
+    found[-1] = replace(found[-1], notes=(*found[-1].notes, *result.notes))
+    return found
+
+
+def _target_table(result: Estimates, target: TargetEstimates) -> tables.TextTable:
+    mass = target.unsupported_mass
+    parts = [
+        target.name,
+        f"{result.log['rows']:,} rows, {result.log['actions']:,} actions",
+        f"logged average {tables.figure(result.logging_average)}",
+        "unsupported mass unknown" if mass is None else f"unsupported mass {tables.percent(mass)}",
+    ]
+    # Estimators of which the same is said share a note.
+    said = [("", row.label, row.message) for row in target.rows if row.message]
+    said += [("not run: ", label, reason) for label, reason in target.left_out]
+    labels: dict[tuple[str, str], list[str]] = {}
+    for head, label, text in said:
+        labels.setdefault((head, text), []).append(label)
+    notes = [f"{head}{', '.join(some)}: {text}" for (head, text), some in labels.items()]
+    columns, rows = _COLUMNS, [_cells(row) for row in target.rows]
+    if all(row.status == "ok" for row in target.rows):
+        columns, rows = columns[:-1], [cells[:-1] for cells in rows]
+    title = " | ".join(parts)
+    return tables.TextTable(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes))
+
+
+def _cells(row: EstimateRow) -> tuple[tables.Entry, ...]:
+    style: Style = "" if row.status == "ok" else "bad"
+    return (
+        tables.Entry(row.label, row.label),
+        tables.Entry(tables.figure(row.value), row.value),
+        tables.Entry(span(row.low, row.high), [row.low, row.high]),
+        tables.Entry(_signed(row.lift), row.lift),
+        tables.Entry(
+            span(row.lift_low, row.lift_high, signed=True), [row.lift_low, row.lift_high]
+        ),
+        tables.Entry(tables.percent(row.ess_fraction), row.ess_fraction),
+        tables.Entry(tables.percent(row.max_weight_share), row.max_weight_share),
+        tables.Entry(tables.access_letters(row.access), list(row.access)),
+        tables.Entry(tables.seconds(row.seconds), row.seconds),
+        tables.Entry(row.status, row.status, style),
+    )
+
+
+def _signed(value: float | None) -> str:
+    text = tables.figure(value)
+    return f"+{text}" if value is not None and value > 0 else text
+
+
+def span(low: float | None, high: float | None, *, signed: bool = False) -> str:
+    """Return an interval in words, a dash for none."""
+    if low is None or high is None:
+        return tables.MISSING
+    write = _signed if signed else tables.figure
+    return f"{write(low)} to {write(high)}"
+
+
+def csv_table(result: Estimates) -> tables.TextTable:
+    """Return one table for programs: a line for each policy and estimator, all fields."""
+    records: list[dict[str, Any]] = plain(result.records())
+    keys = list(records[0]) if records else []
+    return tables.TextTable(
+        columns=tuple(tables.TableColumn(key=key, title=key) for key in keys),
+        rows=tuple(tuple(tables.Entry("", record[key]) for key in keys) for record in records),
+    )
+
+
+def notebook_text(shown: Iterable[tables.TextTable]) -> str:
+    """Return tables as text, with a blank line between them."""
+    return "\n\n".join(tables.render_text(table).rstrip() for table in shown)
+
+
+def notebook_html(shown: Iterable[tables.TextTable]) -> str:
+    """Return tables with their titles and notes; everything is escaped."""
+    return "\n".join(map(tables.render_html, shown))
+
+
+# Values as a chart, for notebooks and pages.
+
+BLUE, ORANGE = "#4c78a8", "#e4772e"
+"""Visible on white and on black."""
+
+
+def plot_values(
+    rows: Iterable[EstimateRow], logging_average: float, title: str, chosen: str | None = None
+) -> Any:
+    """Return the chart of estimates with its data, for a notebook.
+
+    Raises
+    ------
+    UsageError : the extra ``report`` is not installed.
+    """
+    needs_extra()
+    return values_chart(logging_average, value_lines(rows, chosen)).properties(title=title)
+
+
+def value_lines(rows: Iterable[EstimateRow], chosen: str | None) -> list[dict[str, Any]]:
+    """Return values and intervals of the estimators that have a value."""
+    return [
+        {
+            "estimator": row.label,
+            "value": row.value,
+            "low": row.low,
+            "high": row.high,
+            "chosen": row.label == chosen,
+        }
+        for row in rows
+        if row.value is not None
+    ]
+
+
+def values_chart(logging_average: float, data: Any = None) -> Any:
+    """Chart values with intervals, the recommended one marked, and the logged average as a line.
+
+    Parameters
+    ----------
+    data : lines as of `value_lines`; the page provides them by name where None.
+    """
+    return interval_chart("estimator", "value", "expected reward a row", logging_average, data)
+
+
+def interval_chart(name: str, value: str, title: str, at: float, data: Any = None) -> Any:
+    """Chart points with intervals, one a line, and a dashed line at a value.
+
+    Parameters
+    ----------
+    name, value : fields of the lines, which may have ``low``, ``high`` and ``chosen`` too.
+    title : of the axis of values.
+    at : where the dashed line is.
+    data : the lines; the page provides them by name where None.
+    """
+    # Altair takes a quarter of a second to import, and results import this module.
+    import altair as alt
+
+    from ope_bench.report.chart_parts import named_table, tooltip
+
+    table = named_table() if data is None else alt.InlineData(values=data)
+    y = alt.Y(f"{name}:N", sort=None, title=None, axis=alt.Axis(labelLimit=180))
+    x = alt.X(f"{value}:Q", title=title, scale=alt.Scale(zero=False))
+    color = alt.condition("datum.chosen", alt.value(ORANGE), alt.value(BLUE))
+    shown = tooltip(f"{name}:N {value}:Q low:Q high:Q")
+    base = alt.Chart(table).encode(y=y, color=color, tooltip=shown)
+    bars = base.mark_rule().encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    points = base.mark_point(filled=True, opacity=1).encode(x=x)
+    line = alt.Chart(alt.InlineData(values=[{value: at}]))
+    dashed = line.mark_rule(strokeDash=[4, 3], color="#888").encode(x=x)
+    return dashed + bars.transform_filter("isValid(datum.low)") + points

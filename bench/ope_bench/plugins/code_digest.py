@@ -1,9 +1,10 @@
 """Digest of the code behind a trial's result; stored results with another digest are out of date.
 
 Covers the source of the two classes' modules, of all first-party modules that they import directly
-or indirectly (for a class in a file: modules in the same folder), of the harness's packages that
-numbers pass through, and the data files that the environment names. Reporting is excluded, so that
-a new figure does not re-run a trial.
+or indirectly (for a class in a file: modules in the same folder), of learners that parameters name
+by a path (but scikit-learn's, whose version is recorded), of the harness's packages that numbers
+pass through, and the data files that the environment names. Reporting is excluded, so that a new
+figure does not re-run a trial.
 """
 
 from __future__ import annotations
@@ -16,21 +17,23 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ope_bench.base.errors import PluginError
+from ope_bench.contracts.parameters import LearnerName, hints_of, learner_source
+from ope_bench.contracts.plugins import Environment, Estimator
 from ope_bench.plugins.registry import FILE_MODULE
-
-if TYPE_CHECKING:
-    from ope_bench.contracts.environment import Environment
-    from ope_bench.contracts.estimator import Estimator
-
-__all__ = ["result_digest", "code_digest"]
 
 _BUILT_IN = ("ope_estimators", "ope_environments")
 _COMPUTING = (
     "ope_bench.contracts",
+    "ope_bench.logs.asked_policy",
+    "ope_bench.logs.loading",
+    "ope_bench.logs.log_data",
+    "ope_bench.logs.log_file",
     "ope_bench.logs.policies",
-    "ope_bench.logs.reading",
+    "ope_bench.logs.source",
+    "ope_bench.logs.target_policy",
+    "ope_bench.logs.targets",
     "ope_bench.statistics.value_intervals",
     "ope_bench.suites.nested",
     "ope_bench.suites.nested_environment",
@@ -45,35 +48,43 @@ LARGE = 1 << 26
 
 def result_digest(environment: Environment, estimator: Estimator) -> str:
     """Return the `code_digest` of both classes and of nested estimators, and of data files."""
-    code = code_digest(type(environment), *_classes(estimator))
-    files = environment.data_files
-    if not files:
+    estimators = list(_with_nested(estimator))
+    learners = [learner for one in estimators for learner in _learners(one)]
+    modules = [type(one).__module__ for one in (environment, *estimators)]
+    modules += [module for module, _ in learners if module.partition(".")[0] != "sklearn"]
+    code = _combined(tuple(filter(None, modules)))
+    named = (*environment.data_files, *(file for _, file in learners if file))
+    if not named:
         return code
-    marks = [code, *map(_content, files)]
+    marks = [code]
+    for path in named:
+        root = Path(path)
+        files = sorted(root.rglob("*")) if root.is_dir() else [root]
+        # A missing file has a mark too: an empty one.
+        facts = [(file, file.stat()) for file in files if file.is_file()]
+        each = [f"{file.name} {_mark(file, now.st_size, now.st_mtime_ns)}" for file, now in facts]
+        marks.append("\n".join(each))
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
 
 
-def _classes(estimator: Estimator) -> Iterator[type]:
-    """Yield the class of an estimator and those of the estimators that it runs."""
-    yield type(estimator)
+def _with_nested(estimator: Estimator) -> Iterator[Estimator]:
+    """Yield an estimator and those that it runs."""
+    yield estimator
     for nested in estimator.nested:
-        yield from _classes(nested)
+        yield from _with_nested(nested)
 
 
-def _content(path: str) -> str:
-    """Return the marks of a file, or of every file of a folder; a missing file has a mark too."""
-    root = Path(path)
-    files = sorted(root.rglob("*")) if root.is_dir() else [root]
-    marks = []
-    for file in files:
-        if file.is_file():
-            facts = file.stat()
-            marks.append(f"{file.name} {_file_mark(file, facts.st_size, facts.st_mtime_ns)}")
-    return "\n".join(marks)
+def _learners(estimator: Estimator) -> Iterator[tuple[str, str]]:
+    """Yield module and file of each learner that a parameter names by its path."""
+    hints = hints_of(type(estimator))
+    for name, value in estimator.get_params(deep=False).items():
+        for kind in getattr(hints.get(name), "__metadata__", ()):
+            if isinstance(kind, LearnerName) and value not in kind.known:
+                yield learner_source(value)
 
 
 @cache
-def _file_mark(file: Path, size: int, changed: int) -> str:
+def _mark(file: Path, size: int, changed: int) -> str:
     if size > LARGE:
         return f"{size} {changed}"
     with file.open("rb") as opened:
@@ -92,26 +103,23 @@ def code_digest(*classes: type) -> str:
 
 @cache
 def _combined(modules: tuple[str, ...]) -> str:
-    names = set(_harness())
-    for module in modules:
-        names |= _closure(module)
+    names = _harness().union(*map(_closure, modules))
     sources = sorted(filter(None, map(_source_hash, names)))
     return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
 
 
 @cache
-def _harness() -> tuple[str, ...]:
+def _harness() -> frozenset[str]:
     """Return the modules of the harness that compute numbers."""
-    modules = []
+    modules = set()
     for name in _COMPUTING:
         path = _path(name)
         if path is not None and path.name == "__init__.py":
-            folder = path.parent
-            files = (file.relative_to(folder) for file in sorted(folder.rglob("*.py")))
-            modules += [".".join([name, *file.with_suffix("").parts]) for file in files]
+            files = (file.relative_to(path.parent) for file in path.parent.rglob("*.py"))
+            modules |= {".".join([name, *file.with_suffix("").parts]) for file in files}
         else:
-            modules.append(name)
-    return tuple(modules)
+            modules.add(name)
+    return frozenset(modules)
 
 
 @cache
@@ -119,13 +127,11 @@ def _closure(module: str) -> frozenset[str]:
     """Return the module and its first-party imports, transitively."""
     top = module.partition(".")[0]
     visited: set[str] = set()
-    waiting = [module]
+    waiting = {module}
     while waiting:
         name = waiting.pop()
-        if name in visited:
-            continue
         visited.add(name)
-        waiting += _imports(name, top)
+        waiting |= {*_imports(name, top)} - visited
     return frozenset(visited)
 
 
@@ -182,20 +188,24 @@ def _first_party(package: str, plugin: str) -> bool:
     if not (sibling.is_dir() or sibling.with_suffix(".py").is_file()):
         return False
     # An installed package may have that name too and be imported instead.
-    own = {sibling, sibling.with_suffix(".py"), sibling / "__init__.py"}
-    return not own.isdisjoint(_locations(package))
-
-
-def _locations(package: str) -> list[Path]:
-    """Locate a top-level package: its file, or its folders if it has none."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
-        return []
+        return False
     if spec is None:
-        return []
+        return False
     paths = [spec.origin] if spec.has_location else spec.submodule_search_locations
-    return [Path(path).resolve() for path in paths or () if path]
+    places = [Path(path).resolve() for path in paths or () if path]
+    if not {sibling, sibling.with_suffix(".py"), sibling / "__init__.py"}.isdisjoint(places):
+        return True
+    # Python has one module of a name: that of the file which was loaded first.
+    loaded = [one for name, one in sys.modules.items() if name.startswith(FILE_MODULE)]
+    folders = {Path(str(one.__file__)).resolve().parent for one in loaded}
+    others = [one for one in places if {*one.parents[:2]} & folders]
+    if others:
+        msg = f"{file}: '{package}' beside it has the name of {others[0]}; rename one of them"
+        raise PluginError(msg)
+    return False
 
 
 @cache

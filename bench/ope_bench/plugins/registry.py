@@ -2,7 +2,7 @@
 
 A reference is an id (``ipw``), an id of one distribution (``acme-ope:ipw``) or a class in a file
 (``./my.py:MyIPW``). Classes of the harness itself are named by their module
-(``ope_bench.logs.environment:OwnLog``).
+(``ope_bench.logs.problem:OwnLog``).
 
 stevedore also loads entry points, but logs and skips broken plugins; here they are listed with the
 reason, and plugins with the same name from different distributions can both be used.
@@ -21,23 +21,11 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 from ope_bench import __version__
-from ope_bench.errors import PluginError, did_you_mean
-from ope_bench.plugins.guarded_import import USER_EXITS, guarded_import
-from ope_bench.plugins.imported_packages import imported_packages
-
-__all__ = [
-    "FILE_MODULE",
-    "GROUPS",
-    "Kind",
-    "Plugin",
-    "Registry",
-    "class_id",
-    "file_hint",
-    "registry",
-]
+from ope_bench.base.errors import USER_EXITS, PluginError, did_you_mean
 
 Kind = Literal["environment", "estimator"]
 
@@ -51,6 +39,9 @@ _HARNESS = "ope_bench"
 
 FILE_MODULE = "ope_bench_file_"
 """Prefix of the names of modules that were loaded from a file."""
+
+FILE_FOLDERS: set[str] = set()
+"""Folders that loading a file has added to the module search path."""
 
 
 def class_id(cls: type) -> str:
@@ -90,15 +81,13 @@ class Plugin:
     @cached_property
     def cls(self) -> type:
         """The class; a PluginError names distribution, version and reason."""
-        from ope_bench.contracts.environment import Environment
-        from ope_bench.contracts.estimator import Estimator
+        from ope_bench.contracts.plugins import Environment, Estimator
 
         module, _, name = self.target.rpartition(":")
         try:
             in_file = module.endswith(".py")
-            with guarded_import():
-                home = _file_module(module) if in_file else importlib.import_module(module)
-                cls = getattr(home, name) if not in_file or hasattr(home, name) else None
+            home = _file_module(module) if in_file else importlib.import_module(module)
+            cls = getattr(home, name) if not in_file or hasattr(home, name) else None
         # A broken plugin may raise anything at import, SystemExit included.
         except BaseException as exc:
             if isinstance(exc, USER_EXITS):
@@ -110,7 +99,13 @@ class Plugin:
             raise PluginError(msg) from exc
         base = Environment if self.kind == "environment" else Estimator
         if in_file and cls is None:
-            known = [one for one, value in vars(home).items() if _is_own(value, base, home)]
+            known = [
+                one
+                for one, value in vars(home).items()
+                if isinstance(value, type)
+                and issubclass(value, base)
+                and value.__module__ == home.__name__
+            ]
             hint = did_you_mean(name, known) or f" (it has {', '.join(known) or 'none'})"
             msg = f"{self.origin} has no {self.kind} '{name}'{hint}"
             raise PluginError(msg)
@@ -129,7 +124,7 @@ class Plugin:
         return lines[0] if lines else ""
 
 
-def _file_module(path: str) -> object:
+def _file_module(path: str) -> ModuleType:
     source = Path(path)
     if not source.is_file():
         msg = f"no such file: {path}"
@@ -147,21 +142,15 @@ def _file_module(path: str) -> object:
     folder = str(source.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)
+        FILE_FOLDERS.add(folder)
     # Register the module before running it: dataclasses look up their module in sys.modules.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-        _check_folder_imports(source.resolve())
     except BaseException:
         del sys.modules[name]
         raise
     return module
-
-
-def _is_own(value: object, base: type, module: object) -> bool:
-    """Return whether a value is a subclass of a base that a module defines."""
-    is_plugin = isinstance(value, type) and issubclass(value, base)
-    return is_plugin and value.__module__ == getattr(module, "__name__", None)
 
 
 def file_hint(path: str) -> str:
@@ -172,18 +161,6 @@ def file_hint(path: str) -> str:
         return f"a class in a file is written {path}:CLASS"
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     return f"add the class, {path}:CLASS (it has {', '.join(classes) or 'none'})"
-
-
-def _check_folder_imports(source: Path) -> None:
-    """Refuse a file whose import of a module in its folder got a module of another folder."""
-    for name in sorted(imported_packages(source.read_bytes())):
-        candidates = (source.parent / f"{name}.py", source.parent / name / "__init__.py")
-        loaded = getattr(sys.modules.get(name), "__file__", None)
-        if not any(path.is_file() for path in candidates) or loaded is None:
-            continue
-        if Path(loaded).resolve() not in {path.resolve() for path in candidates}:
-            msg = f"it imports '{name}', a file of its folder, but got {loaded}; rename one"
-            raise ImportError(msg)
 
 
 class Registry:
@@ -198,42 +175,35 @@ class Registry:
         self, entry_points: Iterable[importlib.metadata.EntryPoint] | None = None
     ) -> None:
         self._given = None if entry_points is None else list(entry_points)
+        self._installed: dict[Kind, list[Plugin]] = {}
         self._named: dict[tuple[Kind, str], Plugin] = {}
-        self._files: dict[tuple[Kind, str, str], Plugin] = {}
         self.files_allowed = True
         """Whether classes in files may be loaded; those of installed packages always may."""
 
     def plugins(self, kind: Kind) -> list[Plugin]:
         """Return all plugins of a kind, ordered by id; several may have the same id."""
-        return self._by_kind[kind]
-
-    @cached_property
-    def _by_kind(self) -> dict[Kind, list[Plugin]]:
-        found: dict[Kind, list[Plugin]] = {"environment": [], "estimator": []}
-        for kind, group in GROUPS.items():
+        if kind not in self._installed:
             points = self._given
             if points is None:
-                points = list(importlib.metadata.entry_points(group=group))
+                points = list(importlib.metadata.entry_points(group=GROUPS[kind]))
             # A distribution may be on the path twice; its entry points count once.
-            seen: set[tuple[str, str, str]] = set()
+            found: dict[tuple[str, str, str], Plugin] = {}
             for point in points:
                 dist = point.dist.name if point.dist else "unknown"
                 version = point.dist.version if point.dist else "0"
-                if point.group != group or (dist, point.name, point.value) in seen:
-                    continue
-                seen.add((dist, point.name, point.value))
-                origin = f"{dist} {version}"
-                found[kind].append(
-                    Plugin(
-                        kind,
-                        point.name,
-                        reference=f"{dist}:{point.name}",
-                        origin=origin,
-                        target=point.value,
-                    )
+                reference, target = f"{dist}:{point.name}", point.value
+                plugin = Plugin(
+                    kind,
+                    point.name,
+                    reference=reference,
+                    origin=f"{dist} {version}",
+                    target=target,
                 )
-            found[kind].sort(key=lambda plugin: (plugin.id, plugin.origin))
-        return found
+                if point.group == GROUPS[kind]:
+                    found.setdefault((dist, point.name, target), plugin)
+            ordered = sorted(found.values(), key=lambda plugin: (plugin.id, plugin.origin))
+            self._installed[kind] = ordered
+        return self._installed[kind]
 
     def find(self, kind: Kind, reference: str) -> Plugin:
         """Find the plugin that a reference names, without loading its class.
@@ -244,11 +214,21 @@ class Registry:
         """
         # Every trial asks for its two plugins.
         known = self._named.get((kind, reference))
-        if known is not None:
+        if known is not None and (self.files_allowed or ".py:" not in reference):
             return known
         head, _, tail = reference.rpartition(":")
         if head.endswith(".py"):
-            return self._in_file(kind, head, tail)
+            if not self.files_allowed:
+                msg = f"{kind} '{reference}' runs the code of a file; --no-code refuses that"
+                raise PluginError(msg)
+            path = os.path.realpath(head)
+            target = f"{path}:{tail}"
+            plugin = Plugin(kind, tail, reference=target, origin=head, target=target)
+            plugin = replace(plugin, id=class_id(plugin.cls))
+            # A relative path is another file in another working directory.
+            if head == path:
+                self._named[kind, reference] = plugin
+            return plugin
         if head.startswith(f"{_HARNESS}."):
             name = f"{_HARNESS} {__version__}"
             return Plugin(kind, tail, reference=reference, origin=name, target=reference)
@@ -279,38 +259,47 @@ class Registry:
         PluginError : two of a kind have that name, or a class in a file cannot be loaded.
         """
         if reference.rpartition(":")[0].endswith(".py"):
-            return [self._of_either_kind(reference)]
+            try:
+                return [self.find("environment", reference)]
+            except PluginError:
+                # If the class is no estimator either, this raises the error to show.
+                return [self.find("estimator", reference)]
         return [
             self.find(kind, reference)
             for kind in GROUPS
             if any(reference in (plugin.id, plugin.reference) for plugin in self.plugins(kind))
         ]
 
-    def _of_either_kind(self, reference: str) -> Plugin:
-        try:
-            return self.find("environment", reference)
-        except PluginError:
-            # If the class is no estimator either, this raises the error to show.
-            return self.find("estimator", reference)
-
-    def _in_file(self, kind: Kind, path: str, name: str) -> Plugin:
-        if not self.files_allowed:
-            msg = f"{kind} '{path}:{name}' is a file whose code would run; --no-code refuses that"
-            raise PluginError(msg)
-        known = self._files.get((kind, path, name))
-        if known is not None:
-            return known
-        absolute = os.path.realpath(path)
-        target = f"{absolute}:{name}"
-        plugin = Plugin(kind, name, reference=target, origin=path, target=target)
-        plugin = replace(plugin, id=class_id(plugin.cls))
-        # A relative path is another file in another working directory.
-        if path == absolute:
-            self._files[kind, path, name] = plugin
-        return plugin
-
 
 @cache
 def registry() -> Registry:
     """Return the registry of installed plugins, read once per process."""
     return Registry()
+
+
+def imported_packages(source: str | bytes, cls: str | None = None) -> set[str]:
+    """Return the top-level packages that a module imports, but for type checkers.
+
+    Parameters
+    ----------
+    source : of the module.
+    cls : a class of it; imports in its other classes are not counted. None for all of them.
+
+    >>> sorted(imported_packages("import a.b\\nfrom c import d\\nfrom . import e"))
+    ['a', 'c']
+    """
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += node.orelse
+            continue
+        if cls is not None and isinstance(node, ast.ClassDef) and node.name != cls:
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+        waiting += ast.iter_child_nodes(node)
+    return found

@@ -1,4 +1,4 @@
-"""Required packages of ope-bench, its extras and plugins.
+"""Packages that ope-bench, its extras and plugins need, and what cures a plugin's exception.
 
 A plugin's modules are imported before timing starts; the error for a missing one has the command
 that installs it.
@@ -8,21 +8,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
-from ope_bench.errors import UnavailableError
-from ope_bench.plugins.memory_errors import ran_out_of_memory
-
-__all__ = [
-    "CORE",
-    "EXTRAS",
-    "LEARNERS",
-    "NUMERICAL",
-    "import_all",
-    "is_installed",
-    "installed_version",
-    "pip_line",
-]
+from ope_bench.base.errors import UnavailableError
+from ope_bench.plugins.exceptions import ran_out_of_memory
 
 CORE = {
     "numpy": "numpy",
@@ -63,7 +54,7 @@ _EXTRA_OF = {
 
 
 APART = {"obp": "in an environment of its own, since it needs older versions of others"}
-"""What to know before installing an extra, by module."""
+"""Notes on installing an extra, by module."""
 
 
 def pip_line(module: str) -> str:
@@ -125,3 +116,87 @@ def import_all(modules: Iterable[str]) -> None:
                 raise MemoryError(msg) from exc
             msg = f"needs '{module}', which cannot be imported here: {reason}"
             raise UnavailableError(msg) from exc
+
+
+# Typical mistakes of plugins: what to do about an exception, and the line that raised it.
+
+_HARNESS = str(Path(__file__).resolve().parents[1])
+
+_CHAINED = re.compile(r"\n\n(?:During handling of|The above exception)[^\n]*\n\n")
+_FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+)$', re.M)
+
+_OTHER_SIGNATURE = r"(got an unexpected keyword argument|missing \d+ required|takes)"
+
+_CURES = {
+    r"read-only": "the view's arrays are shared with others: copy before writing",
+    r"which the estimator does not declare|read undeclared view\.": (
+        "add the flag to the class attribute `access`"
+    ),
+    r"Cannot cast ufunc .* to dtype\('u?int": (
+        "an array of integers cannot hold the result: write x = x * y instead of x *= y"
+    ),
+    rf"fit\(\) {_OTHER_SIGNATURE}": "write def fit(self, view, *, rng, device)",
+    rf"estimate\(\) {_OTHER_SIGNATURE}": "write def estimate(self, view)",
+    rf"sample\(\) {_OTHER_SIGNATURE}": (
+        "write def sample(self, *, world_rng, logged_rng, target_rng)"
+    ),
+    r"No module named '(?P<module>\w+)": (
+        "list '{module}' in the attribute `requires`, so that a trial without it is unavailable; "
+        "to install it: {pip}"
+    ),
+    r"^the estimate is (nan|-?inf)": (
+        "an estimate is a finite number; raise ope_bench.PositivityViolation where there is none"
+    ),
+    r"^estimate returned (?!NoneType)\w+; expected": "return ope_bench.Estimate(value, ...)",
+    r"^estimate returned NoneType": "end it with return ope_bench.Estimate(value, ...)",
+    r"'NoneType' object cannot be interpreted as an integer": (
+        "view.n_actions is None where actions are continuous"
+    ),
+    r"sample must return \(Problem, Truth\)": "end it with return problem, truth",
+}
+"""What to do, by what the message says."""
+
+
+def explain(message: str, traceback: str | None = None, file: str | None = None) -> str:
+    """Return an exception's message with what to do, and the plugin's line that raised it.
+
+    Parameters
+    ----------
+    message : of the exception.
+    traceback : its traceback as text, if there is one.
+    file : the plugin's file, if known.
+
+    >>> explain("assignment destination is read-only")
+    "assignment destination is read-only; the view's arrays are shared with others: copy before \
+writing"
+    """
+    text = " ".join(message.split())
+    for pattern, cure in _CURES.items():
+        match = re.search(pattern, text)
+        if match:
+            module = match.groupdict().get("module", "")
+            what = cure.format(module=module, pip=pip_line(module))
+            text = f"{text}; {what}" if what not in text else text
+            break
+    place = place_of(traceback or "", file)
+    return f"{text} ({place})" if place else text
+
+
+def place_of(traceback: str, file: str | None = None) -> str:
+    """Return where a plugin raised: ``my.py:29, in estimate``; empty if no line is its own.
+
+    That is the innermost frame in the plugin's file, or else in the file of the first frame that
+    is no part of the harness.
+
+    Parameters
+    ----------
+    traceback : of the last exception, with those that caused it.
+    file : the plugin's file, if known.
+    """
+    last = _CHAINED.split(traceback)[-1]
+    frames = [one for one in _FRAME.finditer(last) if not one["file"].startswith(_HARNESS)]
+    if not frames:
+        return ""
+    own = [one for one in frames if file is not None and one["file"] == file]
+    inner = (own or [one for one in frames if one["file"] == frames[0]["file"]])[-1]
+    return f"{Path(inner['file']).name}:{inner['line']}, in {inner['name']}"

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import cast
+from typing import Any
 
+from ope_bench.base.canonical import canonical_json
+from ope_bench.base.files import gc_disabled
 from ope_bench.boards.board import Board, Row
+from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import stream_boards
-from ope_bench.boards.summary import Summary, across
+from ope_bench.boards.over_settings import Summary, across
+from ope_bench.boards.registry import column_registry
 from ope_bench.contracts.data import TruthKind
-from ope_bench.garbage import gc_disabled
-from ope_bench.plugins.labels import distinct_label
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.plugins.registry import Kind
+from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels
+from ope_bench.report.notes import OURS
 from ope_bench.store import Run, Store
 from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.status import Status
 
-__all__ = ["EstimatorInfo", "ReportData", "Setting", "summaries_of"]
-
-TRUTHS: tuple[TruthKind, ...] = ("empirical", "expected")
-
-OURS = "ope-bench "
-"""Prefix of the origins of built-in plugins."""
-
-
-def _one_thread() -> AbstractContextManager[object]:
-    """Use one thread: products of small tables are slower with threads."""
-    from threadpoolctl import threadpool_limits
-
-    return cast("AbstractContextManager[object]", threadpool_limits(1))
+_TRUTHS: tuple[TruthKind, ...] = ("empirical", "expected")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +37,15 @@ class EstimatorInfo:
     """
 
     label: str
-    estimator: str
-    params: Mapping[str, object]
+    spec: PluginSpec
     device: str
     access: tuple[str, ...]
     origin: str
+
+    @property
+    def estimator(self) -> str:
+        """Id of the estimator."""
+        return self.spec.id
 
     @property
     def third_party(self) -> bool:
@@ -64,14 +60,14 @@ class Setting:
     Parameters
     ----------
     label : unique in the report.
-    methods : of each row, its index in ``methods`` of the report.
+    estimators : of each row, its index in ``estimators`` of the report.
     trials : of each row, its trials by seed and replicate, without their diagnostics.
     dirty : of each row, whether a run with uncommitted changes made any of them.
     """
 
     label: str
     board: Board
-    methods: tuple[int, ...]
+    estimators: tuple[int, ...]
     trials: tuple[Outcomes, ...]
     dirty: tuple[bool, ...]
 
@@ -134,7 +130,7 @@ class ReportData:
     run: str | None
     runs: tuple[Run, ...]
     settings: tuple[Setting, ...]
-    methods: tuple[EstimatorInfo, ...]
+    estimators: tuple[EstimatorInfo, ...]
 
     @classmethod
     def read(cls, store: Path, *, suite: str | None = None, run: str | None = None) -> ReportData:
@@ -144,12 +140,15 @@ class ReportData:
         ------
         StoreError : the store cannot be read, or there is no such run.
         """
-        with gc_disabled(), _one_thread(), Store.open(store) as opened:
+        from threadpoolctl import threadpool_limits
+
+        # Products of small tables are slower with threads.
+        with gc_disabled(), threadpool_limits(1), Store.open(store) as opened:
             runs = opened.runs()
             # One setting after another: no more than one is in memory with all it has.
             settings = {
                 truth: opened.outcomes(suite=suite, run=run, truth=truth)
-                for truth in TRUTHS
+                for truth in _TRUTHS
                 if any(one.truth == truth for one in runs)
             }
             return cls.of(store, settings, runs, suite=suite, run=run)
@@ -170,18 +169,22 @@ class ReportData:
             for truth, settings in outcomes.items()
             for board, rows in _with_trials(settings, truth)
         ]
-        methods = _methods([pair for _, rows in found for pair in rows])
-        place = {name: index for index, name in enumerate(methods)}
+        estimators = _estimators(row for _, rows in found for row, _ in rows)
+        place = {name: index for index, name in enumerate(estimators)}
+        truths = {board.truth for board, _ in found}
+        labels = _unique(
+            [f"{b.label} ({b.truth} truth)" if len(truths) > 1 else b.label for b, _ in found]
+        )
         dirty = {one.id for one in runs if (one.machine.get("git") or {}).get("dirty")}
         settings = tuple(
             Setting(
                 label=label,
                 board=board,
-                methods=tuple(place[_identity(row)] for row, _ in rows),
+                estimators=tuple(place[row.key] for row, _ in rows),
                 trials=tuple(group for _, group in rows),
                 dirty=tuple(not dirty.isdisjoint(group.made_by) for _, group in rows),
             )
-            for label, (board, rows) in zip(_labels([b for b, _ in found]), found, strict=True)
+            for label, (board, rows) in zip(labels, found, strict=True)
         )
         if suite is not None or run is not None:
             shown = [group for _, rows in found for _, group in rows]
@@ -197,7 +200,7 @@ class ReportData:
             run=run,
             runs=tuple(runs),
             settings=settings,
-            methods=tuple(methods.values()),
+            estimators=tuple(estimators.values()),
         )
 
     @cached_property
@@ -215,29 +218,30 @@ class ReportData:
         """Return the summaries over all settings, by name."""
         return summaries_of(self.settings)
 
+    @cached_property
+    def looks(self) -> tuple[dict[str, str], dict[str, Any]]:
+        """Return short labels by label, and the styles of all estimators by short label."""
+        from ope_bench.report.styles import short_labels, styles_of
+
+        short = short_labels([one.label for one in self.estimators])
+        return short, styles_of({short[one.label]: one.estimator for one in self.estimators})
+
+    def rows_of(self, setting: Setting) -> Iterator[tuple[str, Row, Outcomes]]:
+        """Yield label, row and trials of each row of a setting."""
+        labels = (self.estimators[place].label for place in setting.estimators)
+        return zip(labels, setting.board.rows, setting.trials, strict=True)
+
     def labels_of(self, summary: Summary) -> list[str]:
         """Return the labels of a summary's rows."""
-        known = {
-            _spec_identity(one.estimator, one.params, one.device): one.label
-            for one in self.methods
-        }
-        return [known[_spec_identity(r.estimator, r.params, r.device)] for r in summary.rows]
-
-
-def _spec_identity(estimator: str, params: Mapping[str, object], device: str) -> tuple[str, str]:
-    return PluginSpec("estimator", "", estimator, params).identity_json, device
-
-
-def _identity(row: Row) -> tuple[str, str, int]:
-    spec = PluginSpec("estimator", "", row.estimator, row.params)
-    return spec.identity_json, row.device, row.threads
+        known = {(one.spec.identity_json, one.device): one.label for one in self.estimators}
+        return [known[row.key] for row in summary.rows]
 
 
 def _with_trials(
     settings: Iterable[Outcomes], truth: TruthKind
 ) -> list[tuple[Board, list[tuple[Row, Outcomes]]]]:
     """Match each board's rows with their trials."""
-    behind: dict[tuple[str, str, str, int], Outcomes] = {}
+    trials: dict[tuple[str, str, str, int], Outcomes] = {}
 
     def remember_rows() -> Iterator[Outcomes]:
         for outcomes in settings:
@@ -245,59 +249,35 @@ def _with_trials(
             yield newest
             for row in newest.without_diagnostics().by_row():
                 specs = row.environment[0].identity_json, row.estimator[0].identity_json
-                behind[(*specs, row.device[0], int(row.threads[0]))] = row.by_data()
+                trials[*specs, row.device[0], int(row.threads[0])] = row.by_data()
 
-    found = []
-    for board in stream_boards(remember_rows(), truth=truth):
-        world = PluginSpec(
-            "environment",
-            "",
-            board.environment,
-            board.environment_params,
-            worlds="fixed" if board.worlds == "fixed" else "redrawn",
-            version=board.environment_version,
-        ).identity_json
-        found.append((board, [(row, behind[(world, *_identity(row))]) for row in board.rows]))
-    return found
+    return [
+        (board, [(row, trials[board.spec.identity_json, *row.key]) for row in board.rows])
+        for board in stream_boards(remember_rows(), truth=truth)
+    ]
 
 
-def _methods(
-    rows: Sequence[tuple[Row, Outcomes]],
-) -> dict[tuple[str, str, int], EstimatorInfo]:
+def _estimators(rows: Iterable[Row]) -> dict[tuple[str, str, int], EstimatorInfo]:
     """Return estimators in the order of their first rank, with unique labels."""
-    first: dict[tuple[str, str, int], tuple[Row, PluginSpec]] = {}
-    for row, group in rows:
-        spec = next((one for one in group.estimator if one.label), group.estimator[0])
-        known = first.get(_identity(row))
-        if known is None or (spec.label and not known[1].label):
-            first[_identity(row)] = (row, spec)
-    specs = [spec for _, spec in first.values()]
-    devices = {row.device for row, _ in first.values()} | {"cpu"}
+    first: dict[tuple[str, str, int], Row] = {}
+    for row in rows:
+        # Not every run of an estimator needs to give it a label.
+        if row.key not in first or (row.spec.label and not first[row.key].spec.label):
+            first[row.key] = row
     labels = []
-    for row, spec in first.values():
-        label = distinct_label(spec, specs)
-        if len(devices) > 1 and row.device != "cpu":
+    specs = [row.spec for row in first.values()]
+    for row, label in zip(first.values(), distinct_labels(specs), strict=True):
+        if row.device != "cpu":
             label += f" ({row.device})"
         if row.threads != 1:
             label += f" ({row.threads} threads)"
         labels.append(label)
-    unique = _unique(labels)
     return {
         name: EstimatorInfo(
-            label=label,
-            estimator=row.estimator,
-            params=row.params,
-            device=row.device,
-            access=row.access,
-            origin=row.origin,
+            label=label, spec=row.spec, device=row.device, access=row.access, origin=row.origin
         )
-        for label, (name, (row, _)) in zip(unique, first.items(), strict=True)
+        for label, (name, row) in zip(_unique(labels), first.items(), strict=True)
     }
-
-
-def _labels(found: Sequence[Board]) -> list[str]:
-    kinds = {board.truth for board in found}
-    return _unique([f"{b.label} ({b.truth} truth)" if len(kinds) > 1 else b.label for b in found])
 
 
 def _unique(labels: Sequence[str]) -> list[str]:
@@ -307,3 +287,126 @@ def _unique(labels: Sequence[str]) -> list[str]:
         seen[label] = seen.get(label, 0) + 1
         unique.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
     return unique
+
+
+# Columns whose values charts and the page show.
+
+OF_ESTIMATORS = ("estimator", "label", "params", "access", "device", "origin")
+"""Columns that a report stores once per estimator."""
+
+
+def figure_columns() -> list[BoardColumn]:
+    """Return the columns whose values a report stores for each row of a board."""
+    return [
+        column
+        for column in column_registry().columns.values()
+        if not (
+            column.of_board or column.key in OF_ESTIMATORS or column.format in ("status", "json")
+        )
+    ]
+
+
+# Columns of parameters: ``env_n_actions`` of the environment, ``est_clip`` of the estimator.
+
+ENVIRONMENT, ESTIMATOR = "env_", "est_"
+"""Prefixes of the keys."""
+
+
+@cache
+def _complete_params(kind: Kind, name: str, params: str) -> dict[str, Any]:
+    # By text, as mappings are not hashable: thousands of rows share a few specs.
+    return complete_params(kind, name, json.loads(params))
+
+
+def all_params(spec: PluginSpec) -> dict[str, Any]:
+    """Return a spec's parameters, with added ones that keys omit."""
+    return _complete_params(spec.kind, spec.id, canonical_json(spec.params))
+
+
+def parameter_column(key: str) -> BoardColumn | None:
+    """Return the column of one parameter by its key, None for other keys."""
+    prefix, name = key[: len(ENVIRONMENT)], key[len(ENVIRONMENT) :]
+    if prefix not in (ENVIRONMENT, ESTIMATOR) or not name:
+        return None
+    of_board = prefix == ENVIRONMENT
+
+    def value(subject: Any) -> Any:
+        found = all_params(subject.spec).get(name)
+        return list(found) if isinstance(found, tuple) else found
+
+    return BoardColumn(
+        key=key.lower(),
+        title=name.replace("_", " "),
+        explanation=f"parameter of the {'environment' if of_board else 'estimator'}",
+        value=value,
+        format="json",
+        drop=None,
+        of_board=of_board,
+    )
+
+
+def parameter_columns(boards: Sequence[Board]) -> list[BoardColumn]:
+    """Return a column for each parameter of the boards' environments and of their estimators."""
+    specs = [(ENVIRONMENT, board.spec) for board in boards]
+    specs += [(ESTIMATOR, row.spec) for board in boards for row in board.rows]
+    keys = (f"{prefix}{name}" for prefix, spec in specs for name in all_params(spec))
+    columns = (parameter_column(key) for key in dict.fromkeys(keys))
+    return [column for column in columns if column is not None]
+
+
+# Sweeps: settings that differ in one numeric parameter only.
+
+
+def along_parameters(boards: Sequence[Board]) -> dict[tuple[str, str], list[tuple[Any, int]]]:
+    """Return (value, index of the board) by parameter and by all that is equal beside it."""
+    found: dict[tuple[str, str], list[tuple[Any, int]]] = {}
+    for index, board in enumerate(boards):
+        spec, params = board.spec, all_params(board.spec)
+        for name, value in params.items():
+            rest = {key: other for key, other in params.items() if key != name}
+            frame = [spec.id, board.truth, spec.worlds, spec.version, rest]
+            found.setdefault((name, canonical_json(frame)), []).append((value, index))
+    return found
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Settings along one parameter, everything else equal.
+
+    Parameters
+    ----------
+    title : environment, parameter, and fixed parameters that distinguish the sweep.
+    parameter : name of the parameter.
+    at : (value, index of the setting), by value.
+    """
+
+    title: str
+    parameter: str
+    at: tuple[tuple[float, int], ...]
+
+
+def sweeps(settings: Sequence[Setting]) -> list[Sweep]:
+    """Return all sweeps of at least two values, the longest first."""
+    boards = [setting.board for setting in settings]
+    known = [(board, all_params(board.spec)) for board in boards]
+    found = []
+    for (name, _), group in along_parameters(boards).items():
+        points = [
+            (float(value), index)
+            for value, index in group
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
+        if len({value for value, _ in points}) < 2:
+            continue
+        board, params = known[points[0][1]]
+        namesakes = [one for one in known if one[0].environment == board.environment]
+        fixed = [
+            f"{key}={value}"
+            for key, value in params.items()
+            if key != name and any(other.get(key) != value for _, other in namesakes)
+        ]
+        if any(other.truth != board.truth for other, _ in namesakes):
+            fixed.append(f"{board.truth} truth")
+        title = f"{board.environment} by {name}" + (f" ({', '.join(fixed)})" if fixed else "")
+        found.append(Sweep(title, name, tuple(sorted(points))))
+    return sorted(found, key=lambda one: -len(one.at))

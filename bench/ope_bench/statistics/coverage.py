@@ -7,26 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.statistics.distribution import median
-
-__all__ = [
-    "ESS_LIMITS",
-    "LEVEL",
-    "Coverage",
-    "ErrorIntervals",
-    "Share",
-    "interval_coverage",
-    "wilson",
-]
+from ope_bench.statistics.error_distribution import median
 
 LEVEL = 0.95
-"""What intervals on boards claim to cover."""
+"""Nominal level of intervals on boards."""
+
+_NORMAL_REACH = 1.959963984540054
+"""Standard errors that the two-sided normal interval of this level reaches, by SciPy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +37,8 @@ class Share:
     high: float | None
 
 
-def wilson(count: int, total: int, *, level: float = LEVEL) -> Share:
-    """Return a share with Wilson's score interval.
+def wilson(count: int, total: int) -> Share:
+    """Return a share with Wilson's 95 % score interval.
 
     Formula: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n).
 
@@ -60,7 +52,7 @@ def wilson(count: int, total: int, *, level: float = LEVEL) -> Share:
     """
     if total == 0:
         return Share(count=0, total=0, value=None, low=None, high=None)
-    z = _normal_reach(level)
+    z = _NORMAL_REACH
     p = count / total
     center = p + z * z / (2 * total)
     reach = z * math.sqrt(p * (1 - p) / total + (z / (2 * total)) ** 2)
@@ -68,14 +60,6 @@ def wilson(count: int, total: int, *, level: float = LEVEL) -> Share:
     low = 0.0 if count == 0 else (center - reach) / scale
     high = 1.0 if count == total else (center + reach) / scale
     return Share(count=count, total=total, value=p, low=low, high=high)
-
-
-@cache
-def _normal_reach(level: float) -> float:
-    """Return how many standard errors the two-sided normal interval of a level reaches."""
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))
 
 
 ESS_LIMITS = (0.01, 0.1)
@@ -94,7 +78,7 @@ class Coverage:
     score : mean interval score (Winkler), the width plus 2 / (1 - level) times the distance from
         the truth of those that missed it; small where intervals are narrow and hold the truth.
     level : what the intervals claim to cover; the mean, should it differ.
-    kind : how they were made, see `ope_bench.contracts.interval.IntervalKind`; several kinds are
+    kind : how they were made, see `ope_bench.contracts.plugins.IntervalKind`; several kinds are
         joined by commas, and it is empty where there were none.
     by_ess : the same of trials whose ESS/n is below .01, below .1, and above; without parts of
         its own.
@@ -150,15 +134,11 @@ class ErrorIntervals:
         estimate: FloatArray,
         standard_error: FloatArray,
         truth: FloatArray,
-        *,
-        level: float = LEVEL,
-        ess_fraction: FloatArray | None = None,
+        ess_fraction: FloatArray,
     ) -> ErrorIntervals:
         """Return the intervals ``estimate +- z standard_error``; NaN where one of them is."""
-        reach = _normal_reach(level) * standard_error
-        unknown = np.full(len(estimate), np.nan)
-        ess = unknown if ess_fraction is None else ess_fraction
-        return cls(estimate - truth, reach, reach, np.full(len(estimate), level), ess)
+        reach = _NORMAL_REACH * standard_error
+        return cls(estimate - truth, reach, reach, np.full(len(estimate), LEVEL), ess_fraction)
 
     def take(self, rows: npt.NDArray[np.bool_]) -> ErrorIntervals:
         """Return some of the intervals."""
@@ -193,16 +173,3 @@ class ErrorIntervals:
             score=float((width + 2 / (1 - self.level) * missed).mean()),
             level=float(self.level.mean()),
         )
-
-
-def interval_coverage(
-    estimate: FloatArray, standard_error: FloatArray, truth: FloatArray, *, level: float = LEVEL
-) -> Coverage:
-    """Return coverage, misses and widths of the normal intervals ``estimate +- z standard_error``.
-
-    Parameters
-    ----------
-    estimate, standard_error, truth : (n,); rows where one is NaN are left out.
-    level : nominal level of the intervals.
-    """
-    return ErrorIntervals.normal(estimate, standard_error, truth, level=level).coverage()

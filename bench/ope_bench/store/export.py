@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ope_bench.canonical import plain
-from ope_bench.errors import UsageError, did_you_mean
+from ope_bench.base.canonical import plain
+from ope_bench.base.errors import UsageError, did_you_mean
+from ope_bench.base.printable import without_formula
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.printable import without_formula
 from ope_bench.store.results import Result
-from ope_bench.trials.serialization import RECORD
-
-__all__ = ["COLUMNS", "rows_of", "writer_for"]
+from ope_bench.trials.record import RECORD
 
 _OF_RECORD = {column.name: column.type for column in RECORD if column.exported}
 
@@ -50,6 +48,7 @@ def rows_of(results: Iterable[Result]) -> Rows:
     """Yield stored outcomes as rows of ``COLUMNS``."""
     # Thousands of trials share a spec; the spec is kept so that its id stays its own.
     known: dict[int, tuple[PluginSpec, str]] = {}
+    further = [(name, kind) for name, kind in _OF_RECORD.items() if name != "code_digest"]
 
     def params(spec: PluginSpec, **more: str) -> str:
         if id(spec) not in known:
@@ -58,20 +57,20 @@ def rows_of(results: Iterable[Result]) -> Rows:
 
     for result in results:
         trial = result.record.trial
-        world, method = trial.environment, trial.estimator
+        environment, estimator = trial.environment, trial.estimator
         yield {
             "key": trial.key,
             "code_digest": result.record.code_digest,
             "run_id": result.run.id,
             "suite": result.run.suite,
-            "environment": world.id,
-            "environment_params": params(world, worlds=world.worlds),
-            "estimator": method.id,
-            "params": params(method),
+            "environment": environment.id,
+            "environment_params": params(environment, worlds=environment.worlds),
+            "estimator": estimator.id,
+            "params": params(estimator),
             "replicate": trial.replicate,
             "seed": trial.seed,
             "device": trial.device.value,
-            **{name: cell(getattr(result.record, name)) for name, cell in _CELLS.items()},
+            **{name: _cell(getattr(result.record, name), kind) for name, kind in further},
         }
 
 
@@ -79,15 +78,8 @@ def _json(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
 
 
-def _as_is(value: Any) -> Any:
-    return value.value if isinstance(value, Enum) else value
-
-
-_CELLS: Mapping[str, Callable[[Any], Any]] = {
-    name: _json if kind == "json" else _as_is
-    for name, kind in _OF_RECORD.items()
-    if name != "code_digest"
-}
+def _cell(value: Any, kind: str) -> Any:
+    return _json(value) if kind == "json" else value.value if isinstance(value, Enum) else value
 
 
 def writer_for(path: Path) -> Callable[[Path, Rows], int]:
@@ -116,34 +108,25 @@ def _write_csv(path: Path, rows: Rows) -> int:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(COLUMNS), lineterminator="\n")
         writer.writeheader()
-
-        def write(row: dict[str, Any]) -> None:
-            writer.writerow(
-                {
-                    name: without_formula(value) if isinstance(value, str) else value
-                    for name, value in row.items()
-                }
-            )
-
-        return _count(rows, write)
+        count = 0
+        for row in rows:
+            safe = {
+                name: without_formula(value) if isinstance(value, str) else value
+                for name, value in row.items()
+            }
+            writer.writerow(safe)
+            count += 1
+    return count
 
 
 def _write_jsonl(path: Path, rows: Rows) -> int:
     nested = [name for name, kind in COLUMNS.items() if kind == "json"]
+    count = 0
     with path.open("w", encoding="utf-8") as stream:
-
-        def write(row: dict[str, Any]) -> None:
+        for row in rows:
             values = row | {name: json.loads(row[name]) for name in nested}
             stream.write(json.dumps(values, allow_nan=False) + "\n")
-
-        return _count(rows, write)
-
-
-def _count(rows: Rows, write_row: Callable[[dict[str, Any]], object]) -> int:
-    count = 0
-    for row in rows:
-        write_row(row)
-        count += 1
+            count += 1
     return count
 
 

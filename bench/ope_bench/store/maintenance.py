@@ -1,45 +1,24 @@
-"""Maintenance of a store: counts, pruning, merging."""
+"""Maintenance of a store: checksums, pruning, merging."""
 
 from __future__ import annotations
 
 import heapq
+import marshal
 import sqlite3
-from dataclasses import fields
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import accumulate
-from pathlib import Path
+from operator import itemgetter
+from typing import Any
 
-from ope_bench.store.results import RUN_COLUMNS, Conflict, StoreInfo
-from ope_bench.trials.record import ANSWER_FIELDS
-from ope_bench.trials.serialization import SPEC_COLUMNS
+from ope_bench.base.canonical import digest
+from ope_bench.store.results import RUN_COLUMNS, Conflict
+from ope_bench.trials.record import ANSWER_FIELDS, RECORD_COLUMNS, SPEC_COLUMNS, TRIAL_COLUMNS
 from ope_bench.trials.status import Status
-
-__all__ = ["conflicts", "info", "merge", "prune", "count_code_mismatches"]
 
 _ANSWERS = ", ".join(f"'{status}'" for status in Status if status.is_answer)
 _COMPARED = (*ANSWER_FIELDS, "truth_expected", "truth_empirical")
-
-
-def info(db: sqlite3.Connection, path: Path) -> StoreInfo:
-    """Count the contents of a store."""
-    count = {
-        name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0]  # noqa: S608
-        for name in ("run", "record", "machine")
-    }
-    status = db.execute("SELECT status, count(*) FROM record GROUP BY status ORDER BY status")
-    suites = db.execute("SELECT suite, count(*) FROM run GROUP BY suite ORDER BY suite")
-    (keys,) = db.execute("SELECT count(DISTINCT key) FROM record").fetchone()
-    (schema,) = db.execute("PRAGMA user_version").fetchone()
-    return StoreInfo(
-        path=str(path),
-        bytes=path.stat().st_size,
-        schema=schema,
-        runs=count["run"],
-        machines=count["machine"],
-        records=count["record"],
-        trials=keys,
-        status=dict(status.fetchall()),
-        suites=dict(suites.fetchall()),
-    )
 
 
 def prune(db: sqlite3.Connection) -> int:
@@ -82,10 +61,7 @@ def conflicts(db: sqlite3.Connection) -> list[Conflict]:
         )
 
     # A store of an older schema lacks columns; its answers have nothing there.
-    known = {
-        name: {row[1] for row in db.execute(f"PRAGMA {store}.table_info(record)")}
-        for name, store in (("mine", "main"), ("theirs", "other"))
-    }
+    known = {"mine": _columns(db, "main"), "theirs": _columns(db, "other")}
 
     def column(side: str, name: str) -> str:
         return f"{side}.{name}" if name in known[side] else "NULL"
@@ -94,29 +70,18 @@ def conflicts(db: sqlite3.Connection) -> list[Conflict]:
         f"{column('mine', name)} IS NOT {column('theirs', name)}" for name in _COMPARED
     )
     query = f"""
-        SELECT mine.key, method.plugin, world.plugin, mine.replicate,
+        SELECT mine.key, estimator.plugin, environment.plugin, mine.replicate,
             mine.run, mine.status, mine.estimate, theirs.run, theirs.status, theirs.estimate
         FROM ({newest("main")}) AS mine
         JOIN ({newest("other")}) AS theirs
             ON theirs.key = mine.key AND theirs.code_digest = mine.code_digest
-        JOIN main.spec AS world ON world.id = mine.environment
-        JOIN main.spec AS method ON method.id = mine.estimator
+        JOIN main.spec AS environment ON environment.id = mine.environment
+        JOIN main.spec AS estimator ON estimator.id = mine.estimator
         WHERE {differ}
         ORDER BY mine.key
     """  # noqa: S608  column names of our own
     names = [one.name for one in fields(Conflict)]
     return [Conflict(**dict(zip(names, row, strict=True))) for row in db.execute(query)]
-
-
-def count_code_mismatches(db: sqlite3.Connection) -> int:
-    """Count the trials in both stores whose code digests differ."""
-    (count,) = db.execute(
-        "SELECT count(DISTINCT key) FROM main.record AS mine WHERE EXISTS "
-        "(SELECT 1 FROM other.record AS theirs WHERE theirs.key = mine.key) AND NOT EXISTS "
-        "(SELECT 1 FROM other.record AS theirs WHERE theirs.key = mine.key "
-        "AND theirs.code_digest = mine.code_digest)"
-    ).fetchone()
-    return int(count)
 
 
 _OWN = ("id", "environment", "estimator")
@@ -197,3 +162,102 @@ def merge(db: sqlite3.Connection) -> int:
         f"JOIN main.record AS mine ON {same}"
     )
     return new.rowcount
+
+
+# Damage that SQLite does not notice: a checksum of each record, digests of what it refers to.
+
+COVERED = (
+    *("key", "run", "finished", "timeout", "memory"),
+    *TRIAL_COLUMNS,
+    *RECORD_COLUMNS,
+    *("environment", "estimator"),
+)
+"""Columns that a checksum covers; environment and estimator are the digests of their specs."""
+
+MOST_SHOWN = 20
+
+_SORTED = tuple(sorted(COVERED))
+_in_order = itemgetter(*map(COVERED.index, _SORTED))
+
+_FORMAT = 2
+"""The oldest format with binary floats, the same in every version of Python; JSON takes five times
+as long, which every trial would pay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Findings of a check of a store.
+
+    Parameters
+    ----------
+    records : number of records.
+    unchecked : of them, those that an older version stored without a checksum.
+    damage : descriptions of what is damaged, at most ``MOST_SHOWN`` of each kind.
+    """
+
+    records: int
+    unchecked: int
+    damage: tuple[str, ...]
+
+
+def checksum(values: Sequence[Any]) -> int:
+    """Return the checksum of a record's values, in the order of ``COVERED``.
+
+    Columns without a value do not count, so that a later version may add columns.
+    """
+    facts = [
+        # SQLite stores no negative zero.
+        (name, value + 0.0 if type(value) is float else value)
+        for name, value in zip(_SORTED, _in_order(values), strict=True)
+        if value is not None
+    ]
+    return zlib.crc32(marshal.dumps(facts, _FORMAT))
+
+
+def check(db: sqlite3.Connection) -> Check:
+    """Compare the file's structure, every record and every spec with their checksums."""
+    damage = [text for (text,) in db.execute(f"PRAGMA integrity_check({MOST_SHOWN})")]
+    if damage != ["ok"]:
+        # Nothing else can be relied on.
+        return Check(records=0, unchecked=0, damage=tuple(damage))
+    damage = []
+    for table, row, parent, _ in db.execute("PRAGMA foreign_key_check").fetchmany(MOST_SHOWN):
+        damage.append(f"{table} {row if row is not None else ''} refers to no {parent}")
+    columns = ", ".join(SPEC_COLUMNS)
+    specs = db.execute(f"SELECT digest, {columns} FROM spec ORDER BY id")  # noqa: S608
+    machines = db.execute("SELECT id, digest, facts FROM machine ORDER BY id")
+    damage += _first(
+        f"the spec of {row[2]!r} differs from its digest"
+        for name, *row in specs
+        if digest(row) != name
+    )
+    damage += _first(
+        f"machine {number} differs from its digest"
+        for number, name, facts in machines
+        if digest(facts) != name
+    )
+    damage += _first(_damaged_records(db))
+    records, checked = db.execute("SELECT count(*), count(checksum) FROM record").fetchone()
+    return Check(records=records, unchecked=records - checked, damage=tuple(damage))
+
+
+def _first(texts: Iterator[str]) -> Iterator[str]:
+    for number, text in enumerate(texts):
+        if number == MOST_SHOWN:
+            yield "and more"
+            return
+        yield text
+
+
+def _damaged_records(db: sqlite3.Connection) -> Iterator[str]:
+    names = {"environment": "environment.digest", "estimator": "estimator.digest"}
+    columns = ", ".join(names.get(name, f"record.{name}") for name in COVERED)
+    query = (
+        f"SELECT record.id, record.checksum, {columns} FROM record "  # noqa: S608
+        "LEFT JOIN spec AS environment ON environment.id = record.environment "
+        "LEFT JOIN spec AS estimator ON estimator.id = record.estimator "
+        "WHERE checksum IS NOT NULL ORDER BY record.id"
+    )
+    for number, expected, *values in db.execute(query):
+        if checksum(values) != expected:
+            yield f"record {number} (trial {str(values[0])[:12]}) differs from its checksum"

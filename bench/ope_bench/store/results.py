@@ -1,15 +1,14 @@
-"""Results of a store: its runs, and records with their runs."""
+"""Results of a store: runs, records with their runs, contents, conflicts; and their freshness."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from ope_bench.contracts.data import TruthKind
-from ope_bench.trials.record import TrialRecord
-
-__all__ = ["RUN_COLUMNS", "Conflict", "Result", "Run", "Seconds", "StoreInfo"]
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Retry
 
 
 class Seconds(NamedTuple):
@@ -122,3 +121,37 @@ class StoreInfo:
     trials: int
     status: Mapping[str, int]
     suites: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """The rule by which stored records replace planned trials.
+
+    Parameters
+    ----------
+    code_digest : digest of the current code of the trial.
+    exclusive : whether the trial is to run alone.
+    timeout, memory : the current limits; a failure at a lower limit runs again.
+    retry : run failed trials, or all, again.
+    """
+
+    code_digest: Callable[[Trial], str]
+    _: KW_ONLY
+    exclusive: Callable[[Trial], bool] = lambda trial: False
+    timeout: float | None = None
+    memory: int | None = None
+    retry: Retry | None = None
+
+    def accepts(self, record: TrialRecord, timeout: float | None, memory: float | None) -> bool:
+        """Return whether a record that was made under these limits may replace the trial."""
+        status = record.status
+        if status.limit is not None:
+            limits = {"timeout": (timeout, self.timeout), "memory": (memory, self.memory)}
+            before, now = limits[status.limit]
+            if before is not None and (now is None or now > before):
+                return False
+        return not (
+            not status.tried
+            or (self.retry == "failed" and status.broken)
+            or (self.exclusive(record.trial) and not record.exclusive)
+        )

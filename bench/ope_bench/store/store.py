@@ -13,33 +13,60 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from ope_bench.canonical import canonical_json, digest
+from ope_bench.base.canonical import canonical_json, digest
+from ope_bench.base.errors import StoreError
+from ope_bench.base.files import file_identity
 from ope_bench.contracts.data import TruthKind
-from ope_bench.errors import StoreError
-from ope_bench.files import file_identity
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.store import maintenance, queries
-from ope_bench.store.freshness import Freshness
-from ope_bench.store.integrity import Check, check, checksum
-from ope_bench.store.lock import WriterLock
-from ope_bench.store.lookup import only_name
-from ope_bench.store.opening import connect, reading, require_utf8, store_error
-from ope_bench.store.results import RUN_COLUMNS, Conflict, Result, Run, Seconds, StoreInfo
-from ope_bench.store.selection import Selection
-from ope_bench.store.transaction import transaction
+from ope_bench.store import file, maintenance
+from ope_bench.store.reader import Reader
+from ope_bench.store.results import (
+    RUN_COLUMNS,
+    Conflict,
+    Freshness,
+    Result,
+    Run,
+    Seconds,
+    StoreInfo,
+)
 from ope_bench.trials.outcomes import Outcomes
-from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.serialization import (
+from ope_bench.trials.record import (
+    RECORD_COLUMNS,
+    SPEC_COLUMNS,
+    Trial,
+    TrialRecord,
     from_row,
     spec_row,
     to_row,
     trial_row,
 )
 
-__all__ = ["Store"]
-
 KEYS_AT_ONCE = 20_000
 """Number of trials per query."""
+
+_INSERT_MACHINE = "INSERT OR IGNORE INTO machine (digest, facts) VALUES (?, ?)"
+_INSERT_RUN = """
+    INSERT INTO run (id, suite, truth, command, started, planned, machine, number)
+    VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM machine WHERE digest = ?),
+        (SELECT coalesce(max(number), 0) + 1 FROM run))
+"""
+_END_RUN = "UPDATE run SET finished = started + ?, exit_code = ? WHERE id = ?"
+
+_ADDED = (*maintenance.COVERED, "checksum")
+_INSERT = (
+    f"INSERT INTO record ({', '.join(_ADDED)}) "  # noqa: S608
+    f"VALUES ({', '.join('?' * len(_ADDED))})"
+)
+_INSERT_SPEC = (
+    f"INSERT OR IGNORE INTO spec (digest, {', '.join(SPEC_COLUMNS)}) "  # noqa: S608
+    f"VALUES ({', '.join('?' * (1 + len(SPEC_COLUMNS)))})"
+)
+# In the order in which they were written: clocks of machines differ, and are set back.
+_CURRENT = (
+    f"SELECT key, timeout, memory, {', '.join(f'record.{name}' for name in RECORD_COLUMNS)} "  # noqa: S608
+    "FROM record JOIN run ON run.id = record.run "
+    "WHERE key IN (SELECT value FROM json_each(?)) ORDER BY run.number, record.id"
+)
 
 
 class Store:
@@ -50,7 +77,7 @@ class Store:
     """
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, lock: WriterLock | None
+        self, path: Path, connection: sqlite3.Connection, lock: file.WriterLock | None
     ) -> None:
         self.path = path
         self._db = connection
@@ -69,16 +96,16 @@ class Store:
         StoreError : it is missing, no store, newer, in use by another run or not writable.
         """
         path = Path(path)
-        require_utf8(path)
+        file.require_utf8(path)
         lock = None
         if write:
             if not path.parent.is_dir():
                 msg = f"store {path} cannot be created: the folder {path.parent} does not exist"
                 raise StoreError(msg)
             # Behind a link, too, one file has one lock.
-            lock = WriterLock(Path(os.path.realpath(path)))
+            lock = file.WriterLock(Path(os.path.realpath(path)))
         try:
-            return cls(path, connect(path, write=write), lock)
+            return cls(path, file.connect(path, write=write), lock)
         except BaseException:
             if lock:
                 lock.release()
@@ -99,13 +126,13 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
-            with transaction(self._db):
+            with file.transaction(self._db):
                 yield self._db
         except sqlite3.Error as exc:
-            raise store_error(self.path, exc) from exc
+            raise file.store_error(self.path, exc) from exc
 
     def _fetched(self, query: str, parameters: Any = ()) -> list[Any]:
-        with reading(self.path):
+        with file.reading(self.path):
             return self._db.execute(query, parameters).fetchall()
 
     def begin_run(
@@ -123,9 +150,9 @@ class Store:
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
         run_id = f"{stamp}-{uuid.uuid4().hex[:6]}"
         with self._transaction() as db:
-            db.execute(queries.INSERT_MACHINE, (digest(facts), facts))
+            db.execute(_INSERT_MACHINE, (digest(facts), facts))
             row = (run_id, suite, truth, command, now, planned, digest(facts))
-            db.execute(queries.INSERT_RUN, row)
+            db.execute(_INSERT_RUN, row)
         self._begun[run_id] = time.monotonic()
         return run_id
 
@@ -145,7 +172,7 @@ class Store:
         with self._transaction() as db:
             # The system's clock may have been set during the run.
             seconds = time.monotonic() - self._begun[run_id]
-            db.execute(queries.END_RUN, (seconds, exit_code, run_id))
+            db.execute(_END_RUN, (seconds, exit_code, run_id))
 
     def add(
         self,
@@ -163,8 +190,8 @@ class Store:
             made = (trial.key, run_id, time.time(), limit, memory)
             facts = (*trial_row(trial), *to_row(record))
             names = (spec_row(trial.environment)[0], spec_row(trial.estimator)[0])
-            row = (*made, *specs, *facts, checksum((*made, *facts, *names)))
-            done = db.execute(queries.INSERT, row)
+            row = (*made, *facts, *specs, maintenance.checksum((*made, *facts, *names)))
+            done = db.execute(_INSERT, row)
             db.execute(
                 "INSERT OR REPLACE INTO run_record VALUES (?, ?, ?)",
                 (run_id, trial.key, done.lastrowid),
@@ -176,8 +203,9 @@ class Store:
     def _spec(self, spec: PluginSpec, run_id: str) -> int:
         name, row = spec_row(spec)
         if name not in self._spec_ids:
-            self._db.execute(queries.INSERT_SPEC, (name, *row))
-            self._spec_ids[name] = self._db.execute(queries.SPEC_ID, (name,)).fetchone()[0]
+            self._db.execute(_INSERT_SPEC, (name, *row))
+            found = self._db.execute("SELECT id FROM spec WHERE digest = ?", (name,))
+            (self._spec_ids[name],) = found.fetchone()
         if spec.label and (run_id, name) not in self._labelled:
             self._db.execute(
                 "INSERT OR REPLACE INTO label VALUES (?, ?, ?)",
@@ -210,12 +238,12 @@ class Store:
         # In chunks, because all keys of a large plan would be one text of gigabytes.
         while some := {trial.key: trial for trial in islice(waiting, KEYS_AT_ONCE)}:
             # Newest last, so that it replaces older ones; a refused one removes them too.
-            for row in self._fetched(queries.CURRENT, (json.dumps(list(some)),)):
+            for row in self._fetched(_CURRENT, (json.dumps(list(some)),)):
                 key, timeout, memory, *facts = row
                 trial = some[key]
                 if facts[0] != freshness.code_digest(trial):
                     continue
-                with reading(self.path):
+                with file.reading(self.path):
                     record = from_row(trial, tuple(facts))
                 if freshness.accepts(record, timeout, memory):
                     found[key] = record
@@ -237,28 +265,23 @@ class Store:
         ------
         StoreError : no run id, or more than one, begins like this.
         """
-        yield from self.selection(suite=suite, run=run).results()
-
-    def settings(
-        self, *, suite: str | None = None, run: str | None = None
-    ) -> Iterator[list[Result]]:
-        """Yield the `results` of one environment setting after another, to bound memory."""
-        yield from self.selection(suite=suite, run=run).settings()
+        for _, result in self.reader(suite=suite, run=run).results():
+            yield result
 
     def outcomes(
         self, *, suite: str | None = None, run: str | None = None, truth: TruthKind | None = None
     ) -> Iterator[Outcomes]:
-        """Yield the outcomes of `settings` by column, of runs with one kind of truth or of all."""
-        yield from self.selection(suite=suite, run=run, truth=truth).outcomes()
+        """Yield the `results` by column, one setting after another, to bound memory."""
+        yield from self.reader(suite=suite, run=run, truth=truth).outcomes()
 
-    def selection(
+    def reader(
         self, *, suite: str | None = None, run: str | None = None, truth: TruthKind | None = None
-    ) -> Selection:
+    ) -> Reader:
         """Select results, to read some of them at a time."""
         runs = {one.id: one for one in self.runs()}
         if run is not None:
-            run = only_name("run", run, list(runs), self.path)
-        return Selection(self._db, self.path, runs, suite=suite, run=run, truth=truth)
+            run = self._only_name("run", run, runs)
+        return Reader(self._db, self.path, runs, suite=suite, run=run, truth=truth)
 
     def records(
         self, *, suite: str | None = None, run: str | None = None
@@ -281,19 +304,29 @@ class Store:
         """
         pattern = prefix.lower().replace("*", "?").replace("[", "?") + "*"
         found = self._fetched("SELECT DISTINCT key FROM record WHERE key GLOB ?", (pattern,))
-        key = only_name("key", prefix, [key for (key,) in found], self.path)
+        key = self._only_name("key", prefix, [key for (key,) in found])
         return next(record for record in self.records() if record.key == key)
+
+    def _only_name(self, kind: str, prefix: str, names: Iterable[str]) -> str:
+        """Return the one name that begins with ``prefix``, whatever its case."""
+        matches = [name for name in names if name.startswith(prefix.lower())]
+        # No prefix is the beginning of every name.
+        if len(matches) != 1 or not prefix:
+            count = f"{len(matches)} {kind}s begin" if matches else f"no {kind} begins"
+            msg = f"{count} with '{prefix}' in store {self.path}"
+            raise StoreError(msg)
+        return matches[0]
 
     def seconds(self, trials: Iterable[Trial]) -> dict[str, Seconds]:
         """Return mean seconds of fit and estimate of each trial's cell, by key, if stored."""
         rows = self._fetched(
-            "SELECT world.digest, method.digest, device, "
+            "SELECT environment.digest, estimator.digest, device, "
             "avg(fit_seconds + estimate_seconds - coalesce(shared_seconds, 0)), "
             "avg(fit_seconds + estimate_seconds) "
-            "FROM record JOIN spec AS world ON world.id = record.environment "
-            "JOIN spec AS method ON method.id = record.estimator "
+            "FROM record JOIN spec AS environment ON environment.id = record.environment "
+            "JOIN spec AS estimator ON estimator.id = record.estimator "
             "WHERE fit_seconds + estimate_seconds IS NOT NULL "
-            "GROUP BY world.digest, method.digest, device"
+            "GROUP BY environment.digest, estimator.digest, device"
         )
         means = {tuple(cell): Seconds(max(own, 0.0), whole) for *cell, own, whole in rows}
         found = {}
@@ -302,6 +335,17 @@ class Store:
             if (mean := means.get((*specs, trial.device))) is not None:
                 found[trial.key] = mean
         return found
+
+    def machine_of(self, key: str) -> Mapping[str, Any]:
+        """Return the machine that made the newest record of a key."""
+        rows = self._fetched(
+            "SELECT machine.facts FROM record JOIN run ON run.id = record.run "
+            "JOIN machine ON machine.id = run.machine WHERE key = ? "
+            "ORDER BY run.number DESC, record.id DESC LIMIT 1",
+            (key,),
+        )
+        facts: Mapping[str, Any] = json.loads(rows[0][0])
+        return facts
 
     def machines_of_reused(self, run: str) -> list[tuple[Mapping[str, Any], int]]:
         """Return the machines of the records that this run reused, with counts."""
@@ -323,7 +367,7 @@ class Store:
 
     def runs(self) -> list[Run]:
         """Return all runs, oldest first."""
-        with reading(self.path):
+        with file.reading(self.path):
             facts = self._db.execute("SELECT id, facts FROM machine").fetchall()
             machines = {number: json.loads(text) for number, text in facts}
             rows = self._db.execute(
@@ -336,13 +380,28 @@ class Store:
 
     def info(self) -> StoreInfo:
         """Count the contents."""
-        with reading(self.path):
-            return maintenance.info(self._db, self.path)
+        counted = {
+            "runs": "SELECT count(*) FROM run",
+            "machines": "SELECT count(*) FROM machine",
+            "records": "SELECT count(*) FROM record",
+            "trials": "SELECT count(DISTINCT key) FROM record",
+            "schema": "PRAGMA user_version",
+        }
+        numbers = {name: self._fetched(query)[0][0] for name, query in counted.items()}
+        status = "SELECT status, count(*) FROM record GROUP BY status ORDER BY status"
+        suites = "SELECT suite, count(*) FROM run GROUP BY suite ORDER BY suite"
+        return StoreInfo(
+            path=str(self.path),
+            bytes=self.path.stat().st_size,
+            status=dict(self._fetched(status)),
+            suites=dict(self._fetched(suites)),
+            **numbers,
+        )
 
-    def check(self) -> Check:
+    def check(self) -> maintenance.Check:
         """Compare the file, its records and its specs with their checksums."""
-        with reading(self.path):
-            return check(self._db)
+        with file.reading(self.path):
+            return maintenance.check(self._db)
 
     def prune(self) -> int:
         """Delete records that newer runs replaced; return their number.
@@ -356,7 +415,7 @@ class Store:
         try:
             self._db.execute("VACUUM")
         except sqlite3.Error as exc:
-            error = store_error(self.path, exc)
+            error = file.store_error(self.path, exc)
             msg = (
                 f"{error}; {dropped} outcomes are deleted, but the file keeps its size; try again"
             )
@@ -375,8 +434,14 @@ class Store:
 
     def count_code_mismatches(self, other: Store) -> int:
         """Count the trials in both stores whose code digests differ."""
-        with self._attached(other) as db:
-            return maintenance.count_code_mismatches(db)
+        with self._attached(other):
+            ((count,),) = self._fetched(
+                "SELECT count(DISTINCT key) FROM main.record AS mine WHERE EXISTS "
+                "(SELECT 1 FROM other.record AS theirs WHERE theirs.key = mine.key) AND NOT "
+                "EXISTS (SELECT 1 FROM other.record AS theirs WHERE theirs.key = mine.key "
+                "AND theirs.code_digest = mine.code_digest)"
+            )
+        return int(count)
 
     @contextmanager
     def _attached(self, other: Store) -> Iterator[sqlite3.Connection]:
@@ -386,6 +451,6 @@ class Store:
         try:
             yield self._db
         except sqlite3.Error as exc:
-            raise store_error(self.path, exc) from exc
+            raise file.store_error(self.path, exc) from exc
         finally:
             self._db.execute("DETACH other")

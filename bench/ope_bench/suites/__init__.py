@@ -1,4 +1,4 @@
-"""What to run: suite files, selectors, and the manifest that crosses them into trials.
+"""Suites of trials: files, selectors, and the manifest that crosses them into trials.
 
 The suites that come with ope-bench are the YAML files in this package.
 """

@@ -13,21 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ope_bench.errors import SuiteError, did_you_mean
-from ope_bench.plugins.guarded_import import USER_EXITS
+from ope_bench.base.errors import USER_EXITS, SuiteError, did_you_mean
 from ope_bench.suites.suite import Suite, read_suite
 from ope_bench.suites.yaml_document import load_file
-
-__all__ = [
-    "GROUP",
-    "BrokenSuites",
-    "SuiteFile",
-    "broken_suites",
-    "find_suite",
-    "scan",
-    "suite_files",
-    "suite_path",
-]
 
 GROUP = "ope_bench.suites"
 
@@ -94,28 +82,23 @@ def scan(
         dist = point.dist.name if point.dist else "unknown"
         origin = f"{dist} {point.dist.version if point.dist else '0'}"
         try:
-            folder = _folder(point.module)
+            spec = importlib.util.find_spec(point.module)
+            if spec is None:
+                msg = f"no module {point.module}"
+                raise ModuleNotFoundError(msg)
         # Finding a submodule imports its parents, which may raise any exception.
         except BaseException as exc:
             if isinstance(exc, USER_EXITS):
                 raise
             broken.append(BrokenSuites(point.name, origin, f"{type(exc).__name__}: {exc}"))
             continue
-        for path in sorted(folder.glob("*.yaml")):
+        # The folder of a package, else that of the module.
+        places = spec.submodule_search_locations or [str(Path(spec.origin or "").parent)]
+        for path in sorted(Path(next(iter(places))).glob("*.yaml")):
             suite = SuiteFile(path.stem, f"{dist}:{path.stem}", origin, path)
             found[dist, path.resolve()] = suite
     ordered = sorted(found.values(), key=lambda suite: (suite.id, suite.origin))
     return tuple(ordered), tuple(broken)
-
-
-def _folder(module: str) -> Path:
-    spec = importlib.util.find_spec(module)
-    if spec is None:
-        msg = f"no module {module}"
-        raise ModuleNotFoundError(msg)
-    if spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations)))
-    return Path(spec.origin or "").parent
 
 
 def suite_files() -> tuple[SuiteFile, ...]:
@@ -135,8 +118,7 @@ def find_suite(name: str) -> Suite:
     ------
     SuiteError : no suite or more than one has that name, or the file is wrong.
     """
-    found = _find(name)
-    return found.read() if isinstance(found, SuiteFile) else read_suite(found)
+    return read_suite(*_find(name))
 
 
 def suite_path(name: str) -> Path:
@@ -146,23 +128,23 @@ def suite_path(name: str) -> Path:
     ------
     SuiteError : no suite or more than one has that name, or the file cannot be read.
     """
-    found = _find(name)
-    path = found.path if isinstance(found, SuiteFile) else found
+    path, _ = _find(name)
     load_file(path)
     return path
 
 
-def _find(name: str) -> SuiteFile | Path:
+def _find(name: str) -> tuple[Path, str]:
+    """Return the file that a user names, and the suite's id if it is an installed one."""
     named = [suite for suite in suite_files() if name in (suite.id, suite.reference)]
     if len(named) > 1:
         owners = " and ".join(f"{suite.reference} ({suite.origin})" for suite in named)
         msg = f"suite '{name}' is ambiguous: {owners}; write one of these references"
         raise SuiteError(msg)
     if named:
-        return named[0]
+        return named[0].path, named[0].id
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or len(path.parts) > 1 or path.is_file():
-        return path
+        return path, ""
     hint = did_you_mean(name, [suite.id for suite in suite_files()])
     hint = hint or "; `ope-bench list suites` lists all; a file name needs its .yaml"
     msg = f"unknown suite '{name}'{hint}"

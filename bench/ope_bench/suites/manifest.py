@@ -1,39 +1,81 @@
-"""Plan a suite's trials: the only code that crosses environments with estimators."""
+"""Plan a suite's trials: the only code that crosses environments with estimators.
+
+Shards are parts of a plan, for machines that share no storage. They hold whole replicates: all
+estimators on the same data are in the same shard. Each shard samples its data and shares its
+nuisance fits as the whole run would; its boards are fair and paired; and the numbers of replicates
+of a setting differ by at most one between shards, so that all take about as long. A trial's shard
+depends on the trial alone: neither on the rest of the plan, nor on its order, nor on stored
+results.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
-from ope_bench.contracts.parameters.declaration import signature
-from ope_bench.errors import OpeBenchError, ParameterError, PluginError, UsageError, did_you_mean
+from ope_bench.base.errors import ParameterError, PluginError, UsageError, did_you_mean
+from ope_bench.contracts.parameters import signature
 from ope_bench.plugins.registry import Kind, registry
-from ope_bench.plugins.resolution import complete_params, resolve
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.plugins.spec import PluginSpec, complete_params, resolve
 from ope_bench.suites.nested import is_estimator_list
-from ope_bench.suites.selector import Selector, parse_selector
-from ope_bench.suites.shard import Shard
-from ope_bench.suites.suite import Entry, Exclusion, Suite
-from ope_bench.trials.building import build_checked
-from ope_bench.trials.devices import Device
+from ope_bench.suites.suite import Entry, Exclusion, Selector, Suite, parse_selector
 from ope_bench.trials.record import Trial
-from ope_bench.trials.trial import devices_of
-
-__all__ = [
-    "MAX_TRIALS",
-    "Cell",
-    "Manifest",
-    "given_parameters",
-    "plan",
-    "selects",
-    "settings",
-]
+from ope_bench.trials.status import Device
+from ope_bench.trials.trial import build_checked, devices_of
 
 MAX_TRIALS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Shard ``number`` of ``count``, counted from one.
+
+    >>> str(Shard(2, 8))
+    '2/8'
+    """
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def holds(self, trial: Trial) -> bool:
+        """Return whether the trial is in this shard; each trial is in exactly one.
+
+        Replicates that are trained together are in the same shard.
+        """
+        unit = trial.replicate // trial.device.block_size
+        # Each setting starts at another shard, so that incomplete last rounds are spread evenly.
+        first = _number(f"[{trial.environment.identity_json},{trial.seed}]")
+        return (first + unit) % self.count == self.number - 1
+
+
+@cache
+def _number(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16)
+
+
+def parse_shard(text: str) -> Shard:
+    """Parse a shard such as ``2/8``.
+
+    Raises
+    ------
+    UsageError : the text is no shard.
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    number, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= number <= count:
+        msg = f"{text!r} is not a shard; the second of eight is written 2/8"
+        raise UsageError(msg)
+    return Shard(number, count)
 
 
 @dataclass(frozen=True)
@@ -76,43 +118,35 @@ class Manifest:
 
         Batched trials follow the others of their environment, block by block.
         """
-        shard = self.shard
-        return tuple(trial for trial in self._trials() if shard is None or shard.holds(trial))
-
-    def _trials(self) -> Iterator[Trial]:
-        suite = self.suite
+        suite, shard = self.suite, self.shard
+        planned = []
         for _, group in itertools.groupby(self.cells, key=lambda cell: cell.environment):
             cells = list(group)
-            single = [cell for cell in cells if not cell.device.batched]
-            for replicate in range(suite.replicates):
-                yield from self._replicate_trials(replicate, single)
-            for device in (device for device in Device if device.batched):
-                batched = [cell for cell in cells if cell.device == device]
-                for replicate in range(suite.replicates):
-                    yield from self._replicate_trials(replicate, batched)
-
-    def _replicate_trials(self, replicate: int, cells: Iterable[Cell]) -> Iterator[Trial]:
-        for cell in cells:
-            yield Trial(
-                cell.environment,
-                cell.estimator,
-                replicate,
-                seed=self.suite.seed,
-                device=cell.device,
-                threads=self.threads,
-            )
-
-    @property
-    def exclusive_replicates(self) -> int:
-        """Number k of replicates ``0 ... k-1`` that run alone at the end, for comparable times."""
-        timing = self.suite.timing
-        if isinstance(timing, bool):
-            return self.suite.replicates if timing else 0
-        return min(timing, self.suite.replicates)
+            parts = [[cell for cell in cells if not cell.device.batched]]
+            parts += [
+                [cell for cell in cells if cell.device == device]
+                for device in Device
+                if device.batched
+            ]
+            planned += [
+                Trial(
+                    cell.environment,
+                    cell.estimator,
+                    replicate,
+                    seed=suite.seed,
+                    device=cell.device,
+                    threads=self.threads,
+                )
+                for part in parts
+                for replicate in range(suite.replicates)
+                for cell in part
+            ]
+        return tuple(trial for trial in planned if shard is None or shard.holds(trial))
 
     def exclusive(self, trial: Trial) -> bool:
-        """Return whether the trial is to run alone."""
-        return trial.replicate < self.exclusive_replicates
+        """Return whether the trial is to run alone at the end, for comparable times."""
+        timing = self.suite.timing
+        return timing is True or trial.replicate < timing
 
 
 def plan(suite: Suite, *, threads: int = 1) -> Manifest:
@@ -126,7 +160,8 @@ def plan(suite: Suite, *, threads: int = 1) -> Manifest:
     environments = _expand("environment", suite.environments)
     estimators = _expand("estimator", suite.estimators)
     for exclusion in suite.exclude:
-        _check(exclusion, environments, estimators)
+        _check("environment", exclusion.environment, environments, exclusion)
+        _check("estimator", exclusion.estimator, estimators, exclusion)
     devices = {id(spec): devices_of(build_checked(spec)) for spec in estimators}
     cells = tuple(
         cell
@@ -148,10 +183,10 @@ def plan(suite: Suite, *, threads: int = 1) -> Manifest:
     return Manifest(suite, cells, threads=threads, without_device=without_device)
 
 
-def settings(kind: Kind, selector: str | Selector) -> list[PluginSpec]:
+def specs_of(kind: Kind, selector: str | Selector) -> list[PluginSpec]:
     """Return the settings of one selector; a list of values is a grid.
 
-    >>> both = settings("environment", "saito-toy[n_actions=[2,3]]")
+    >>> both = specs_of("environment", "saito-toy[n_actions=[2,3]]")
     >>> [spec.params["n_actions"] for spec in both]
     [2, 3]
     """
@@ -164,25 +199,26 @@ def given_parameters(suite: Suite) -> list[tuple[PluginSpec, tuple[str, ...]]]:
 
     The other parameters of the setting are defaults of its class, which may change.
     """
+    parts: list[tuple[Kind, tuple[Entry, ...]]] = [
+        ("environment", suite.environments),
+        ("estimator", suite.estimators),
+    ]
     return [
         (spec, tuple(name for name in entry.selector.params if name in spec.params))
-        for kind, entries in _entries_by_kind(suite)
+        for kind, entries in parts
         for entry in entries
-        for spec in _settings(kind, entry)
+        for spec in _entry_specs(kind, entry)
     ]
-
-
-def _entries_by_kind(suite: Suite) -> list[tuple[Kind, tuple[Entry, ...]]]:
-    return [("environment", suite.environments), ("estimator", suite.estimators)]
 
 
 def _expand(kind: Kind, entries: Iterable[Entry]) -> list[PluginSpec]:
     """Return the distinct settings of the entries."""
     specs: dict[str, PluginSpec] = {}
-    names: dict[str, PluginSpec] = {}
+    by_id: dict[str, PluginSpec] = {}
+    by_label: dict[str, PluginSpec] = {}
     for entry in entries:
-        for spec in _settings(kind, entry):
-            namesake = names.setdefault(spec.id, spec)
+        for spec in _entry_specs(kind, entry):
+            namesake = by_id.setdefault(spec.id, spec)
             if namesake.reference != spec.reference:
                 owners = f"{namesake.reference} ({namesake.origin}) and {spec.reference}"
                 msg = f"two {kind}s named '{spec.id}': {owners}; keep one of them"
@@ -192,65 +228,49 @@ def _expand(kind: Kind, entries: Iterable[Entry]) -> list[PluginSpec]:
                 labels = " and ".join(f"'{item.label or item.id}'" for item in (known, spec))
                 msg = f"the same {kind} has two labels, {labels}; keep one"
                 raise entry.error(msg)
-            same_label = names.setdefault(f"={spec.label}", spec)
-            if spec.label and same_label.identity != spec.identity:
+            if spec.label and by_label.setdefault(spec.label, spec).identity != spec.identity:
                 msg = f"two {kind}s are called '{spec.label}'; give them different labels"
                 raise entry.error(msg)
     return list(specs.values())
 
 
-def _settings(kind: Kind, entry: Entry) -> Iterator[PluginSpec]:
-    params = entry.selector.params
-    whole = _values_in_lists(kind, entry.selector)
-    varied = [
-        name for name, value in params.items() if isinstance(value, list) and name not in whole
-    ]
+def _entry_specs(kind: Kind, entry: Entry) -> Iterator[PluginSpec]:
+    """Yield the settings of one entry: the product of its lists."""
+    selector, params = entry.selector, entry.selector.params
+    varied = [name for name, value in params.items() if isinstance(value, list)]
+    # An unknown plugin is reported by `resolve` below, with the entry's line.
+    with contextlib.suppress(PluginError):
+        cls = registry().find(kind, selector.reference).cls
+        # A list of estimators is one value; a list of such lists is a grid.
+        varied = [name for name in varied if not is_estimator_list(cls, name, params[name])]
     for name in varied:
         if not params[name]:
-            msg = f"{entry.selector.reference}: the grid of '{name}' is empty"
-            raise entry.error(msg, entry.selector.reference, name)
+            msg = f"{selector.reference}: the grid of '{name}' is empty"
+            raise entry.error(msg, selector.reference, name)
     for values in itertools.product(*(params[name] for name in varied)):
-        point = dict(zip(varied, values, strict=True))
-        spec = _resolved(kind, entry, {**params, **point})
+        point = {**params, **dict(zip(varied, values, strict=True))}
+        try:
+            spec = resolve(kind, selector.reference, point, label=selector.label)
+        except PluginError as exc:
+            raise entry.error(str(exc)) from exc
+        except ParameterError as exc:
+            wrong = [name for name in point if f"'{name}'" in str(exc)]
+            msg = f"{exc}{_nesting_hint(kind, selector, point)}"
+            raise entry.error(msg, selector.reference, *wrong[:1]) from exc
         # Distinguish settings of a grid that share one label.
-        varying = ", ".join(f"{n}={v}" for n, v in point.items() if len(params[n]) > 1)
-        if varying and entry.selector.label:
+        varying = ", ".join(f"{name}={point[name]}" for name in varied if len(params[name]) > 1)
+        if varying and selector.label:
             spec = replace(spec, label=f"{spec.label} [{varying}]")
         yield spec
-
-
-def _values_in_lists(kind: Kind, selector: Selector) -> set[str]:
-    """Return parameters whose list is one value: a list of estimators, no list of such lists."""
-    try:
-        cls = registry().find(kind, selector.reference).cls
-    except PluginError:
-        # `_resolved` reports it with the entry's line.
-        return set()
-    return {name for name, value in selector.params.items() if is_estimator_list(cls, name, value)}
-
-
-def _resolved(kind: Kind, entry: Entry, params: Mapping[str, Any]) -> PluginSpec:
-    selector = entry.selector
-    try:
-        return resolve(kind, selector.reference, params, label=selector.label)
-    except PluginError as exc:
-        raise entry.error(str(exc)) from exc
-    except ParameterError as exc:
-        hint = _nesting_hint(kind, selector, params)
-        wrong = [name for name in params if f"'{name}'" in str(exc)]
-        msg = f"{exc}{hint}"
-        raise entry.error(msg, selector.reference, *wrong[:1]) from exc
 
 
 def _nesting_hint(kind: Kind, selector: Selector, params: Mapping[str, Any]) -> str:
     """Return how to write one list-valued parameter, if that would have been valid."""
     for name, value in selector.params.items():
         if isinstance(value, list):
-            try:
+            with contextlib.suppress(UsageError):
                 resolve(kind, selector.reference, {**params, name: value})
-            except UsageError:
-                continue
-            return f"; a list is a grid: for one list-valued {name} write [{value}]"
+                return f"; a list is a grid: for one list-valued {name} write [{value}]"
     return ""
 
 
@@ -275,58 +295,37 @@ def selects(selector: Selector, spec: PluginSpec) -> bool:
         return False
     have = {**spec.params, **({"worlds": spec.worlds} if spec.kind == "environment" else {})}
     if selector.params.keys() - have.keys():
-        have |= _all_params(spec)
-    return all(
-        name in have and any(_same(have[name], choice) for choice in _choices(value, have[name]))
-        for name, value in selector.params.items()
-    )
+        have |= complete_params(spec.kind, spec.reference, spec.params)
 
+    def matches(name: str, value: Any) -> bool:
+        choices = [*value, value] if isinstance(value, list) else [value]
+        # Python holds True for 1.
+        return name in have and any(
+            have[name] == choice and isinstance(have[name], bool) == isinstance(choice, bool)
+            for choice in choices
+        )
 
-def _all_params(spec: PluginSpec) -> dict[str, Any]:
-    return complete_params(spec.kind, spec.reference, spec.params)
-
-
-def _choices(value: Any, have: Any) -> list[Any]:
-    return [*value, value] if isinstance(value, list) else [value]
-
-
-def _same(left: Any, right: Any) -> bool:
-    return left == right and isinstance(left, bool) == isinstance(right, bool)
+    return all(matches(name, value) for name, value in selector.params.items())
 
 
 def _check(
-    exclusion: Exclusion, environments: list[PluginSpec], estimators: list[PluginSpec]
+    kind: Kind, selector: Selector | None, planned: list[PluginSpec], exclusion: Exclusion
 ) -> None:
     """Refuse an exclusion that names a plugin or a parameter which does not exist."""
-    parts: list[tuple[Kind, Selector | None, list[PluginSpec]]] = [
-        ("environment", exclusion.environment, environments),
-        ("estimator", exclusion.estimator, estimators),
-    ]
-    for kind, selector, planned in parts:
-        if selector is None:
-            continue
-        try:
-            known = _parameters(kind, selector, planned)
-        except PluginError as exc:
-            raise _refused(exclusion, str(exc), kind) from exc
-        for name in selector.params:
-            if name not in known:
-                hint = did_you_mean(name, known)
-                owner = selector.reference or f"no {kind} of this suite"
-                verb = "has no" if selector.reference else "has a"
-                msg = f"exclude: {owner} {verb} parameter '{name}'{hint}"
-                raise _refused(exclusion, msg, kind, name)
-
-
-def _parameters(kind: Kind, selector: Selector, planned: list[PluginSpec]) -> list[str]:
-    extra = ["worlds"] if kind == "environment" else []
-    if selector.reference:
-        return [*signature(registry().find(kind, selector.reference).cls), *extra]
-    names = {name for spec in planned for name in _all_params(spec)}
-    return [*names, *extra]
-
-
-def _refused(exclusion: Exclusion, message: str, *place: str) -> OpeBenchError:
-    if exclusion.document is None:
-        return UsageError(message)
-    return exclusion.document.error(message, *exclusion.place, *place)
+    if selector is None:
+        return
+    try:
+        if selector.reference:
+            known = list(signature(registry().find(kind, selector.reference).cls))
+        else:
+            whole = [complete_params(kind, spec.reference, spec.params) for spec in planned]
+            known = list({name: None for params in whole for name in params})
+    except PluginError as exc:
+        raise exclusion.error(str(exc), kind) from exc
+    known += ["worlds"] if kind == "environment" else []
+    for name in selector.params:
+        if name not in known:
+            owner = selector.reference or f"no {kind} of this suite"
+            verb = "has no" if selector.reference else "has a"
+            msg = f"exclude: {owner} {verb} parameter '{name}'{did_you_mean(name, known)}"
+            raise exclusion.error(msg, kind, name)

@@ -8,28 +8,19 @@ in a suite also ``{sg-ipw: {normalize: true}}``, and in Python an object.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import numpy as np
-
-from ope_bench.contracts.estimate import Estimate
-from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.parameters.declaration import hints_of, signature
+from ope_bench.base.errors import AccessError, ParameterError, UsageError
+from ope_bench.contracts.parameters import hints_of, signature
+from ope_bench.contracts.plugins import Estimate, Estimator, checked_estimate
 from ope_bench.contracts.view import View
-from ope_bench.errors import AccessError, DataError, ParameterError, UsageError
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import import_all
-from ope_bench.plugins.resolution import resolve, spec_of
-from ope_bench.plugins.spec import PluginSpec
-from ope_bench.suites.selector import Selector, differing_params, format_selector, parse_selector
-
-if TYPE_CHECKING:
-    from pydantic_core import CoreSchema
-
-__all__ = ["EstimatorSpec", "NestedEstimator", "is_estimator_list"]
+from ope_bench.plugins.spec import resolve, spec_of
+from ope_bench.suites.suite import Selector, parse_selector, selector_of
 
 
 class _EstimatorText:
@@ -37,9 +28,7 @@ class _EstimatorText:
 
     shown = "estimator"
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: Callable[[Any], CoreSchema]
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import PydanticCustomError, core_schema
 
         def check(given: Any) -> str:
@@ -93,7 +82,8 @@ class NestedEstimator:
         'sg-ipw[normalize=true]'
         """
         if isinstance(given, Estimator):
-            return cls(_text(spec_of(given), type(given)), spec_of(given).id, given)
+            spec = spec_of(given)
+            return cls(selector_of(spec, type(given)), spec.id, given)
         selector = _selector(given)
         if selector.label:
             msg = f"{selector.reference}: 'as' is for rows of a board, not for a nested estimator"
@@ -101,7 +91,7 @@ class NestedEstimator:
         params = {name: _only(selector, name) for name in selector.params}
         spec = resolve("estimator", selector.reference, params)
         found = registry().find("estimator", spec.reference).cls
-        return cls(_text(spec, found), spec.id, found(**spec.params))
+        return cls(selector_of(spec, found), spec.id, found(**spec.params))
 
     def run(self, view: View, *, device: str = "cpu") -> Estimate:
         """Fit a copy on a view and return its estimate, as a trial of its own would.
@@ -130,25 +120,7 @@ class NestedEstimator:
         if own.violations:
             msg = f"read undeclared view.{', view.'.join(own.violations)}"
             raise AccessError(msg)
-        if not isinstance(estimate, Estimate):
-            msg = f"estimate returned {type(estimate).__name__}; expected ope_bench.Estimate"
-            raise DataError(msg)
-        _check_lengths(estimate, view)
-        return estimate
-
-
-def _check_lengths(estimate: Estimate, view: View) -> None:
-    m = view.m if view.has_target_sample else 0
-    for name, rows in (
-        ("weights", view.n),
-        ("terms", view.n),
-        ("target_weights", m),
-        ("target_terms", m),
-    ):
-        numbers = getattr(estimate, name)
-        if numbers is not None and np.shape(numbers) != (rows,):
-            msg = f"{name} has {len(numbers)} rows; expected {rows}"
-            raise DataError(msg)
+        return checked_estimate(estimate, view.n, view.m if view.has_target_sample else 0)
 
 
 def _selector(given: object) -> Selector:
@@ -182,13 +154,6 @@ def _only(selector: Selector, name: str) -> Any:
     raise UsageError(msg)
 
 
-def _text(spec: PluginSpec, cls: type) -> str:
-    namesakes = [one for one in registry().plugins("estimator") if one.id == spec.id]
-    in_file = spec.reference.rpartition(":")[0].endswith(".py")
-    name = spec.reference if in_file or len(namesakes) > 1 else spec.id
-    return format_selector(name, differing_params(spec, cls))
-
-
 def is_estimator_list(cls: type, name: str, value: object) -> bool:
     """Return whether a list is one value of a parameter that is a list of estimators.
 
@@ -215,10 +180,6 @@ def _lists_estimators(hint: Any) -> bool:
     if origin is Annotated:
         return _lists_estimators(arguments[0])
     if origin is list:
-        return _is_estimator(arguments[0])
+        metadata = getattr(arguments[0], "__metadata__", ())
+        return any(isinstance(item, _EstimatorText) for item in metadata)
     return any(map(_lists_estimators, arguments)) if origin is not None else False
-
-
-def _is_estimator(hint: Any) -> bool:
-    metadata = getattr(hint, "__metadata__", ())
-    return any(isinstance(item, _EstimatorText) for item in metadata)

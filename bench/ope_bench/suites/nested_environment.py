@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.contracts.access import Access
+from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.environment import Environment
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
+from ope_bench.contracts.plugins import Environment
+from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.resampling import problem_rows
-from ope_bench.contracts.view import View
-from ope_bench.errors import UnavailableError
-from ope_bench.suites.manifest import settings
-from ope_bench.trials.building import build
-
-__all__ = ["NestedEnvironment"]
+from ope_bench.contracts.view import Access, FitCache, View
+from ope_bench.suites.manifest import specs_of
+from ope_bench.trials.trial import build
 
 _GRANTED = {
     "propensity": Access.PROPENSITY,
@@ -76,7 +72,7 @@ class NestedEnvironment:
         seed = int(view.estimator_rng("worlds").integers(2**63))
         return [
             cls(build(spec).from_problem(problem), view.access, seed)
-            for spec in settings("environment", selector)
+            for spec in specs_of("environment", selector)
         ]
 
     def sample(self, replicate: int, device: str = "cpu") -> tuple[View, float]:

@@ -1,66 +1,210 @@
-"""Suite files: environments, estimators, replicates and limits of a run.
+"""Suites: what to run, read from a file or named on the command line.
 
 This module reads a file and checks its form; `ope_bench.suites.manifest` resolves names and
 parameters.
-
-Own checks instead of a pydantic model, whose errors name a path in the data, not the line of the
-file that the user needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+import contextlib
+import inspect
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le, MinLen
 
+from ope_bench.base.canonical import canonical_json
+from ope_bench.base.errors import OpeBenchError, UsageError, did_you_mean
+from ope_bench.base.units import parse_duration, parse_size
 from ope_bench.contracts.data import TruthKind
-from ope_bench.contracts.parameters.declaration import signature
-from ope_bench.contracts.parameters.validation import validated
-from ope_bench.errors import OpeBenchError, ParameterError, UsageError, did_you_mean
-from ope_bench.suites.selector import Selector, parse_selector
-from ope_bench.suites.yaml_document import Document, load_file
-from ope_bench.trials.devices import Device
-from ope_bench.units import parse_duration, parse_size
+from ope_bench.contracts.parameters import signature
+from ope_bench.plugins.registry import registry
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.suites.yaml_document import Document, Place, load_file, load_flow
+from ope_bench.trials.status import Device
 
-__all__ = ["Entry", "Exclusion", "Suite", "adhoc", "read_suite"]
+# Selectors of plugins: ``name``, ``name[a=1,grid=[2,3]]``, ``my.py:Class[...]``.
 
-DEFAULT_TIMEOUT = 600.0
+_SHAPE = re.compile(r"(?P<reference>[^\[\]]+?)\s*(?:\[(?P<body>.*)\])?", re.DOTALL)
+_NAME = re.compile(r"[^\W\d]\w*")
+_CLOSING = {"]": "[", "}": "{"}
+_BARE = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
+_RESERVED = re.compile(r"null|true|false", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line of ``environments`` or ``estimators``.
+class Selector:
+    """A plugin's reference with the parameters that a user sets.
 
     Parameters
     ----------
-    selector : plugin and parameters; lists are grids.
-    document, place : file and position, for messages; None for an entry of the command line.
+    reference : an id, ``distribution:id`` or ``path.py:Class``.
+    params : values by name; a list is a grid.
+    label : value of ``as=``, empty by default.
     """
 
-    selector: Selector
+    reference: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+
+
+def parse_selector(text: str) -> Selector:
+    """Read a selector; values are YAML in flow style.
+
+    Raises
+    ------
+    UsageError : the text is no selector.
+
+    >>> parse_selector("epws[classifier=[gbm,xgboost],clip=1e3]").params
+    {'classifier': ['gbm', 'xgboost'], 'clip': 1000.0}
+    """
+    match = _SHAPE.fullmatch(text.strip())
+    if match is None:
+        msg = f"cannot read {text!r}; write name or name[parameter=value,grid=[a,b]]"
+        raise UsageError(msg)
+    params: dict[str, Any] = {}
+    for part in _parts(match["body"] or "", text):
+        name, equals, value = part.partition("=")
+        name = name.strip()
+        if not (equals and value.strip() and _NAME.fullmatch(name)):
+            msg = f"in {text!r}: {part.strip()!r} is not parameter=value"
+            raise UsageError(msg)
+        if name in params:
+            msg = f"in {text!r}: parameter '{name}' is set twice"
+            raise UsageError(msg)
+        params[name] = load_flow(value.strip(), f"in {text!r}")
+    label = params.pop("as", "")
+    if not isinstance(label, str):
+        msg = f"in {text!r}: as={label!r} is not text"
+        raise UsageError(msg)
+    return Selector(match["reference"], params, label)
+
+
+def format_selector(reference: str, params: Mapping[str, Any]) -> str:
+    """Format the selector of exactly one setting; `parse_selector` is its inverse.
+
+    >>> format_selector("epw", {"classifier": "gbm", "hidden": [64, 64], "clip": None})
+    'epw[classifier=gbm,hidden=[[64,64]],clip=null]'
+    """
+    parts = []
+    for name, value in params.items():
+        text = _flow(value)
+        parts.append(f"{name}=[{text}]" if isinstance(value, list | tuple) else f"{name}={text}")
+    return f"{reference}[{','.join(parts)}]" if parts else reference
+
+
+def _flow(value: Any) -> str:
+    """Format a value as YAML in flow style; strings without quotes where they stay strings."""
+    if isinstance(value, str) and _BARE.fullmatch(value) and not _RESERVED.fullmatch(value):
+        return value
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json.dumps(k)}: {_flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_flow, value)) + "]"
+    return json.dumps(value)
+
+
+def _parts(body: str, text: str) -> Iterator[str]:
+    """Split at commas outside brackets and quotes."""
+    if not body.strip():
+        return
+    depth: list[str] = []
+    quote, escaped = "", False
+    start = 0
+    for position, letter in enumerate(body):
+        if escaped:
+            escaped = False
+        elif quote:
+            # Backslash escapes work in double quotes only; two single quotes close and reopen.
+            escaped = quote == '"' and letter == "\\"
+            quote = "" if letter == quote else quote
+        elif letter in "\"'" and body[:position].rstrip()[-1:] in ("", *"=,[{:'"):
+            quote = letter
+        elif letter in "[{":
+            depth.append(letter)
+        elif letter in "]}":
+            if not depth or depth.pop() != _CLOSING[letter]:
+                msg = f"in {text!r}: brackets do not match"
+                raise UsageError(msg)
+        elif letter == "," and not depth:
+            yield body[start:position]
+            start = position + 1
+    if quote or depth:
+        msg = f"in {text!r}: {'a quote' if quote else 'a bracket'} is not closed"
+        raise UsageError(msg)
+    yield body[start:]
+
+
+def selector_of(spec: PluginSpec, cls: type | None = None) -> str:
+    """Return the shortest selector of a setting: its id with non-default parameters.
+
+    Parameters
+    ----------
+    spec : the setting.
+    cls : the plugin's class; by default that of its reference.
+    """
+    differing = differing_params(spec, cls or registry().find(spec.kind, spec.reference).cls)
+    if spec.worlds != "redrawn":
+        differing["worlds"] = spec.worlds
+    in_file = spec.reference.rpartition(":")[0].endswith(".py")
+    namesakes = [one for one in registry().plugins(spec.kind) if one.id == spec.id]
+    named = spec.reference if in_file or len(namesakes) > 1 else spec.id
+    return format_selector(named, differing)
+
+
+def differing_params(spec: PluginSpec, cls: type) -> dict[str, Any]:
+    """Return the parameters of a spec that differ from the defaults of its class."""
+    parameters = signature(cls)
+    differing = {}
+    for name, value in spec.params.items():
+        if name in parameters and parameters[name].default is not inspect.Parameter.empty:
+            default = parameters[name].default
+            # Equal as JSON: a tuple as default is stored as a list.
+            with contextlib.suppress(TypeError, ValueError):
+                if canonical_json(value) == canonical_json(default) or value == default:
+                    continue
+        differing[name] = value
+    return differing
+
+
+# Suites: their entries and exclusions, and the place of each in its file.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Placed:
+    """A part of a suite with its file and position, for messages.
+
+    ``document`` is None for what the command line names.
+    """
+
     document: Document | None = field(default=None, repr=False, compare=False)
-    place: tuple[str | int, ...] = ()
+    place: Place = ()
 
     def error(self, message: str, *parameter: str) -> OpeBenchError:
-        """Return an error that names file and line of the entry."""
+        """Return an error that names file and line."""
         if self.document is None:
             return UsageError(message)
         return self.document.error(message, *self.place, *parameter)
 
 
 @dataclass(frozen=True)
-class Exclusion:
+class Entry(_Placed):
+    """One line of ``environments`` or ``estimators``: plugin and parameters; lists are grids."""
+
+    selector: Selector
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exclusion(_Placed):
     """Cells to exclude: those that match every given part."""
 
-    _: KW_ONLY
     environment: Selector | None = None
     estimator: Selector | None = None
     device: Device | None = None
-    document: Document | None = field(default=None, repr=False, compare=False)
-    place: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,27 +235,10 @@ class Suite:
     replicates: int = 20
     seed: int = 0
     devices: tuple[Device, ...] = (Device.CPU,)
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float = 600.0
     memory: int | None = None
     timing: bool | int = False
     exclude: tuple[Exclusion, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Keys:
-    """The keys of a suite file, validated like the parameters of a plugin."""
-
-    environments: Annotated[list[Any], MinLen(1)]
-    estimators: Annotated[list[Any], MinLen(1)]
-    title: str = ""
-    truth: TruthKind = "expected"
-    replicates: Annotated[int, Ge(1), Le(1_000_000)] = 20
-    seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 0
-    devices: Annotated[list[Device], MinLen(1)] = field(default_factory=lambda: [Device.CPU])
-    timeout: str | float = DEFAULT_TIMEOUT
-    memory: str | float | None = None
-    timing: bool | Annotated[int, Ge(0)] = False
-    exclude: list[Any] = field(default_factory=list)
 
 
 def adhoc(environments: Sequence[str], estimators: Sequence[str]) -> Suite:
@@ -121,6 +248,32 @@ def adhoc(environments: Sequence[str], estimators: Sequence[str]) -> Suite:
         environments=tuple(Entry(parse_selector(text)) for text in environments),
         estimators=tuple(Entry(parse_selector(text)) for text in estimators),
     )
+
+
+# Suite files.
+
+_Part = Literal["environment", "estimator", "device"]
+_Excluded = dict[_Part, str | Annotated[dict[str, Any], MinLen(1)]]
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The keys of a suite file, with the types that pydantic checks."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+
+    schema: Literal[1]
+    environments: Annotated[list[Any], MinLen(1)]
+    estimators: Annotated[list[Any], MinLen(1)]
+    title: str = Suite.title
+    truth: TruthKind = Suite.truth
+    replicates: Annotated[int, Ge(1), Le(1_000_000)] = Suite.replicates
+    seed: Annotated[int, Ge(0), Le(2**63 - 1)] = Suite.seed
+    devices: Annotated[tuple[Device, ...], MinLen(1)] = Suite.devices
+    timeout: Any = Suite.timeout
+    memory: Any = Suite.memory
+    timing: bool | Annotated[int, Ge(0)] = Suite.timing
+    exclude: list[Annotated[_Excluded, MinLen(1)]] = field(default_factory=list)
 
 
 def read_suite(path: Path, name: str = "") -> Suite:
@@ -136,137 +289,127 @@ def read_suite(path: Path, name: str = "") -> Suite:
     SuiteError : the file is wrong; the message has file and line.
     """
     document = load_file(path)
-    keys = _validated_keys(document)
-    timing = keys.get("timing", False)
-    settings: dict[str, Any] = {
-        key: keys[key] for key in ("title", "truth", "replicates", "seed") if key in keys
-    }
-    for key, parse in (("timeout", parse_duration), ("memory", parse_size)):
-        if keys.get(key) is not None:
-            try:
-                settings[key] = parse(keys[key])
-            except UsageError as exc:
-                msg = f"{key}: {exc}"
-                raise document.error(msg, key) from exc
-    return Suite(
-        name or path.stem,
-        environments=_entries(document, keys, "environments"),
-        estimators=_entries(document, keys, "estimators"),
-        devices=tuple(dict.fromkeys(keys.get("devices", [Device.CPU]))),
-        timing=timing if isinstance(timing, bool) else (timing or False),
-        exclude=tuple(
-            _exclusion(document, item, ("exclude", index))
-            for index, item in enumerate(keys.get("exclude", []))
-        ),
-        **settings,
-    )
-
-
-def _validated_keys(document: Document) -> dict[str, Any]:
-    """Validate the file's keys one at a time, so that an error can name its line."""
-    given = document.value
-    known = ["schema", *signature(_Keys)]
-    if not isinstance(given, dict):
-        problem = "is empty" if given is None else "is not a mapping of keys"
-        msg = f"the suite {problem}; it needs schema, environments and estimators"
-        raise document.error(msg)
-    for key in given:
-        if key not in known:
-            hint = did_you_mean(key, known)
-            msg = f"unknown key '{key}'{hint} (known: {', '.join(known)})"
-            raise document.error(msg, key)
-    for key in ("schema", "environments", "estimators"):
-        if key not in given:
-            example = "; add 'schema: 1'" if key == "schema" else ""
-            msg = f"the key '{key}' is required{example}"
-            raise document.error(msg)
-    if given["schema"] != 1 or isinstance(given["schema"], bool):
-        msg = f"schema: {given['schema']!r} is unknown to this version, which reads schema: 1"
-        raise document.error(msg, "schema")
-    placeholder = {"environments": [0], "estimators": [0]}
-    checked: dict[str, Any] = {}
-    for key, value in given.items():
-        if key == "schema":
-            continue
+    keys = document.validate(_Keys)
+    for key, value in document.value.items():
+        # pydantic takes true for 1.
         if isinstance(value, bool) and key != "timing":
             msg = f"{key}: {value} is not allowed here"
             raise document.error(msg, key)
+    plain = ("title", "truth", "replicates", "seed")
+    values: dict[str, Any] = {name: getattr(keys, name) for name in plain}
+    for key, parse in (("timeout", parse_duration), ("memory", parse_size)):
+        value = getattr(keys, key)
         try:
-            checked[key] = validated(_Keys, placeholder | {key: value}, name="suite")[key]
-        except ParameterError as exc:
-            reason = str(exc).removeprefix("suite: parameter ")
-            raise document.error(reason, key) from exc
-    return checked
+            values[key] = value if value is None else parse(value)
+        except UsageError as exc:
+            msg = f"{key}: {exc}"
+            raise document.error(msg, key) from exc
 
+    def entries(part: str) -> tuple[Entry, ...]:
+        return tuple(
+            Entry(_read_entry(document, item, (part, k)), document=document, place=(part, k))
+            for k, item in enumerate(getattr(keys, part))
+        )
 
-def _entries(document: Document, given: Mapping[str, Any], key: str) -> tuple[Entry, ...]:
-    return tuple(
-        Entry(_selector(document, item, (key, index)), document, (key, index))
-        for index, item in enumerate(given[key])
+    return Suite(
+        name or path.stem,
+        environments=entries("environments"),
+        estimators=entries("estimators"),
+        devices=tuple(dict.fromkeys(keys.devices)),
+        timing=keys.timing or False,
+        exclude=tuple(
+            _read_exclusion(document, item, ("exclude", k)) for k, item in enumerate(keys.exclude)
+        ),
+        **values,
     )
 
 
-def _selector(document: Document, item: object, place: tuple[str | int, ...]) -> Selector:
+def _read_entry(document: Document, item: object, place: Place) -> Selector:
     """Read an entry: ``ipw``, ``epws[clip=10]`` or ``epws: {clip: 10, as: EPWS}``."""
-    selector = Selector("")
-    if isinstance(item, str):
-        selector = _parsed(document, item, place)
-    elif isinstance(item, dict) and len(item) == 1:
+    params: object = None
+    if isinstance(item, dict) and len(item) == 1:
         ((name, params),) = item.items()
-        if not isinstance(params, dict | None):
-            msg = f"the parameters of '{name}' must be a mapping, {name}: {{parameter: value}}"
-            raise document.error(msg, *place)
-        selector = _parsed(document, name, place)
-        label = (params or {}).get("as", selector.label)
-        if not isinstance(label, str):
-            msg = f"as: {label!r} is not text"
-            raise document.error(msg, *place, name, "as")
-        given = {key: value for key, value in (params or {}).items() if key != "as"}
-        selector = Selector(selector.reference, {**selector.params, **given}, label)
-    elif isinstance(item, dict) and len(item) > 1:
-        name = next(iter(item))
-        msg = f"{len(item)} keys in one entry; indent the parameters under '{name}:'"
+    elif isinstance(item, dict) and item:
+        msg = f"{len(item)} keys in one entry; indent the parameters under '{next(iter(item))}:'"
         raise document.error(msg, *place)
     else:
+        name = item
+    if not isinstance(name, str):
         msg = f"{item!r} is not an entry; write name or name: {{parameter: value}}"
         raise document.error(msg, *place)
-    head, _, tail = selector.reference.rpartition(":")
-    if head.endswith(".py"):
-        # Paths are relative to the suite's folder.
-        file = Path(document.source).resolve().parent / head
-        selector = Selector(f"{file}:{tail}", selector.params, selector.label)
-    return selector
-
-
-def _parsed(document: Document, text: str, place: tuple[str | int, ...]) -> Selector:
+    if not isinstance(params, dict | None):
+        msg = f"the parameters of '{name}' must be a mapping, {name}: {{parameter: value}}"
+        raise document.error(msg, *place)
     try:
-        return parse_selector(text)
+        selector = parse_selector(name)
     except UsageError as exc:
         raise document.error(str(exc), *place) from exc
+    values = {**selector.params, **(params or {})}
+    label = values.pop("as", selector.label)
+    if not isinstance(label, str):
+        msg = f"as: {label!r} is not text"
+        raise document.error(msg, *place, name, "as")
+    reference = selector.reference
+    head, _, tail = reference.rpartition(":")
+    if head.endswith(".py"):
+        # Paths are relative to the suite's folder.
+        reference = f"{Path(document.source).resolve().parent / head}:{tail}"
+    return Selector(reference, values, label)
 
 
-def _exclusion(document: Document, item: object, place: tuple[str | int, ...]) -> Exclusion:
-    known = ["environment", "estimator", "device"]
-    if not isinstance(item, dict) or not item:
-        msg = f"{item!r} is not an exclusion; write {{environment: ..., estimator: ...}}"
-        raise document.error(msg, *place)
+def _read_exclusion(document: Document, item: _Excluded, place: Place) -> Exclusion:
     parts: dict[str, Any] = {}
     for key, value in item.items():
-        if key not in known:
-            hint = did_you_mean(key, known)
-            msg = f"unknown key '{key}'{hint} (known: {', '.join(known)})"
-            raise document.error(msg, *place, key)
         if key == "device":
-            *others, last = Device
-            if value not in (*others, last):
-                msg = f"device: {value!r} is not {', '.join(others)} or {last}"
+            if value not in list(Device):
+                msg = f"device: {value!r} is not one of {', '.join(Device)}"
                 raise document.error(msg, *place, key)
-            parts[key] = Device(value)
+            parts[key] = Device(str(value))
         elif isinstance(value, str):
-            parts[key] = _selector(document, value, (*place, key))
-        elif isinstance(value, dict) and value:
-            parts[key] = Selector("", value)
+            parts[key] = _read_entry(document, value, (*place, key))
         else:
-            msg = f"{key}: {value!r} is neither a name nor a mapping of parameters"
-            raise document.error(msg, *place, key)
+            parts[key] = Selector("", value)
     return Exclusion(**parts, document=document, place=place)
+
+
+def overrides(suite: Suite, changes: Iterable[str]) -> Suite:
+    """Return a suite in which parameters have other values, under a name that says so.
+
+    A change applies to every entry of its environment or estimator; grids of other parameters
+    stay as they are.
+
+    Parameters
+    ----------
+    suite : the suite.
+    changes : ``ID.PARAMETER=VALUE``, values in YAML's flow style; a list is a grid.
+
+    Raises
+    ------
+    UsageError : a change cannot be read, or the suite does not have its environment or estimator.
+    """
+    texts = list(changes)
+    parts = {"environments": suite.environments, "estimators": suite.estimators}
+    known = {entry.selector.reference for part in parts.values() for entry in part}
+    for text in texts:
+        target, equals, value = text.partition("=")
+        reference, dot, parameter = target.strip().rpartition(".")
+        if not (equals and dot and reference and parameter.isidentifier() and value.strip()):
+            msg = f"--set {text}: write ID.PARAMETER=VALUE, for example saito-toy.beta=-3"
+            raise UsageError(msg)
+        given = load_flow(value.strip(), f"in --set {text}")
+        if reference not in known:
+            hint = did_you_mean(reference, known) or f" (it has {', '.join(sorted(known))})"
+            msg = f"--set {text}: suite '{suite.name}' has no '{reference}'{hint}"
+            raise UsageError(msg)
+        for part, entries in parts.items():
+            parts[part] = tuple(
+                replace(
+                    entry, selector=replace(chosen, params={**chosen.params, parameter: given})
+                )
+                if (chosen := entry.selector).reference == reference
+                else entry
+                for entry in entries
+            )
+    name = f"{suite.name}[{','.join(texts)}]" if texts else suite.name
+    environments, estimators = parts["environments"], parts["estimators"]
+    return replace(suite, name=name, environments=environments, estimators=estimators)

@@ -1,4 +1,4 @@
-"""A small, safe subset of YAML for suites, with the line number of every value.
+"""A small, safe subset of YAML for suites and logs, with the line number of every value.
 
 Scalars follow the core schema of YAML 1.2: ``1e3`` is a number, ``on`` and ``no`` are text.
 Anchors, aliases, tags, merge keys, duplicate keys, several documents, deep nesting and large files
@@ -10,18 +10,19 @@ ruamel.yaml also gives line numbers and YAML 1.2, but would accept most of what 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ope_bench.errors import SuiteError
+from ope_bench.base.errors import SuiteError, did_you_mean
 
-__all__ = ["MAX_BYTES", "Document", "load", "load_file", "load_flow"]
+T = TypeVar("T")
 
 MAX_BYTES = 256 * 1024
-MAX_DEPTH = 16
-MAX_DIGITS = 400
+_MAX_DEPTH = 16
+_MAX_DIGITS = 400
 
 Place = tuple[str | int, ...]
 
@@ -51,14 +52,72 @@ class Document:
     def error(self, message: str, *path: str | int) -> SuiteError:
         """Return an error that names file and line of the value at ``path``.
 
-        An empty file has no line.
+        Parts of the path that are not in the file are skipped; an empty file has no line.
         """
-        while path not in self.lines and path:
-            path = path[:-1]
-        line = self.lines.get(path)
+        line = self.lines.get(self._known_path(path))
         return SuiteError(
             f"{self.source}:{line}: {message}" if line else f"{self.source}: {message}"
         )
+
+    def _known_path(self, path: Sequence[str | int]) -> Place:
+        known: Place = ()
+        for part in path:
+            known = (*known, part) if (*known, part) in self.lines else known
+        return known
+
+    def validate(self, cls: type[T]) -> T:
+        """Return the file's keys as a dataclass, validated by pydantic with its annotations.
+
+        Raises
+        ------
+        SuiteError : a key is unknown or missing, or a value is wrong.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        keys = fields(cls)  # type: ignore[arg-type]
+        if not isinstance(self.value, dict):
+            problem = "is empty" if self.value is None else "is not a mapping of keys"
+            needed = [one.name for one in keys if one.default is one.default_factory is MISSING]
+            msg = f"{problem}; it needs {', '.join(needed)}"
+            raise self.error(msg)
+        try:
+            return TypeAdapter(cls).validate_python(self.value)
+        except ValidationError as exc:
+            # An unknown key is often a required one with a typing slip. Each member of a union
+            # that does not match is a problem: the deepest one is what the user meant.
+            order = {"unexpected_keyword_argument": 0, "missing": 1, "literal_error": 2}
+            worst: Any = min(
+                exc.errors(include_url=False),
+                key=lambda one: (order.get(one["type"], 3), -len(self._known_path(one["loc"]))),
+            )
+            path = self._known_path(worst["loc"])
+            raise self.error(_describe(worst, path, [one.name for one in keys]), *path) from exc
+
+
+def _describe(problem: Any, path: Place, known: Sequence[str]) -> str:
+    """Return pydantic's problem in the words of a file with keys."""
+    kind, name, value = problem["type"], str(problem["loc"][-1]), problem["input"]
+    if name == "schema":
+        given = "is missing" if kind == "missing" else f"{value!r} is unknown to this version"
+        return f"schema {given}; add `schema: 1`"
+    if kind == "missing":
+        return f"`{name}:` is missing; add it"
+    words = list(known)
+    if kind != "unexpected_keyword_argument":
+        expected = str(problem.get("ctx", {}).get("expected", ""))
+        words = [word.strip(" '") for word in expected.replace(" or ", ",").split(",")]
+    key = str(next((part for part in reversed(path) if isinstance(part, str)), ""))
+    # pydantic calls the key of a mapping [key].
+    if kind == "unexpected_keyword_argument" or name == "[key]":
+        return f"unknown key '{key}'{did_you_mean(key, words)} (expected: {', '.join(words)})"
+    if value is None:
+        return f"`{key}:` has no value; add one"
+    hint = did_you_mean(value, words) if isinstance(value, str) else ""
+    reason = problem["msg"][0].lower() + problem["msg"][1:]
+    reason = reason.replace("input should be", "expected").replace(
+        "a valid dictionary", "a mapping, {key: value}"
+    )
+    return f"'{key}' = {value!r}: {reason}{hint}"
 
 
 def load_file(path: Path) -> Document:
@@ -91,27 +150,31 @@ def load(content: bytes | str, source: str) -> Document:
     if len(content) > MAX_BYTES:
         msg = f"{source}: larger than {MAX_BYTES // 1024} KiB, the limit for a suite"
         raise SuiteError(msg)
-    from yaml import SafeLoader, YAMLError
+    text = content
+    if isinstance(content, bytes):
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            line = content[: exc.start].count(b"\n") + 1
+            msg = f"{source}:{line}: not UTF-8 text (byte {exc.start})"
+            raise SuiteError(msg) from exc
+    from yaml import YAMLError
 
-    builder = _Builder(source)
-    text = content if isinstance(content, str) else _decoded(content, source)
+    lines: dict[Place, int] = {}
     try:
-        value = builder.build(_events(text, SafeLoader))
+        loader = _loader_class()(text)
+        loader.name = source
+        value = _value(loader.get_node(), (), lines) if loader.check_node() else None
+        if loader.check_node():
+            second = loader.peek_event()
+            raise _refusal(second, "a suite is one document; remove the second '---'")
     except YAMLError as exc:
-        raise SuiteError(_yaml_message(exc, source)) from exc
-    except RecursionError as exc:
-        msg = f"{source}: nested too deeply"
+        mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
+        problem = getattr(exc, "problem", None) or getattr(exc, "context", None)
+        where = source if mark is None else f"{source}:{mark.line + 1}"
+        msg = f"{where}: not valid YAML: {problem or str(exc).splitlines()[0]}"
         raise SuiteError(msg) from exc
-    return Document(value, source, builder.lines)
-
-
-def _decoded(content: bytes, source: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        line = content[: exc.start].count(b"\n") + 1
-        msg = f"{source}:{line}: not UTF-8 text (byte {exc.start})"
-        raise SuiteError(msg) from exc
+    return Document(value, source, lines)
 
 
 def load_flow(text: str, where: str) -> Any:
@@ -138,106 +201,73 @@ def load_flow(text: str, where: str) -> Any:
     return document.value[0]
 
 
-def _events(content: str, loader_class: Any) -> Iterator[Any]:
-    loader = loader_class(content)
-    try:
-        while loader.check_event():
-            yield loader.get_event()
-    finally:
-        loader.dispose()
+def _refusal(at: Any, message: str) -> SuiteError:
+    """Return the error for an event or a node; its mark has the name of the source."""
+    return SuiteError(f"{at.start_mark.name}:{at.start_mark.line + 1}: {message}")
 
 
-def _yaml_message(exc: Any, source: str) -> str:
-    mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
-    if mark is not None:
-        where = f"{source}:{mark.line + 1}"
-        problem = getattr(exc, "problem", None) or getattr(exc, "context", None)
-        return f"{where}: not valid YAML: {problem or 'cannot be parsed'}"
-    return f"{source}: not valid YAML: {str(exc).splitlines()[0]}"
+@cache
+def _loader_class() -> Any:
+    """Return PyYAML's safe loader, which refuses while it reads what could expand or recurse."""
+    from yaml import AliasEvent, SafeLoader
+
+    class Loader(SafeLoader):
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+            if isinstance(event, AliasEvent) or event.anchor is not None:
+                raise _refusal(event, "anchors and aliases (& and *) are not allowed")
+            if event.tag is not None:
+                raise _refusal(event, f"tags ({event.tag}) are not allowed")
+            if self.depth > _MAX_DEPTH:
+                raise _refusal(event, "nested too deeply")
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    return Loader
 
 
-class _Builder:
-    """Build plain values from a stream of YAML events, with the line of each."""
+def _value(node: Any, path: Place, lines: dict[Place, int]) -> Any:
+    """Return the plain value of a node; note the line of each value in it."""
+    lines[path] = node.start_mark.line + 1
+    if node.id == "scalar":
+        return _scalar(node)
+    if node.id == "sequence":
+        return [_value(item, (*path, index), lines) for index, item in enumerate(node.value)]
+    entries: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        if key_node.id != "scalar":
+            raise _refusal(key_node, "a key must be one word")
+        key = _scalar(key_node)
+        if not isinstance(key, str):
+            raise _refusal(key_node, f"the key {key_node.value!r} is not text; quote it")
+        if key == "<<":
+            raise _refusal(key_node, "merge keys (<<) are not allowed")
+        if key in entries:
+            raise _refusal(key_node, f"the key '{key}' appears twice")
+        entries[key] = _value(value_node, (*path, key), lines)
+    return entries
 
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.lines: dict[Place, int] = {}
-        self._events: Iterator[Any] = iter(())
 
-    def build(self, events: Iterator[Any]) -> Any:
-        from yaml import events as kinds
-
-        self._events = events
-        value: Any = None
-        documents = 0
-        for event in events:
-            if isinstance(event, kinds.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    raise self._refuse(event, "a suite is one document; remove the second '---'")
-                value = self._value(next(events), ())
-        return value
-
-    def _value(self, event: Any, path: Place) -> Any:
-        from yaml import events as kinds
-
-        self.lines[path] = event.start_mark.line + 1
-        if isinstance(event, kinds.AliasEvent) or event.anchor is not None:
-            raise self._refuse(event, "anchors and aliases (& and *) are not allowed")
-        if event.tag is not None:
-            raise self._refuse(event, f"tags ({event.tag}) are not allowed")
-        if len(path) > MAX_DEPTH:
-            raise self._refuse(event, "nested too deeply")
-        if isinstance(event, kinds.ScalarEvent):
-            return self._scalar(event)
-        if isinstance(event, kinds.SequenceStartEvent):
-            return self._sequence(path)
-        return self._mapping(path)
-
-    def _sequence(self, path: Place) -> list[Any]:
-        from yaml import events as kinds
-
-        items: list[Any] = []
-        while not isinstance(event := next(self._events), kinds.SequenceEndEvent):
-            items.append(self._value(event, (*path, len(items))))
-        return items
-
-    def _mapping(self, path: Place) -> dict[str, Any]:
-        from yaml import events as kinds
-
-        entries: dict[str, Any] = {}
-        while not isinstance(event := next(self._events), kinds.MappingEndEvent):
-            if not isinstance(event, kinds.ScalarEvent):
-                raise self._refuse(event, "a key must be one word")
-            key = self._value(event, (*path, "(key)"))
-            del self.lines[(*path, "(key)")]
-            if not isinstance(key, str):
-                raise self._refuse(event, f"the key {event.value!r} is not text; quote it")
-            if key == "<<":
-                raise self._refuse(event, "merge keys (<<) are not allowed")
-            if key in entries:
-                raise self._refuse(event, f"the key '{key}' appears twice")
-            entries[key] = self._value(next(self._events), (*path, key))
-        return entries
-
-    def _scalar(self, event: Any) -> Any:
-        text: str = event.value
-        # implicit[0]: a plain scalar, neither quoted nor a block.
-        if not event.implicit[0]:
-            return text
-        if _NULL.fullmatch(text):
-            return None
-        if _BOOL.fullmatch(text):
-            return text.lower() == "true"
-        if len(text) > MAX_DIGITS and _FLOAT.fullmatch(text):
-            raise self._refuse(event, "a number with so many digits is not allowed")
-        if _INT.fullmatch(text):
-            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-        if _FLOAT.fullmatch(text):
-            return float(text)
-        if match := _INF.fullmatch(text):
-            return float(f"{match[1]}inf")
-        return float("nan") if _NAN.fullmatch(text) else text
-
-    def _refuse(self, event: Any, message: str) -> SuiteError:
-        return SuiteError(f"{self.source}:{event.start_mark.line + 1}: {message}")
+def _scalar(node: Any) -> Any:
+    text: str = node.value
+    # Only plain scalars have no style; quoted ones and blocks are text.
+    if node.style is not None:
+        return text
+    if _NULL.fullmatch(text):
+        return None
+    if _BOOL.fullmatch(text):
+        return text.lower() == "true"
+    # Python takes quadratic time for long integers, and refuses them by an error of its own.
+    if len(text) > _MAX_DIGITS and _FLOAT.fullmatch(text):
+        raise _refusal(node, "a number with so many digits is not allowed")
+    if _INT.fullmatch(text):
+        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if match := _INF.fullmatch(text):
+        return float(f"{match[1]}inf")
+    return float("nan") if _NAN.fullmatch(text) else text

@@ -1,34 +1,43 @@
-"""Run checks: as pytest parameters, as (name, callable) pairs, or as a list of results."""
+"""Run checks: as pytest parameters, as pairs of name and callable, or as a list of results.
+
+A check is a function of a plugin under test; its name is a sentence.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 import time
 import unittest
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
-from ope_bench.contracts.parameters.declaration import Parametrized
-from ope_bench.errors import UsageError, did_you_mean
-from ope_bench.trials.process.threads import pinned
-
-__all__ = ["Subject", "Check", "CheckFailed", "Checks", "NotApplicable", "CheckResult", "require"]
+from ope_bench.base.errors import UsageError, did_you_mean
+from ope_bench.contracts.parameters import Parametrized, signature
+from ope_bench.contracts.plugins import Environment
+from ope_bench.plugins.exceptions import message_of, traceback_of
+from ope_bench.plugins.registry import GROUPS, registry
+from ope_bench.plugins.requirements import explain
+from ope_bench.trials.isolation import thread_limit
 
 P = TypeVar("P", bound=Parametrized)
-S = TypeVar("S")
+S = TypeVar("S", bound="UnderTest[Any]")
 Check = Callable[[S], None]
 """A function named by a sentence; CheckFailed says with numbers what is wrong and what to do."""
+
+N_SAMPLES = 400
+"""Rows that environments sample, unless their ``check_params`` say otherwise."""
 
 TIMED_OUT = "it took longer than"
 ON_TIMEOUT = "set smaller parameters in the class attribute `check_params`, or give --timeout"
 
-Result = Literal["passed", "failed", "skipped", "expected failure", "unexpected pass"]
+Result = Literal["passed", "failed", "advice", "skipped", "expected failure", "unexpected pass"]
 
 
 class CheckFailed(AssertionError):  # noqa: N818  reads as a sentence in a test report
@@ -45,6 +54,10 @@ class CheckFailed(AssertionError):  # noqa: N818  reads as a sentence in a test 
         self.reason = reason or message
 
 
+class CheckAdvice(CheckFailed):
+    """A failure of a built-in, advice to other plugins; pytest passes over it."""
+
+
 class CheckTimeout(BaseException):
     """A check took longer than its limit; no ``except Exception`` of a plugin may catch it."""
 
@@ -59,6 +72,21 @@ def require(holds: object, message: str) -> None:
         raise CheckFailed(message)
 
 
+def applies(holds: object, message: str) -> None:
+    """Raise NotApplicable with the message unless the condition holds."""
+    if not holds:
+        raise NotApplicable(message)
+
+
+def advise(cls: type, holds: object, message: str) -> None:
+    """Raise CheckFailed for a built-in class, else CheckAdvice, unless the condition holds."""
+    if not holds:
+        target = f"{cls.__module__}:{cls.__qualname__}"
+        plugins = (plugin for kind in GROUPS for plugin in registry().plugins(kind))
+        built_ins = {one.target for one in plugins if one.reference.startswith("ope-bench:")}
+        raise (CheckFailed if target in built_ins else CheckAdvice)(message)
+
+
 @dataclass(frozen=True)
 class CheckResult:
     """The result of one check.
@@ -67,7 +95,8 @@ class CheckResult:
     ----------
     name : name of the check.
     result : one of the words of `Result`; ``failed`` and ``unexpected pass`` are bad.
-    message : what is wrong and what to do, or the reason of a skip or an expected failure.
+    message : what is wrong or missing and what to do, or the reason of a skip or an expected
+        failure.
     seconds : duration of the check.
     reason : the part of the message that checks that fail for one reason share.
     """
@@ -103,49 +132,44 @@ class CheckRun:
     run: Callable[[], CheckResult]
 
 
-@dataclass(frozen=True)
-class Subject(Generic[S]):
-    """A plugin under test.
+class UnderTest(Generic[P]):
+    """A plugin under test: its class, and small parameters with which checks are quick.
+
+    Parameters that were left at their defaults are those of the class's ``check_params``.
 
     Parameters
     ----------
-    label : name in reports.
-    subject : the argument of checks.
-    expected_failures : reasons by names of the checks that it is known to fail.
+    plugin : an object, which is copied.
+    expected_failures : reasons by check name, in addition to those that its class declares.
     """
 
-    label: str
-    subject: S
-    expected_failures: Mapping[str, str]
+    def __init__(self, plugin: P, expected_failures: Mapping[str, str] | None = None) -> None:
+        self.cls: type[Any] = type(plugin)
+        self.computed: dict[tuple[object, ...], Any] = {}
+        self.expected_failures = {**self.cls.expected_failures, **(expected_failures or {})}
+        # A constructor's mistake may break the repr.
+        try:
+            self.label = repr(plugin)
+        except Exception:
+            self.label = self.cls.__name__
+        self.params: dict[str, Any] = plugin.get_params(deep=False)
+        quick = dict(self.cls.check_params)
+        if isinstance(plugin, Environment) and "n_samples" in self.params:
+            quick.setdefault("n_samples", N_SAMPLES)
+        for name, parameter in signature(self.cls).items():
+            value = self.params[name]
+            if name in quick and (value is parameter.default or value == parameter.default):
+                self.params[name] = quick[name]
 
+    def make(self) -> P:
+        """Return a fresh copy."""
+        made: P = self.cls(**self.params)
+        return made
 
-def subjects_of(
-    plugins: Iterable[P], under_test: Callable[[P], S], expected_failures: Mapping[str, str] | None
-) -> list[Subject[S]]:
-    """Return a subject for each plugin.
-
-    Parameters
-    ----------
-    plugins : objects.
-    under_test : wraps an object into the argument of checks.
-    expected_failures : reasons by check name, in addition to those that the classes declare.
-    """
-    return [
-        Subject(
-            _label(plugin),
-            under_test(plugin),
-            {**type(plugin).expected_failures, **(expected_failures or {})},
-        )
-        for plugin in plugins
-    ]
-
-
-def _label(plugin: object) -> str:
-    """Return the plugin's repr, or its class where a constructor's mistake breaks the repr."""
-    try:
-        return repr(plugin)
-    except Exception:
-        return type(plugin).__name__
+    def explain_exception(self, exc: Exception) -> str:
+        """Return an exception's message with what to do and the plugin's line that raised it."""
+        file = getattr(sys.modules.get(self.cls.__module__), "__file__", None)
+        return explain(message_of(exc), traceback_of(exc), file)
 
 
 class Checks(Generic[S]):
@@ -165,7 +189,7 @@ class Checks(Generic[S]):
     UsageError : an expected failure names an unknown check.
     """
 
-    def __init__(self, cases: Sequence[Subject[S]], checks: Sequence[Check[S]]) -> None:
+    def __init__(self, cases: Sequence[S], checks: Sequence[Check[S]]) -> None:
         self.cases = cases
         self.checks = checks
         known = [check.__name__ for check in checks]
@@ -176,21 +200,21 @@ class Checks(Generic[S]):
                     raise UsageError(msg + did_you_mean(name, known))
 
     def __iter__(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        for case, check in self._pairs():
-            yield self._name(case, check), _bound(check, case.subject)
+        for name, case, check in self._named():
+            yield name, _bound(check, case)
 
     def __call__(self, test: Callable[..., Any]) -> Callable[..., Any]:
         """Parametrize a pytest function over the checks."""
         import pytest
 
         parameters = []
-        for case, check in self._pairs():
+        for name, case, check in self._named():
             reason = case.expected_failures.get(check.__name__)
             marks = []
+            bound = _bound(check, case, strict=reason is not None)
             if reason is not None:
                 marks.append(pytest.mark.xfail(strict=True, raises=CheckFailed, reason=reason))
-            bound = _bound(check, case.subject)
-            parameters.append(pytest.param(bound, id=self._name(case, check), marks=marks))
+            parameters.append(pytest.param(bound, id=name, marks=marks))
         marked: Callable[..., Any] = pytest.mark.parametrize("check", parameters)(test)
         return marked
 
@@ -215,23 +239,23 @@ class Checks(Generic[S]):
         timeout : seconds for each check, None for no limit; in the main thread of a system that
             has interval timers, elsewhere there is no limit.
         """
-        for case, check in self._pairs():
-            name = self._name(case, check)
+        for name, case, check in self._named():
             yield CheckRun(name, partial(_result, name, check, case, timeout))
 
-    def _pairs(self) -> Iterator[tuple[Subject[S], Check[S]]]:
+    def _named(self) -> Iterator[tuple[str, S, Check[S]]]:
         for case in self.cases:
+            prefix = "" if len(self.cases) == 1 else f"{case.label}-"
             for check in self.checks:
-                yield case, check
-
-    def _name(self, case: Subject[S], check: Check[S]) -> str:
-        return check.__name__ if len(self.cases) == 1 else f"{case.label}-{check.__name__}"
+                yield prefix + check.__name__, case, check
 
 
-def _bound(check: Check[S], subject: S) -> Callable[[], None]:
+def _bound(check: Check[S], subject: S, *, strict: bool = False) -> Callable[[], None]:
+    """Return a call of the check; without ``strict`` it passes over advice."""
+
     def run() -> None:
+        passed_over = () if strict else (CheckAdvice,)
         # One thread, as in trials: many threads are slow on small problems, and change sums.
-        with pinned(1):
+        with thread_limit(1), contextlib.suppress(*passed_over):
             check(subject)
 
     run.__name__ = check.__name__
@@ -239,36 +263,32 @@ def _bound(check: Check[S], subject: S) -> Callable[[], None]:
     return run
 
 
-def _result(name: str, check: Check[S], case: Subject[S], timeout: float | None) -> CheckResult:
+def _result(name: str, check: Check[S], case: S, timeout: float | None) -> CheckResult:
     """Run one check."""
     start = time.perf_counter()
-    result, message, reason = _outcome(check, case, timeout)
-    return CheckResult(name, result, message, time.perf_counter() - start, reason or message)
-
-
-def _outcome(check: Check[S], case: Subject[S], timeout: float | None) -> tuple[Result, str, str]:
-    """Return the result, its message, and the reason that other checks may share."""
     expected = case.expected_failures.get(check.__name__)
+    result: Result = "passed"
+    message = reason = ""
     try:
         # Warnings are no failures here; under pytest the author's filters decide.
         with warnings.catch_warnings(), time_limit(timeout):
             warnings.simplefilter("ignore")
-            _bound(check, case.subject)()
+            _bound(check, case, strict=True)()
     except NotApplicable as exc:
-        return "skipped", str(exc), ""
+        result, message = "skipped", str(exc)
     except CheckTimeout:
-        return "failed", f"{TIMED_OUT} {timeout:g} s; {ON_TIMEOUT}", ""
+        result, message = "failed", f"{TIMED_OUT} {timeout:g} s; {ON_TIMEOUT}"
     except CheckFailed as exc:
+        result, message, reason = "failed", str(exc), exc.reason
         if expected is not None:
-            return "expected failure", expected, ""
-        return "failed", str(exc), exc.reason
-    if expected is not None:
-        return (
-            "unexpected pass",
-            f"it was declared to fail ({expected}); remove the declaration",
-            "",
-        )
-    return "passed", "", ""
+            result, message, reason = "expected failure", expected, ""
+        elif isinstance(exc, CheckAdvice):
+            result = "advice"
+    else:
+        if expected is not None:
+            result = "unexpected pass"
+            message = f"it was declared to fail ({expected}); remove the declaration"
+    return CheckResult(name, result, message, time.perf_counter() - start, reason or message)
 
 
 @contextlib.contextmanager

@@ -1,27 +1,89 @@
-"""Small problems with known policies, on which estimators are checked.
-
-Rewards have mean about 2 and standard deviation about 1, so that an estimate near 0 is
-conspicuous.
-"""
+"""Small problems with known policies, on which estimators are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.data import Problem, Truth
-from ope_bench.contracts.embeddings import DeterministicEmbedding, FiniteEmbedding
-from ope_bench.contracts.environment import Environment
-from ope_bench.contracts.policies import DiscretePolicy, Softmax
-from ope_bench.contracts.schema import Column, Schema
-from ope_bench.contracts.tabular import Tabular
-from ope_bench.testing.gaussian_actions import GaussianEmbedding, GaussianPolicy
+from ope_bench.contracts.data import Column, Problem, Schema, Truth
+from ope_bench.contracts.embeddings import (
+    DeterministicEmbedding,
+    EmbeddingDistribution,
+    FiniteEmbedding,
+)
+from ope_bench.contracts.plugins import Environment
+from ope_bench.contracts.policies import PairFunction, Policy, Softmax, Tabular
 
-__all__ = ["Given", "IDENTICAL", "SUPPORTED", "UNSUPPORTED", "permuted", "problem"]
+# Continuous actions for the small problems: Gaussian policies and embeddings.
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
+
+
+def _density(z: FloatArray, scale: float) -> FloatArray:
+    density: FloatArray = np.exp(-0.5 * (z / scale) ** 2) / (scale * math.sqrt(2 * math.pi))
+    return density
+
+
+@dataclass(frozen=True)
+class GaussianPolicy:
+    """a | x ~ N(shift + slope x_0, scale^2)."""
+
+    slope: float
+    shift: float
+    scale: float
+
+    def mean(self, context: FloatArray) -> FloatArray:
+        """Return the mean action: (n,)."""
+        return self.shift + self.slope * context[:, 0]
+
+    def probability(self, context: FloatArray, action: FloatArray) -> FloatArray:
+        """Return the density of each row's action: (n,)."""
+        return _density(action - self.mean(context), self.scale)
+
+    def sample(self, context: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw one action per row: (n,)."""
+        return self.mean(context) + self.scale * rng.standard_normal(len(context))
+
+    def expect(self, context: FloatArray, f: PairFunction) -> FloatArray:
+        """Compute E f(x, a) by Gauss-Hermite quadrature, exact for polynomials: (n,)."""
+        mean, out = self.mean(context), np.zeros(len(context))
+        for node, weight in zip(_NODES, _WEIGHTS / _WEIGHTS.sum(), strict=True):
+            out += weight * f(context, mean + self.scale * node)  # type: ignore[arg-type]
+        return out
+
+
+@dataclass(frozen=True)
+class GaussianEmbedding:
+    """g | a ~ N(a, scale^2), one column."""
+
+    scale: float
+
+    def probability(self, embedding: FloatArray, action: FloatArray) -> FloatArray:
+        """Return the density of each row's pair: (n,)."""
+        return _density(embedding[:, 0] - action, self.scale)
+
+    def sample(self, action: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw one embedding per row: (n, 1)."""
+        return (action + self.scale * rng.standard_normal(len(action)))[:, None]
+
+    def support(self) -> None:
+        """Return None: there are infinitely many embeddings."""
+
+    def marginal(self, policy: Policy, context: FloatArray, embedding: FloatArray) -> FloatArray:
+        """Return the density in closed form, for Gaussian policies only: (n,)."""
+        if not isinstance(policy, GaussianPolicy):
+            msg = f"no closed form for {type(policy).__name__}"
+            raise TypeError(msg)
+        scale = math.hypot(policy.scale, self.scale)
+        return _density(embedding[:, 0] - policy.mean(context), scale)
+
+
+# The problems and their names.
 
 SUPPORTED = ("discrete actions", "random embeddings", "continuous actions")
 """Names of problems in which the logs cover the target policy; the first shares contexts."""
@@ -66,25 +128,86 @@ class OneRow:
 
 
 def problem(name: str, *, seed: int = 0, n: int = 160) -> Problem:
-    """Build a named problem; equal arguments give bit-identical problems."""
+    """Build a named problem; equal arguments give bit-identical problems.
+
+    With random embeddings the samples differ in size and the third context column is categorical.
+    """
     rng = np.random.default_rng([seed, *name.encode()])
     kind, _, twist = name.partition(", ")
-    return _MAKERS[kind](rng, n, twist == "identical policies")
+    logging, target = _policies(kind)
+    if twist == "identical policies":
+        target = logging
+    random = kind == "random embeddings"
+    continuous = kind == "continuous actions"
+    distribution: EmbeddingDistribution = DeterministicEmbedding(ACTION_EMBEDDING)
+    columns: tuple[Column, ...] = (Column(), Column())
+    if random:
+        distribution = FiniteEmbedding(ATOMS, EMBEDDING_TABLE)
+        columns += (Column("categorical", (0.0, 1.0, 2.0)),)
+        context, target_context = (
+            np.column_stack([rng.standard_normal((rows, 2)), rng.integers(3, size=rows)])
+            for rows in (n, n - n // 5)
+        )
+    else:
+        context = target_context = rng.standard_normal((n, 2))
+    if continuous:
+        distribution = GaussianEmbedding(0.3)
+    action = logging.sample(context, rng)
+    target_action = target.sample(target_context, rng)
+    embedding = distribution.sample(action, rng)
+    signal = 1.5 + 0.5 * context[:, 0] + embedding.sum(axis=1) * 0.5
+    return Problem(
+        context,
+        action,
+        embedding,
+        signal + 0.5 * rng.standard_normal(n),
+        target_context,
+        target_action,
+        distribution.sample(target_action, rng),
+        None if continuous else 4,
+        None if continuous else Schema(columns, (Column("atoms"), Column("atoms"))),
+        logging.probability(context, action),
+        logging,
+        target,
+        None if random or continuous else ACTION_EMBEDDING,
+        distribution,
+        shared_contexts=not random,
+    )
+
+
+def _policies(kind: str) -> tuple[Policy, Policy]:
+    """Return the logging and the target policy of a kind of problem."""
+    if kind == "continuous actions":
+        return GaussianPolicy(0.5, 0.0, 1.0), GaussianPolicy(0.5, 0.3, 0.8)
+    if kind in UNSUPPORTED:
+        disjoint = kind == "no action in common"
+        logging = [0.5, 0.5, 0.0, 0.0] if disjoint else [0.4, 0.4, 0.2, 0.0]
+        target = [0.0, 0.0, 0.5, 0.5] if disjoint else [0.1, 0.1, 0.2, 0.6]
+        return Tabular(np.array([logging]), OneRow()), Tabular(np.array([target]), OneRow())
+    scores = Scores(COEFFICIENTS)
+    betas = (-0.5, 0.8) if kind == "discrete actions" else (0.3, 1.0)
+    return Softmax(scores, 4, beta=betas[0]), Softmax(scores, 4, beta=betas[1])
+
+
+def array_hashes(data: object, prefix: str = "") -> dict[str, str]:
+    """Hash the arrays among an object's attributes, by name with a prefix."""
+    return {
+        prefix + name: hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        for name, value in vars(data).items()
+        if isinstance(value, np.ndarray)
+    }
 
 
 def permuted(given: Problem, rng: np.random.Generator) -> Problem:
     """Shuffle the rows of both samples of a problem."""
     logged = rng.permutation(len(given.reward))
     target = logged if given.shared_contexts else rng.permutation(len(given.target_sample[0]))
-    changed: dict[str, Any] = {
-        name: getattr(given, name)[logged]
-        for name in ("context", "action", "embedding", "reward", "propensity")
-    }
-    for name in ("target_context", "target_action", "target_embedding"):
-        changed[name] = getattr(given, name)[target]
-    for name, rows in (("unit", logged), ("target_unit", target)):
-        units = getattr(given, name)
-        changed[name] = None if units is None else units[rows]
+    changed: dict[str, Any] = {}
+    for prefix, rows in (("", logged), ("target_", target)):
+        for name in ("context", "action", "embedding", "reward", "propensity", "unit"):
+            values = getattr(given, prefix + name, None)
+            if values is not None:
+                changed[prefix + name] = values[rows]
     return replace(given, **changed)
 
 
@@ -106,121 +229,3 @@ class Given(Environment):
         made = problem(self.world, seed=int(logged_rng.integers(2**31)), n=self.n_samples)
         mean = float(made.reward.mean())
         return made, Truth(mean, 0.0, mean)
-
-
-def _deterministic(rng: np.random.Generator, n: int, identical: bool) -> Problem:
-    scores = Scores(COEFFICIENTS)
-    logging = Softmax(scores, 4, beta=-0.5)
-    target = logging if identical else Softmax(scores, 4, beta=0.8)
-    return _with_action_embedding(rng, n, logging, target)
-
-
-def _one_missing(rng: np.random.Generator, n: int, identical: bool) -> Problem:
-    logging = Tabular(np.array([[0.4, 0.4, 0.2, 0.0]]), OneRow())
-    target = Tabular(np.array([[0.1, 0.1, 0.2, 0.6]]), OneRow())
-    return _with_action_embedding(rng, n, logging, target)
-
-
-def _disjoint(rng: np.random.Generator, n: int, identical: bool) -> Problem:
-    logging = Tabular(np.array([[0.5, 0.5, 0.0, 0.0]]), OneRow())
-    target = Tabular(np.array([[0.0, 0.0, 0.5, 0.5]]), OneRow())
-    return _with_action_embedding(rng, n, logging, target)
-
-
-def _with_action_embedding(
-    rng: np.random.Generator, n: int, logging: DiscretePolicy, target: DiscretePolicy
-) -> Problem:
-    context = rng.standard_normal((n, 2))
-    action, propensity = logging.draw(context, rng)
-    target_action = target.sample(context, rng)
-    embedding = ACTION_EMBEDDING[action]
-    columns = (Column("atoms"), Column("atoms"))
-    return Problem(
-        context,
-        action,
-        embedding,
-        _reward(context, embedding, rng),
-        context,
-        target_action,
-        ACTION_EMBEDDING[target_action],
-        4,
-        Schema((Column(), Column()), columns),
-        propensity,
-        logging,
-        target,
-        ACTION_EMBEDDING,
-        DeterministicEmbedding(ACTION_EMBEDDING),
-        shared_contexts=True,
-    )
-
-
-def _random_embeddings(rng: np.random.Generator, n: int, identical: bool) -> Problem:
-    """Build samples of different sizes; the third context column is categorical."""
-    scores, distribution = Scores(COEFFICIENTS), FiniteEmbedding(ATOMS, EMBEDDING_TABLE)
-    logging = Softmax(scores, 4, beta=0.3)
-    target = logging if identical else Softmax(scores, 4, beta=1.0)
-    context, target_context = (
-        np.column_stack([rng.standard_normal((rows, 2)), rng.integers(3, size=rows)])
-        for rows in (n, n - n // 5)
-    )
-    action, propensity = logging.draw(context, rng)
-    target_action = target.sample(target_context, rng)
-    embedding = distribution.sample(action, rng)
-    return Problem(
-        context,
-        action,
-        embedding,
-        _reward(context, embedding, rng),
-        target_context,
-        target_action,
-        distribution.sample(target_action, rng),
-        4,
-        Schema(
-            (Column(), Column(), Column("categorical", (0.0, 1.0, 2.0))),
-            (Column("atoms"), Column("atoms")),
-        ),
-        propensity,
-        logging,
-        target,
-        embedding_distribution=distribution,
-    )
-
-
-def _continuous(rng: np.random.Generator, n: int, identical: bool) -> Problem:
-    distribution = GaussianEmbedding(0.3)
-    logging = GaussianPolicy(0.5, 0.0, 1.0)
-    target = logging if identical else GaussianPolicy(0.5, 0.3, 0.8)
-    context = rng.standard_normal((n, 2))
-    action = logging.sample(context, rng)
-    target_action = target.sample(context, rng)
-    embedding = distribution.sample(action, rng)
-    return Problem(
-        context,
-        action,
-        embedding,
-        _reward(context, embedding, rng),
-        context,
-        target_action,
-        distribution.sample(target_action, rng),
-        None,
-        propensity=logging.probability(context, action),
-        logging_policy=logging,
-        target_policy=target,
-        embedding_distribution=distribution,
-        shared_contexts=True,
-    )
-
-
-def _reward(context: FloatArray, embedding: FloatArray, rng: np.random.Generator) -> FloatArray:
-    signal = 1.5 + 0.5 * context[:, 0] + embedding.sum(axis=1) * 0.5
-    reward: FloatArray = signal + 0.5 * rng.standard_normal(len(context))
-    return reward
-
-
-_MAKERS: dict[str, Callable[[np.random.Generator, int, bool], Problem]] = {
-    "discrete actions": _deterministic,
-    "random embeddings": _random_embeddings,
-    "continuous actions": _continuous,
-    "an action never logged": _one_missing,
-    "no action in common": _disjoint,
-}

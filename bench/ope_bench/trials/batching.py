@@ -12,20 +12,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ope_bench.canonical import digest
-from ope_bench.contracts.access import Access
-from ope_bench.contracts.environment import Environment
-from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.fit_cache import CachedFit, FitCache
-from ope_bench.contracts.view import BatchedNuisance, View, nuisance_key
+from ope_bench.base.canonical import digest
+from ope_bench.contracts.plugins import Environment, Estimator
+from ope_bench.contracts.view import (
+    Access,
+    BatchedNuisance,
+    CachedFit,
+    FitCache,
+    View,
+    nuisance_key,
+)
 from ope_bench.trials import timing
-from ope_bench.trials.process.isolation import isolated, seed_global_states
+from ope_bench.trials.isolation import isolated, seed_global_states
 from ope_bench.trials.record import Trial
 
-__all__ = ["BlockCache", "OnBatch", "block_of"]
-
 OnBatch = Callable[[int], None]
-"""Called with the number of replicates before a block is trained."""
+"""A function of the number of replicates, called before a block is trained."""
 
 
 def block_of(trial: Trial) -> list[Trial]:

@@ -2,22 +2,149 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD
+from ope_bench.contracts.plugins import STANDARD_ERROR_WITHHELD
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.trials.diagnostics import DiagnosticColumn
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Status
 
-__all__ = ["STATUSES", "BoolArray", "ObjectArray", "Outcomes"]
+Table = Mapping[str, npt.NDArray[Any]]
+"""The values of trials with the same names, by name: (trials,), floats or objects."""
+
+AT_ONCE = 1_000
+"""Trials whose mappings are in memory at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class DiagnosticColumn:
+    """The diagnostics of trials, which mostly have the same names.
+
+    A mapping for each trial would take eight times the memory of its numbers.
+
+    Parameters
+    ----------
+    tables : one for each order of names.
+    table : (n,), the table of each trial.
+    place : (n,), its place in that table.
+    """
+
+    tables: tuple[Table, ...]
+    table: IntArray
+    place: IntArray
+
+    @classmethod
+    def of(cls, mappings: Sequence[Mapping[str, Any]]) -> Self:
+        """Return the column of each trial's mapping."""
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for trial, one in enumerate(mappings):
+            groups.setdefault(tuple(one), []).append(trial)
+        table, place = (np.empty(len(mappings), np.int64) for _ in range(2))
+        tables: list[Table] = []
+        for number, (names, trials) in enumerate(groups.items()):
+            table[trials], place[trials] = number, np.arange(len(trials))
+            values = zip(*(mappings[trial].values() for trial in trials), strict=True)
+            tables.append(dict(zip(map(sys.intern, names), map(_array, values), strict=True)))
+        return cls(tuple(tables), table, place)
+
+    @classmethod
+    def empty(cls, n: int) -> Self:
+        """Return the column of n trials without diagnostics."""
+        return cls.of([{}] * n)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the trials of at least one part, one part behind another."""
+        starts = itertools.accumulate((len(one.tables) for one in parts[:-1]), initial=0)
+        shifted = [one.table + start for one, start in zip(parts, starts, strict=True)]
+        tables = itertools.chain.from_iterable(one.tables for one in parts)
+        places = np.concatenate([one.place for one in parts])
+        return cls(tuple(tables), np.concatenate(shifted), places)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Return some of the trials; they share the tables."""
+        return type(self)(self.tables, self.table[rows], self.place[rows])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the mapping of each trial."""
+        for start in range(0, len(self), AT_ONCE):
+            yield from self[start : start + AT_ONCE].tolist()
+
+    def tolist(self) -> list[dict[str, Any]]:
+        """Return the mapping of each trial."""
+        found: list[dict[str, Any]] = [{} for _ in range(len(self))]
+        for table, trials in self._parts:
+            places = self.place[trials]
+            columns = [values[places].tolist() for values in table.values()]
+            for trial, values in zip(trials.tolist(), zip(*columns, strict=True), strict=False):
+                found[trial] = dict(zip(table, values, strict=True))
+        return found
+
+    @cached_property
+    def _parts(self) -> list[tuple[Table, IntArray]]:
+        """The tables in use, each with its trials."""
+        used = np.unique(self.table).tolist()
+        return [(self.tables[number], np.flatnonzero(self.table == number)) for number in used]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names that at least one trial has."""
+        return list(dict.fromkeys(name for table, _ in self._parts for name in table))
+
+    def values(self, name: str) -> list[Any]:
+        """Return each trial's value of this name; None where it has none."""
+        found = np.full(len(self), None, np.object_)
+        for table, trials in self._parts:
+            if name in table:
+                found[trials] = table[name][self.place[trials]]
+        return list(found.tolist())
+
+    def finite_numbers(self) -> dict[str, FloatArray]:
+        """Return the finite numbers of each name that has any, in the order of their trials.
+
+        Names come in the order in which trials first have a finite number of them.
+        """
+        found: dict[tuple[int, int], tuple[str, FloatArray]] = {}
+        for name in self.names:
+            numbers = np.full(len(self), np.nan)
+            for table, trials in self._parts:
+                if name in table:
+                    values = table[name][self.place[trials]]
+                    exact = values.dtype == np.float64
+                    numbers[trials] = values if exact else [*map(_number, values.tolist())]
+            finite = np.isfinite(numbers)
+            if finite.any():
+                first = int(finite.argmax())
+                order = list(self.tables[self.table[first]]).index(name)
+                found[first, order] = name, numbers[finite]
+        return dict(found[at] for at in sorted(found))
+
+
+def _array(values: Sequence[Any]) -> npt.NDArray[Any]:
+    if set(map(type, values)) == {float}:
+        return np.array(values, np.float64)
+    # A word is that of thousands of trials.
+    return _objects([sys.intern(one) if type(one) is str else one for one in values])
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value) if isinstance(value, int | float) else np.nan
+    except OverflowError:  # an integer of an older store
+        return np.nan
+
 
 BoolArray = npt.NDArray[np.bool_]
 ObjectArray = npt.NDArray[np.object_]
@@ -152,7 +279,14 @@ class Outcomes:
 
     def take(self, rows: Rows) -> Self:
         """Return some of the trials, in the order of ``rows``; itself if that is all, in order."""
-        if _is_everything(rows, len(self)):
+        n = len(self)
+        if isinstance(rows, slice):
+            everything = rows == slice(0, n)
+        elif rows.dtype == np.bool_:
+            everything = bool(rows.all())
+        else:
+            everything = len(rows) == n and bool((rows == np.arange(n)).all())
+        if everything:
             return self
         return type(self)(**{name: column[rows] for name, column in vars(self).items()})
 
@@ -187,7 +321,10 @@ class Outcomes:
         for place, cell in enumerate(cells):
             rows.setdefault(cell, []).append(place)
         for places in rows.values():
-            yield self.take(_span(places))
+            first, last = places[0], places[-1]
+            # Columns of a slice are views.
+            consecutive = last - first == len(places) - 1
+            yield self.take(slice(first, last + 1) if consecutive else np.array(places, np.int64))
 
     def by_data(self) -> Self:
         """Order the trials by seed and replicate."""
@@ -228,31 +365,11 @@ OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in (*OF_T
 """The columns that a record has."""
 
 
-def _is_everything(rows: Rows, n: int) -> bool:
-    if isinstance(rows, slice):
-        return rows == slice(0, n)
-    if rows.dtype == np.bool_:
-        return bool(rows.all())
-    return len(rows) == n and bool((rows == np.arange(n)).all())
-
-
-def _span(places: list[int]) -> Rows:
-    """Return consecutive places as a slice, of which columns are views."""
-    first, last = places[0], places[-1]
-    if last - first == len(places) - 1:
-        return slice(first, last + 1)
-    return np.array(places, np.int64)
-
-
 def _objects(values: Sequence[Any]) -> ObjectArray:
     # An array made of tuples would be a table.
     column = np.empty(len(values), np.object_)
     column[:] = values
     return column
-
-
-def _statuses(values: Sequence[Any]) -> IntArray:
-    return np.array([_NUMBER[value] for value in values], np.int64)
 
 
 _MAKERS: dict[str, Callable[[Sequence[Any]], Any]] = {
@@ -264,6 +381,6 @@ _MAKERS: dict[str, Callable[[Sequence[Any]], Any]] = {
 }
 _ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {
     **{one.name: _MAKERS[str(one.type)] for one in fields(Outcomes)},
-    "status": _statuses,
+    "status": lambda values: np.array([_NUMBER[value] for value in values], np.int64),
 }
-"""How each column is made of a sequence, by its type."""
+"""Functions that make each column from a sequence, by its type."""

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, cast
 
-from ope_bench.canonical import canonical_json, plain
-from ope_bench.contracts.estimate import ESTIMATE_WARNING, STANDARD_ERROR_WITHHELD, Diagnostic
-from ope_bench.contracts.interval import Interval, IntervalKind
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.plugins.mistakes import explain
+from ope_bench.base.canonical import canonical_json, digest, plain
+from ope_bench.contracts.plugins import (
+    ESTIMATE_WARNING,
+    STANDARD_ERROR_WITHHELD,
+    Diagnostic,
+    Interval,
+    IntervalKind,
+)
+from ope_bench.contracts.random import DataSeed
+from ope_bench.plugins.requirements import explain
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.statistics.value_intervals.weights import LEAST_EFFECTIVE, weight_warnings
-from ope_bench.trials.columns import ANSWER, DATA, EXPORTED, SECONDS, SHARED, WORD
-from ope_bench.trials.devices import Device
-from ope_bench.trials.status import Status
-
-__all__ = ["ANSWER_FIELDS", "KEY_SCHEMA", "Trial", "TrialRecord", "reason_of"]
+from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, weight_warnings
+from ope_bench.trials import status as statuses
+from ope_bench.trials.status import ANSWER, DATA, EXPORTED, SHARED, Device, Plain, Status
 
 KEY_SCHEMA = 1
 
@@ -27,7 +30,7 @@ OUTSIDE = (
     "the estimate lies outside its own interval: the weights average far from one, so that the "
     "propensities may be wrong, or a limit on them has moved it"
 )
-"""What is said of an interval of the value that does not hold its estimate."""
+"""Note on an interval of the value that does not hold its estimate."""
 
 ANSWER_FIELDS = (
     "status",
@@ -125,7 +128,7 @@ class TrialRecord:
     error_type, error_message, traceback, output_tail : for every status but ``ok``.
     note : which settings of the whole process the trial changed; other trials did not see them.
     interval_low, interval_high, interval_level, interval_kind : the estimator's own interval; see
-        `ope_bench.contracts.interval.Interval`.
+        `ope_bench.contracts.plugins.Interval`.
     """
 
     trial: Trial
@@ -145,9 +148,9 @@ class TrialRecord:
     n_target_actions: int | None = field(default=None, metadata=DATA)
     ess_fraction: float | None = field(default=None, metadata=ANSWER)
     max_weight_share: float | None = field(default=None, metadata=ANSWER)
-    fit_seconds: float | None = field(default=None, metadata=EXPORTED | SECONDS)
+    fit_seconds: float | None = field(default=None, metadata=EXPORTED)
     fit_cpu_seconds: float | None = field(default=None, metadata=EXPORTED)
-    estimate_seconds: float | None = field(default=None, metadata=EXPORTED | SECONDS)
+    estimate_seconds: float | None = field(default=None, metadata=EXPORTED)
     shared_seconds: float = 0.0
     peak_rss_bytes: int | None = field(default=None, metadata=EXPORTED)
     gpu_peak_bytes: int | None = None
@@ -156,15 +159,15 @@ class TrialRecord:
     access: tuple[str, ...] = ()
     origin: str = field(default="", metadata=SHARED)
     environment_origin: str = field(default="", metadata=SHARED)
-    error_type: str | None = field(default=None, metadata=EXPORTED)
-    error_message: str | None = field(default=None, metadata=EXPORTED)
-    traceback: str | None = None
-    output_tail: str | None = None
-    note: str | None = None
+    error_type: str | None = field(default=None, metadata=EXPORTED | SHARED)
+    error_message: str | None = field(default=None, metadata=EXPORTED | SHARED)
+    traceback: str | None = field(default=None, metadata=SHARED)
+    output_tail: str | None = field(default=None, metadata=SHARED)
+    note: str | None = field(default=None, metadata=SHARED)
     interval_low: float | None = field(default=None, metadata=EXPORTED | ANSWER)
     interval_high: float | None = field(default=None, metadata=EXPORTED | ANSWER)
     interval_level: float | None = field(default=None, metadata=EXPORTED | ANSWER)
-    interval_kind: str | None = field(default=None, metadata=EXPORTED | SHARED | WORD)
+    interval_kind: str | None = field(default=None, metadata=EXPORTED | SHARED | statuses.WORD)
 
     @property
     def key(self) -> str:
@@ -210,7 +213,7 @@ class TrialRecord:
     def _number(self, diagnostic: str) -> float | None:
         """Return a diagnostic that is a number."""
         value = self.diagnostics.get(diagnostic)
-        return None if isinstance(value, str) or value is None else float(value)
+        return float(value) if isinstance(value, int | float) else None
 
     @property
     def reason(self) -> str:
@@ -262,3 +265,117 @@ def reason_of(status: Status, message: str, traceback: str | None, estimator: Pl
         return " ".join(message.split())
     path, _, _ = estimator.reference.rpartition(":")
     return explain(message, traceback, path)
+
+
+# Convert records and specs to rows of plain values, and back.
+
+RECORD = statuses.columns_of(TrialRecord)
+"""The columns of a record without its trial."""
+
+RECORD_COLUMNS = tuple(column.name for column in RECORD)
+"""Names of these columns, also those of the store."""
+
+_PLAIN = {column.name: column.to_plain for column in RECORD}
+_RESTORED = {column.name: column.from_plain for column in RECORD if column.from_plain}
+
+TRIAL_COLUMNS = ("replicate", "seed", "device", "threads")
+"""Columns of a trial without its specs."""
+
+SPEC_COLUMNS = ("kind", "reference", "plugin", "params", "worlds", "version", "origin")
+
+
+def to_row(record: TrialRecord) -> tuple[Plain, ...]:
+    """Convert a record's own fields, in the order of ``RECORD_COLUMNS``."""
+    facts = record.__dict__
+    return tuple(
+        None if facts[name] is None else plain(facts[name]) for name, plain in _PLAIN.items()
+    )
+
+
+def plain_facts(facts: Mapping[str, Any]) -> dict[str, Plain]:
+    """Convert fields of a record to plain values."""
+    return {name: None if value is None else _PLAIN[name](value) for name, value in facts.items()}
+
+
+def facts_from(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert plain values to fields of a record."""
+    return {
+        name: _RESTORED[name](value) if value is not None and name in _RESTORED else value
+        for name, value in plain.items()
+    }
+
+
+def from_row(trial: Trial, row: tuple[Any, ...]) -> TrialRecord:
+    """Build the record of a trial from a row of ``RECORD_COLUMNS``."""
+    record = object.__new__(TrialRecord)
+    # A frozen dataclass's __init__ calls object.__setattr__ for each of its thirty fields, too
+    # slow for a hundred thousand rows.
+    facts = record.__dict__
+    facts["trial"] = trial
+    facts.update(zip(RECORD_COLUMNS, row, strict=True))
+    for name, restored in _RESTORED.items():
+        if facts[name] is not None:
+            facts[name] = restored(facts[name])
+    return record
+
+
+def part_from_row(columns: Sequence[str], trial: Trial, row: Sequence[Plain]) -> TrialRecord:
+    """Build a record of some columns, at a third of the memory; others have their defaults.
+
+    Only for readers that know which columns they need: where a column has no default, there is
+    no such attribute.
+    """
+    record = object.__new__(TrialRecord)
+    facts = record.__dict__
+    facts["trial"] = trial
+    for name, value in zip(columns, row, strict=True):
+        # None is the default, which the class holds.
+        if value is not None:
+            facts[name] = _RESTORED[name](value) if name in _RESTORED else value
+    return record
+
+
+def trial_row(trial: Trial) -> tuple[Plain, ...]:
+    """Convert a trial's own fields, in the order of ``TRIAL_COLUMNS``."""
+    return trial.replicate, trial.seed, trial.device.value, trial.threads
+
+
+def trial_from(environment: PluginSpec, estimator: PluginSpec, row: Sequence[Any]) -> Trial:
+    """Build a trial from a row of ``TRIAL_COLUMNS``."""
+    replicate, seed, device, threads = row
+    return Trial(
+        environment, estimator, replicate, seed=seed, device=Device(device), threads=threads
+    )
+
+
+def spec_row(spec: PluginSpec) -> tuple[str, tuple[Plain, ...]]:
+    """Convert a spec to its digest and a row of ``SPEC_COLUMNS``; labels belong to runs."""
+    # Cached on the spec, because thousands of trials share a few specs.
+    known: tuple[str, tuple[Plain, ...]] | None = spec.__dict__.get("_row")
+    if known is None:
+        row = (
+            spec.kind,
+            spec.reference,
+            spec.id,
+            canonical_json(spec.params),
+            spec.worlds,
+            spec.version,
+            spec.origin,
+        )
+        known = digest(row), row
+        object.__setattr__(spec, "_row", known)
+    return known
+
+
+def spec_from(row: Mapping[str, Any], label: str = "") -> PluginSpec:
+    """Build a spec from a row."""
+    spec = PluginSpec(
+        row["kind"],
+        row["reference"],
+        row["plugin"],
+        json.loads(row["params"]),
+        worlds=row["worlds"],
+        version=row["version"],
+        origin=row["origin"],
+    )
+    return replace(spec, label=label) if label else spec

@@ -10,16 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = [
-    "Cost",
-    "measured",
-    "peak_gpu_bytes",
-    "peak_rss_bytes",
-    "reset_peak_rss",
-    "synchronize",
-    "warm_up",
-]
-
 
 @dataclass
 class Cost:

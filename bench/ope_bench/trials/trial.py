@@ -1,7 +1,4 @@
-"""Run one trial: sample, view, fit, estimate, time, classify.
-
-The true value stays in this module: an estimator receives a view, which does not contain it.
-"""
+"""Run one trial: build its plugins, sample, view, fit, estimate, time, classify."""
 
 from __future__ import annotations
 
@@ -10,48 +7,220 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ope_bench.contracts.access import Access
-from ope_bench.contracts.data import Problem
-from ope_bench.contracts.environment import Environment
-from ope_bench.contracts.estimate import Estimate
-from ope_bench.contracts.estimator import Estimator
-from ope_bench.contracts.interval import Interval
-from ope_bench.contracts.view import View
-from ope_bench.errors import (
-    DataError,
-    PositivityViolation,
-    UnavailableError,
-)
+from ope_bench.base import errors
+from ope_bench.base.errors import DataError, PositivityViolation, UnavailableError
+from ope_bench.contracts.arrays import row_chunks
+from ope_bench.contracts.data import Problem, Truth
+from ope_bench.contracts.plugins import Environment, Estimator, Interval, checked_estimate
+from ope_bench.contracts.policies import DiscretePolicy
+from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.plugins.code_digest import result_digest
-from ope_bench.plugins.exception_text import class_name, message_of, traceback_of
-from ope_bench.plugins.memory_errors import ran_out_of_memory
+from ope_bench.plugins.exceptions import class_name, message_of, ran_out_of_memory, traceback_of
+from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import import_all
-from ope_bench.statistics.value_intervals.weights import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.statistics.weight_checks import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE
 from ope_bench.trials import timing
-from ope_bench.trials.batching import OnBatch
-from ope_bench.trials.building import build
-from ope_bench.trials.devices import Device
-from ope_bench.trials.process.isolation import OutputTail, isolated, seed_global_states
+from ope_bench.trials.batching import BlockCache, OnBatch
+from ope_bench.trials.isolation import (
+    OutputTail,
+    isolated,
+    seed_global_states,
+    seeding_of_torch,
+)
+from ope_bench.trials.process_settings import ProcessSettings
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.status import Status
-from ope_bench.trials.weight_accuracy import weight_accuracy
-from ope_bench.trials.weight_balance import weight_balance
-from ope_bench.trials.workspace import Data, Workspace
+from ope_bench.trials.status import Device, Status
+from ope_bench.trials.weights import weight_accuracy, weight_balance
 
-__all__ = ["OnFit", "devices_of", "environment_failed", "run_trial"]
+
+def build(spec: PluginSpec) -> Any:
+    """Build the environment or estimator that a spec describes."""
+    return registry().find(spec.kind, spec.reference).cls(**spec.params)
+
+
+def build_checked(spec: PluginSpec) -> Any:
+    """Build a plugin outside of a trial, where its mistakes must end in one line.
+
+    Raises
+    ------
+    PluginError : the constructor raises something else than an error of the suite, or does not
+        store a parameter under its own name: copies would then have other parameters.
+    """
+    where = f"{spec.kind} '{spec.id}' ({spec.origin})"
+    try:
+        plugin = build(spec)
+    except errors.OpeBenchError:
+        raise
+    except Exception as exc:
+        msg = f"{where} fails when built: {type(exc).__name__}: {exc}"
+        raise errors.PluginError(msg) from exc
+    for name in spec.params:
+        if not hasattr(plugin, name):
+            cls = type(plugin).__name__
+            msg = (
+                f"{where}: {cls}.__init__ does not store '{name}' under its own name; "
+                f"write self.{name} = {name}"
+            )
+            raise errors.PluginError(msg)
+    return plugin
+
+
+MOST_ENTRIES = 20_000_000
+"""Most probabilities evaluated for the unsupported mass; it is estimated from the first rows."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """Support of one problem.
+
+    Parameters
+    ----------
+    unsupported_mass : E over contexts of the target mass on actions with logging probability 0;
+        with continuous actions, the share of the target sample where the logging density is 0.
+    observed_unsupported_mass : share of the target sample's actions that were never logged.
+    n_logged_actions, n_target_actions : distinct actions in each sample (d0, d1).
+
+    The last three are None for continuous actions, where no action occurs twice;
+    those of the target sample are None where there is none.
+    """
+
+    unsupported_mass: float | None = None
+    observed_unsupported_mass: float | None = None
+    n_logged_actions: int | None = None
+    n_target_actions: int | None = None
+
+
+def support_of(problem: Problem) -> Support:
+    """Compute the support of a problem."""
+    if problem.n_actions is None:
+        return Support(_unsupported_share(problem))
+    logged = np.unique(problem.action)
+    if problem.target_action is None:
+        return Support(_unsupported_mass(problem), None, int(logged.size))
+    target = np.unique(problem.target_action)
+    never = ~np.isin(problem.target_action, logged)
+    return Support(
+        _unsupported_mass(problem), float(never.mean()), int(logged.size), int(target.size)
+    )
+
+
+def _unsupported_share(problem: Problem) -> float | None:
+    """Return the unsupported share of a target sample of continuous actions, None if unknown.
+
+    A target policy whose attribute ``has_density`` is False chooses single points, which have mass
+    zero under any density.
+    """
+    logging, target = problem.logging_policy, problem.target_policy
+    if logging is None or target is None or not problem.has_target_sample:
+        return None
+    if not getattr(target, "has_density", True):
+        return 1.0
+    context, action, _ = problem.target_sample
+    density = logging.probability(context, action)
+    return float((density == 0).mean())
+
+
+def _unsupported_mass(problem: Problem) -> float | None:
+    logging, target = problem.logging_policy, problem.target_policy
+    if not isinstance(logging, DiscretePolicy) or not isinstance(target, DiscretePolicy):
+        return None
+    if logging.full_support:
+        return 0.0
+    rows = max(1, MOST_ENTRIES // logging.n_actions)
+    context = problem.context if problem.target_context is None else problem.target_context
+    context = context[:rows]
+    mass = 0.0
+    for chunk in row_chunks(len(context), logging.n_actions):
+        missing = logging.table(context[chunk]) == 0.0
+        mass += float(target.table(context[chunk])[missing].sum())
+    return mass / len(context)
+
+
+MOST_RATIOS = 200_000
+"""Ratios of the policies of which the largest is taken; of more, those of the first rows."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """One problem with its truth, its support, and the shared fits on it."""
+
+    problem: Problem
+    truth: Truth
+    support: Support
+    fit_cache: FitCache
+
+    @cached_property
+    def least_effective(self) -> float | None:
+        """Rows over the largest weight that the policies allow; None where they are not known.
+
+        No weights are worth fewer equal rows, on average.
+        """
+        _, largest = self.problem.weight_range(MOST_RATIOS)
+        return len(self.problem.reward) / largest if 0 < largest < math.inf else None
+
+
+class Workspace:
+    """State of a worker between trials: the last problem and the shared fits on it.
+
+    Attributes
+    ----------
+    batches : cache of the last block of replicates that were trained batched.
+    settings : of the process; None before its first trial, and after one that changed them.
+    """
+
+    def __init__(self) -> None:
+        self.batches = BlockCache()
+        self.settings: ProcessSettings | None = None
+        self._key: str | None = None
+        self._data: Data | None = None
+
+    def holds(self, trial: Trial) -> bool:
+        """Return whether the trial's problem is kept from the trial before."""
+        return self._data is not None and self._key == trial.data_key
+
+    def data(self, trial: Trial, environment: Environment) -> Data:
+        """Return the trial's problem, sampled now or kept from the last trial."""
+        if self._data is None or self._key != trial.data_key:
+            # Free the old problem before sampling, so that two large ones are never in memory
+            # together.
+            self._key = self._data = None
+            seed = trial.data_seed
+            # Data must not depend on the estimator that first asks for them.
+            seed_global_states(seed.global_seed(""))
+            sampled: object = environment.sample(
+                world_rng=seed.world(), logged_rng=seed.logged(), target_rng=seed.target()
+            )
+            match sampled:
+                case (Problem() as problem, Truth() as truth):
+                    pass
+                case _:
+                    msg = f"{type(environment).__name__}.sample must return (Problem, Truth)"
+                    raise DataError(msg)
+            problem.check_policies()
+            self._data = Data(problem, truth, support_of(problem), FitCache())
+            self._key = trial.data_key
+        return self._data
+
+    def clear(self) -> None:
+        """Discard the cached problem and fits."""
+        self._key = self._data = None
+        self.batches.clear()
+
 
 OnFit = Callable[[Mapping[str, Any]], None]
-"""Called with the facts so far when fit begins: the record of a trial that kills its worker."""
+"""A function of the facts so far, called when fit begins: a trial may kill its worker."""
 
 NAME_CHARACTERS = 200
 MESSAGE_CHARACTERS = 4_000
 TRACEBACK_CHARACTERS = 20_000
 LARGEST_ROOT = 1e154
-
 
 _ANSWER = (
     "estimate",
@@ -87,40 +256,41 @@ def run_trial(
     Parameters
     ----------
     trial : what to run.
-    workspace : kept between trials of one worker; settings of the process are restored to those
-        at its beginning.
+    workspace : kept between trials of one worker, which ends after a trial that changed settings
+        of the process; its record has a note of them.
     on_fit : called when fit begins, so that timeouts do not count imports or sampling.
     on_batch : called before the trial's block of replicates is trained, with its size.
     environment, estimator : objects to use instead of building them from the specs.
     exclusive : no other trial runs at the same time.
     restore : restore the caller's global random states.
     """
-    attempt = _Attempt(trial, workspace, exclusive)
-    with isolated(attempt.global_seed, restore=restore, settings=workspace.settings) as tail:
-        try:
-            attempt.run(workspace, on_fit, on_batch, environment, estimator)
-        except KeyboardInterrupt:
-            raise
-        # Also SystemExit: a plugin must not end the worker or the notebook.
-        except BaseException as exc:
-            attempt.set_failure(exc)
+    attempt = _Attempt(trial, exclusive)
+    seed = attempt.global_seed
+    with isolated(seed, restore=restore) as tail:
+        settings = workspace.settings = workspace.settings or ProcessSettings()
+        with settings.watched(seeding_of_torch(seed)):
+            try:
+                attempt.run(workspace, on_fit, on_batch, environment, estimator)
+            except KeyboardInterrupt:
+                raise
+            # Also SystemExit: a plugin must not end the worker or the notebook.
+            except BaseException as exc:
+                attempt.set_failure(exc)
         attempt.check_data(workspace)
-        if attempt.settle():
-            # Shared fits may have been made under what was changed.
-            workspace.clear()
+        changed = settings.changes()
+    if changed:
+        workspace.settings = None
+        attempt.facts["note"] = f"changed {', '.join(changed)}"[:MESSAGE_CHARACTERS]
     return attempt.to_record(tail)
 
 
 class _Attempt:
     """One run of a trial, which collects the facts of its record."""
 
-    def __init__(self, trial: Trial, workspace: Workspace, exclusive: bool) -> None:
+    def __init__(self, trial: Trial, exclusive: bool) -> None:
         self.trial = trial
-        self.workspace = workspace
         self.seed = trial.data_seed
         self.global_seed = self.seed.global_seed(trial.estimator.id)
-        self.changed: dict[str, None] = {}
-        """Settings of the process that the trial changed, in that order."""
         self.facts: dict[str, Any] = {"code_digest": "", "exclusive": exclusive}
         self.status = Status.OK
         self.view: View | None = None
@@ -148,25 +318,27 @@ class _Attempt:
         facts["origin"] = trial.estimator.origin
         facts["environment_origin"] = trial.environment.origin
         import_all((*environment.requires, *estimator.requires))
-        _check_device(trial.device, estimator)
-        imported = len(sys.modules) != modules
-        if imported:
-            # What an import changes would hold in this trial and in no later one.
-            self.settle()
+        devices, device = devices_of(estimator), trial.device.backend
+        if trial.device not in devices:
+            msg = f"the estimator trains on {', '.join(devices)}, not on {trial.device}"
+            raise UnavailableError(msg)
+        if device == "cuda":
+            import_all(["torch"])
+            import torch
 
-        device = trial.device.backend
+            if not torch.cuda.is_available():
+                msg = "no CUDA device is available"
+                raise UnavailableError(msg)
+        imported = len(sys.modules) != modules
         batched = trial.device.batched
         if batched:
             batches = workspace.batches
             fit_cache = batches.fits_for(trial, environment, estimator, on_batch)
             self.peaks = batches.peaks()
-            self.settle()
         sampled = not workspace.holds(trial)
         self.sampling = True
         data = workspace.data(trial, environment)
         self.sampling = False
-        if sampled:
-            self.settle()
         if imported or sampled or batched:
             seed_global_states(self.global_seed)
         self.problem = data.problem
@@ -190,11 +362,19 @@ class _Attempt:
         rng = self.seed.estimator(trial.estimator.id)
         if on_fit is not None:
             on_fit(facts)
-        with self._measure_memory():
+        timing.reset_peak_rss()
+        try:
             with self._timed("fit"):
                 estimator.fit(view, rng=rng, device=device)
             with self._timed("estimate"):
                 estimate = estimator.estimate(view)
+        finally:
+            # Batched training held all replicates in memory at once.
+            own = timing.peak_rss_bytes(), timing.peak_gpu_bytes(device)
+            for name, peak, shared in zip(
+                ("peak_rss_bytes", "gpu_peak_bytes"), own, self.peaks, strict=True
+            ):
+                facts[name] = None if peak is None else max(peak, shared)
         self._set_estimate(estimate, data, environment)
 
     @contextlib.contextmanager
@@ -213,36 +393,23 @@ class _Attempt:
             self.facts["fit_cpu_seconds"] = cost.cpu_seconds + shared_cpu
         self.facts["shared_seconds"] = view.shared_wall_seconds
 
-    @contextlib.contextmanager
-    def _measure_memory(self) -> Iterator[None]:
-        timing.reset_peak_rss()
-        try:
-            yield
-        finally:
-            # Batched training held all replicates in memory at once.
-            own = timing.peak_rss_bytes(), timing.peak_gpu_bytes(self.trial.device.backend)
-            for name, peak, shared in zip(
-                ("peak_rss_bytes", "gpu_peak_bytes"), own, self.peaks, strict=True
-            ):
-                self.facts[name] = None if peak is None else max(peak, shared)
-
-    def _set_estimate(self, estimate: object, data: Data, environment: Environment) -> None:
-        if not isinstance(estimate, Estimate):
-            msg = f"estimate returned {type(estimate).__name__}; expected ope_bench.Estimate"
-            raise DataError(msg)
+    def _set_estimate(self, returned: object, data: Data, environment: Environment) -> None:
         facts, problem = self.facts, data.problem
+        m = 0 if problem.target_action is None else len(problem.target_action)
+        estimate = checked_estimate(returned, len(problem.reward), m)
         if estimate.weights is not None:
-            if len(estimate.weights) != len(problem.reward):
-                msg = f"weights has {len(estimate.weights)} rows; expected {len(problem.reward)}"
-                raise DataError(msg)
             facts |= _weight_facts(estimate.weights)
-        at_target = estimate.target_weights
-        rows = 0 if problem.target_action is None else len(problem.target_action)
-        if at_target is not None and len(at_target) != rows:
-            msg = f"target_weights has {len(at_target)} rows; expected {rows}, the target sample's"
-            raise DataError(msg)
+        effective: dict[str, float] = {}
+        if facts.get("ess_fraction") is not None:
+            effective[EFFECTIVE_SAMPLE_SIZE] = facts["ess_fraction"] * len(problem.reward)
+        # The least that the policies allow: of importance weights of actions, where a standard
+        # error is built on them.
+        known = Access.PROPENSITY | Access.TARGET_POLICY
+        by_policies = self.view is not None and known in self.view.access
+        if by_policies and estimate.weight_space == "action" and data.least_effective is not None:
+            effective[LEAST_EFFECTIVE] = data.least_effective
         facts["diagnostics"] = {
-            **self._effective(estimate, data),
+            **effective,
             **estimate.diagnostics,
             **weight_accuracy(problem, estimate),
             **weight_balance(problem, estimate),
@@ -262,27 +429,20 @@ class _Attempt:
         ):
             facts["standard_error"] = None
 
-    def _effective(self, estimate: Estimate, data: Data) -> dict[str, float]:
-        """Return the effective sample size of the weights, and the least that policies allow.
-
-        The latter is of importance weights of actions, where a standard error is built on them.
-        """
-        fraction, found = self.facts.get("ess_fraction"), {}
-        if fraction is not None:
-            found[EFFECTIVE_SAMPLE_SIZE] = fraction * len(data.problem.reward)
-        known = Access.PROPENSITY | Access.TARGET_POLICY
-        by_policies = self.view is not None and known in self.view.access
-        if by_policies and estimate.weight_space == "action" and data.least_effective is not None:
-            found[LEAST_EFFECTIVE] = data.least_effective
-        return found
-
     def _withdraw(self) -> None:
         """Remove the answer of a trial that failed after all."""
         for name in _ANSWER:
             self.facts[name] = None
 
     def set_failure(self, exc: BaseException) -> None:
-        self.status = _status_of(exc)
+        if isinstance(exc, PositivityViolation):
+            self.status = Status.POSITIVITY
+        elif isinstance(exc, UnavailableError):
+            self.status = Status.UNAVAILABLE
+        elif isinstance(exc, SystemExit):
+            self.status = Status.CRASH
+        else:
+            self.status = Status.MEMORY if ran_out_of_memory(exc) else Status.ERROR
         self.facts["error_type"] = class_name(exc)[:NAME_CHARACTERS]
         message = message_of(exc)
         if self.sampling and self.status is Status.ERROR:
@@ -308,13 +468,6 @@ class _Attempt:
             self._withdraw()
             self.set_failure(DataError(f"made view.{', view.'.join(opened)} writeable"))
 
-    def settle(self) -> bool:
-        """Put back the settings of the process that a plugin has changed; say if any."""
-        left = self.workspace.settings.restore()
-        self.changed.update(dict.fromkeys(left.names))
-        self.workspace.spoiled |= left.lasting
-        return bool(left)
-
     def to_record(self, tail: OutputTail) -> TrialRecord:
         violations = self.view.violations if self.view else []
         if violations and self.status is not Status.ERROR:
@@ -324,9 +477,6 @@ class _Attempt:
             self.facts["error_type"] = "AccessError"
             self.facts["error_message"] = f"read undeclared view.{', view.'.join(violations)}"
         self.facts["output_tail"] = tail.text()
-        if self.changed:
-            note = f"changed {', '.join(self.changed)}"
-            self.facts["note"] = note[:MESSAGE_CHARACTERS]
         return TrialRecord(self.trial, status=self.status, **self.facts)
 
 
@@ -346,30 +496,6 @@ def devices_of(estimator: Estimator) -> tuple[str, ...]:
     if not estimator.batched:
         return single
     return (*single, *(device for device in Device if device.batched and device.backend in single))
-
-
-def _check_device(device: Device, estimator: Estimator) -> None:
-    devices = devices_of(estimator)
-    if device not in devices:
-        msg = f"the estimator trains on {', '.join(devices)}, not on {device}"
-        raise UnavailableError(msg)
-    if device.backend == "cuda":
-        import_all(["torch"])
-        import torch
-
-        if not torch.cuda.is_available():
-            msg = "no CUDA device is available"
-            raise UnavailableError(msg)
-
-
-def _status_of(exc: BaseException) -> Status:
-    if isinstance(exc, PositivityViolation):
-        return Status.POSITIVITY
-    if isinstance(exc, UnavailableError):
-        return Status.UNAVAILABLE
-    if isinstance(exc, SystemExit):
-        return Status.CRASH
-    return Status.MEMORY if ran_out_of_memory(exc) else Status.ERROR
 
 
 def _weight_facts(weights: np.ndarray[Any, Any]) -> dict[str, float | None]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-
-from ope_bench.console.output import Format, FormatOption, document, write
 
 if TYPE_CHECKING:
     from ope_environments.behance.preparation import Progress, RawData
@@ -28,6 +27,10 @@ To = Annotated[
 Components = Annotated[int, typer.Option(min=1, max=1024, help="Principal components to keep.")]
 Skip = Annotated[bool, typer.Option("--skip-damaged", help="Skip damaged rows.")]
 Check = Annotated[bool, typer.Option("--check", help="Only check; write nothing.")]
+Format = Annotated[
+    Literal["text", "json"],
+    typer.Option("--format", help="With json, stdout is exactly one JSON document."),
+]
 
 
 def behance(
@@ -36,7 +39,7 @@ def behance(
     components: Components = 4,
     skip_damaged: Skip = False,
     check: Check = False,
-    output: FormatOption = Format.TEXT,
+    output: Format = "text",
 ) -> int:
     """Check the Behance files and write the prepared file that the environment reads."""
     from ope_bench import DataFileError
@@ -45,21 +48,21 @@ def behance(
     from ope_environments.behance.raw import require_files
 
     path = to if to is not None else from_ / "behance.npz"
-    with document(output) as emit:
-        require_files(from_)
-        if not check and not path.parent.is_dir():
-            raise DataFileError(path, f"the folder {path.parent} does not exist")
+    require_files(from_)
+    if not check and not path.parent.is_dir():
+        raise DataFileError(path, f"the folder {path.parent} does not exist")
+    with _progress() as progress:
+        raw = read_raw(from_, progress)
+    damage = raw.findings.damaged(from_)
+    refused = damage is not None and not skip_damaged
+    prepared = None
+    if not check and not refused:
         with _progress() as progress:
-            raw = read_raw(from_, progress)
-        damage = raw.findings.damaged(from_)
-        refused = damage is not None and not skip_damaged
-        prepared = None
-        if not check and not refused:
-            with _progress() as progress:
-                prepared = prepare(raw, components, progress)
-            save(prepared, path)
-        emit(_facts(raw, prepared, path))
-    if output is Format.TEXT:
+            prepared = prepare(raw, components, progress)
+        save(prepared, path)
+    if output == "json":
+        typer.echo(json.dumps(_facts(raw, prepared, path)))
+    else:
         _print(raw, prepared, path)
     if damage is not None and refused:
         raise damage
@@ -121,17 +124,17 @@ def _facts(raw: RawData, prepared: Prepared | None, path: Path) -> dict[str, Any
 
 def _print(raw: RawData, prepared: Prepared | None, path: Path) -> None:
     for name, number in raw.facts.items():
-        write(f"{name.replace('_', ' '):<28} {number:>12,}")
+        typer.echo(f"{name.replace('_', ' '):<28} {number:>12,}")
     if raw.surrogate:
-        write(f"these files are a {raw.surrogate}")
+        typer.echo(f"these files are a {raw.surrogate}")
     findings = raw.findings.all()
     for one in findings:
-        write(f"{'DAMAGED' if one.damage else 'note':<8}{one}")
+        typer.echo(f"{'DAMAGED' if one.damage else 'note':<8}{one}")
     if not findings:
-        write("no damage and no peculiarities found")
+        typer.echo("no damage and no peculiarities found")
     if prepared is not None:
         explained = prepared.explained.sum()
-        write(
+        typer.echo(
             f"wrote {path}: {len(prepared.item):,} items, {len(prepared.explained)} components"
             f" with {explained:.0%} of the variance\nfingerprint {prepared.fingerprint}\n"
             f"tied for the best item: {prepared.tied[0]} without, {prepared.tied[1]} with creators"

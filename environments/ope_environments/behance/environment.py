@@ -11,12 +11,12 @@ from annotated_types import Ge, Gt, Le
 from ope_bench import (
     Column,
     DeterministicEmbedding,
+    Environment,
     FloatArray,
     IntArray,
     ParameterError,
     Schema,
     Tabular,
-    params,
 )
 from ope_environments.behance.policies import creator_code, epsilon_top, popularity
 from ope_environments.behance.prepared import Prepared, load
@@ -26,8 +26,7 @@ from ope_environments.populations.population import FromPopulation, Population, 
 __all__ = ["Behance", "appreciate_probability"]
 
 
-@params
-class Behance(FromPopulation):
+class Behance(FromPopulation, Environment):
     """Recommend one of 178,787 images to users who are creators of images or not.
 
     The context C is whether the user is a creator, the action A an image, the embedding G the

@@ -8,13 +8,12 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt
 
-from ope_bench import Environment, FloatArray, Problem, Truth, params
+from ope_bench import Environment, FloatArray, Problem, Truth
 from ope_environments.gaussian.gaussian_policy import GaussianEmbedding, GaussianPolicy
 
 __all__ = ["Gaussian", "weight_second_moment"]
 
 
-@params
 class Gaussian(Environment):
     """One continuous action, with ratio, value and weights in closed form.
 

@@ -17,13 +17,11 @@ from ope_bench import (
     Problem,
     Tabular,
     Truth,
-    params,
 )
 
 __all__ = ["GaussianPairs", "PairsEmbedding"]
 
 
-@params
 class GaussianPairs(Environment):
     """Two actions with Gaussian embeddings: the standard test of density ratios.
 

@@ -8,14 +8,13 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt
 
-from ope_bench import Environment, FloatArray, Problem, Truth, params
+from ope_bench import Environment, FloatArray, Problem, Truth
 from ope_environments.gaussian.gaussian_policy import GaussianEmbedding, GaussianPolicy
 from ope_environments.gaussian.truncated_policy import PointPolicy, TruncatedPolicy
 
 __all__ = ["LinearGaussian"]
 
 
-@params
 class LinearGaussian(Environment):
     """One continuous action, linear policies, quadratic loss: bias and variance by formula.
 

@@ -15,7 +15,6 @@ from ope_bench import (
     IntArray,
     Problem,
     Truth,
-    params,
 )
 from ope_environments.items.own_items import OwnItems
 from ope_environments.synthetic.context_integral import normal_expectation
@@ -24,7 +23,6 @@ from ope_environments.synthetic.linear_score import LinearScore
 __all__ = ["NewItems"]
 
 
-@params
 class NewItems(Environment):
     """Both policies play items of their own; rewards are a smooth function of one embedding each.
 

@@ -22,7 +22,6 @@ from ope_bench import (
     Softmax,
     Truth,
     Uniform,
-    params,
 )
 from ope_environments.synthetic.context_integral import normal_expectation
 from ope_environments.synthetic.linear_score import LinearScore
@@ -38,7 +37,6 @@ REACH = 9.0
 """Standard deviations to the outermost nodes."""
 
 
-@params
 class LinearBandit(Environment):
     """Every action has a linear reward of its own: the textbook contextual bandit.
 

@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Le
 
 from ope_bench import (
     DeterministicEmbedding,
+    Environment,
     EpsilonGreedy,
     FloatArray,
     IntArray,
@@ -19,7 +20,6 @@ from ope_bench import (
     Schema,
     Softmax,
     Truth,
-    params,
     stream,
 )
 from ope_environments.logs.decisions import Columns, Decisions, read_decisions
@@ -43,8 +43,7 @@ Names = str | tuple[str, ...]
 """Column names, separated by commas or as a list."""
 
 
-@params
-class Logs(FromPopulation):
+class Logs(FromPopulation, Environment):
     """A user's table of logged decisions as an environment.
 
     A row of the table is a decision: context columns, an action, a reward, and where known the

@@ -12,6 +12,7 @@ from ope_bench import (
     Column,
     DataError,
     DeterministicEmbedding,
+    Environment,
     EpsilonGreedy,
     FloatArray,
     IntArray,
@@ -19,7 +20,6 @@ from ope_bench import (
     Schema,
     Softmax,
     Tabular,
-    params,
 )
 from ope_environments.movielens.factorization import factorize
 from ope_environments.movielens.ratings import Ratings, read_ratings
@@ -34,8 +34,7 @@ from ope_environments.populations.population import (
 __all__ = ["Movielens"]
 
 
-@params
-class Movielens(FromPopulation):
+class Movielens(FromPopulation, Environment):
     """Recommend one of 1,682 films; missing ratings come from matrix factorization.
 
     A row's context is a user, drawn without replacement where ``n_samples`` is at most the number

@@ -15,12 +15,12 @@ from ope_bench import (
     Column,
     DeterministicEmbedding,
     DiscretePolicy,
+    Environment,
     FloatArray,
     IntArray,
     ParameterError,
     Schema,
     Uniform,
-    params,
 )
 from ope_environments.multiclass.classifier_policy import ClassifierPolicy
 from ope_environments.multiclass.classifiers import UNIFORM, ClassifierName, fit_classifier
@@ -31,8 +31,7 @@ from ope_environments.populations.population import FromPopulation, Population, 
 __all__ = ["Multiclass"]
 
 
-@params
-class Multiclass(FromPopulation):
+class Multiclass(FromPopulation, Environment):
     """A classification data set as a bandit: an action is the guess of a label.
 
     A row's features are the context, labels the actions, and the reward is 1 for the right label

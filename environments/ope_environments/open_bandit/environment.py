@@ -21,7 +21,6 @@ from ope_bench import (
     Tabular,
     Truth,
     Uniform,
-    params,
 )
 from ope_environments.open_bandit.click_model import ClickModel, fit_clicks
 from ope_environments.open_bandit.layout import Campaign, Log, read_campaign
@@ -30,7 +29,6 @@ from ope_environments.populations.population import Population, bernoulli, value
 __all__ = ["OpenBandit"]
 
 
-@params
 class OpenBandit(Environment):
     """Clicks on recommended fashion items, logged by a uniform and by a Thompson sampling policy.
 

@@ -13,7 +13,7 @@ are wider than those of a mean over the table's own rows.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,7 +22,6 @@ import numpy as np
 from ope_bench import (
     DeterministicEmbedding,
     DiscretePolicy,
-    Environment,
     FloatArray,
     IntArray,
     Problem,
@@ -192,8 +191,8 @@ def draw_rows(rows: IntArray, n: int, rng: np.random.Generator) -> IntArray:
     return rows[rng.integers(len(rows), size=n)]
 
 
-class FromPopulation(Environment):
-    """An environment that is a population."""
+class FromPopulation(ABC):
+    """Mixin before an environment that is a population."""
 
     n_samples: int | None
     shared_contexts: bool

@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Le
 
-from ope_bench import Environment, ParameterError, Problem, Truth, params, stream
-from ope_environments.randomized.frame import read_frame
-from ope_environments.randomized.invented import INVENTED_ROLES, invented_frame
-from ope_environments.randomized.presets import PRESETS, PresetName, preset_frame, preset_path
+from ope_bench import Environment, ParameterError, Problem, Truth, read_table, stream
+from ope_environments.randomized.invented import INVENTED_ROLES, invented_table
+from ope_environments.randomized.presets import PRESETS, PresetName, preset_path, preset_table
 from ope_environments.randomized.roles import AssignedBy, Roles
 from ope_environments.randomized.trial import Trial, trial_of
 from ope_environments.randomized.world import Target, TargetName, World, make_world
@@ -25,7 +24,6 @@ Names = str | tuple[str, ...]
 """Column names, separated by commas or as a list."""
 
 
-@params
 class Randomized(Environment):
     """A randomized trial as logs of a skewed policy, with real rewards.
 
@@ -265,17 +263,18 @@ def _state(path: Path | None) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=2)
 def _example(roles: Roles) -> Trial:
-    return trial_of(invented_frame(stream("randomized", "example")), roles)
+    return trial_of(invented_table(stream("randomized", "example")), roles)
 
 
 @lru_cache(maxsize=4)
 def _published(name: PresetName, grade: str, roles: Roles, _stat: object) -> Trial:
-    return trial_of(preset_frame(name, grade), roles)
+    return trial_of(preset_table(name, grade), roles)
 
 
 @lru_cache(maxsize=2)
 def _table(path: str, roles: Roles, _stat: object) -> Trial:
-    return trial_of(read_frame(Path(path), roles.names), roles)
+    names = list(dict.fromkeys(roles.names))
+    return trial_of(read_table(Path(path), words=names, optional=names), roles)
 
 
 @lru_cache(maxsize=4)

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ope_bench import FloatArray, IntArray
-from ope_environments.randomized.frame import Frame
+from ope_bench import FloatArray, IntArray, Table
 from ope_environments.randomized.roles import Roles
 
-__all__ = ["ARMS", "INVENTED_ROLES", "invented_frame", "mean_outcome"]
+__all__ = ["ARMS", "INVENTED_ROLES", "invented_table", "mean_outcome"]
 
 ARMS = ("call", "letter", "none", "visit")
 SHARES = np.array([[0.2, 0.3, 0.3, 0.2], [0.25, 0.25, 0.25, 0.25], [0.1, 0.2, 0.5, 0.2]])
@@ -38,7 +37,7 @@ def mean_outcome(context: FloatArray, stratum: IntArray, arm: IntArray) -> Float
     return mean
 
 
-def invented_frame(rng: np.random.Generator, households: int = 2000) -> Frame:
+def invented_table(rng: np.random.Generator, households: int = 2000) -> Table:
     """Draw households of one to three persons, who share an arm and a part of their outcome."""
     size = rng.integers(1, 4, size=households)
     stratum = rng.choice(len(STRATA), size=households, p=OF_STRATUM)
@@ -57,4 +56,4 @@ def invented_frame(rng: np.random.Generator, households: int = 2000) -> Frame:
         "region": np.array(STRATA, dtype=object)[stratum[person]],
         "household": person.astype(np.float64),
     }
-    return Frame(Path("the invented trial"), columns, lambda row: f"row {row + 1:,}")
+    return Table.from_arrays(Path("the invented trial"), columns)

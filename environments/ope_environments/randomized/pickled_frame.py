@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ope_bench import DataFileError
-from ope_environments.randomized.frame import Frame, Values
+from ope_bench import DataFileError, Table
 
 __all__ = ["read_pickled_frame"]
+
+Values = npt.NDArray[Any]
 
 LARGEST = 1 << 28
 """Most bytes of an unpacked file."""
 
 
-def read_pickled_frame(path: Path) -> Frame:
+def read_pickled_frame(path: Path) -> Table:
     """Read a data frame from a pickle that is compressed by xz.
 
     Raises
@@ -47,7 +48,7 @@ def read_pickled_frame(path: Path) -> Frame:
     except Exception as exc:
         what = f"is not a pickled data frame, or damaged: {type(exc).__name__}: {exc}"
         raise DataFileError(path, what.splitlines()[0]) from exc
-    return Frame(path, columns, lambda row: f"row {row + 1:,}")
+    return Table.from_arrays(path, columns)
 
 
 class _Reader(pickle.Unpickler):

@@ -9,13 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from ope_bench import ParameterError, UnavailableError
-from ope_environments.randomized.frame import Frame
+from ope_bench import ParameterError, Table, UnavailableError
 from ope_environments.randomized.pickled_frame import read_pickled_frame
 from ope_environments.randomized.roles import Roles
 from ope_environments.tables.installed_folder import installed_folder
 
-__all__ = ["PRESETS", "Preset", "PresetName", "preset_frame", "preset_path"]
+__all__ = ["PRESETS", "Preset", "PresetName", "preset_table", "preset_path"]
 
 PresetName = Literal["rand", "star", "hiv"]
 
@@ -36,34 +35,34 @@ class Preset:
 
     file: str
     roles: Roles
-    prepare: Callable[[Frame, str], Frame]
+    prepare: Callable[[Table, str], Table]
     note: str
 
 
-def _with_families(frame: Frame, _grade: str) -> Frame:
+def _with_families(table: Table, _grade: str) -> Table:
     """Add ``family``: neighbors in person number with one site, plan and family income.
 
     The public file has no number of the family, whose members all have the same plan.
     """
-    order = np.argsort(frame.number("zper"), kind="stable")
-    keys = np.stack([frame.number(name)[order] for name in ("site", "plan", "income")], axis=1)
+    order = np.argsort(table.number("zper"), kind="stable")
+    keys = np.stack([table.number(name)[order] for name in ("site", "plan", "income")], axis=1)
     starts = np.append(True, (keys[1:] != keys[:-1]).any(axis=1))
-    family = np.empty(frame.n)
+    family = np.empty(table.n)
     family[order] = np.cumsum(starts)
-    return frame.with_column("family", family)
+    return table.with_columns({"family": family})
 
 
-def _of_grade(frame: Frame, grade: str) -> Frame:
-    code, words = frame.words("gr")
+def _of_grade(table: Table, grade: str) -> Table:
+    code, words = table.words("gr")
     if grade not in words:
-        msg = f"randomized: no grade '{grade}' in {frame.path}; there are {', '.join(words)}"
+        msg = f"randomized: no grade '{grade}' in {table.path}; there are {', '.join(words)}"
         raise ParameterError(msg)
-    return frame.select(np.flatnonzero(code == words.index(grade)))
+    return table.select(np.flatnonzero(code == words.index(grade)))
 
 
-def _with_rounded_amounts(frame: Frame, _grade: str) -> Frame:
+def _with_rounded_amounts(table: Table, _grade: str) -> Table:
     """Round amounts to a tenth of a cent: they are stored as converted single floats."""
-    return frame.with_column("tinc", np.round(frame.number("tinc"), 3))
+    return table.with_columns({"tinc": np.round(table.number("tinc"), 3)})
 
 
 PRESETS: dict[PresetName, Preset] = {
@@ -125,7 +124,7 @@ def preset_path(name: PresetName) -> Path | None:
     return None if package is None else package / "_data" / PRESETS[name].file
 
 
-def preset_frame(name: PresetName, grade: str) -> Frame:
+def preset_table(name: PresetName, grade: str) -> Table:
     """Read a trial's table.
 
     Raises

@@ -12,9 +12,9 @@ from ope_bench import (
     FloatArray,
     IntArray,
     ParameterError,
+    Table,
     finite_number,
 )
-from ope_environments.randomized.frame import Frame
 from ope_environments.randomized.roles import Roles
 
 __all__ = ["Trial", "trial_of"]
@@ -72,25 +72,25 @@ class Trial:
         return ((found - found.mean()) / (found.std() or 1.0))[:, None], (Column("atoms"),)
 
 
-def trial_of(frame: Frame, roles: Roles) -> Trial:
+def trial_of(table: Table, roles: Roles) -> Trial:
     """Build the trial; rows without an arm were not in it, rows without an outcome are left out.
 
     Raises
     ------
     DataFileError : a column is missing, a value is wrong, or there is one arm only.
     """
-    known = ~frame.missing(roles.arm) & ~frame.missing(roles.outcome)
+    known = ~table.missing(roles.arm) & ~table.missing(roles.outcome)
     if not known.any():
-        raise DataFileError(frame.path, f"has no row with '{roles.arm}' and '{roles.outcome}'")
-    frame = frame.select(np.flatnonzero(known))
-    arm, arms = frame.words(roles.arm)
+        raise DataFileError(table.path, f"has no row with '{roles.arm}' and '{roles.outcome}'")
+    table = table.select(np.flatnonzero(known))
+    arm, arms = _codes(table, roles.arm)
     if len(arms) < 2:
-        raise DataFileError(frame.path, f"column '{roles.arm}' has one arm only, {arms[0]!r}")
-    stratum, strata = _codes(frame, roles.stratum)
-    unit = _units(frame, roles.unit)
+        raise DataFileError(table.path, f"column '{roles.arm}' has one arm only, {arms[0]!r}")
+    stratum, strata = _codes(table, roles.stratum)
+    unit = _units(table, roles.unit)
     if roles.assigned == "unit":
-        _require_one_arm(frame, roles, unit, arm)
-    context, columns = _context(frame, roles)
+        _require_one_arm(table, roles, unit, arm)
+    context, columns = _context(table, roles)
     if len(strata) > 1:
         context = np.column_stack([context, stratum.astype(np.float64)])
         columns = (*columns, _coded(len(strata)))
@@ -99,53 +99,54 @@ def trial_of(frame: Frame, roles: Roles) -> Trial:
         columns=columns,
         arm=arm,
         arms=arms,
-        outcome=frame.number(roles.outcome),
+        outcome=table.number(roles.outcome),
         stratum=stratum,
         unit=unit,
-        share=_shares(frame, roles, stratum, strata, arm, arms),
+        share=_shares(table, roles, stratum, strata, arm, arms),
         together=roles.assigned == "unit",
     )
 
 
-def _codes(frame: Frame, name: str | None) -> tuple[IntArray, tuple[str, ...]]:
+def _codes(table: Table, name: str | None) -> tuple[IntArray, tuple[str, ...]]:
     if name is None:
-        return np.zeros(frame.n, dtype=np.int64), ("",)
-    return frame.words(name)
+        return np.zeros(table.n, dtype=np.int64), ("",)
+    codes, words = table.words(name)
+    return codes, tuple(words)
 
 
-def _units(frame: Frame, name: str | None) -> IntArray:
+def _units(table: Table, name: str | None) -> IntArray:
     """Return unit numbers; a row whose unit is missing is one of its own: (n,)."""
     if name is None:
-        return np.arange(frame.n)
-    unit, words = frame.words(name)
-    alone = frame.missing(name)
+        return np.arange(table.n)
+    unit, words = table.words(name)
+    alone = table.missing(name)
     unit[alone] = len(words) + np.arange(int(alone.sum()))
     return unit
 
 
-def _require_one_arm(frame: Frame, roles: Roles, unit: IntArray, arm: IntArray) -> None:
+def _require_one_arm(table: Table, roles: Roles, unit: IntArray, arm: IntArray) -> None:
     _, first, place = np.unique(unit, return_index=True, return_inverse=True)
     differs = arm != arm[first][place.reshape(-1)]
     if differs.any():
         row = int(np.argmax(differs))
-        other = frame.place(int(first[place.reshape(-1)[row]]))
+        other = table.place(int(first[place.reshape(-1)[row]]))
         what = f"another arm than {other}, which is of the same unit; use assigned = row"
-        frame.raise_error(row, roles.arm, what)
+        table.raise_error(row, roles.arm, what)
 
 
-def _context(frame: Frame, roles: Roles) -> tuple[FloatArray, tuple[Column, ...]]:
+def _context(table: Table, roles: Roles) -> tuple[FloatArray, tuple[Column, ...]]:
     """Encode the context: a missing number is the median and marked, a missing word a category."""
     arrays: list[FloatArray] = []
     columns: list[Column] = []
     for name in roles.context:
-        if name in roles.categorical or not frame.is_numeric(name):
-            code, words = frame.words(name)
+        if name in roles.categorical or not table.is_numeric(name):
+            code, words = table.words(name)
             arrays.append(code.astype(np.float64))
             columns.append(_coded(len(words)))
             continue
-        values, missing = frame.number(name), frame.missing(name)
+        values, missing = table.number(name), table.missing(name)
         if missing.all():
-            raise DataFileError(frame.path, f"column '{name}' has no value")
+            raise DataFileError(table.path, f"column '{name}' has no value")
         arrays.append(np.where(missing, np.median(values[~missing]), values))
         columns.append(Column())
         if missing.any():
@@ -159,7 +160,7 @@ def _coded(n: int) -> Column:
 
 
 def _shares(
-    frame: Frame,
+    table: Table,
     roles: Roles,
     stratum: IntArray,
     strata: tuple[str, ...],
@@ -169,18 +170,18 @@ def _shares(
     """Return each arm's probability within each stratum: (n_strata, n_arms)."""
     shape = len(strata), len(arms)
     if roles.shares is not None:
-        return np.tile(_known_shares(frame, dict(roles.shares), arms), (shape[0], 1))
+        return np.tile(_known_shares(table, dict(roles.shares), arms), (shape[0], 1))
     if roles.propensity is not None:
-        return _logged_shares(frame, roles.propensity, stratum, strata, arm, shape)
+        return _logged_shares(table, roles.propensity, stratum, strata, arm, shape)
     count = np.zeros(shape)
     np.add.at(count, (stratum, arm), 1.0)
     share: FloatArray = count / count.sum(axis=1, keepdims=True)
     return share
 
 
-def _known_shares(frame: Frame, shares: dict[str, float], arms: tuple[str, ...]) -> FloatArray:
+def _known_shares(table: Table, shares: dict[str, float], arms: tuple[str, ...]) -> FloatArray:
     if set(shares) != set(arms):
-        msg = f"randomized: shares names {', '.join(shares)}; {frame.path} has {', '.join(arms)}"
+        msg = f"randomized: shares names {', '.join(shares)}; {table.path} has {', '.join(arms)}"
         raise ParameterError(msg)
     found = np.array([shares[name] for name in arms], dtype=np.float64)
     if (found <= 0).any() or abs(found.sum() - 1) > PRINTED * len(arms):
@@ -191,7 +192,7 @@ def _known_shares(frame: Frame, shares: dict[str, float], arms: tuple[str, ...])
 
 
 def _logged_shares(
-    frame: Frame,
+    table: Table,
     name: str,
     stratum: IntArray,
     strata: tuple[str, ...],
@@ -199,12 +200,12 @@ def _logged_shares(
     shape: tuple[int, int],
 ) -> FloatArray:
     """Collect propensities, which must be the same for all rows of a stratum and an arm."""
-    value = frame.number(name)
+    value = table.number(name)
     wrong = ~((value > 0) & (value <= 1))
     if wrong.any():
         row = int(np.argmax(wrong))
         shown = "the value is missing" if np.isnan(value[row]) else f"{value[row]:g}"
-        frame.raise_error(row, name, f"{shown}; expected a probability above 0, at most 1")
+        table.raise_error(row, name, f"{shown}; expected a probability above 0, at most 1")
     share = np.zeros(shape)
     share[stratum, arm] = value
     off = np.abs(share[stratum, arm] - value) > PRINTED
@@ -214,12 +215,12 @@ def _logged_shares(
             f"{value[row]:g}, but {share[stratum[row], arm[row]]:g} elsewhere in the same stratum "
             "and arm; name the stratum on which shares depend"
         )
-        frame.raise_error(row, name, what)
+        table.raise_error(row, name, what)
     total = share.sum(axis=1)
     for k, stratum_name in enumerate(strata):
         if abs(total[k] - 1) > PRINTED * shape[1]:
             where = f" of stratum '{stratum_name}'" if stratum_name else ""
             what = f"the arms{where} have probabilities that add up to {total[k]:g}, not 1"
-            frame.raise_error(int(np.argmax(stratum == k)), name, what)
+            table.raise_error(int(np.argmax(stratum == k)), name, what)
     scaled: FloatArray = share / total[:, None]
     return scaled

@@ -20,7 +20,6 @@ from ope_bench import (
     Problem,
     Schema,
     Truth,
-    params,
 )
 from ope_environments.saito.deficient_softmax import DeficientSoftmax
 from ope_environments.synthetic.context_integral import normal_expectation
@@ -29,7 +28,6 @@ from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore, g
 __all__ = ["MIPSRows", "MIPSWorld", "SaitoMIPS"]
 
 
-@params
 class SaitoMIPS(Environment):
     """Thousands of actions with categorical embeddings, some of them unobserved.
 

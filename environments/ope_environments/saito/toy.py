@@ -19,7 +19,6 @@ from ope_bench import (
     Problem,
     Schema,
     Truth,
-    params,
     sample_indices,
 )
 from ope_environments.synthetic.context_integral import normal_expectation
@@ -36,7 +35,6 @@ MOST_ENTRIES = 1 << 27
 """Largest table of p(g|a) that is built, one gigabyte."""
 
 
-@params
 class SaitoToy(Environment):
     """Few categorical embeddings for any number of actions: the paper's toy simulation.
 

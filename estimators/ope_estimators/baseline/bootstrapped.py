@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, ClassVar, Literal
 
-from ope_bench import Estimate, Estimator, Interval, View, bootstrap_interval
+from annotated_types import Ge, Gt, Lt
+
+from ope_bench import UNIT_RESAMPLES, Estimate, Estimator, Interval, View, bootstrap_interval
 
 __all__ = ["Bootstrapped"]
 
@@ -21,9 +25,16 @@ class Bootstrapped(Estimator):
         takes as much longer.
     """
 
-    interval: str
-    level: float
-    resamples: int
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "interval": "asymptotic",
+        "level": 0.95,
+        "resamples": UNIT_RESAMPLES,
+    }
+
+    _: KW_ONLY
+    interval: Literal["asymptotic", "bootstrap"] = "asymptotic"
+    level: Annotated[float, Gt(0), Lt(1)] = 0.95
+    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def estimate(self, view: View) -> Estimate:
         """Return the estimate, with an interval where the parameters ask for one."""

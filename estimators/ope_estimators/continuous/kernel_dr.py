@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ope_bench import params
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.continuous.kernel_weighted import KernelWeighted
 
 __all__ = ["KernelDR"]
 
 
-@params
 class KernelDR(ResidualWeighted, KernelWeighted):
     """A reward model at the target policy's actions, and kernel-weighted residuals of it.
 
@@ -34,8 +32,11 @@ class KernelDR(ResidualWeighted, KernelWeighted):
     action_features : without effect: continuous actions are their own feature.
     cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
         error.
-    kernel : ``rbf`` or ``epanechnikov``; as for `KernelIPW`.
+    kernel : ``rbf``, ``epanechnikov``, ``triangular`` or ``cosine``; as for `KernelIPW`.
     bandwidth : h in the unit of the actions, ``slope`` or ``silverman``; as for `KernelIPW`.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity, propensity_classifier, propensity_folds : ``given``; others are for finitely many
+        actions.
 
     Raises
     ------

@@ -15,9 +15,9 @@ class KernelIPW(KernelWeighted):
     τ(x) is the target policy's action; of a random target policy the mean over 16 draws in each
     logged context is taken. Unlike a ratio of densities, the weights exist for a deterministic
     target policy. For a small h the bias is h² m E[∂²q(x, τ(x))/∂a²] / 2, m being the kernel's
-    second moment (1 for ``rbf``, 1/5 for ``epanechnikov``): exactly -h² m for a reward
-    -(a - b)² + c. The variance grows as 1/h. Rewards times c give c times the estimate; rewards
-    plus c do not give the estimate plus c.
+    second moment (1 for ``rbf``, 1/5 for ``epanechnikov``, 1/6 for ``triangular``, 1 - 8/π² for
+    ``cosine``): exactly -h² m for a reward -(a - b)² + c. The variance grows as 1/h. Rewards times
+    c give c times the estimate; rewards plus c do not give the estimate plus c.
 
     Assumptions: continuous actions of one dimension; known propensities, which are densities;
     π0(a|x) > 0 around τ(x); the reward is smooth in the action.
@@ -28,11 +28,13 @@ class KernelIPW(KernelWeighted):
 
     Parameters
     ----------
-    kernel : ``rbf``, the normal density; ``epanechnikov``, a parabola up to a distance of h.
+    kernel : ``rbf``, the normal density; up to a distance of h ``epanechnikov``, a parabola,
+        ``triangular`` or ``cosine``.
     bandwidth : h in the unit of the actions; ``slope`` chooses among 2^-1, ..., 2^-7, in units
         of the standard deviation of the logged actions, and never one whose weights are worth
         fewer than two units while another's are worth more; ``silverman`` is the rule of thumb
         s (4 / (3n))^(1/5) for the density of logged actions.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
 
     Raises
     ------

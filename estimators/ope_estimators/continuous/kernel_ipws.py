@@ -25,8 +25,9 @@ class KernelIPWS(KernelWeighted):
 
     Parameters
     ----------
-    kernel : ``rbf`` or ``epanechnikov``; as for `KernelIPW`.
+    kernel : ``rbf``, ``epanechnikov``, ``triangular`` or ``cosine``; as for `KernelIPW`.
     bandwidth : h in the unit of the actions, ``slope`` or ``silverman``; as for `KernelIPW`.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
 
     Raises
     ------

@@ -11,7 +11,6 @@ from annotated_types import Gt
 
 from ope_bench import (
     STANDARD_ERROR_WITHHELD,
-    Access,
     Diagnostic,
     Estimate,
     FloatArray,
@@ -19,7 +18,6 @@ from ope_bench import (
     PositivityViolation,
     UnavailableError,
     View,
-    params,
 )
 from ope_estimators.baseline.weighting.transformed import TransformedWeights
 from ope_estimators.baseline.weighting.weighted_mean import effective_units
@@ -35,7 +33,12 @@ DRAWS = 16
 EXPONENTS = range(1, 8)
 """Of the bandwidths 2^-1, ..., 2^-7 among which ``slope`` chooses."""
 
-INTEGRAL: dict[Kernel, float] = {"rbf": math.sqrt(2.0 * math.pi), "epanechnikov": 4.0 / 3.0}
+INTEGRAL: dict[Kernel, float] = {
+    "rbf": math.sqrt(2.0 * math.pi),
+    "epanechnikov": 4.0 / 3.0,
+    "triangular": 1.0,
+    "cosine": 4.0 / math.pi,
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,7 +61,6 @@ class KernelRows(WeightedRows):
         return replace(part, action=self.action[index], gap=self.gap[:, index])
 
 
-@params
 class KernelWeighted(TransformedWeights):
     """Base: a kernel around the target policy's action over the logged action's density.
 
@@ -72,7 +74,6 @@ class KernelWeighted(TransformedWeights):
     bandwidth : h in the unit of the actions, or a rule.
     """
 
-    access = Access.PROPENSITY | Access.TARGET_POLICY
     tuned: ClassVar[str] = "bandwidth"
 
     kernel: Kernel = "rbf"
@@ -125,9 +126,10 @@ class KernelWeighted(TransformedWeights):
 
     def _rows(self, view: View) -> WeightedRows:
         action = np.asarray(view.action, dtype=np.float64)
+        propensity = self._propensity(view)
         return KernelRows(
-            1.0 / view.propensity,
-            view.propensity,
+            1.0 / propensity,
+            propensity,
             view.reward,
             view.unit,
             action=action,
@@ -157,7 +159,8 @@ class KernelWeighted(TransformedWeights):
             return int(np.argmax(units > 0))
         estimate, error = self._evaluate(rows, candidates)
         # A kernel that reaches no row or one has a spread of 0, but not a narrow interval.
-        return slope(estimate, np.where(units < 2, np.inf, NORMAL_QUANTILE * error))
+        width = np.where(units < 2, np.inf, NORMAL_QUANTILE * error)
+        return slope(estimate, width, in_order=self.ladder is not None)
 
     def _by_formula(self, rows: WeightedRows) -> float:
         assert isinstance(rows, KernelRows)  # noqa: S101  made by `_rows`

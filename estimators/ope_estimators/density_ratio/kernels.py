@@ -12,8 +12,9 @@ from ope_bench import FloatArray
 
 __all__ = ["Bandwidth", "Kernel", "bandwidth_of", "median_distance", "profile", "silverman"]
 
-Kernel = Literal["rbf", "epanechnikov"]
-"""``rbf`` exp(-u²/2); ``epanechnikov`` 1 - u² up to u = 1, zero beyond."""
+Kernel = Literal["rbf", "epanechnikov", "triangular", "cosine"]
+"""``rbf`` exp(-u²/2); up to u = 1, zero beyond: ``epanechnikov`` 1 - u², ``triangular`` 1 - u,
+``cosine`` cos(πu/2)."""
 
 Bandwidth = Literal["median", "silverman"] | Annotated[float, Gt(0)]
 """A rule, or a width in the units of the embedding."""
@@ -26,10 +27,15 @@ def profile(kernel: Kernel, squared: FloatArray) -> FloatArray:
 
     >>> profile("epanechnikov", np.array([0.0, 0.25, 4.0])).tolist()
     [1.0, 0.75, 0.0]
+    >>> profile("triangular", np.array([0.0, 0.25, 4.0])).tolist()
+    [1.0, 0.5, 0.0]
     """
     if kernel == "rbf":
         return np.exp(-0.5 * squared)
-    return np.maximum(0.0, 1.0 - squared)
+    if kernel == "epanechnikov":
+        return np.maximum(0.0, 1.0 - squared)
+    distance = np.minimum(1.0, np.sqrt(squared))
+    return 1.0 - distance if kernel == "triangular" else np.cos(0.5 * math.pi * distance)
 
 
 def bandwidth_of(rule: Bandwidth, points: FloatArray) -> float:

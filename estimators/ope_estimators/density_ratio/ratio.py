@@ -63,7 +63,7 @@ class RatioModel:
 
     References: Balanced Off-Policy Evaluation in General Action Spaces (Sondhi, Arbour and
     Dimmery, 2020); Permutation Weighting (Arbour, Dimmery and Sondhi, 2021); Off-Policy
-    Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2.
+    Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 3.2.
     """
 
     scores: ScoreModel

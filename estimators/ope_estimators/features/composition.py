@@ -13,7 +13,8 @@ from ope_bench import Column, FloatArray, View
 __all__ = ["Composition", "Features", "compose", "encode", "separate"]
 
 Composition = Literal["concat", "tensor", "tensor-bias"]
-"""``concat`` [G, C]; ``tensor`` G⊗C as printed; ``tensor-bias`` G⊗[1, C]."""
+"""``concat`` [G, C]; ``tensor`` G⊗C, printed for the forms with a flow; ``tensor-bias``
+G⊗[1, C]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ def compose(view: View, composition: Composition) -> Features:
     information and are dropped.
 
     Reference: Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022),
-    section 4.3.
+    section 3.3.
     """
     if composition == "concat":
         embedding, context = separate(view)

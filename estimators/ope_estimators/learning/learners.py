@@ -33,6 +33,7 @@ __all__ = [
     "ActionClassifierName",
     "ClassifierName",
     "Params",
+    "ProbabilityRegressor",
     "RegressorName",
     "classifier",
     "devices",
@@ -136,8 +137,8 @@ def classifier(name: str, *, seed: int, device: str = "cpu", params: Params = ()
 
     Parameters
     ----------
-    name : one of `CLASSIFIERS`, or the import path of a class of scikit-learn or of an
-        installed plugin's package.
+    name : one of `CLASSIFIERS`, the import path of a class of an installed package, or
+        ``FILE.py:FUNCTION``, whose result is the learner.
     seed : seed of its random numbers.
     device : ``cpu`` or ``cuda``; learners of scikit-learn use the CPU.
     params : parameters that differ from their defaults.
@@ -156,10 +157,74 @@ def classifier(name: str, *, seed: int, device: str = "cpu", params: Params = ()
 def regressor(name: str, *, seed: int, device: str = "cpu", params: Params = ()) -> Any:
     """Build an unfitted regressor with ``fit`` and ``predict``; otherwise like `classifier`.
 
+    A classifier is made a `ProbabilityRegressor`: its ``predict`` gives labels, not means.
+
     >>> regressor("gbm", seed=0, params={"n_estimators": 10})
     GradientBoostingRegressor(n_estimators=10, random_state=0)
     """
-    return _build(REGRESSORS, "regressor", "predict", name, seed, device, params)
+    learner = _build(REGRESSORS, "regressor", "predict", name, seed, device, params)
+    if callable(getattr(learner, "predict_proba", None)):
+        return ProbabilityRegressor(learner)
+    if name not in REGRESSORS:
+        from sklearn.base import is_classifier
+
+        if is_classifier(learner):
+            msg = f"{name!r} is no regressor: it predicts classes, and has no predict_proba"
+            raise ParameterError(msg)
+    return learner
+
+
+class ProbabilityRegressor:
+    """A classifier that regresses outcomes of 0 and 1: it predicts the probability of 1.
+
+    Parameters
+    ----------
+    classifier : unfitted, with ``predict_proba``.
+
+    >>> model = regressor("sklearn.dummy.DummyClassifier", seed=0, params={"strategy": "prior"})
+    >>> model.fit(np.zeros((4, 1)), np.array([0.0, 1.0, 1.0, 1.0])).predict(np.zeros((2, 1)))
+    array([0.75, 0.75])
+    """
+
+    takes_units = True
+
+    def __init__(self, classifier: Any) -> None:
+        self.classifier = classifier
+
+    def fit(
+        self,
+        features: FloatArray,
+        outcome: FloatArray,
+        unit: IntArray | None = None,
+        sample_weight: FloatArray | None = None,
+    ) -> ProbabilityRegressor:
+        """Fit the classifier to the outcomes; to a single value of them there is nothing to fit.
+
+        Raises
+        ------
+        ParameterError : an outcome is neither 0 nor 1.
+        """
+        other = (outcome != 0) & (outcome != 1)
+        if other.any():
+            msg = (
+                f"regressor {type(self.classifier).__name__} is a classifier, for outcomes of 0 "
+                f"and 1; here one is {outcome[int(np.argmax(other))]:g}: choose a regressor"
+            )
+            raise ParameterError(msg)
+        self.constant_ = float(outcome[0]) if (outcome == outcome[0]).all() else None
+        if self.constant_ is None:
+            label = outcome.astype(np.int64)
+            if sample_weight is None:
+                fitted(self.classifier, features, label, unit)
+            else:
+                fit_weighted(self.classifier, features, label, sample_weight)
+        return self
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        """Return the probability of 1: (k,)."""
+        if self.constant_ is not None:
+            return np.full(len(features), self.constant_)
+        return np.asarray(self.classifier.predict_proba(features)[:, 1], dtype=np.float64)
 
 
 def fitted(
@@ -187,7 +252,10 @@ def fitted(
 
 
 def fit_weighted(
-    learner: Any, features: FloatArray, outcome: FloatArray, weight: FloatArray
+    learner: Any,
+    features: FloatArray,
+    outcome: FloatArray | IntArray,
+    weight: FloatArray,
 ) -> Any:
     """Fit the learner with weights of the rows; equal ones where all weights are 0.
 
@@ -234,7 +302,7 @@ def requires(name: str) -> tuple[str, ...]:
         return ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
     if name in CLASSIFIERS:
         return ("sklearn.ensemble",)
-    return (name.rpartition(".")[0],)
+    return () if name == GIVEN or ".py:" in name else (name.rpartition(".")[0],)
 
 
 def devices(name: str) -> tuple[str, ...]:
@@ -297,3 +365,9 @@ ActionClassifierName = Annotated[
 
 RegressorName = Annotated[str, LearnerName(REGRESSORS, "regressor")]
 """Annotation of a parameter that names a regressor."""
+
+GIVEN = "given"
+"""In the place of a regressor's name: the predictions that the problem has."""
+
+RewardModelName = Annotated[str, LearnerName((*REGRESSORS, GIVEN), "regressor")]
+"""Annotation of a parameter that names a regressor of rewards, or ``given`` predictions."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ope_bench import Estimator, params
+from ope_bench import Estimator
 from ope_estimators.learning import learners
 
 __all__ = ["ClassifierBased"]
 
 
-@params
 class ClassifierBased(Estimator):
     """Base of estimators with the parameters ``classifier`` and ``classifier_params``."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,9 +21,12 @@ class ExpectedReward:
     model : q̂, a shared fit of rewards given context and action.
     """
 
-    access: ClassVar[Access] = Access.TARGET_POLICY
-
     model: Nuisance[FittedReward]
+
+    @property
+    def access(self) -> Access:
+        """The target policy, and what the model needs."""
+        return Access.TARGET_POLICY | getattr(self.model, "access", Access.SAMPLES)
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FloatArray:
         """Return the sum in each logged context: (n,)."""

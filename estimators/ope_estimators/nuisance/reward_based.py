@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from ope_bench import Estimator, FloatArray, Nuisance, View, params
+from ope_bench import Access, Estimator, FloatArray, Nuisance, ParameterError, View
 from ope_estimators.learning import learners
+from ope_estimators.learning.learners import GIVEN
 from ope_estimators.nuisance.expected_reward import ExpectedReward
+from ope_estimators.nuisance.given import GivenRewardModel
 from ope_estimators.nuisance.reward import FittedReward, RewardModel
 from ope_estimators.nuisance.separate import ActionFeaturesOption, SeparateRewardModel
 
 __all__ = ["RewardBased"]
 
 
-@params
 class RewardBased(Estimator):
-    """Base of estimators with the parameters ``regressor`` and ``regressor_params``."""
+    """Base of estimators with the parameters ``regressor`` and ``regressor_params``.
+
+    With ``regressor="given"`` the problem's predictions are used; an estimator that can do with
+    them at the logged rows alone has `_with_predictions` in its ``access``.
+    """
 
     check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
 
-    regressor: learners.RegressorName = "gbm"
+    regressor: learners.RewardModelName = "gbm"
     regressor_params: Mapping[str, Any] | None = None
 
     @property
@@ -33,6 +38,10 @@ class RewardBased(Estimator):
         """Devices of the regressor."""
         return learners.devices(self.regressor)
 
+    def _with_predictions(self, access: Access) -> Access:
+        """Return an access with the problem's predictions, where the regressor is ``given``."""
+        return access | Access.PREDICTED_REWARD if self.regressor == GIVEN else access
+
     def _fitted_reward(
         self,
         view: View,
@@ -42,11 +51,16 @@ class RewardBased(Estimator):
     ) -> FittedReward:
         """Return the reward model, fitted now or shared with other estimators."""
         params = learners.frozen(self.regressor_params)
-        self.reward_model_: Nuisance[FittedReward] = (
-            SeparateRewardModel(self.regressor, params, cross_fit)
-            if action_features == "separate"
-            else RewardModel(self.regressor, params, on, action_features, cross_fit)
-        )
+        if self.regressor == GIVEN:
+            if on != "action" or Access.PREDICTED_REWARD not in self.access:
+                msg = f"{type(self).__name__} cannot use regressor=given: choose a regressor"
+                raise ParameterError(msg)
+            model: Nuisance[FittedReward] = GivenRewardModel()
+        elif action_features == "separate":
+            model = SeparateRewardModel(self.regressor, params, cross_fit)
+        else:
+            model = RewardModel(self.regressor, params, on, action_features, cross_fit)
+        self.reward_model_ = model
         return view.fitted(self.reward_model_)
 
     def _expected_reward(self, view: View) -> FloatArray:

@@ -7,14 +7,13 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, View, params
+from ope_bench import Access, View
 from ope_estimators.obp.adapter import Adapter, table
 from ope_estimators.obp.reward_model import fitted_rewards
 
 __all__ = ["DM"]
 
 
-@params
 class DM(Adapter):
     """Open Bandit Pipeline's direct method, with its cross-fitted reward model.
 

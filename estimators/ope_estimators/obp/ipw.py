@@ -7,13 +7,12 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Gt
 
-from ope_bench import Access, View, params
+from ope_bench import Access, View
 from ope_estimators.obp.adapter import Adapter
 
 __all__ = ["IPW"]
 
 
-@params
 class IPW(Adapter):
     """Open Bandit Pipeline's inverse propensity weighting.
 

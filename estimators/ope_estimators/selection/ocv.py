@@ -1,4 +1,4 @@
-"""The rule ``ocv`` among estimators: off-policy cross-validation against one of them."""
+"""The rules ``ocv`` and ``ocv-terms``: off-policy cross-validation against an estimator."""
 
 from __future__ import annotations
 
@@ -23,39 +23,46 @@ def ocv_score(
     *,
     seed: int,
     device: str,
+    refit: bool,
 ) -> tuple[FloatArray, int]:
     """Return the `validation_risk` of each candidate, (k,), and how many estimates were made anew.
 
-    It is infinite for a candidate of infinite variance.
-    On the training rows, an estimate with terms is the mean of their terms; another is computed
-    anew, and the mean reward of those rows stands in where it then fails.
+    It is infinite for a candidate of infinite variance. The mean reward of the rows stands in for
+    an estimate that fails on a part of the rows.
 
     Parameters
     ----------
     candidates : k estimators with their estimates.
-    validator : an estimator with terms, whose mean on the other rows is to be predicted.
+    validator : an estimator with terms, whose estimate on the other rows is to be predicted.
     spread : of the candidates and, last, of the validator.
     view : the rows, of at least two units.
     seed : of the splits.
     device : where estimates are computed anew.
+    refit : candidates are computed anew on the training rows and the validator on the others, as
+        in algorithm 1 of the paper. If false, estimates with terms are means of the terms that
+        they have on all rows: fitted models have then seen both parts.
     """
     reruns = 0
 
-    def estimate(k: int, index: IntArray) -> float:
+    def anew(one: Candidate, index: IntArray) -> float:
         nonlocal reruns
-        one = candidates[k]
-        if one.estimate.terms is not None:
-            return mean_of_terms(one, index, None)
         reruns += 1
         target = index if view.shared_contexts else np.arange(len(target_units(view)))
         value = one.value_on(view.rows(index, target), device)
         return value if math.isfinite(value) else float(view.reward[index].mean())
 
+    def estimate(k: int, index: IntArray) -> float:
+        one = candidates[k]
+        if refit or one.estimate.terms is None:
+            return anew(one, index)
+        return mean_of_terms(one, index, None)
+
     terms = validator.estimate.terms
     assert terms is not None  # noqa: S101  the caller has checked
     held_out = terms + (validator.estimate.value - terms.mean())
+    validate = (lambda index: anew(validator, index)) if refit else held_out
     error = np.sqrt(spread.variance)
     rng = np.random.default_rng(seed)
     errors = error[:-1], float(error[-1])
-    risk = validation_risk(estimate, held_out, errors, view.unit, rng)
+    risk = validation_risk(estimate, validate, errors, view.unit, rng)
     return np.where(np.isfinite(error[:-1]), risk, np.inf), reruns

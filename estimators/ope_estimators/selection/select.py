@@ -23,7 +23,6 @@ from ope_bench import (
     FloatArray,
     NestedEstimator,
     View,
-    params,
 )
 from ope_estimators.selection.anchored import anchored_score
 from ope_estimators.selection.bootstrap import variance_score
@@ -37,8 +36,12 @@ from ope_estimators.selection.worlds import MAKERS, WorldRule, worlds_score
 
 __all__ = ["Select"]
 
-ANCHORED = ("anchored", "minimax", "ocv")
+ANCHORED = ("anchored", "minimax", "ocv", "ocv-terms")
 """The rules that compare with anchors."""
+
+OCV = ("ocv", "ocv-terms")
+
+SLOPE = ("slope", "slope-widths")
 
 KNOWN = Access.PROPENSITY | Access.TARGET_POLICY
 
@@ -63,19 +66,21 @@ Of each group the first that works is taken.
 """
 
 
-@params
 class Select(Estimator):
     """The estimate of one of several estimators, chosen by the logs.
 
         V̂ = V̂_k,  k = argmin_k  var(V̂_k) + max(0, (V̂_k - V̂_anchor)² - var(V̂_k - V̂_anchor))
 
     This is the rule ``anchored``, the least estimated mean squared error. ``minimax`` compares
-    with several anchors, of which the one that sees the largest bias counts. ``slope`` takes the
-    narrowest estimate that agrees with all wider ones; ``ocv`` the one that best predicts the
-    anchor on held-out rows; ``bootstrap`` the one with the least variance; ``first`` the first
-    that has an estimate; ``opera`` mixes all, V̂ = sum_k α_k V̂_k. ``pseudo-reward``, ``redrawn``
-    and ``resample`` take the one with the least error on worlds that these makers of the
-    environment `logs` make from the logs, ``worlds`` on those of all three.
+    with several anchors, of which the one that sees the largest bias counts. ``slope`` walks the
+    candidates in their order, from the least bias on, and takes the last before the first that
+    does not agree with those before it; ``slope-widths`` the same from the widest interval to the
+    narrowest, whatever the order; ``ocv`` the one that, fitted on a part of the rows, best
+    predicts the anchor fitted on the others, ten times; ``ocv-terms`` the same by means of terms
+    of fits on all rows, at no cost; ``bootstrap`` the one with the least variance; ``first`` the
+    first that has an estimate; ``opera`` mixes all, V̂ = sum_k α_k V̂_k. ``pseudo-reward``,
+    ``redrawn`` and ``resample`` take the one with the least error on worlds that these makers of
+    the environment `logs` make from the logs, ``worlds`` on those of all three.
 
     Every candidate sees what it declares, as in a trial of its own, and gives the same estimate
     bit for bit; access is that of all of them together. Candidates share fits. One that fails, or
@@ -87,7 +92,9 @@ class Select(Estimator):
     The standard error is that of the chosen candidate and takes the choice as given: it is too
     small where candidates differ by more than it. A mixture has none.
 
-    Assumptions: those of at least one candidate; for ``anchored`` and ``ocv`` also the anchor's.
+    Assumptions: those of at least one candidate; for ``anchored`` and ``ocv`` also the anchor's;
+    for ``slope`` that bias grows along the candidates, for ``slope-widths`` that it grows as
+    intervals shrink.
     Fails when: the anchor is biased as a candidate is (missing support, which no anchor sees), or
     its variance is so large that no bias of a candidate shows. ``bootstrap`` and ``opera`` see
     no bias at all; made worlds favor reward models of their own family. With few rows any rule
@@ -110,9 +117,10 @@ class Select(Estimator):
 
     References
     ----------
-    Adaptive estimator selection for off-policy evaluation (Su, Srinath and Krishnamurthy, 2020).
-    Cross-validated off-policy evaluation (Cief, Kveton and Kompan, 2025). OPERA (Nie et al.,
-    2024).
+    Model selection for estimation of causal parameters (Rothenhäusler, 2020), for ``anchored``.
+    Adaptive estimator selection for off-policy evaluation (Su, Srinath and Krishnamurthy, 2020),
+    for ``slope``. Cross-validated off-policy evaluation (Cief, Kveton and Kompan, 2025). OPERA
+    (Nie et al., 2024).
 
     Examples
     --------
@@ -132,7 +140,18 @@ class Select(Estimator):
         default_factory=lambda: ["ipws", "dr", "sg-ipw[normalize=true]"]
     )
     by: (
-        Literal["anchored", "minimax", "slope", "ocv", "opera", "bootstrap", "first"] | WorldRule
+        Literal[
+            "anchored",
+            "minimax",
+            "slope",
+            "slope-widths",
+            "ocv",
+            "ocv-terms",
+            "opera",
+            "bootstrap",
+            "first",
+        ]
+        | WorldRule
     ) = "anchored"
     anchor: EstimatorSpec | None = None
     n_resamples: Annotated[int, Ge(2)] = 30
@@ -177,7 +196,7 @@ class Select(Estimator):
         if self.anchor is not None:
             return ((self.anchor,),)
         joint = reduce(or_, (one.access for one in self._estimators))
-        return ANCHORS[self.by, KNOWN in joint]
+        return ANCHORS[self.by.removesuffix("-terms"), KNOWN in joint]
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Run the candidates and choose.
@@ -217,8 +236,9 @@ class Select(Estimator):
         facts = {"reruns": spread.reruns}
         if self.by == "opera":
             return _mixture(outcomes, mixture_weights(spread), facts)
-        if self.by == "slope":
-            index, score = slope_choice(outcomes.values, spread)
+        if self.by in SLOPE:
+            by_width = self.by == "slope-widths"
+            index, score = slope_choice(outcomes.values, spread, by_width=by_width)
         else:
             score = variance_score(spread)
             index = int(np.argmin(score))
@@ -227,12 +247,15 @@ class Select(Estimator):
     def _by_anchor(self, outcomes: Outcomes, view: View, seed: int, device: str) -> Estimate:
         working = outcomes.working
         anchors, failures = self._working_anchors(working, view, device)
-        if not anchors or (self.by == "ocv" and len(np.unique(view.unit)) < 2):
+        if not anchors or (self.by in OCV and len(np.unique(view.unit)) < 2):
             return _chosen(outcomes, first_choice(), {"anchor": None, **failures})
         spread = self._spread([*working, *anchors], view, seed, device)
         reruns = spread.reruns
-        if self.by == "ocv":
-            score, further = ocv_score(working, anchors[0], spread, view, seed=seed, device=device)
+        if self.by in OCV:
+            refit = self.by == "ocv"
+            score, further = ocv_score(
+                working, anchors[0], spread, view, seed=seed, device=device, refit=refit
+            )
             reruns += further
         else:
             values = np.append(outcomes.values, [one.estimate.value for one in anchors])

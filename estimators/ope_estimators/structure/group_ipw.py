@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, IntArray, View, params
+from ope_bench import Access, Estimate, IntArray, View
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.nuisance.action_clusters import pooled_weights, require_actions
 from ope_estimators.nuisance.reward_based import RewardBased
@@ -17,7 +17,6 @@ from ope_estimators.nuisance.separate import ActionFeaturesOption
 __all__ = ["GroupIPW"]
 
 
-@params
 class GroupIPW(RewardBased):
     """Logged rewards weighted by groups of actions that a reward model takes for alike.
 
@@ -48,6 +47,9 @@ class GroupIPW(RewardBased):
     ----------
     Offline policy evaluation in large action spaces via outcome-oriented action grouping (Peng
     et al., 2023).
+
+    Note: here each context has bins of its own, between its least and its largest q̂; public code
+    bins q̂ over all rows together, which is another estimator.
 
     Examples
     --------

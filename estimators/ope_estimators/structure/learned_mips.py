@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Column, Diagnostic, Estimate, FloatArray, View, params
+from ope_bench import Access, Column, Diagnostic, Estimate, FloatArray, View
 from ope_estimators.features.actions import design, encoded
 from ope_estimators.learning.learners import classifier, frozen
 from ope_estimators.nuisance.action_clusters import require_actions
@@ -87,7 +87,6 @@ def reward_coefficients(
     return table
 
 
-@params
 class LearnedMIPS(ClassifierBased):
     """`MIPS` with embeddings of the actions that are learned from the rewards.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Estimate, View, params
+from ope_bench import Estimate, View
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.embedded.known.eipw import EIPW
 from ope_estimators.embedded.known.integral import embedding_expectation
@@ -17,7 +17,6 @@ from ope_estimators.nuisance.separate import ActionFeaturesOption
 __all__ = ["MDR"]
 
 
-@params
 class MDR(EIPW, RewardBased):
     """A reward model averaged over the target policy, its residuals weighted by embeddings.
 

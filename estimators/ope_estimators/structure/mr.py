@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, FloatArray, View, params
+from ope_bench import Access, Estimate, FloatArray, View
 from ope_estimators.learning.folds import logged_folds
 from ope_estimators.learning.learners import fitted, frozen, regressor
 from ope_estimators.nuisance.reward_based import RewardBased
@@ -15,7 +15,6 @@ from ope_estimators.nuisance.reward_based import RewardBased
 __all__ = ["MarginalRatio"]
 
 
-@params
 class MarginalRatio(RewardBased):
     """Logged rewards weighted by the ratio of reward densities: marginal ratios.
 

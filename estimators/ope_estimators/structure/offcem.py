@@ -8,7 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, ParameterError, View, params
+from ope_bench import (
+    STANDARD_ERROR_WITHHELD,
+    Access,
+    Diagnostic,
+    Estimate,
+    ParameterError,
+    View,
+)
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.learning.learners import frozen
 from ope_estimators.nuisance.action_clusters import (
@@ -23,8 +30,9 @@ from ope_estimators.nuisance.separate import ActionFeaturesOption
 
 __all__ = ["OffCEM"]
 
+UNEXPLAINED = "weights of actions would change the estimate: clusters do not explain the reward"
 
-@params
+
 class OffCEM(RewardBased):
     """The direct method plus residuals of its model, weighted by clusters of actions.
 
@@ -38,8 +46,10 @@ class OffCEM(RewardBased):
     Assumptions: both policies are known; π0(φ|x) > 0 wherever π1(φ|x) > 0; f̂ has the right
     differences between the actions of a cluster.
     Fails when: f̂ orders the actions within clusters wrongly: the bias is that of the direct method
-    there, and the standard error says nothing of it. Embeddings tell nothing: clusters are then
-    arbitrary.
+    there. Embeddings tell nothing: clusters are then arbitrary. What weights of single actions
+    would add to the estimate is the diagnostic ``within_clusters``; where it is more than 1.96 of
+    its own standard errors, the clusters do not explain the reward and the standard error, which
+    says nothing of that bias, is withheld.
 
     Parameters
     ----------
@@ -114,6 +124,17 @@ class OffCEM(RewardBased):
         residual = view.reward - self.reward_.logged(view.context, view.action)
         terms = self._expected_reward(view) + weights * residual
         number = len(np.unique(self.cluster_))
-        facts = {"mean_weight": float(weights.mean()), "clusters": number}
+        ratio = view.target_policy.probability(view.context, view.action) / view.propensity
+        # With it the estimate would be the doubly robust one, whatever the clusters.
+        missing = (ratio - weights) * residual
+        within, doubt = float(missing.mean()), standard_error(missing, view.unit)
+        facts: dict[str, Diagnostic] = {
+            "mean_weight": float(weights.mean()),
+            "clusters": number,
+            "within_clusters": within,
+        }
         error = standard_error(terms, view.unit)
+        if doubt is not None and abs(within) > 1.96 * doubt:
+            facts[STANDARD_ERROR_WITHHELD] = UNEXPLAINED
+            error = None
         return Estimate(float(terms.mean()), error, weights, facts, terms=terms)

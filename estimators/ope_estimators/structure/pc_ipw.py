@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, FloatArray, IntArray, View, params, row_chunks
+from ope_bench import Access, FloatArray, IntArray, View, row_chunks
 from ope_estimators.baseline.weighting.transformed import Answer, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.features.actions import ActionFeatures
@@ -44,7 +44,6 @@ class ConvolvedRows(WeightedRows):
         return replace(part, ratio=self.ratio[:, index])
 
 
-@params
 class PolicyConvolution(TransformedWeights):
     """Logged rewards weighted by the ratio of policies that are smoothed over like actions.
 
@@ -69,6 +68,7 @@ class PolicyConvolution(TransformedWeights):
         included; ``slope`` chooses from a ladder from no smoothing on. Of more than 2,000 actions
         the median is that of 2,000.
     normalize : divide by the sum of the weights instead of n.
+    ladder : values for ``slope`` to choose among, in that order; None for its own.
 
     Raises
     ------
@@ -104,11 +104,12 @@ class PolicyConvolution(TransformedWeights):
         n_actions = require_actions(view, "it smooths over finitely many actions")
         rows = super()._rows(view)
         features = ActionFeatures(view, "embedding")(np.arange(n_actions))
-        bandwidths = (
-            usual_bandwidths(self.smoothing, n_actions)
-            if isinstance(self.bandwidth, str)
-            else np.array([self.bandwidth])
-        )
+        if isinstance(self.bandwidth, str):
+            made = self.ladder is None
+            usual = usual_bandwidths(self.smoothing, n_actions)
+            bandwidths = usual if made else np.array(self.ladder)
+        else:
+            bandwidths = np.array([self.bandwidth])
         smoother = action_smoother(self.smoothing, features, bandwidths)
         ratio = convolved_ratios(view, smoother, len(bandwidths))
         return ConvolvedRows(

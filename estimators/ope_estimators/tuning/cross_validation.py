@@ -27,14 +27,14 @@ def cross_validate(
 
 def validation_risk(
     estimate: Callable[[int, IntArray], float],
-    validate: FloatArray,
+    validate: FloatArray | Callable[[IntArray], float],
     errors: tuple[FloatArray, float],
     unit: IntArray,
     rng: np.random.Generator,
 ) -> FloatArray:
     """Return each candidate's error in predicting an unbiased held-out estimate: (k,).
 
-        mean_s L_ks + se_s(L_ks),   L_ks = (V̂_k(training rows of s) - mean φ(others))²
+        mean_s L_ks + se_s(L_ks),   L_ks = (V̂_k(training rows of s) - φ(other rows))²
 
     Each of the `SPLITS` splits is a random order of the units; candidate k is estimated on the
     first ones, a share se_k² / (se_k² + se_φ²) of them, so that both sides have the same
@@ -44,9 +44,9 @@ def validation_risk(
     Parameters
     ----------
     estimate : the estimate of candidate k on some rows.
-    validate : (n,), φ: terms whose mean is unbiased, of importance weighting or of the doubly
-        robust estimator.
-    errors : standard errors on all rows, of each candidate, (k,), and of the mean of φ.
+    validate : φ, an unbiased estimate, of importance weighting or doubly robust: a function of
+        the held-out rows, or terms of all rows whose mean it is, (n,).
+    errors : standard errors on all rows, of each candidate, (k,), and of φ.
     unit : (n,), rows that depend on each other stay together; at least two units.
     rng : draws the splits.
 
@@ -61,7 +61,11 @@ def validation_risk(
         rank = rng.permutation(len(units))[place.reshape(-1)]
         order = np.argsort(rank, kind="stable")
         start = np.searchsorted(rank[order], training)
-        held_out = _means_after(validate[order], start)
+        if callable(validate):
+            ends, place_of = np.unique(start, return_inverse=True)
+            held_out = np.array([validate(order[end:]) for end in ends])[place_of.reshape(-1)]
+        else:
+            held_out = _means_after(validate[order], start)
         predicted = [estimate(k, order[:end]) for k, end in enumerate(start)]
         loss[:, split] = np.square(np.array(predicted) - held_out)
     risk: FloatArray = loss.mean(axis=1) + loss.std(axis=1, ddof=1) / np.sqrt(SPLITS)

@@ -14,7 +14,7 @@ NORMAL_QUANTILE = 1.959963984540054
 """Half-width of a 95 % interval in standard errors."""
 
 
-def slope(estimate: FloatArray, half_width: FloatArray) -> int:
+def slope(estimate: FloatArray, half_width: FloatArray, *, in_order: bool = False) -> int:
     """Return the index of the last candidate, by falling width, that agrees with all before it.
 
         |V̂_j - V̂_i| <= c_i + (√6 - 1) c_j   for every kept j that is wider than i
@@ -32,6 +32,7 @@ def slope(estimate: FloatArray, half_width: FloatArray) -> int:
     estimate : (k,)
     half_width : (k,), half the width of each candidate's interval; not negative, infinite where
         too few data carry the estimate for its spread to be known.
+    in_order : the candidates are a ladder, from the least bias on, and are walked as given.
 
     References
     ----------
@@ -45,10 +46,13 @@ def slope(estimate: FloatArray, half_width: FloatArray) -> int:
 
     >>> slope(np.array([0.0, 0.1, 5.0]), np.array([1.0, 0.5, 0.2]))
     1
+    >>> slope(np.array([5.0, 0.1, 0.0]), np.array([0.2, 0.5, 1.0]), in_order=True)
+    0
     """
     if np.isinf(half_width).all():
         return 0
-    order = np.argsort(-half_width, kind="stable")
+    ladder = np.zeros_like(half_width) if in_order else half_width
+    order = np.argsort(-ladder, kind="stable")
     value, width = estimate[order], half_width[order]
     reach = width[:, None] + (math.sqrt(6.0) - 1.0) * width[None, :]
     agrees = np.abs(value[:, None] - value[None, :]) <= reach

@@ -36,7 +36,7 @@ def test_what_a_dead_trial_does_not_know_its_neighbors_on_the_same_data_do(recor
         assert facts.naive[facts.at(Outcomes.of([dead]))].tolist() == [-0.5]
     found = statistics([dead], others=[neighbor])
     assert found.imputed == {dead.trial.data_key: -0.5}
-    assert found.figures.imputed == 1
+    assert found.values.imputed == 1
 
 
 def test_errors_are_measured_against_the_truth_asked_for(record):
@@ -67,7 +67,7 @@ def test_failures_are_imputed_and_unavailable_trials_do_not_count(record):
         record("ipw", 4, status=Status.UNAVAILABLE),
     ]
     found = statistics(records)
-    figures = found.figures
+    figures = found.values
     assert found.errors.tolist() == pytest.approx([0.1, 0.3])
     assert list(found.imputed.values()) == pytest.approx([0.1, 0.3, -0.5, -0.5])
     assert (found.tried, figures.replicates, figures.imputed) == (4, 5, 2)
@@ -81,7 +81,7 @@ def test_the_area_is_the_mean_of_what_squared_errors_leave_of_the_naive_square(r
     errors = [0.0, 0.3, -0.4, 2.0]
     found = statistics([record("ipw", number, error) for number, error in enumerate(errors)])
     left = [max(0.25 - error**2, 0.0) for error in errors]
-    assert found.figures.error_cdf_area == pytest.approx(np.mean(left) / 0.25)
+    assert found.values.error_cdf_area == pytest.approx(np.mean(left) / 0.25)
 
 
 def test_the_root_mean_square_of_the_truth_is_over_finite_trials(record):
@@ -90,7 +90,7 @@ def test_the_root_mean_square_of_the_truth_is_over_finite_trials(record):
         record("ipw", 1, truth_expected=4.0),
         record("ipw", 2, status=Status.ERROR, truth_expected=100.0),
     ]
-    assert statistics(records).figures.truth_rms == pytest.approx(math.sqrt(12.5))
+    assert statistics(records).values.truth_rms == pytest.approx(math.sqrt(12.5))
 
 
 # Status, absolute error of the estimate or fallback.
@@ -119,7 +119,7 @@ def test_a_warning_is_right_where_the_naive_estimate_is_nearer(
         said = None if size is None else 1.0 + size
         name = "fallback" if status is Status.POSITIVITY else "estimate"
         records.append(record("ipw", number, status=status, **{name: said}))
-    found = statistics(records).figures.warnings
+    found = statistics(records).values.warnings
     assert (found.warned, found.judged) == (warned, judged)
     assert found.precision == pytest.approx(precision)
     assert found.recall == pytest.approx(recall)
@@ -135,7 +135,7 @@ def test_coverage_is_of_the_expected_truth_whatever_errors_are_measured_against(
         record("ipw", 3, status=Status.ERROR, standard_error=0.1),
     ]
     for truth in ("expected", "empirical"):
-        found = statistics(records, truth).figures.coverage
+        found = statistics(records, truth).values.coverage
         assert (found.share.count, found.share.total) == (2, 3)
         assert found.width == pytest.approx(2 * 0.1 * 1.959964, rel=1e-6)
 
@@ -152,12 +152,12 @@ def test_seconds_are_those_of_finished_trials_that_ran_alone(record):
         record("ipw", 4, **seconds(100.0, 100.0, exclusive=False, peak_rss_bytes=7)),
         record("ipw", 5, status=Status.ERROR, **seconds(100.0, 100.0)),
     ]
-    cost = statistics(records).figures.cost
+    cost = statistics(records).values.cost
     # 1, 2, 4, 5; 10, 20, 30; their sums 11, 24, 32; 1, 5, 7 bytes.
     assert (cost.fit_seconds, cost.estimate_seconds, cost.seconds) == (3.0, 20.0, 24.0)
     assert cost.peak_rss_bytes == 5.0
     shared = [record("ipw", 0, **seconds(1.0, 1.0, exclusive=False))]
-    assert statistics(shared).figures.cost.fit_seconds is None
+    assert statistics(shared).values.cost.fit_seconds is None
 
 
 def test_support_is_averaged_over_the_replicates_that_know_it(record):
@@ -166,7 +166,7 @@ def test_support_is_averaged_over_the_replicates_that_know_it(record):
         record("ipw", 1, ess_fraction=0.75),
         record("ipw", 2),
     ]
-    support = statistics(records).figures.support
+    support = statistics(records).values.support
     assert (support.ess_fraction, support.max_weight_share) == (0.5, 0.5)
     assert support.unsupported_mass is None
 
@@ -177,7 +177,7 @@ def test_diagnostics_are_summarized_where_they_are_finite_numbers(record):
         record("ipw", number, diagnostics={"clip": value, f"only {number}": 3})
         for number, value in enumerate(values)
     ]
-    found = statistics(records).figures.diagnostics
+    found = statistics(records).values.diagnostics
     clip = found["clip"]
     assert (clip.count, clip.mean, clip.median) == (3, 3.0, 2.0)
     assert (clip.minimum, clip.maximum) == (1.0, 6.0)
@@ -195,4 +195,4 @@ def test_the_order_of_records_does_not_matter(record):
         found = statistics(shuffled)
         assert found.errors.tolist() == expected.errors.tolist() == pytest.approx(errors)
         assert list(found.imputed.items()) == list(expected.imputed.items())
-        assert found.figures == expected.figures
+        assert found.values == expected.values

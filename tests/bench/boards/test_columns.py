@@ -7,17 +7,21 @@ import sys
 
 import pytest
 
-from ope_bench.boards.board import Row
-from ope_bench.boards.columns.built_in import COLUMNS, JSON_COLUMNS, as_json
-from ope_bench.boards.columns.column import BoardColumn
-from ope_bench.boards.columns.emphasis import has_doubtful_weights, row_warnings
-from ope_bench.boards.columns.layouts import LAYOUTS
-from ope_bench.boards.columns.registry import GROUP, ColumnRegistry, select_columns
-from ope_bench.boards.figures import Withheld
+from ope_bench.base.errors import ParameterError, UsageError
+from ope_bench.boards.board import Row, Withheld
+from ope_bench.boards.built_in_columns import (
+    COLUMNS,
+    JSON_COLUMNS,
+    LAYOUTS,
+    as_json,
+    has_doubtful_weights,
+    row_warnings,
+)
+from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import boards
-from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD
-from ope_bench.errors import ParameterError, UsageError
-from ope_bench.statistics.value_intervals.weights import (
+from ope_bench.boards.registry import GROUP, ColumnRegistry, select_columns
+from ope_bench.contracts.plugins import STANDARD_ERROR_WITHHELD
+from ope_bench.statistics.weight_checks import (
     DOUBTFUL_WEIGHTS,
     LARGEST_SHARE,
     SMALLEST_MEAN,

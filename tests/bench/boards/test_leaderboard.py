@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from ope_bench import STANDARD_ERROR_WITHHELD
-from ope_bench.boards.columns.built_in import as_json
-from ope_bench.boards.leaderboard import boards, document, stream_boards
-from ope_bench.boards.summary import across
-from ope_bench.report.text.board_notes import board_notes
-from ope_bench.statistics.value_intervals.weights import LEAST_EFFECTIVE, RARE_WEIGHTS
+from ope_bench.boards.built_in_columns import as_json
+from ope_bench.boards.leaderboard import boards, boards_document, stream_boards
+from ope_bench.boards.over_settings import across
+from ope_bench.report.notes import board_notes
+from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, RARE_WEIGHTS
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
@@ -54,7 +54,7 @@ def only(found):
 
 
 def test_the_json_has_the_documented_keys_and_is_json(normal_row):
-    told = document(boards(normal_row()))
+    told = boards_document(boards(normal_row()))
     assert told == json.loads(json.dumps(told, allow_nan=False))
     assert told["schema"] == 1
     board = told["boards"][0]
@@ -64,9 +64,9 @@ def test_the_json_has_the_documented_keys_and_is_json(normal_row):
 
 
 def test_the_number_of_resamples_is_told(normal_row):
-    assert document(boards(normal_row()))["bootstrap"]["resamples"] == 10_000
+    assert boards_document(boards(normal_row()))["bootstrap"]["resamples"] == 10_000
     many = boards([*normal_row(replicates=4_000), *normal_row("dm", replicates=100)])
-    assert document(many)["bootstrap"]["resamples"] == 5_000
+    assert boards_document(many)["bootstrap"]["resamples"] == 5_000
     assert "5,000 to 10,000 resamples" in " ".join(board_notes(many[0]))
 
 
@@ -189,7 +189,7 @@ def test_the_order_of_records_plays_no_part(normal_row, record):
     records = [*normal_row("a"), *normal_row("b", 0.2, stream=1), record("b", 5, 9.0, n=50)]
     shuffled = records.copy()
     random.Random(0).shuffle(shuffled)
-    assert document(boards(records)) == document(boards(shuffled))
+    assert boards_document(boards(records)) == boards_document(boards(shuffled))
 
 
 def test_a_key_counts_once_with_its_newest_record(record):
@@ -374,7 +374,7 @@ def test_the_balance_board_orders_by_the_mean_difference_and_leaves_out_old_reco
 
 def test_no_records_give_no_boards():
     assert boards([]) == []
-    empty = document([])
+    empty = boards_document([])
     assert (empty["boards"], empty["across"]) == ([], [])
 
 

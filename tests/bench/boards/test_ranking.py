@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate
-from ope_bench.boards.leaderboard import boards
-from ope_bench.boards.ranking import joint_statistics, ordered, reordered
-from ope_bench.statistics.bootstrap import rmse_intervals
+from ope_bench.boards.leaderboard import boards, joint_values, ordered, reordered
+from ope_bench.statistics.error_distribution import rmse_intervals
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
@@ -44,7 +43,7 @@ def draws(stream, size, scale=0.1):
 
 def test_intervals_are_those_of_each_row_alone(cells):
     errors = [draws(0, 60), draws(1, 50), draws(2, 60)]
-    found = joint_statistics(cells(*errors))
+    found = joint_values(cells(*errors))
     for one, row in zip(found, errors, strict=True):
         alone = rmse_intervals(row[None])
         assert one.rmse.value == pytest.approx(np.sqrt(np.mean(row**2)))
@@ -54,7 +53,7 @@ def test_intervals_are_those_of_each_row_alone(cells):
 
 
 def test_a_heavy_tailed_row_is_marked_and_keeps_its_interval(cells):
-    (one,) = joint_statistics(cells([0.1] * 30 + [5.0]))
+    (one,) = joint_values(cells([0.1] * 30 + [5.0]))
     assert one.heavy_tailed
     assert one.rmse.low is not None
     assert 0 < one.rmse.low < one.rmse.value
@@ -63,13 +62,13 @@ def test_a_heavy_tailed_row_is_marked_and_keeps_its_interval(cells):
 
 
 def test_the_score_counts_failures_at_the_naive_error(cells):
-    (one,) = joint_statistics(cells([0.1, None, 0.3, None]))
+    (one,) = joint_values(cells([0.1, None, 0.3, None]))
     assert one.score == pytest.approx(math.sqrt((0.1**2 + 0.3**2 + 2 * 0.5**2) / 4))
     assert one.rmse.value == pytest.approx(math.sqrt((0.1**2 + 0.3**2) / 2))
 
 
 def test_without_a_naive_error_a_row_with_failures_has_no_score(cells):
-    whole, failing = joint_statistics(cells([0.1, 0.2], [0.1, None], logging_average=None))
+    whole, failing = joint_values(cells([0.1, 0.2], [0.1, None], logging_average=None))
     assert whole.score is not None
     assert (failing.score, failing.tied) == (None, False)
     assert failing.rmse.value == pytest.approx(0.1)
@@ -78,7 +77,7 @@ def test_without_a_naive_error_a_row_with_failures_has_no_score(cells):
 def test_a_row_that_was_never_tried_has_no_figure(record):
     records = [record("ipw", number, status=Status.UNAVAILABLE) for number in range(3)]
     outcomes = Outcomes.of(records)
-    (one,) = joint_statistics([aggregate(outcomes, ReplicateFacts.of(outcomes, "expected"))])
+    (one,) = joint_values([aggregate(outcomes, ReplicateFacts.of(outcomes, "expected"))])
     assert (one.score, one.rmse.value, one.rmse.low, one.tied) == (None, None, None, False)
 
 
@@ -90,7 +89,7 @@ def test_scores_of_tiny_and_huge_errors_neither_vanish_nor_overflow(record, scal
         record("ipw", 1, estimate=-4 * scale, **facts),
     ]
     outcomes = Outcomes.of(records)
-    (one,) = joint_statistics([aggregate(outcomes, ReplicateFacts.of(outcomes, "expected"))])
+    (one,) = joint_values([aggregate(outcomes, ReplicateFacts.of(outcomes, "expected"))])
     assert one.score == pytest.approx(scale * math.sqrt(12.5))
 
 
@@ -98,7 +97,7 @@ def test_ties_are_with_the_best_score(cells):
     best = draws(0, 60)
     # The same sizes on the same data; sizes that only chance makes different; ten times as large.
     rows = [10 * draws(1, 60), best, -best, draws(2, 60)]
-    tied = [one.tied for one in joint_statistics(cells(*rows))]
+    tied = [one.tied for one in joint_values(cells(*rows))]
     assert tied == [False, True, True, True]
 
 
@@ -106,9 +105,9 @@ def test_the_order_of_rows_changes_no_figure(cells):
     rows = [draws(number, 25, scale=0.1 * (number + 1)) for number in range(4)]
     rows[2][3] = np.nan
     given = [[None if math.isnan(error) else error for error in row] for row in rows]
-    expected = joint_statistics(cells(*given))
+    expected = joint_values(cells(*given))
     for order in ([3, 2, 1, 0], [1, 3, 0, 2]):
-        found = joint_statistics(cells(*(given[index] for index in order)))
+        found = joint_values(cells(*(given[index] for index in order)))
         for one, index in zip(found, order, strict=True):
             assert one.score == pytest.approx(expected[index].score)
             assert one.tied == expected[index].tied

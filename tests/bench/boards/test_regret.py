@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.boards import regret_intervals
-from ope_bench.boards.regret import regret_board
-from ope_bench.boards.regret_intervals import RESAMPLES, ratio_interval
-from ope_bench.contracts.random.seeding import stream
+from ope_bench.boards import over_settings
+from ope_bench.boards.over_settings import RESAMPLES, ratio_intervals, regret_board
+from ope_bench.contracts.random import stream
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED
+from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED
+from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 
@@ -46,12 +46,16 @@ def choosing(environment: str, errors: list[float], candidates: dict[str, list[f
     ]  # fmt: skip
 
 
+def board_of(records: list[Any]) -> Any:
+    return regret_board(Outcomes.by_setting(records))
+
+
 def rms(errors: list[float]) -> float:
     return math.sqrt(sum(error**2 for error in errors) / len(errors))
 
 
 def rows(records: list[Any]) -> dict[str, Any]:
-    board = regret_board(records)
+    board = board_of(records)
     assert board is not None
     return {row.estimator: row for row in board.rows}
 
@@ -61,7 +65,7 @@ def test_regret_is_the_geometric_mean_of_ratios_to_the_best_in_each_setting():
         *row_of("one", "ipw", [1.0, 3.0]), *row_of("one", "dm", [2.0, -2.0]),
         *row_of("two", "ipw", [1.0, 1.0]), *row_of("two", "dm", [4.0, 4.0]),
     ]  # fmt: skip
-    board = regret_board(records)
+    board = board_of(records)
     assert board is not None
     assert board.settings == ("one", "two")
     assert board.best == ("dm", "ipw")
@@ -103,14 +107,14 @@ def test_a_row_that_mostly_fails_is_not_the_best_choice():
     worse = [
         record("one", "dm", i, 0.0, estimate=None, status=Status.POSITIVITY) for i in range(3)
     ]
-    board = regret_board([*row_of("one", "ipw", [9.0] * 3), *worse])
+    board = board_of([*row_of("one", "ipw", [9.0] * 3), *worse])
     assert board is not None
     assert board.best == ("ipw",)
 
 
 def test_without_a_fixed_choice_there_is_no_board():
-    assert regret_board([]) is None
-    assert regret_board(choosing("one", [1.0], {"ipw": [1.0]})) is None
+    assert board_of([]) is None
+    assert board_of(choosing("one", [1.0], {"ipw": [1.0]})) is None
 
 
 def test_the_interval_holds_the_regret_and_is_empty_for_the_best_row():
@@ -133,7 +137,7 @@ def test_order_of_records_has_no_effect():
         *row_of("two", "dm", [4.0, 1.0]), *row_of("one", "ipw", [1.0, 3.0]),
         *row_of("one", "dm", [2.0, -2.0]), *row_of("two", "ipw", [1.0, 1.0]),
     ]  # fmt: skip
-    assert regret_board(records) == regret_board(records[::-1])
+    assert board_of(records) == board_of(records[::-1])
 
 
 def test_numbers_beyond_doubles_give_no_figure_instead_of_an_error():
@@ -144,11 +148,11 @@ def test_numbers_beyond_doubles_give_no_figure_instead_of_an_error():
 
 def test_resamples_of_many_data_sets_are_drawn_in_parts_and_are_the_same(monkeypatch):
     n = 1_501
-    monkeypatch.setattr(regret_intervals, "MOST_COUNTS", 1 << 18)
+    monkeypatch.setattr(over_settings, "MOST_COUNTS", 1 << 18)
     left, right = np.random.default_rng(0).normal(size=(2, n))
     tracemalloc.start()
     try:
-        found = ratio_interval([(left, right)])
+        (found,) = ratio_intervals([[(left, right)]])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -164,7 +168,7 @@ def test_each_setting_is_resampled_by_itself():
     """Errors that cancel between settings if both had the same resamples."""
     n = 40
     left, right = np.random.default_rng(1).normal(size=(2, n))
-    low, high = ratio_interval([(left, right), (right, left)])
+    ((low, high),) = ratio_intervals([[(left, right), (right, left)]])
     assert low is not None
     assert high is not None
     assert low < 0.95 < 1.05 < high

@@ -1,6 +1,7 @@
 """`ope-bench check`."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +82,15 @@ def test_a_failing_check_exits_with_one_and_says_numbers_and_what_to_do(plugin, 
 def test_nothing_to_compute_exits_with_four_and_the_reason(plugin, capsys):
     assert invoke(["check", f"{plugin}:Nowhere"]) == 4
     assert "needs a blue moon" in capsys.readouterr().err
+
+
+def test_what_the_docstring_of_an_own_plugin_lacks_is_advice(plugin, capsys):
+    Path(plugin).write_text(PLUGIN.replace("Assumptions: none. Fails when: it must.", ""))
+    assert invoke(["check", f"{plugin}:Good"]) == 0
+    out = capsys.readouterr().out
+    assert "advice  docstring has formula assumptions and reference" in out
+    assert "`Assumptions:`" in out
+    assert "1 advice" in out.splitlines()[-1]
 
 
 def test_json_is_one_document(plugin, capsys):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ope_bench.printable import printable
+from ope_bench.base.printable import printable
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m\r"
 FORBIDDEN = "\x07\u202e\x9b"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ope_bench.cli.verbs import doctor
+from ope_bench.cli import store
 from ope_bench.execution.machine import available_cores, memory_bytes
 from ope_bench.store import Store
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_gpu", lambda: {"available": False, "reason": "not asked"})
+    monkeypatch.setattr(store, "_gpu", lambda: {"available": False, "reason": "not asked"})
 
 
 def test_doctor_tells_versions_and_hardware(cli: Cli) -> None:

@@ -2,9 +2,13 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from ope_bench.gate.baseline import load
+from ope_bench.gate.baseline import save as save_file
 
 PLUGIN = """
 import numpy as np
@@ -77,6 +81,29 @@ def saved(cli, edit):
     return Path("b.json")
 
 
+def test_a_gate_repeats_the_arithmetic_of_its_baseline(cli, edit):
+    run = ("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1")
+    assert cli(*run, "--arithmetic", "native").code == 0
+    save = ("baseline", "save", "b.json", "--suite", "s.yaml", "--store", "s.sqlite")
+    assert cli(*save).code == 0
+    edit("(1 + 1e-12)")
+    gate = ("gate", "b.json", "--store", "g.sqlite", "--jobs", "1", "--format", "json")
+    verdicts = cli(*gate).json["verdicts"]
+    assert (verdicts["drifted"], verdicts["same"]) == (1, 1)
+    (stored,) = cli("store", "info", "--store", "g.sqlite", "--format", "json").json["runs"]
+    assert stored["machine"]["arithmetic"]["mode"] == "native"
+    compare = ("compare", "s.sqlite", "g.sqlite", "--format", "json")
+    assert cli(*compare).json["same_arithmetic"] is True
+
+    baseline = load(Path("b.json"))
+    save_file(Path("b.json"), replace(baseline, machine={**baseline.machine, "arithmetic": None}))
+    said = cli(*gate)
+    assert said.json["verdicts"]["same"] == 2
+    assert any("rounding" in notice for notice in said.json["notices"])
+    compare = ("compare", "b.json", "g.sqlite", "--format", "json")
+    assert cli(*compare).json["same_arithmetic"] is False
+
+
 def test_from_a_saved_baseline_to_a_closed_gate_and_an_accepted_change(cli, edit, saved):
     same = cli("gate", "b.json", "--store", "g.sqlite", "--jobs", "1", "--format", "json")
     assert same.code == 0, same.err
@@ -112,9 +139,8 @@ def test_show_prints_history_and_boards(cli, saved):
 
 
 def test_a_store_that_lacks_trials_makes_no_baseline(cli, saved):
-    said = cli(
-        "baseline", "save", "c.json", "--suite", "s.yaml", "--reserve", "5", "--store", "s.sqlite"
-    )
+    more = ("--replicates", "17", "--store", "s.sqlite")
+    said = cli("baseline", "save", "c.json", "--suite", "s.yaml", *more)
     assert said.code == 2
     assert "lacks 10 of the 34 trials" in said.err
     assert "--replicates 17" in said.err
@@ -204,10 +230,11 @@ def test_a_run_of_named_plugins_becomes_a_baseline_that_needs_no_suite(cli, edit
 def test_a_baseline_of_what_has_not_run_names_the_run_that_is_missing(cli, edit):
     asked = ["--env", "./plug.py:Coins", "--est", "./plug.py:Mean", "--seed", "4"]
     asked += ["--set", "./plug.py:Coins.n_samples=3"]
-    said = cli("baseline", "save", "b.json", *asked, "--reserve", "5", "--store", "s.sqlite")
+    asked += ["--replicates", "25"]
+    said = cli("baseline", "save", "b.json", *asked, "--store", "s.sqlite")
     assert said.code == 2
     cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1")
-    said = cli("baseline", "save", "b.json", *asked, "--reserve", "5", "--store", "s.sqlite")
+    said = cli("baseline", "save", "b.json", *asked, "--store", "s.sqlite")
     run = "ope-bench run --env ./plug.py:Coins --est ./plug.py:Mean"
     run += " --set ./plug.py:Coins.n_samples=3 --replicates 25 --seed 4"
     assert f"`{run} --store s.sqlite` first" in said.err

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ope_bench.cli import catalog
 from ope_bench.plugins import registry as registries
 from ope_bench.plugins.registry import Plugin
 
@@ -43,13 +44,13 @@ def odd_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
                 )
                 for name, target in (
                     ("ipw", "ope_bench.nowhere:IPW"),
-                    ("lost", "ope_bench.errors:Lost"),
+                    ("lost", "ope_bench.base.errors:Lost"),
                 )
             ]
             return [*real.plugins(kind), *(extra if kind == "estimator" else [])]
 
     odd = Odd()
-    monkeypatch.setattr(registries, "registry", lambda: odd)
+    monkeypatch.setattr(catalog, "registry", lambda: odd)
 
 
 @pytest.mark.usefixtures("odd_plugins")

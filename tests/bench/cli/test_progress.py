@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ope_bench.cli.running.progress import LiveProgress, PlainProgress, Watch
+from ope_bench.cli.progress import LiveProgress, PlainProgress, RunState
 from ope_bench.execution import Finished, Message, Reused, Started
 from ope_bench.suites.manifest import Manifest, plan
 from ope_bench.suites.suite import adhoc
@@ -26,7 +26,7 @@ def _record(trial: Trial, status: Status = Status.OK, error: float = 0.5) -> Tri
 
 
 def test_a_watch_counts_and_averages(manifest: Manifest) -> None:
-    watch = Watch(manifest.trials, "empirical", 2)
+    watch = RunState(manifest.trials, "empirical", 2)
     first, second, third, fourth = manifest.trials[:4]
     watch.handle(Reused(_record(first, error=0.5)))
     watch.handle(Started(third, 0))
@@ -48,7 +48,7 @@ def test_a_watch_counts_and_averages(manifest: Manifest) -> None:
 def test_logs_get_plain_lines_with_notices(
     manifest: Manifest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watch = Watch(manifest.trials, "empirical", 2)
+    watch = RunState(manifest.trials, "empirical", 2)
     with PlainProgress(watch, "mine") as progress:
         progress.handle(Message("look here"))
         for trial in manifest.trials:
@@ -62,7 +62,7 @@ def test_logs_get_plain_lines_with_notices(
 def test_the_live_screen_shows_bar_counts_current_trials_and_board(manifest: Manifest) -> None:
     from rich.console import Console
 
-    progress = LiveProgress(Watch(manifest.trials, "empirical", 2), "mine")
+    progress = LiveProgress(RunState(manifest.trials, "empirical", 2), "mine")
     for trial in manifest.trials[:2]:
         progress.handle(Started(trial, 0))
         progress.handle(Finished(_record(trial), 0))

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ope_bench.errors import StoreError
+from ope_bench.base.errors import StoreError
+from ope_bench.execution import machine
+from ope_bench.execution.arithmetic import worker_arithmetic
 from ope_bench.store import Store
 
 if TYPE_CHECKING:
@@ -125,6 +127,22 @@ def test_a_rerun_compares_and_stores_nothing(cli: Cli, run: Callable[..., Any]) 
     assert before == after
     assert cli("rerun", "ffffffffffff").code == 2
     assert cli("rerun", "").code == 2
+
+
+def test_a_run_states_its_arithmetic_and_a_rerun_repeats_it(
+    cli: Cli, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("Average", more=("--arithmetic", "native"))
+    (stored,) = cli("store", "info", "--format", "json").json["runs"]
+    assert stored["machine"]["arithmetic"] == worker_arithmetic("native")
+    assert stored["machine"]["arithmetic"]["mode"] == "native"
+    assert "native (" in cli("store", "info").out
+    cli("export", "--to", "x.jsonl")
+    key = json.loads(Path("x.jsonl").read_text().splitlines()[0])["key"]
+    told = cli("rerun", key, "--format", "json").json
+    assert (told["bit_equal"], told["same_arithmetic"], told["equal"]) == (True, True, True)
+    monkeypatch.setattr(machine, "worker_arithmetic", lambda mode: {"mode": mode})
+    assert cli("rerun", key, "--format", "json").json["same_arithmetic"] is False
 
 
 def test_an_empty_plan_exits_with_4_and_creates_nothing(

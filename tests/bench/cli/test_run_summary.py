@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ope_bench.boards.leaderboard import boards
-from ope_bench.cli.running.run_summary import BOARDS_SHOWN, Failures, RunSummary
+from ope_bench.cli.session import BOARDS_SHOWN, Failures, RunSummary
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Store
 from ope_bench.trials.record import Trial, TrialRecord
@@ -50,7 +50,9 @@ def test_it_is_that_of_the_records(tmp_path: Path, settings: int) -> None:
             store.add(one, run)
         store.end_run(run, 0)
         summary = RunSummary.of(store, run, "expected", boards=True)
-        kept = [result.record for group in store.settings(run=run) for result in group]
+        reader = store.reader(run=run)
+        places = [place for setting in reader.by_setting().values() for place in setting]
+        kept = [result.record for _, result in reader.results(places)]
         alone = RunSummary.of(store, run, "expected", boards=False)
     failures: dict[object, Failures] = {}
     notes: Counter[object] = Counter()

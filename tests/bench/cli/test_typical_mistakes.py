@@ -203,12 +203,6 @@ MISTAKES = [
         ("continuous actions: ", "view.n_actions is None where actions are continuous"),
         check="check_estimate_is_finite_where_support_is_good",
     ),
-    Mistake(
-        "no docstring sections",
-        f'    __doc__ = "A thing."\n{SOUND}',
-        ("Assumptions",),
-        check="check_docstring_has_formula_assumptions_and_reference",
-    ),
 ]
 
 

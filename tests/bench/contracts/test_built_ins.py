@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ope_bench.contracts.parameters.declaration import hints_of
-from ope_bench.contracts.parameters.validation import describe, validated
+from ope_bench.contracts.parameters import describe, hints_of, validated
 from ope_bench.plugins.registry import registry
-from ope_bench.plugins.resolution import resolve
+from ope_bench.plugins.spec import resolve
 from ope_bench.trials.record import Trial
 
 BUILT_INS = json.loads(Path(__file__).with_name("built_ins.json").read_text(encoding="utf-8"))
@@ -49,6 +48,7 @@ def test_the_constructor_takes_and_stores_the_parameters_of_the_list(built_in):
     ]
     assert list(hints_of(cls)) == names
     values = [object() for _ in names]
-    assert vars(cls(*values)) == dict(zip(names, values, strict=True))
+    given = dict(zip(names, values, strict=True))
+    assert vars(cls(**given)) == given
     assert cls().get_params(deep=False) == validated(cls, {})
     assert repr(cls()) == f"{cls.__name__}()"

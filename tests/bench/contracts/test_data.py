@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from ope_bench import Column, Estimate, Problem, Schema, Truth
+from ope_bench import Column, DiscretePolicy, Estimate, Problem, Schema, Truth
+from ope_bench.base.errors import DataError, PositivityViolation, UnavailableError
 from ope_bench.contracts.arrays import CHUNK_ENTRIES, row_chunks, validate_array
-from ope_bench.errors import DataError, PositivityViolation, UnavailableError
 
 NO_SAMPLE = dict.fromkeys(("target_context", "target_action", "target_embedding"))
 
@@ -230,3 +230,49 @@ def test_diagnostics_are_bounded() -> None:
     for large in ({"a": "x" * 70_000}, {f"k{number}": 0.5 for number in range(3_000)}):
         with pytest.raises(DataError, match=r"diagnostics have [78]\d,\d{3} characters; expected"):
             Estimate(0.0, diagnostics=large)
+
+
+class Table(DiscretePolicy):
+    """The same probabilities in every context."""
+
+    def __init__(self, *probabilities):
+        super().__init__(len(probabilities))
+        self.probabilities = np.array(probabilities)
+
+    def table(self, context):
+        return np.tile(self.probabilities, (len(context), 1))
+
+
+def with_policies(**changes):
+    given = {"logging_policy": Table(0.5, 0.5), "target_policy": Table(0.2, 0.8)} | changes
+    return Problem(
+        context=np.zeros((5, 1)),
+        action=np.zeros(5, int),
+        embedding=np.zeros((5, 1)),
+        reward=np.zeros(5),
+        target_context=None,
+        target_action=None,
+        target_embedding=None,
+        n_actions=2,
+        **given,
+    )
+
+
+def test_policies_that_are_distributions_pass():
+    with_policies(propensity=np.full(5, 0.5)).check_policies()
+    with_policies(propensity=np.ones(5), target_policy=None).check_policies()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target_policy": Table(0.2, 0.9)}, r"target_policy at context\[0\].* sum to 1.1"),
+        ({"logging_policy": Table(1.2, -0.2)}, r"logging_policy .* smallest is -0.2"),
+        ({"target_policy": Table(0.2, np.nan)}, r"target_policy at context\[0\]"),
+        ({"target_policy": Table(1.0)}, r"target_policy.* shape \(5, 1\); expected \(5, 2\)"),
+        ({"propensity": np.array([0.5, 0.5, 3.0, 0.5, 0.5])}, r"propensity\[2\] is 3"),
+    ],
+)
+def test_policies_that_are_no_distributions_are_refused(changes, message):
+    with pytest.raises(DataError, match=message):
+        with_policies(**changes).check_policies()

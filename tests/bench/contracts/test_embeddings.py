@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from ope_bench.base.errors import DataError
 from ope_bench.contracts import arrays
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.embeddings import (
@@ -21,10 +22,9 @@ from ope_bench.contracts.policies import (
     DiscretePolicy,
     EpsilonGreedy,
     Softmax,
+    Tabular,
     Uniform,
 )
-from ope_bench.contracts.tabular import Tabular
-from ope_bench.errors import DataError
 
 N_ACTIONS = 6
 SIZES = (2, 3, 2)

@@ -7,17 +7,77 @@ import importlib.metadata
 import pytest
 
 from ope_bench import LearnerName, ParameterError, learner_from_path
-from ope_bench.contracts.parameters import import_paths
-from ope_bench.contracts.parameters.import_paths import import_class, is_import_path
+from ope_bench.contracts import parameters
+from ope_bench.contracts.parameters import import_class, is_import_path
 
 
 @pytest.mark.parametrize(
-    "path", ["os.system", "sklearn", "sklearn.base.os;x", "", ".", "sklearn..x", "numpy.ndarray"]
+    "path", ["os.system", "sklearn", "sklearn.base.os;x", "", ".", "sklearn..x", "no_such.Class"]
 )
-def test_only_sklearn_and_packages_of_plugins_may_be_imported(path: str) -> None:
+def test_only_installed_packages_may_be_imported(path: str) -> None:
     assert not is_import_path(path)
-    with pytest.raises(ParameterError, match="import path into sklearn or an installed plugin's"):
+    with pytest.raises(ParameterError, match="import path into an installed package"):
         import_class(path)
+
+
+def test_a_module_of_the_working_directory_is_no_package(tmp_path, monkeypatch) -> None:
+    (tmp_path / "beside.py").write_text("class Tree:\n    def fit(self): ...\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend("")
+    assert not is_import_path("beside.Tree")
+
+
+def test_a_class_of_any_package_needs_fit() -> None:
+    with pytest.raises(ParameterError, match=r"'numpy.ndarray' has no fit"):
+        import_class("numpy.ndarray")
+    pytest.importorskip("xgboost")
+    assert import_class("xgboost.XGBRegressor").__name__ == "XGBRegressor"
+
+
+PIPELINE = """
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+def model():
+    return make_pipeline(StandardScaler(), GradientBoostingRegressor())
+
+number = 3
+"""
+
+
+def test_a_function_of_a_file_makes_a_seeded_learner(tmp_path) -> None:
+    path = tmp_path / "models.py"
+    path.write_text(PIPELINE)
+    name = LearnerName(("tree",), "regressor")
+    assert name.check(f"{path}:model") == f"{path}:model"
+    params = {"gradientboostingregressor__n_estimators": 7}
+    learner = learner_from_path(f"{path}:model", seed=5, params=params)
+    assert (learner[-1].n_estimators, learner[-1].random_state) == (7, 5)
+    with pytest.raises(ParameterError, match="did you mean 'memory'"):
+        learner_from_path(f"{path}:model", seed=5, params={"memry": 1})
+
+
+@pytest.mark.parametrize(
+    ("ending", "message"),
+    [
+        ("models.py:nowhere", "models.py has no function 'nowhere'"),
+        ("models.py:number", "no function 'number'"),
+        ("nowhere.py:model", "cannot be read: FileNotFoundError"),
+    ],
+)
+def test_a_wrong_function_is_told(tmp_path, ending: str, message: str) -> None:
+    (tmp_path / "models.py").write_text(PIPELINE)
+    with pytest.raises(ParameterError, match=message):
+        learner_from_path(f"{tmp_path}/{ending}", seed=5, params={})
+
+
+def test_files_are_not_run_where_code_is_refused(tmp_path, monkeypatch) -> None:
+    (tmp_path / "models.py").write_text("raise SystemExit")
+    monkeypatch.setitem(parameters.LEARNER_FILES, "allowed", False)
+    with pytest.raises(ParameterError, match="--no-code"):
+        learner_from_path(f"{tmp_path}/models.py:model", seed=5, params={})
 
 
 def test_a_package_that_brings_plugins_may_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,13 +91,13 @@ def test_a_package_that_brings_plugins_may_be_imported(monkeypatch: pytest.Monke
         return [*found(**given), *([point] if own else [])]
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    import_paths._packages.cache_clear()
+    parameters._packages.cache_clear()
     try:
         assert is_import_path("zzz_ope.models.Tree")
         with pytest.raises(ParameterError, match="cannot be imported: No module named 'zzz_ope'"):
             import_class("zzz_ope.models.Tree")
     finally:
-        import_paths._packages.cache_clear()
+        parameters._packages.cache_clear()
 
 
 def test_a_learner_is_seeded_and_single_threaded_where_it_can_be() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ope_bench import DataError, Estimate, Interval, Problem, evaluate, params
-from ope_bench.contracts.estimator import Estimator
+from ope_bench.contracts.plugins import Estimator
 from ope_bench.gate import baseline
 from ope_bench.store import Store
 from ope_bench.store.export import rows_of, writer_for
@@ -31,7 +31,7 @@ OWN = {
         ((0.5, 0.25), "low is 0.5, above high, 0.25"),
         ((float("nan"), 1), "low is nan; expected a finite number"),
         ((0, float("inf")), "high is inf; expected a finite number"),
-        ((0, "wide"), "high is 'wide'; expected a number"),
+        ((0, "wide"), "high is str; expected one real number"),
         ((0, 1, 1.0), "level is 1.0; expected a number between 0 and 1"),
         ((0, 1, 0.9, "exact"), "kind is 'exact'; expected one of 'asymptotic', "),
     ],

@@ -2,92 +2,75 @@
 
 import pytest
 
-from ope_bench import Environment, params
-from ope_bench.contracts.parameters.validation import validated
-from ope_bench.errors import ParameterError
+from ope_bench import Environment
+from ope_bench.base.errors import ParameterError
+from ope_bench.contracts.parameters import validated
 from support.parameter_forms import Fields, Inner, InnerFields
 
 
-def _fitted_attribute():
-    @params
-    class Fitted(InnerFields):
-        ratio_: float = 0.0
-
-
-def _fitted_attribute_without_value():
-    @params
-    class Fitted(InnerFields):
-        ratio_: float  # type: ignore[misc]
-
-
 def _unannotated_default():
-    @params
     class Shallow(InnerFields):
         depth = 1
 
 
-def _annotated_attribute_of_the_contract():
-    @params
-    class Devices(InnerFields):
-        devices: tuple[str, ...] = ("cpu", "cuda")
-
-
-def _annotated_version():
-    @params
-    class World(Environment):
-        version: int = 2  # type: ignore[misc]
-
-
 def _mutable_default():
-    @params
     class Lists(InnerFields):
         sizes: list[int] = []  # noqa: RUF012
 
 
-def _two_constructors():
-    @params
-    class Both(InnerFields):
-        clip: float = 1.0
-
-        def __init__(self) -> None:
-            pass
-
-
-def _fields_under_an_explicit_constructor():
-    @params
-    class Under(Inner):
-        clip: float = 1.0
-
-
-def _two_bases_without_decorator():
-    class Both(InnerFields, Fields):
-        pass
-
-    validated(Both, {})
-
-
-def _forgotten_decorator():
-    class Shallow(InnerFields):
-        depth: int = 1
-
-    validated(Shallow, {})
+def _required_after_a_default():
+    class Late(InnerFields):
+        path: str  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
     ("define", "message"),
     [
-        (_fitted_attribute, r"Fitted: 'ratio_' .* ends in '_'.* or is field\(init=False\)$"),
-        (_fitted_attribute_without_value, r"Fitted: .*'ratio_'.* or is field\(init=False\)$"),
-        (_unannotated_default, "Shallow: 'depth' is a parameter .*; repeat its annotation"),
-        (_annotated_attribute_of_the_contract, "'devices' .* attribute of Estimator .* ClassVar"),
-        (_annotated_version, "'version' .* attribute of Environment .* ClassVar"),
-        (_mutable_default, "Lists: mutable default .* use default_factory; .* ClassVar"),
-        (_two_constructors, "Both has both @params and an __init__; keep one"),
-        (_fields_under_an_explicit_constructor, "its base class Inner has an explicit __init__"),
-        (_two_bases_without_decorator, "of InnerFields and of Fields; write @params above Both"),
-        (_forgotten_decorator, "Shallow sets 'depth', .* write @params above Shallow"),
+        (_unannotated_default, "Shallow: 'depth' .*; repeat its annotation"),
+        (_mutable_default, "Lists: .* default_factory; .* ClassVar"),
+        (_required_after_a_default, r"Late: .*'path'.* or is field\(init=False\)$"),
     ],
 )
 def test_a_misleading_class_is_refused_with_advice(define, message):
     with pytest.raises(ParameterError, match=message):
         define()
+
+
+def test_a_private_attribute_and_one_that_fit_sets_are_no_parameters():
+    class Fitted(InnerFields):
+        ratio_: float = 0.0
+        model_: object = None
+        _seen: int = 0
+
+    assert validated(Fitted, {}) == {"depth": 3}
+    assert Fitted(depth=4).ratio_ == 0.0
+
+
+def test_an_attribute_of_the_contract_is_no_parameter():
+    class World(Environment):
+        version: int = 2  # type: ignore[misc]
+        requires: tuple[str, ...] = ("json",)
+        size: int = 5
+
+        def sample(self, **streams):
+            raise NotImplementedError
+
+    assert validated(World, {}) == {"size": 5}
+    assert (World().version, World().requires) == (2, ("json",))
+
+
+def test_parameters_of_two_bases_are_joined():
+    class Both(InnerFields, Fields):
+        pass
+
+    assert validated(Both, {}) == validated(Fields, {}) | {"depth": 3}
+    assert Both(depth=4, folds=9).get_params() == Both().get_params() | {"depth": 4, "folds": 9}
+
+
+def test_an_explicit_constructor_says_the_parameters_also_of_subclasses():
+    class Under(Inner):
+        clip: float = 1.0
+
+    assert Under(2).get_params() == {"depth": 2}
+    with pytest.raises(ParameterError, match=r"the class sets 'clip', but .* __init__"):
+        validated(Under, {"clip": 2.0})

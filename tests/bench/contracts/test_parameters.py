@@ -1,6 +1,6 @@
 """Parameters: one validation, read from annotations, for suites, the command line and `show`.
 
-Classes declare them as annotated attributes under `params`, or by an explicit `__init__`; what
+Classes declare them as annotated attributes, or by an explicit `__init__`; what
 holds of the one holds of the other.
 """
 
@@ -15,11 +15,10 @@ from annotated_types import Ge, Gt
 from sklearn.base import clone
 
 from ope_bench import Estimate, Estimator, params
-from ope_bench.canonical import canonical_json
-from ope_bench.contracts.parameters.declaration import hints_of, signature
-from ope_bench.contracts.parameters.validation import describe, validated
-from ope_bench.errors import ParameterError, UsageError
-from ope_bench.plugins.resolution import spec_of
+from ope_bench.base.canonical import canonical_json
+from ope_bench.base.errors import ParameterError, UsageError
+from ope_bench.contracts.parameters import describe, hints_of, signature, validated
+from ope_bench.plugins.spec import spec_of
 from support.parameter_forms import Explicit, Fields, Inner, InnerFields
 
 
@@ -28,7 +27,6 @@ class RequiredExplicit(Explicit):
         self.path = path
 
 
-@params
 class RequiredFields(Estimator):
     path: str
 
@@ -186,7 +184,6 @@ class WithExplicit(Explicit):
         self.other = other
 
 
-@params
 class WithFields(Estimator):
     inner: Inner | None = None
     other: InnerFields | None = None
@@ -207,7 +204,6 @@ def test_a_plugin_as_parameter_is_an_object_never_made_from_a_mapping(cls, name,
 # --- fields and inheritance
 
 
-@params
 class Changed(Fields):
     extra: float = 0.5
     folds: Annotated[int, Ge(0)] = 0
@@ -233,7 +229,6 @@ def test_a_subclass_may_write_its_own_constructor():
 
 
 def test_what_is_no_parameter():
-    @params
     class Fitted(InnerFields):
         limit: ClassVar[int] = 7
         written: "ClassVar[int]" = 8
@@ -246,7 +241,6 @@ def test_what_is_no_parameter():
 
 
 def test_a_mutable_default_is_made_anew_for_each_object():
-    @params
     class Lists(InnerFields):
         sizes: list[int] = field(default_factory=lambda: [1, 2])
 
@@ -263,7 +257,6 @@ def test_a_mutable_default_is_made_anew_for_each_object():
 
 
 def test_a_class_without_docstring_stays_without():
-    @params
     class Undocumented(InnerFields):
         clip: float = 1.0
 
@@ -272,13 +265,12 @@ def test_a_class_without_docstring_stays_without():
 
 def test_annotations_are_read_where_they_are_written(tmp_path, monkeypatch):
     """A subclass in another file need not import the types of inherited parameters."""
-    head = "from __future__ import annotations\nfrom ope_bench import Estimate, params\n"
+    head = "from __future__ import annotations\nfrom ope_bench import Estimate\n"
     (tmp_path / "base_of_two.py").write_text(
         f"{head}from typing import Literal\n"
         "from datetime import date\n"
         "from ope_bench import Estimator\n"
         "Kind = Literal['a', 'b']\n"
-        "@params\n"
         "class Base(Estimator):\n"
         "    kind: Kind = 'a'\n"
         "    date: date | None = None\n"
@@ -286,7 +278,7 @@ def test_annotations_are_read_where_they_are_written(tmp_path, monkeypatch):
         "    def estimate(self, view): return Estimate(0.0)\n"
     )
     (tmp_path / "second_of_two.py").write_text(
-        f"{head}import base_of_two\n@params\nclass Second(base_of_two.Base):\n    draws: int = 1\n"
+        f"{head}import base_of_two\nclass Second(base_of_two.Base):\n    draws: int = 1\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     from second_of_two import Second
@@ -299,7 +291,6 @@ def test_annotations_are_read_where_they_are_written(tmp_path, monkeypatch):
 
 
 def test_a_misspelled_rule_in_place_of_a_number_is_told_the_rules():
-    @params
     class Ruled(InnerFields):
         clip: Annotated[float, Gt(0)] | Literal["root-n", "mse"] | None = None
 
@@ -310,7 +301,6 @@ def test_a_misspelled_rule_in_place_of_a_number_is_told_the_rules():
 
 
 def test_a_keyword_of_python_is_a_parameter_with_an_underscore():
-    @params
     class Shrunk(InnerFields):
         lambda_: Annotated[float, Ge(0)] = 0.5
 
@@ -318,21 +308,24 @@ def test_a_keyword_of_python_is_a_parameter_with_an_underscore():
     assert validated(Shrunk, {"lambda_": 1}) == {"depth": 3, "lambda_": 1.0}
 
 
-def test_a_forgotten_decorator_is_named_where_a_parameter_is_unknown():
-    class Forgotten(Estimator):
-        clip: float = 1.0
+def test_an_attribute_that_is_no_parameter_is_told_from_one_that_is_unknown():
+    class Plain(Estimator):
+        clip = 1.0
 
         def estimate(self, view):
             return Estimate(0.0)
 
-    with pytest.raises(ParameterError, match="the class sets 'clip', but is without @params"):
-        validated(Forgotten, {"clip": 2.0})
+    with pytest.raises(ParameterError, match="the class sets 'clip', but without annotation"):
+        validated(Plain, {"clip": 2.0})
     with pytest.raises(ParameterError, match=r"parameter 'devices' \(it has: none\)"):
-        validated(Forgotten, {"devices": 2.0})
+        validated(Plain, {"devices": 2.0})
+
+
+def test_the_mark_of_plugins_of_before_changes_nothing():
+    assert params(Fields) is Fields
 
 
 def test_an_annotation_that_cannot_be_read_is_named():
-    @params
     class Unreadable(InnerFields):
         clip: "NotImported" = 1.0  # type: ignore[name-defined]  # noqa: F821
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from ope_bench.base.errors import DataError
 from ope_bench.contracts import arrays
 from ope_bench.contracts.arrays import (
     LONG_ROW,
@@ -22,11 +23,10 @@ from ope_bench.contracts.policies import (
     EpsilonGreedy,
     Policy,
     Softmax,
+    Tabular,
     Uniform,
 )
-from ope_bench.contracts.random.sampling import SPAN, sample_indices
-from ope_bench.contracts.tabular import Tabular
-from ope_bench.errors import DataError
+from ope_bench.contracts.random import SPAN, sample_indices
 
 N_ACTIONS = 7
 SCORES = np.random.default_rng(5).normal(size=(3, N_ACTIONS))

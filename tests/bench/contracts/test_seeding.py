@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench.contracts.random.seeding import DataSeed, stream
-from ope_bench.plugins.resolution import resolve
-from ope_bench.plugins.spec import PluginSpec
-from ope_bench.trials.devices import Device
+from ope_bench.contracts.random import DataSeed, stream
+from ope_bench.plugins.spec import PluginSpec, resolve
 from ope_bench.trials.record import Trial
+from ope_bench.trials.status import Device
 
 ENVIRONMENT = PluginSpec("environment", "ope-bench:toy", "toy", {"n": 10}, version=2)
 ESTIMATOR = PluginSpec("estimator", "ope-bench:ipw", "ipw", {"clip": None})
@@ -44,7 +43,7 @@ def test_parameters_do_not_change_the_streams():
 
 
 def test_more_logged_rows_begin_with_the_same_randomness():
-    from ope_bench.trials.building import build
+    from ope_bench.trials.trial import build
 
     small, large = (
         build(resolve("environment", "saito-toy", {"n_samples": n})).sample(
@@ -110,7 +109,7 @@ def test_the_order_of_parameters_does_not_matter():
 
 def test_keys_do_not_depend_on_the_process():
     code = (
-        "from ope_bench.plugins.resolution import resolve\n"
+        "from ope_bench.plugins.spec import resolve\n"
         "from ope_bench.trials.record import Trial\n"
         "print(Trial(resolve('environment', 'saito-toy'), resolve('estimator', 'ipw'), 0).key)"
     )

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from ope_bench import Access, PositivityViolation, Problem, Truth, View
-from ope_bench.contracts import fit_cache
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.contracts.view import nuisance_key
-from ope_bench.errors import AccessError, UnavailableError
+from ope_bench.base.errors import AccessError, UnavailableError
+from ope_bench.contracts import view as view_module
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache, nuisance_key
 from ope_bench.testing.problems import problem
 
 GUARDED = {
@@ -318,7 +317,7 @@ class Clock:
 
 def test_the_time_of_a_fit_is_its_own_without_the_fits_inside(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(fit_cache, "time", clock)
+    monkeypatch.setattr(view_module, "time", clock)
 
     @dataclass(frozen=True)
     class Slow:

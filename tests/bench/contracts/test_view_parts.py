@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ope_bench import Access, View
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.errors import AccessError, UnavailableError
+from ope_bench.base.errors import AccessError, UnavailableError
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache
 from ope_bench.testing.problems import problem
 
 ALL = Access.LOGGING_POLICY | Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION

@@ -10,7 +10,7 @@ import pytest
 
 from ope_bench.execution import runner
 from ope_bench.plugins import registry as registry_module
-from ope_bench.plugins.resolution import resolve
+from ope_bench.plugins.spec import resolve
 from ope_bench.trials.record import Trial
 from support.paths import ACME
 

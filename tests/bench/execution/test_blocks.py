@@ -11,21 +11,17 @@ import pytest
 
 from ope_bench.boards.leaderboard import boards
 from ope_bench.execution import Finished, Limits
-from ope_bench.execution.inprocess import InProcessExecutor
-from ope_bench.execution.local import LocalExecutor
+from ope_bench.execution.executors import InProcessExecutor
+from ope_bench.execution.local import LocalExecutor, TrialQueue
 from ope_bench.execution.runner import Outcome, run
-from ope_bench.execution.trial_queue import TrialQueue
-from ope_bench.plugins.resolution import resolve
+from ope_bench.plugins.spec import resolve
 from ope_bench.store import Store
 from ope_bench.suites.manifest import plan
 from ope_bench.suites.suite import adhoc
 from ope_bench.trials.batching import block_of
-from ope_bench.trials.building import build
-from ope_bench.trials.devices import Device
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.status import Status
-from ope_bench.trials.trial import devices_of, run_trial
-from ope_bench.trials.workspace import Workspace
+from ope_bench.trials.status import Device, Status
+from ope_bench.trials.trial import Workspace, build, devices_of, run_trial
 from support.paths import BLOCK_PLUGINS as PLUGINS
 
 WORLD = resolve("environment", f"{PLUGINS}:Numbers", {})
@@ -170,7 +166,7 @@ def test_a_block_has_the_time_of_its_trials_and_every_trial_tells_of_its_end() -
     executor = LocalExecutor(1, timeout=0.02)
     # The worker starts in its own time; only then is there little.
     assert len(list(executor.run([trial()]))) == 2
-    executor._slots[0].limits = Limits(timeout=0.02, preparation=2.0)
+    executor._workers[0].limits = Limits(timeout=0.02, preparation=2.0)
     records = outcomes(executor, trials(range(3), how="hang-together"))
     assert {r.status for r in records.values()} == {Status.TIMEOUT}
     for record in records.values():

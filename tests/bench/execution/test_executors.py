@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ope_bench.errors import UsageError
+from ope_bench.base.errors import UsageError
 from ope_bench.execution import Executor, Finished, Started
 from ope_bench.execution import worker_process as slot
-from ope_bench.execution.inprocess import InProcessExecutor
+from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -242,15 +242,23 @@ def test_numbers_are_bit_identical_in_every_executor_and_order(acme: Ask) -> Non
         assert bits(executor(), order) == expected, name
 
 
-def test_changed_settings_do_not_reach_the_next_trial(acme: Ask) -> None:
+def test_changed_settings_do_not_reach_the_next_trial(
+    acme: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     noisy = [acme("noisy"), acme("settings")]
     alone = records(LocalExecutor(1), noisy)
     for executor in (LocalExecutor(1), InProcessExecutor()):
-        after = records(executor, [acme("misbehaving", how="untidy"), *noisy])
+        untidy = acme("misbehaving", how="untidy")
+        after = records(executor, [untidy, *noisy])
+        assert after[untidy.key].note == "changed the working directory"
+        in_process = isinstance(executor, InProcessExecutor)
         for trial in noisy:
             told, expected = after[trial.key], alone[trial.key]
             assert (told.status, told.estimate) == (Status.OK, expected.estimate)
-            assert told.diagnostics == expected.diagnostics
+            # In process nothing is put back but what a context manager holds.
+            stays = {"folder": "/"} if in_process and trial is noisy[1] else {}
+            assert told.diagnostics == {**expected.diagnostics, **stays}
 
 
 def test_each_trial_starts_before_it_finishes(acme: Ask) -> None:
@@ -265,10 +273,10 @@ def test_each_trial_starts_before_it_finishes(acme: Ask) -> None:
     running: dict[int, str] = {}
     for event in events:
         if isinstance(event, Started):
-            assert event.slot not in running
-            running[event.slot] = event.trial.key
+            assert event.worker not in running
+            running[event.worker] = event.trial.key
         else:
-            assert running.pop(event.slot) == event.record.key
+            assert running.pop(event.worker) == event.record.key
     assert not running
 
 

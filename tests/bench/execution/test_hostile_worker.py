@@ -16,12 +16,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from ope_bench.errors import UsageError
+from ope_bench.base.errors import UsageError
 from ope_bench.execution import Finished, worker_process
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.plugins.resolution import resolve
-from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.serialization import to_row
+from ope_bench.plugins.spec import resolve
+from ope_bench.trials.record import RECORD_COLUMNS, Trial, TrialRecord, to_row
 from ope_bench.trials.status import Status
 from support.paths import SUPPORT
 
@@ -74,10 +73,29 @@ def test_other_slots_keep_their_limits_while_a_channel_floods(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # No line ever ends, and no length is too long: only the time limit is left.
-    monkeypatch.setattr("ope_bench.execution.messages.MESSAGE_BYTES", 1 << 60)
+    monkeypatch.setattr("ope_bench.execution.worker_process.MESSAGE_BYTES", 1 << 60)
     steps = [["ready"], ["take"], ["fit"]]
     records = check([[*steps, ["flood", "x"]]])
     assert [record.status for record in records] == [Status.TIMEOUT, Status.OK, Status.OK]
+
+
+@pytest.mark.parametrize("name", ["diagnostics", "access"])
+@pytest.mark.parametrize("text", ["no JSON", "5", "null", "[" * 100_000, '{"mean_weight": []}'])
+def test_a_forged_row_costs_its_worker_at_most(name: str, text: str) -> None:
+    forged = [*ROW]
+    forged[RECORD_COLUMNS.index(name)] = text
+    steps = [["ready"], ["take"], ["fit"], ["raw", json.dumps(["done", forged, False]) + "\n"]]
+    records = check([steps])
+    assert {record.status for record in records[1:]} == {Status.OK}
+    assert all(record.as_json() for record in records)
+    if name == "diagnostics" and text != '{"mean_weight": []}':
+        assert records[0].status is Status.CRASH
+
+
+def test_forged_facts_cost_their_worker() -> None:
+    facts = {"code_digest": "digest", "access": "5"}
+    records = check([[["ready"], ["take"], ["raw", json.dumps(["fit", facts]) + "\n"], ["hang"]]])
+    assert [record.status for record in records] == [Status.CRASH, Status.OK, Status.OK]
 
 
 def test_an_honest_worker_answers_all() -> None:

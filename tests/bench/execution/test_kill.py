@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ope_bench.execution.descendants.watchdog import MARK as WORKER_MARK
+from ope_bench.execution.watchdog import MARK as WORKER_MARK
 from ope_bench.store import Store
 from support.paths import ACME, SUPPORT
 

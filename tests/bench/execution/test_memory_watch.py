@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ope_bench.execution.descendants.memory_watch import MemoryWatch
+from ope_bench.execution.process_tree import MemoryWatch
 
 HOLD = 80 << 20
 HOLDING = f"hold = b'1' * {HOLD}; print('ready', flush=True); input()"

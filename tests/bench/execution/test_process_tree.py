@@ -10,7 +10,7 @@ import pytest
 FAMILY = """
 import os, subprocess, sys, time
 import psutil
-from ope_bench.execution.descendants import process_tree
+from ope_bench.execution import process_tree
 
 adopts, platform = sys.argv[1:]
 if adopts == "adopts":
@@ -53,7 +53,7 @@ def test_no_descendant_survives(adopts: str, platform: str) -> None:
 
 def test_nothing_is_imported_where_nothing_was_left() -> None:
     code = (
-        "import sys; from ope_bench.execution.descendants.process_tree import kill_children\n"
+        "import sys; from ope_bench.execution.process_tree import kill_children\n"
         "kill_children(); assert 'psutil' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

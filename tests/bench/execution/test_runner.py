@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ope_bench.errors import StoreError
+from ope_bench.base.errors import StoreError
 from ope_bench.execution import Event, Finished, Limits, Message, Reused, RunEvent, Started, runner
-from ope_bench.execution.inprocess import InProcessExecutor
+from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.runner import Outcome, digest_of, run
 from ope_bench.store import Store

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.execution.trial_queue import TrialQueue
+from ope_bench.execution.local import TrialQueue
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.record import Trial
 

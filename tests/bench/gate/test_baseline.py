@@ -7,18 +7,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ope_bench.boards.leaderboard import boards, document
-from ope_bench.errors import StoreError
+from ope_bench.base.errors import StoreError
+from ope_bench.boards.leaderboard import boards, boards_document
 from ope_bench.gate.baseline import (
     Acceptance,
     Baseline,
+    SpecNames,
     SuiteFacts,
     _checksum,
+    identity_of,
     is_baseline,
+    lines_of,
     load,
+    records_of,
     save,
 )
-from ope_bench.gate.baseline_format import identity_of
 from ope_bench.trials.status import Status
 
 SUITE = SuiteFacts("ci", "empirical", 20, title="A title", timeout=60.0)
@@ -53,12 +56,26 @@ def test_keys_and_figures_survive_the_round_trip(baseline, file):
     assert before.keys() == after.keys()
     for key, record in before.items():
         same = ("status", "estimate", "truth_empirical", "logging_average", "fallback")
-        for name in (*same, "fit_seconds", "exclusive", "code_digest", "error_type"):
+        for name in (*same, "code_digest", "error_type"):
             assert getattr(after[key], name) == getattr(record, name), name
+        assert (after[key].exclusive, after[key].fit_seconds) == (False, None)
+
+
+def test_times_in_lines_of_older_baselines_are_passed_over(baseline):
+    names = SpecNames.of(baseline.records)
+    lines = list(lines_of(baseline.records, names))
+    former = {"exclusive": True, "fit_seconds": 0.5, "estimate_seconds": 0.1}
+    assert list(records_of([one | former for one in lines], names)) == list(
+        records_of(lines, names)
+    )
 
 
 def test_boards_are_derived_from_the_trials(baseline, file):
-    assert document(boards(load(file).records)) == document(boards(baseline.records))
+    untimed = [
+        replace(one, exclusive=False, fit_seconds=None, estimate_seconds=None)
+        for one in baseline.records
+    ]
+    assert boards_document(boards(load(file).records)) == boards_document(boards(untimed))
 
 
 def test_saving_what_was_loaded_gives_the_same_bytes_whatever_the_order(baseline, file, tmp_path):

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ope_bench.base.errors import UsageError
 from ope_bench.contracts.data import TruthKind
-from ope_bench.errors import UsageError
 from ope_bench.gate.baseline import Baseline, SuiteFacts, save
 from ope_bench.gate.comparison import LEVEL, compare
-from ope_bench.gate.decision import judge
 from ope_bench.gate.pairing import pair_records
-from ope_bench.gate.verdict import Judgement, Rules
+from ope_bench.gate.verdict import Judgement, Rules, judge
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Store
 from ope_bench.trials.record import Trial, TrialRecord
@@ -72,11 +71,11 @@ def all_at_once(a: Path, b: Path) -> tuple[list[Judgement], set[str], set[str], 
     before, after = sides
     others = {one.key: one for kind in after.values() for one in kind}
     known = {one.key for kind in before.values() for one in kind}
-    rules = Rules(margin=0.0, level=LEVEL, symmetric=True)
+    rules = Rules(margin=0.0, level=LEVEL, symmetric=True, same_arithmetic=False)
     judgements = [
         replace(one, row=replace(one.row, pairs=()))
         for truth, kind in before.items()
-        for one in judge(pair_records(kind, others)[0], truth, rules)
+        for one in judge(pair_records(kind, others), truth, rules)
     ]
     return judgements, known & set(others), known - set(others), set(others) - known
 
@@ -135,16 +134,16 @@ def test_settings_of_one_side_alone_are_counted(tmp_path: Path) -> None:
 def test_no_more_than_one_estimator_on_one_setting_is_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ope_bench.store.selection import Selection
+    from ope_bench.store.reader import Reader
 
     a = stored(tmp_path / "a.sqlite", ("expected", records(0)))
     sizes = []
-    read = Selection.parts_at
+    read = Reader.results
 
     def counted(self, places, columns):
         sizes.append(len(places))
         return read(self, places, columns)
 
-    monkeypatch.setattr(Selection, "parts_at", counted)
+    monkeypatch.setattr(Reader, "results", counted)
     assert compare(a, a).pairs == len(records(0))
     assert max(sizes) == len(records(0)) // (3 * 4)

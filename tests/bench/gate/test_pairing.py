@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ope_bench.errors import UsageError
+from ope_bench.base.errors import UsageError
 from ope_bench.gate import pairing
-from ope_bench.gate.baseline import Baseline, SuiteFacts
-from ope_bench.gate.baseline_format import identity_of
+from ope_bench.gate.baseline import Baseline, SuiteFacts, identity_of
 from ope_bench.gate.pairing import map_given_parameters, pair_records, paired_rows, with_outcomes
 
 
@@ -44,17 +43,15 @@ def fixed(record):
 def test_a_row_of_one_replicate_is_a_row(asked, record):
     (row,) = paired_rows(baseline_of(asked, [record()]))
     assert [pair.before.trial.replicate for pair in row.pairs] == [0]
-    assert row.reserve == ()
     assert (row.environment.id, row.estimator.id, row.device) == ("toy", "ipw", "cpu")
 
 
-def test_replicates_beyond_the_suites_are_the_reserve_in_order(asked, record):
+def test_replicates_beyond_the_suites_are_read_and_not_run(asked, record):
     records = [record(replicate=r) for r in range(6)]
     random.Random(0).shuffle(records)
     (row,) = paired_rows(baseline_of(asked, records, replicates=4))
     assert [pair.before.trial.replicate for pair in row.pairs] == [0, 1, 2, 3]
-    assert [pair.before.trial.replicate for pair in row.reserve] == [4, 5]
-    assert all(pair.trial == pair.before.trial for pair in (*row.pairs, *row.reserve))
+    assert all(pair.trial == pair.before.trial for pair in row.pairs)
 
 
 def test_settings_estimators_and_devices_are_rows_of_their_own(asked, record):
@@ -79,17 +76,6 @@ def test_the_same_spec_is_resolved_once(asked, record):
     assert estimators == ["dm", "ipw"]
 
 
-@pytest.mark.parametrize(
-    ("seed", "worlds", "comparable"),
-    [(None, "fixed", True), (0, "fixed", True), (5, "fixed", False), (5, "redrawn", True)],
-)
-def test_a_fixed_world_is_compared_on_its_own_seed_alone(asked, record, seed, worlds, comparable):
-    given = fixed(record()) if worlds == "fixed" else record()
-    (row,) = paired_rows(baseline_of(asked, [given]), seed=seed)
-    assert (row.incomparable == "") is comparable
-    assert row.pairs[0].trial.seed == (seed or 0)
-
-
 def test_given_parameters_of_today_are_those_that_today_knows(asked, record):
     first = record(params={"clip": 2, "old": 1})
     setting, method = first.trial.environment, first.trial.estimator
@@ -108,23 +94,22 @@ def test_given_parameters_of_today_are_those_that_today_knows(asked, record):
     }
 
 
-def test_outcomes_are_filled_in_by_key_in_the_reserve_too(asked, record):
+def test_outcomes_are_filled_in_by_key(asked, record):
     records = [record(replicate=r) for r in range(4)]
-    (row,) = paired_rows(baseline_of(asked, records, replicates=2))
+    (row,) = paired_rows(baseline_of(asked, records, replicates=4))
     done = {one.key: replace(one, estimate=5.0) for one in records[1:3]}
     filled = with_outcomes(row, done)
-    estimates = [one.after and one.after.estimate for one in (*filled.pairs, *filled.reserve)]
+    estimates = [one.after and one.after.estimate for one in filled.pairs]
     assert estimates == [None, 5.0, 5.0, None]
     lost = replace(row, pairs=tuple(replace(one, trial=None) for one in row.pairs))
-    assert [one.after for one in with_outcomes(lost, done).pairs] == [None, None]
+    assert [one.after for one in with_outcomes(lost, done).pairs] == [None] * 4
 
 
-def test_records_with_a_partner_are_rows_in_order_and_others_are_counted(record):
+def test_records_with_a_partner_are_rows_in_order_and_others_are_left_out(record):
     before = [record(name, r) for r in (2, 0, 3, 1) for name in ("ipw", "dm")]
     after = {one.key: one for one in before if (one.trial.estimator.id, one.trial.replicate) !=
              ("dm", 3)}  # fmt: skip
-    rows, alone = pair_records(before, after)
-    assert alone == 1
+    rows = pair_records(before, after)
     found = {row.estimator.id: [one.before.trial.replicate for one in row.pairs] for row in rows}
     assert found == {"ipw": [0, 1, 2, 3], "dm": [0, 1, 2]}
     assert all(one.after is after[one.before.key] for row in rows for one in row.pairs)
@@ -146,10 +131,10 @@ def test_changes_of_parameters_are_noted_and_an_environment_keeps_its_own(monkey
     (row,) = paired_rows(Baseline(SuiteFacts("toy", "empirical", 3), (first,), given=given))
     assert row.notes == (
         "toy has a new parameter more=True",
+        f"toy: default n 10 -> 20; {pairing.KEPT}",
         "ipw has a new parameter new=1",
         "ipw has no parameter old any more (was 4)",
         "ipw: default clip 2 -> 5",
-        f"toy: default n 10 -> 20; {pairing.KEPT}",
     )
     (again,) = row.pairs
     assert again.trial.estimator.params == {"clip": 5, "new": 1, "kept": 3}

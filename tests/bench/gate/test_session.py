@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from ope_bench.gate import pairing
-from ope_bench.gate.baseline_format import identity_of
-from ope_bench.gate.session import Options, run_gate
+from ope_bench.gate.baseline import identity_of
+from ope_bench.gate.session import run_gate
 from ope_bench.gate.verdict import Verdict
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.status import Status
@@ -50,7 +50,7 @@ def test_an_empty_baseline_is_never_green(baseline):
 
 
 def test_a_removed_estimator_is_never_green(baseline, normal_row, toys_resolve):
-    from ope_bench.errors import PluginError
+    from ope_bench.base.errors import PluginError
 
     given = baseline(normal_row(replicates=30), normal_row("gone", replicates=30))
     toys_resolve["gone"] = PluginError("unknown estimator 'gone'")
@@ -166,8 +166,6 @@ def test_a_gate_says_how_many_of_its_trials_ran(baseline, normal_row):
     report = run_gate(given, bench)
     assert (report.asked, report.executed, report.reused) == (6, 4, 2)
     assert report.trials_run == "4 of 6 trials run, 2 reused"
-    extended = run_gate(given, FakeBench(answer), Options(extend=50))
-    assert extended.trials_run == "56 of 56 trials run"
     ran = iter(range(60))
     short = run_gate(given, FakeBench(lambda trial: same(trial) if next(ran) < 4 else None))
     assert short.trials_run == "4 of 6 trials run"
@@ -198,65 +196,6 @@ def test_a_new_timeout_gets_a_second_chance_alone_with_doubled_limits(baseline, 
     assert report.exit_code()[0] == 0
     assert "alone with doubled limits" in report.notices[0]
     assert run_gate(given, FakeBench(answer)).exit_code()[0] == 1
-
-
-def test_extension_takes_replicates_from_the_reserve(baseline, normal_row):
-    # No test of 6 pairs can reach p = .005, whatever they say.
-    given = baseline(normal_row(replicates=60), replicates=6)
-    same = unchanged(given)
-
-    def answer(trial):
-        found = same(trial)
-        return replace(found, estimate=1 + 1.35 * (found.estimate - 1))
-
-    assert run_gate(given, FakeBench(answer)).judgements[0].verdict is Verdict.UNDECIDED
-    bench = FakeBench(answer)
-    report = run_gate(given, bench, Options(extend=50))
-    assert bench.asked == [6, 50]
-    assert (report.judgements[0].n, report.judgements[0].verdict) == (56, Verdict.WORSE)
-    few = run_gate(given, FakeBench(answer), Options(extend=100))
-    assert "54 replicates in reserve of the 100" in few.notices[0]
-
-
-@pytest.mark.parametrize(("factor", "verdict", "code"), [(1, "alike", 0), (4, "worse", 1)])
-def test_on_fresh_data_nothing_is_paired(baseline, normal_row, factor, verdict, code):
-    given = baseline(normal_row(replicates=30))
-    others = {one.trial.replicate: one for one in normal_row(scale=0.1 * factor, stream=7)}
-    bench = FakeBench(lambda trial: replace(others[trial.replicate], trial=trial), mismatch="")
-    report = run_gate(given, bench, Options(seed=5))
-    (found,) = report.judgements
-    assert (found.verdict, report.exit_code()[0]) == (verdict, code)
-    assert (found.changed, found.improved) == (0, None)
-    assert "nothing is paired" in report.notices[0]
-    # Times of other data compare nothing either, and gating on them is not green.
-    assert report.exit_code(gate_time=True)[0] == (4 if code == 0 else code)
-    # The order of the replicates says nothing.
-    last = {29 - replicate: one for replicate, one in others.items()}
-    bench = FakeBench(lambda trial: replace(last[trial.replicate], trial=trial))
-    (turned,) = run_gate(given, bench, Options(seed=5)).judgements
-    assert turned.ratio == pytest.approx(found.ratio)
-    assert turned.standard_error == pytest.approx(found.standard_error)
-
-
-def test_one_fixed_world_compares_nothing_on_another_seed(baseline, normal_row, toys_resolve):
-    def fixed(one):
-        world = replace(one.trial.environment, worlds="fixed")
-        return replace(one, trial=replace(one.trial, environment=world))
-
-    given = baseline([fixed(one) for one in normal_row(replicates=30)])
-    report = run_gate(given, FakeBench(unchanged(given)), Options(seed=5))
-    assert report.judgements[0].verdict is Verdict.INCOMPARABLE
-    assert "its one world is drawn anew for seed 5" in report.judgements[0].reason
-    assert run_gate(given, FakeBench(unchanged(given))).exit_code()[0] == 0
-
-
-def test_on_fresh_data_a_row_with_a_larger_error_may_be_extended(baseline, normal_row):
-    given = baseline(normal_row(replicates=60), replicates=10)
-    others = {one.trial.replicate: one for one in normal_row(scale=0.13, stream=7)}
-    bench = FakeBench(lambda trial: replace(others[trial.replicate], trial=trial))
-    report = run_gate(given, bench, Options(seed=5, extend=50))
-    assert bench.asked == [10, 50]
-    assert report.judgements[0].n == 60
 
 
 def test_trials_on_the_same_data_run_together(baseline, normal_row):

@@ -3,11 +3,13 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ope_bench.gate import verdict_tables
 from ope_bench.gate.session import run_gate
 from ope_bench.gate.verdict import Verdict
-from ope_bench.report.text import verdicts
-from ope_bench.report.text.junit import junit
+from ope_bench.gate.verdict_tables import junit, junit_of_nothing
 from ope_bench.trials.status import Status
 from support.gate_bench import FakeBench, unchanged
 
@@ -30,7 +32,7 @@ class TestReports:
         return run_gate(given, FakeBench(answer))
 
     def test_text_shows_what_changed_within_80_columns(self, report):
-        text = verdicts.text_table(report.judgements, report.times)
+        text = verdict_tables.text_table(report.judgements)
         assert max(map(len, text.splitlines())) <= 80
         assert "- toy / dm" in text
         assert "x toy / odd" in text
@@ -48,47 +50,74 @@ class TestReports:
         assert suite.get("failures") == "1"
 
     def test_what_closes_the_gate_is_in_every_form(self, report):
-        slower = (1, "slower (--gate-time)")
+        other = (4, "no row could be compared; accept a new baseline")
         clean = replace(report, judgements=report.judgements[:1])
-        (case,) = ET.fromstring(junit(clean, "toy", slower)).findall("testcase/failure")
-        assert case.get("message") == slower[1]
-        assert "::error title=ope-bench gate::slower" in verdicts.github_lines(
-            clean, "ci.json", slower
-        )
+        (case,) = ET.fromstring(junit(clean, "toy", other)).findall("testcase/failure")
+        assert case.get("message") == other[1]
+        lines = verdict_tables.github_lines(clean, "ci.json", other)
+        assert "::error title=ope-bench gate::no row" in lines
 
     def test_github_annotations_are_one_line_each(self, report):
-        lines = verdicts.github_lines(report, "ci.json", report.exit_code()).splitlines()
+        lines = verdict_tables.github_lines(report, "ci.json", report.exit_code()).splitlines()
         assert len([line for line in lines if line.startswith("::error")]) == 2
         assert all(line.startswith("::") for line in lines)
 
     def test_markdown_is_a_table(self, report):
-        text = verdicts.markdown_table(report.judgements, "gate", trials_run=report.trials_run)
+        text = verdict_tables.markdown_table(
+            report.judgements, "gate", trials_run=report.trials_run
+        )
         assert "| `-` | toy / dm |" in text
         assert "1 same**; 90 of 90 trials run\n" in text
 
     def test_every_form_says_which_way_found_a_row_worse_and_how_much_ran(self, report):
         way = "by mean square and typical error (+50.0%); p "
         (worse,) = [one for one in report.judgements if one.verdict is Verdict.WORSE]
-        assert way in " ".join(verdicts.text_table([worse]).split())
-        assert way in verdicts.markdown_table([worse], "gate")
+        assert way in " ".join(verdict_tables.text_table([worse]).split())
+        assert way in verdict_tables.markdown_table([worse], "gate")
         suite = ET.fromstring(junit(report, "toy", report.exit_code()))
         messages = [one.get("message") for one in suite.findall("testcase/failure")]
         assert any(way in message for message in messages)
         assert suite.findtext("system-out") == "90 of 90 trials run"
-        lines = verdicts.github_lines(report, "ci.json", report.exit_code())
+        lines = verdict_tables.github_lines(report, "ci.json", report.exit_code())
         assert way.replace("%", "%25") in lines
         assert "::notice title=ope-bench gate::90 of 90 trials run\n" in lines
-        reused = verdicts.github_lines(
+        reused = verdict_tables.github_lines(
             replace(report, executed=0, reused=90), "ci.json", report.exit_code()
         )
         assert "::warning title=ope-bench gate::0 of 90 trials run, 90 reused\n" in reused
-        told = verdicts.judgement_json("toy / dm", worse)
+        told = verdict_tables.judgement_json("toy / dm", worse)
         assert json.loads(json.dumps(told["found_by"])) == ["mean square", "typical error"]
         assert told["p"] == min(told["p_mean_square"], told["p_typical"])
 
     def test_json_is_plain(self, report):
-        names = verdicts.row_names(report.judgements)
+        names = verdict_tables.row_names(report.judgements)
         for name, one in zip(names, report.judgements, strict=True):
-            told = verdicts.judgement_json(name, one)
+            told = verdict_tables.judgement_json(name, one)
             assert json.dumps(told, allow_nan=False)
             assert told["mark"] in "=~+-!x"
+
+
+@given(st.text(st.characters(exclude_categories=[]), max_size=30))
+def test_any_text_can_be_a_message(text: str) -> None:
+    said = junit_of_nothing(text, text, "error")
+    said.encode()
+    suite = ET.fromstring(said)
+    message = suite.findall("testcase/error")[0].get("message")
+    assert message is not None
+    assert len(message) == len(text)
+    for told, meant in zip(message, text, strict=True):
+        # Of the characters from the blank on, XML forbids surrogates and two others.
+        forbidden = meant < " " or "\ud800" <= meant <= "\udfff" or meant in "\ufffe\uffff"
+        assert told == (" " if forbidden else meant)
+
+
+@pytest.mark.parametrize(("kind", "counter"), [("error", "errors"), ("skipped", "skipped")])
+def test_a_gate_that_compared_nothing_is_one_case(kind: str, counter: str) -> None:
+    suite = ET.fromstring(junit_of_nothing("b.json", 'no "<file>" & why', kind))
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "1", "failures": "0", "errors": "0", "skipped": "0"} | {
+        counter: "1"
+    }
+    assert suite.get("name") == "ope-bench gate: b.json"
+    (case,) = suite.findall("testcase")
+    assert case[0].get("message") == 'no "<file>" & why'

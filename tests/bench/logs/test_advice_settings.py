@@ -1,8 +1,8 @@
 """What chooses among candidates, and what is said of it."""
 
-from ope_bench.logs.advice.settings import Benchmark, Choice, advice_settings
+from ope_bench.logs.advice_worlds import Benchmark, Choice, advice_settings
 from ope_bench.suites.nested import NestedEstimator
-from ope_bench.suites.selector import parse_selector
+from ope_bench.suites.suite import parse_selector
 
 GIVEN = {
     "worlds": 8,

@@ -13,18 +13,23 @@ import numpy as np
 import pytest
 
 from ope_bench import Log, TargetPolicy, advise, estimate
+from ope_bench.base.canonical import plain
+from ope_bench.base.errors import UsageError
 from ope_bench.cli.app import invoke
-from ope_bench.errors import UsageError
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.logs.advice.figures import CandidateFigures, WorldFigures, candidate_figures
-from ope_bench.logs.advice.settings import advice_settings
-from ope_bench.logs.advice.verdict import Case, judge, verdict_of
-from ope_bench.logs.advice.worlds import made_worlds
-from ope_bench.logs.checking.findings import Finding
+from ope_bench.logs.advice_verdict import (
+    CandidateFigures,
+    WorldFigures,
+    candidate_figures,
+    judge,
+    verdict_of,
+)
+from ope_bench.logs.advice_worlds import advice_settings, made_worlds
+from ope_bench.logs.checks import Finding
 from ope_bench.logs.estimation import CONFOUNDING
-from ope_bench.logs.result_rows import EstimateRow
-from ope_bench.logs.storage import stored_log
+from ope_bench.logs.log_data import stored_log
+from ope_bench.logs.result import EstimateRow
 from support.small_logs import discrete, log_of, table_of, write_small
 
 FAST = ["ipws", "dm[regressor=ridge]", "dr[regressor=ridge]"]
@@ -68,7 +73,7 @@ GOOD = (
 )
 
 
-def case(**changes: Any) -> Case:
+def case(**changes: Any) -> dict[str, Any]:
     worlds = changes.pop("worlds", [world(str(k)) for k in range(4)])
     known: dict[str, Any] = {
         "checks": GOOD,
@@ -78,7 +83,7 @@ def case(**changes: Any) -> Case:
         "chosen": "ipws",
         "n": 1000,
     }
-    return Case(**(known | changes))
+    return known | changes
 
 
 def checks(**findings: Any) -> tuple[Finding, ...]:
@@ -159,7 +164,7 @@ FAILED = {"passed": False}
     ],
 )
 def test_the_verdict_follows_its_rules(changes, verdict, reason):
-    said, reasons = verdict_of(judge(case(**changes)))
+    said, reasons = verdict_of(judge(**case(**changes)))
     assert said == verdict, reasons
     assert any(reason in one for one in reasons), reasons
 
@@ -290,7 +295,11 @@ def test_a_notebook_shows_tables_and_gives_a_frame(advice, monkeypatch):
 def test_isolated_workers_give_the_same_numbers(log, advice):
     with LocalExecutor(2) as executor:
         found = advise(log, worlds=WORLDS, replicates=5, candidates=FAST, executor=executor)
-    assert found.as_json() == advice.as_json()
+    # Workers compute by kernels that every processor has, which round differently.
+    ours, theirs = (
+        plain(one.as_json(), lambda value: float(f"{value:.9g}")) for one in (found, advice)
+    )
+    assert ours == theirs
 
 
 def test_a_budget_ends_the_worlds_and_says_so(log):
@@ -349,13 +358,12 @@ def test_a_log_that_nothing_can_use_has_no_recommendation(tmp_path, capsys):
     assert document["exit_code"] == 3
 
 
-@pytest.mark.parametrize("command", [["advise"], ["log", "advise"]])
-def test_the_command_says_all_within_eighty_columns(command, tmp_path, capsys, monkeypatch):
+def test_the_command_says_all_within_eighty_columns(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     write_small(tmp_path)
     path = tmp_path / "log.yaml"
     arguments = [str(path), "--replicates", "1", "--worlds", "resample[kept=1]", "--jobs", "1"]
-    assert invoke([*command, *arguments]) == 0
+    assert invoke(["advise", *arguments]) == 0
     caught = capsys.readouterr()
     text = caught.out
     assert max(map(len, text.splitlines())) <= 80
@@ -372,7 +380,7 @@ def test_the_command_says_all_within_eighty_columns(command, tmp_path, capsys, m
         (["--worlds", "redrawn[maker=resample]"], "'maker' is that of the log; leave it out"),
         (["--worlds", "resample[kept=2]"], "kept"),
         (["--target", "new"], "the log has no policy 'new'; it has: target"),
-        (["--budget", "soon"], "--budget: 'soon' is not a duration"),
+        (["--budget", "soon"], "'--budget': 'soon' is not a duration"),
         (["--est", "ipv"], "did you mean 'ipw'"),
         (["--report", "nowhere/page.html"], "--report: nowhere: no such folder"),
     ],

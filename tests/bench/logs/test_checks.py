@@ -9,7 +9,7 @@ import pytest
 
 from ope_bench import Log, TargetPolicy
 from ope_bench.cli.app import invoke
-from ope_bench.logs.checking.checks import check_log, skewed_z
+from ope_bench.logs.checks import check_log, skewed_z
 from ope_bench.logs.example import _Shop, write_example
 
 N, K = 2000, 6

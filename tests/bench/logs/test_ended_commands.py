@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from ope_bench import Log
-from ope_bench.logs.storage import stored_log
+from ope_bench.logs.log_data import stored_log
 from support.small_logs import write_small
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a keeper of workers")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ope_bench.logs.interval_choice
+import ope_bench.logs.estimation
 from ope_bench import (
     Log,
     Problem,
@@ -20,10 +20,9 @@ from ope_bench import (
     empirical_likelihood_interval,
     estimate,
 )
-from ope_bench.logs.estimation import INTERVALS
-from ope_bench.logs.interval_choice import interval_note
-from ope_bench.logs.paired import normal_interval
-from ope_bench.statistics.value_intervals.weights import (
+from ope_bench.logs.estimation import INTERVALS, interval_note
+from ope_bench.logs.problem import normal_interval
+from ope_bench.statistics.weight_checks import (
     LEAST_EFFECTIVE,
     RARE_WEIGHTS,
     SMALLEST_EFFECTIVE,
@@ -31,7 +30,7 @@ from ope_bench.statistics.value_intervals.weights import (
 from ope_estimators.baseline.weighting.ipw import IPW
 from support.small_logs import discrete, frame_of, items_of, log_of, log_of_columns, table_of
 
-TABLE = Path(ope_bench.logs.interval_choice.__file__).with_name("interval_choice.json")
+TABLE = Path(ope_bench.logs.estimation.__file__).with_name("interval_choice.json")
 
 
 def bounded(n: int = 160) -> Problem:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ope_bench import Access, View
-from ope_bench.contracts.fit_cache import FitCache
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.logs.advice.likeness import (
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import FitCache
+from ope_bench.logs.advice_worlds import (
     MOST_ROWS,
     UNITS,
     Likeness,
@@ -22,7 +22,7 @@ from ope_bench.logs.advice.likeness import (
     _drawn,
     _weights,
 )
-from ope_bench.logs.storage import stored_log
+from ope_bench.logs.log_data import stored_log
 from ope_bench.testing.problems import problem
 from support.small_logs import discrete, log_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ope_bench import Log, TargetPolicy
-from ope_bench.errors import UsageError
+from ope_bench.base.errors import UsageError
 from support.small_logs import write_csv, write_small
 
 NAN = float("nan")
@@ -93,6 +93,9 @@ def test_files_and_frames_are_the_same_log(form, tmp_path):
         ({"frame": {**FRAME, "a": [1, 2]}}, "columns differ in length"),
         ({"frame": {**FRAME, "r": [0, 1, NAN, 1]}}, "row 2, column 'r': the value is missing"),
         ({"frame": {**FRAME, "x": [NAN] * 4}}, "column 'x' has no value"),
+        ({"frame": {**FRAME, "x": np.arange(4).astype("M8[ns]")}}, "list it in `categorical`"),
+        ({"frame": {**FRAME, "r": [0, 1, "x", 1]}}, "row 2, column 'r': 'x' is not a finite"),
+        ({"frame": {**FRAME, "r": [0, 1, np.inf, 1]}}, "row 2, column 'r': inf is not a finite"),
     ],
 )
 def test_mistakes_of_a_frame_have_their_place(changes, said):
@@ -114,7 +117,7 @@ def test_a_function_of_contexts_is_asked_with_the_columns_as_they_were():
 
 
 def test_a_policy_over_too_many_pairs_is_refused_before_it_is_asked(monkeypatch):
-    monkeypatch.setattr("ope_bench.logs.reading.asked_policy.MOST_PROBABILITIES", 11)
+    monkeypatch.setattr("ope_bench.logs.asked_policy.MOST_PROBABILITIES", 11)
     with pytest.raises(UsageError, match=r"4 rows times 3 actions are 12 probabilities.*`table:`"):
         log(target=TargetPolicy(predict=lambda context: 1 / 0))
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from ope_bench import estimate
-from ope_bench.contracts.random.seeding import DataSeed
-from ope_bench.plugins.resolution import resolve
-from ope_bench.trials.building import build
+from ope_bench.contracts.random import DataSeed
+from ope_bench.plugins.spec import resolve
+from ope_bench.trials.trial import build
 from support.small_logs import log_of
 
 LOGS = 40

@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from ope_bench import Log, TargetPolicy
+from ope_bench.base.errors import UsageError
 from ope_bench.cli.app import invoke
-from ope_bench.errors import UsageError
-from ope_bench.logs.reading.log_file import read_log_file, write_log_file
-from ope_bench.logs.reading.spec import LogSpec
+from ope_bench.logs.log_data import LogSpec
+from ope_bench.logs.log_file import read_log_file, write_log_file
 from support.small_logs import write_csv, write_small
 
 EVERYTHING = """\
@@ -133,6 +133,8 @@ def test_files_beside_a_policy_replace_no_module_of_python(folder, monkeypatch):
     code = CODE.replace("0.5", "LARGE").replace("import", "from shares import LARGE\nimport", 1)
     (folder / "policy.py").write_text(code + "np.random.default_rng(0)\n")
     monkeypatch.chdir(folder)
+    # As in a notebook, whose folder comes first.
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
     log = Log.read("log.yaml")
     assert log.targets["code"].matrix.toarray().tolist() == [[0.25, 0.5, 0.25]] * 4
 

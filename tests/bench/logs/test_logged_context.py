@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.errors import UnavailableError
-from ope_bench.logs.policies.logged_context import ContextGroups, LoggedContext, rows_of
+from ope_bench.base.errors import UnavailableError
+from ope_bench.logs.policies import ContextGroups, LoggedContext, rows_of
 
 PLAIN = np.arange(12.0).reshape(6, 2)
 

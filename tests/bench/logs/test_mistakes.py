@@ -118,8 +118,33 @@ MISTAKES: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "a column in two roles": (line("reward: r", "reward: x0"), ("both context and reward",)),
     "unknown form": (line("probability: q", "probabilty: q"), ("did you mean 'probability'",)),
+    "unknown form of one of two policies": (
+        line("{probability: q}", "\n  new: {probability: q}\n  old: {tabel: t.csv}"),
+        ("log.yaml:9", "'tabel'", "did you mean 'table'"),
+    ),
+    "a form beside a name": (
+        line("{probability: q}", "{probability: q, old: {action: a}}"),
+        ("log.yaml:7", "unknown key 'old'"),
+    ),
+    "unknown key of the items": (
+        line("target:", "items: {table: d.csv, keys: a}\ntarget:"),
+        ("log.yaml:7", "did you mean 'key'"),
+    ),
+    "items without a table": (
+        line("target:", "items: {key: a}\ntarget:"),
+        ("log.yaml:7", "items", "table: FILE"),
+    ),
+    "a key without a value": (line("reward: r", "reward:"), ("log.yaml:5", "`reward:`")),
+    "a column that is true": (
+        line("reward: r", "reward: true"),
+        ("log.yaml:5", "'reward' = True"),
+    ),
+    "no whole distribution": (
+        line("target:", "logging: {probability: p}\ntarget:"),
+        ("log.yaml:7", "logging", "give `table`"),
+    ),
     "two forms": (line("probability: q", "probability: q, action: a"), ("2 forms", "exactly one")),
-    "no form": (line("{probability: q}", "{}"), ("log.yaml:7", "expects one of")),
+    "no form": (line("{probability: q}", "{}"), ("log.yaml:7", "give exactly one of")),
     "categorical elsewhere": (
         line("action: a", "categorical: [z]\naction: a"),
         ("'z'", "neither context nor items"),
@@ -167,7 +192,7 @@ MISTAKES: dict[str, tuple[Change, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_one_line_with_place_and_cure(name, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("ope_bench.logs.reading.loading.LONGEST", 1.5 if "hangs" in name else 60.0)
+    monkeypatch.setattr("ope_bench.logs.loading.LONGEST", 1.5 if "hangs" in name else 60.0)
     change, said = MISTAKES[name]
     path = write_small(tmp_path)
     change(tmp_path)

@@ -10,8 +10,8 @@ import pytest
 
 from ope_bench import Log, TargetPolicy, advise, estimate
 from ope_bench.cli.app import invoke
-from ope_bench.logs.page.facts import BINS, weight_lines, weight_words
-from ope_bench.logs.page.render import advice_page, estimates_page
+from ope_bench.logs.page import BINS, advice_page, estimates_page, weight_lines, weight_words
+from ope_bench.report.page.html import read_part
 from support.browser import CHROMIUM, Browser
 from support.small_logs import discrete, frame_of, log_of, table_of, write_small
 
@@ -79,6 +79,14 @@ def test_names_are_text_wherever_they_stand(pages, name):
     assert "used what is not in the context" in text
 
 
+@pytest.mark.parametrize("name", ["estimates", "advice"])
+def test_all_pages_have_one_style_and_one_way_to_draw_charts(pages, name):
+    text = pages[name](lambda: "")
+    for part in ("page.css", "scripts/theme.js"):
+        assert read_part(part) in text
+    assert "@@" not in text
+
+
 def test_no_row_of_the_log_is_on_the_page(log, pages):
     for make in pages.values():
         text = make(lambda: "")
@@ -102,7 +110,7 @@ def test_the_commands_write_pages(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here to open pages with")
 def test_pages_draw_themselves_on_a_screen_and_on_a_phone(pages, tmp_path):
-    from ope_bench.report.page.vega import vega
+    from ope_bench.report.page.libraries import vega
 
     browser = Browser()
     try:

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from ope_bench import Log, TargetPolicy
-from ope_bench.logs.checking.checks import skewed_z
-from ope_bench.logs.checking.reliability import LEAST_ROWS, johnson_z, reliability_of
-from ope_bench.logs.paired import standard_error
+from ope_bench.logs.checks import LEAST_ROWS, johnson_z, reliability_of, skewed_z
+from ope_bench.logs.problem import standard_error
 from support.small_logs import log_of_columns
 
 

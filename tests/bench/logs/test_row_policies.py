@@ -7,8 +7,7 @@ import pytest
 from scipy import sparse
 
 from ope_bench import Tabular, UnavailableError
-from ope_bench.logs.policies.logged_context import LoggedContext
-from ope_bench.logs.policies.row_policies import LoggedProbability, RowPolicy
+from ope_bench.logs.policies import LoggedContext, LoggedProbability, RowPolicy
 
 RNG = np.random.default_rng(0)
 N, K = 50, 7

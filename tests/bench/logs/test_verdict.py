@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from ope_bench.logs.advice.figures import (
+from ope_bench.logs.advice_verdict import (
     WorldFigures,
     candidate_figures,
+    judge,
     plan_trials,
+    verdict_of,
     world_figures,
 )
-from ope_bench.logs.advice.verdict import Case, judge, verdict_of
-from ope_bench.logs.advice.worlds import World
-from ope_bench.logs.checking.findings import Finding
-from ope_bench.logs.result_rows import EstimateRow
+from ope_bench.logs.advice_worlds import World
+from ope_bench.logs.checks import Finding
+from ope_bench.logs.result import EstimateRow
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from support.stored_records import METHOD, WORLD, record
@@ -53,7 +54,7 @@ def world(name: str, **facts: Any) -> WorldFigures:
 
 
 def finding(name: str, *, worlds: list[WorldFigures] | None = None, **changes: Any) -> Finding:
-    """One finding of a case of two candidates, of which ipw is recommended."""
+    """One finding on two candidates, of which ipw is recommended."""
     worlds = [world(one) for one in "abc"] if worlds is None else worlds
     known: dict[str, Any] = {
         "checks": (),
@@ -63,7 +64,7 @@ def finding(name: str, *, worlds: list[WorldFigures] | None = None, **changes: A
         "chosen": "ipw",
         "n": 200,
     }
-    return next(one for one in judge(Case(**(known | changes))) if one.name == name)
+    return next(one for one in judge(**(known | changes)) if one.name == name)
 
 
 def weight(value: float | None) -> tuple[Finding, ...]:
@@ -200,8 +201,8 @@ def test_checks_of_the_log_follow_once_each_without_mere_information():
         Finding(name="drift", passed=False, message="much"),
         Finding(name="rows", message="200"),
     )
-    found = judge(Case(checks=checks, rows={"ipw": row("ipw", value=None)}, worlds=[],
-                       candidates={}, chosen=None, n=200))  # fmt: skip
+    rows = {"ipw": row("ipw", value=None)}
+    found = judge(checks, rows, worlds=[], candidates={}, chosen=None, n=200)
     assert [one.name for one in found] == [
         "unsupported mass",
         "effective sample size is known",
@@ -263,8 +264,7 @@ def done(label: str, replicate: int, **facts: Any) -> TrialRecord:
 
 def figures_of(*records: TrialRecord) -> WorldFigures:
     by_key = {one.key: one for one in records}
-    (found,) = world_figures([MADE], CANDIDATES, by_key, 3, LIKENESS)
-    return found
+    return world_figures(MADE, CANDIDATES, by_key, 3, LIKENESS)
 
 
 @pytest.mark.parametrize("truth_error", [None, 0.5])

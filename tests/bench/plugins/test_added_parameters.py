@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 import pytest
 
 from ope_bench import Environment, Estimate, Estimator, params
-from ope_bench.contracts.parameters.declaration import added_defaults, without_added_defaults
-from ope_bench.plugins.labels import distinct_labels
-from ope_bench.plugins.resolution import complete_params, resolve
-from ope_bench.report.sweeps import sweeps
-from ope_bench.suites.manifest import selects, settings
-from ope_bench.suites.selector import parse_selector, selector_of
+from ope_bench.contracts.parameters import added_defaults, without_added_defaults
+from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels, resolve
+from ope_bench.report.content import sweeps
+from ope_bench.suites.manifest import selects, specs_of
+from ope_bench.suites.suite import parse_selector, selector_of
 from ope_bench.testing import estimator_checks
-from ope_bench.testing.constructors import check_added_parameters_are_parameters
-from ope_bench.trials.building import build
+from ope_bench.testing.class_checks import check_added_parameters_are_parameters
 from ope_bench.trials.record import Trial
+from ope_bench.trials.trial import build
 
 BEFORE = """
 from ope_bench import Estimate, Estimator, params
@@ -81,7 +80,7 @@ def test_a_spec_without_the_parameter_builds_the_same_object(versions):
 
 def test_labels_and_selectors_name_the_parameter_only_where_it_is_not_the_default(versions):
     _, after = versions
-    plain, both = settings("estimator", f"{after}[normalize=[false,true]]")
+    plain, both = specs_of("estimator", f"{after}[normalize=[false,true]]")
     assert distinct_labels([plain, both]) == ["mean", "mean normalize=true"]
     assert parse_selector(selector_of(plain)).params == {}
     assert parse_selector(selector_of(both)).params == {"normalize": True}
@@ -89,7 +88,7 @@ def test_labels_and_selectors_name_the_parameter_only_where_it_is_not_the_defaul
 
 def test_selectors_find_settings_by_an_added_parameter_at_its_default(versions):
     before, after = versions
-    plain, both = settings("estimator", f"{after}[normalize=[false,true]]")
+    plain, both = specs_of("estimator", f"{after}[normalize=[false,true]]")
     for wanted, found in (("false", plain), ("true", both)):
         selector = parse_selector(f"{after}[normalize={wanted}]")
         assert [spec for spec in (plain, both) if selects(selector, spec)] == [found]
@@ -179,16 +178,20 @@ class Shifted(Environment):
 def test_a_sweep_over_an_added_parameter_includes_its_default(monkeypatch):
     plugin = SimpleNamespace(cls=Shifted)
     monkeypatch.setattr(
-        "ope_bench.plugins.resolution.registry",
+        "ope_bench.plugins.spec.registry",
         lambda: SimpleNamespace(find=lambda kind, reference: plugin),
     )
     boards = [
         SimpleNamespace(
             environment="shifted",
-            environment_params=without_added_defaults(Shifted, {"n_samples": 10, "offset": at}),
+            spec=PluginSpec(
+                "environment",
+                "shifted",
+                "shifted",
+                without_added_defaults(Shifted, {"n_samples": 10, "offset": at}),
+                version=1,
+            ),
             truth="expected",
-            worlds="redrawn",
-            environment_version=1,
         )
         for at in (2.0, 0.0, 1.0)
     ]

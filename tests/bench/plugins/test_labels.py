@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.canonical import canonical_json
-from ope_bench.plugins.labels import distinct_label, distinct_labels
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.base.canonical import canonical_json
+from ope_bench.plugins.spec import PluginSpec, distinct_label, distinct_labels
 
 values = st.sampled_from([1, 2, 0.5, "word", None, [1, 2]])
 specs = st.lists(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ope_bench.plugins.mistakes import explain, place_of
+from ope_bench.plugins.requirements import explain, place_of
 
 PLUGIN = """
 def outer():

@@ -8,9 +8,9 @@ from importlib.metadata import distribution, entry_points
 
 import pytest
 
-from ope_bench.errors import ParameterError, PluginError
+from ope_bench.base.errors import ParameterError, PluginError
 from ope_bench.plugins.registry import GROUPS, Registry, class_id, registry
-from ope_bench.plugins.resolution import resolve, spec_of
+from ope_bench.plugins.spec import resolve, spec_of
 from support.paths import ROOT
 
 MODULE = """
@@ -176,22 +176,6 @@ def test_a_parameter_that_json_cannot_hold_is_refused(tmp_path):
         resolve("estimator", f"{path}:Mean", {"shift": object()})
 
 
-def test_what_lies_beside_a_file_is_what_it_imports_or_the_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for who in ("one", "two"):
-        folder = tmp_path / who
-        folder.mkdir()
-        (folder / "beside_me.py").write_text(f"who = {who!r}\n")
-        (folder / "mine.py").write_text("from beside_me import who\n" + MODULE.format(who=who))
-    try:
-        first = registry().find("estimator", f"{tmp_path}/one/mine.py:Mean").cls
-        assert sys.modules[first.__module__].who == "one"
-        with pytest.raises(PluginError, match=r"imports 'beside_me', .* got .*one/beside_me\.py"):
-            _ = registry().find("estimator", f"{tmp_path}/two/mine.py:Mean").cls
-    finally:
-        del sys.modules["beside_me"]
-
-
 def test_what_lies_beside_a_file_may_be_a_link(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "elsewhere.py").write_text("who = 'linked'\n")
@@ -246,3 +230,27 @@ def test_reading_all_classes_imports_nothing_heavy():
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_files_whose_helpers_have_one_name_are_refused_together(tmp_path, monkeypatch, late):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for who in ("one", "two"):
+        folder = tmp_path / who
+        folder.mkdir()
+        (folder / "beside_me.py").write_text("import further_on\n")
+        (folder / "further_on.py").write_text(f"who = {who!r}\n")
+        place = "def later():\n    import beside_me\n" if late else "import beside_me\n"
+        (folder / "mine.py").write_text(place + MODULE.format(who=who))
+    try:
+        resolve("estimator", f"{tmp_path}/one/mine.py:Mean")
+        with pytest.raises(PluginError, match=r"two/mine\.py: 'beside_me' .*one/beside_me\.py"):
+            resolve("estimator", f"{tmp_path}/two/mine.py:Mean")
+        (tmp_path / "two" / "beside_me.py").rename(tmp_path / "two" / "own.py")
+        # Found only by the imports of what it imports.
+        (tmp_path / "two" / "other.py").write_text("import own\n" + MODULE.format(who="two"))
+        with pytest.raises(PluginError, match=r"two/other\.py: 'further_on' "):
+            resolve("estimator", f"{tmp_path}/two/other.py:Mean")
+    finally:
+        for name in ("beside_me", "further_on", "own"):
+            sys.modules.pop(name, None)

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from ope_bench.errors import UnavailableError
+from ope_bench.base.errors import UnavailableError
 from ope_bench.plugins.requirements import (
     CORE,
     EXTRAS,

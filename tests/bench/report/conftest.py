@@ -12,9 +12,8 @@ import pytest
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.content import ReportData
 from ope_bench.store import Store
-from ope_bench.trials.devices import Device
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.status import Status
+from ope_bench.trials.status import Device, Status
 from support.browser import CHROMIUM, Browser
 
 HOSTILE = "<script>alert(1)</script>"

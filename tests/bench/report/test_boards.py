@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from ope_bench.boards.columns.built_in import as_json
-from ope_bench.boards.columns.registry import select_columns
+from ope_bench.boards.built_in_columns import as_json
 from ope_bench.boards.leaderboard import boards
-from ope_bench.contracts.estimate import STANDARD_ERROR_WITHHELD
-from ope_bench.report.text.formats import figure
-from ope_bench.report.text.render import render
-from ope_bench.statistics.value_intervals.weights import (
+from ope_bench.boards.registry import select_columns
+from ope_bench.contracts.plugins import STANDARD_ERROR_WITHHELD
+from ope_bench.report.boards import render
+from ope_bench.report.tables import figure
+from ope_bench.statistics.weight_checks import (
     DOUBTFUL_WEIGHTS,
     LEAST_EFFECTIVE,
     RARE_WEIGHTS,

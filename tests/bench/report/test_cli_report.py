@@ -63,7 +63,7 @@ def test_an_unknown_suite_is_told_in_one_line_and_nothing_is_made(said, stored, 
 
 
 def test_figures_that_are_left_out_are_told(said, stored, monkeypatch):
-    monkeypatch.setattr("ope_bench.report.figures.files.MOST_SETTINGS", 0)
+    monkeypatch.setattr("ope_bench.report.figures.MOST_SETTINGS", 0)
     stored([made()])
     code, out, err = said("--figures", "f", "--store", "store.sqlite", "--format", "json")
     assert code == 0

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ope_bench.errors import StoreError
-from ope_bench.report.charts.data import cdf_table, error_table, rank_tables, sweep_table
-from ope_bench.report.content import ReportData
-from ope_bench.report.sweeps import sweeps
+from ope_bench.base.errors import StoreError
+from ope_bench.report.chart_data import cdf_lines, error_lines, rank_lines, sweep_lines
+from ope_bench.report.content import ReportData, sweeps
 from ope_bench.store import Store
 from ope_bench.trials.status import Status
 
@@ -24,21 +23,21 @@ def test_every_row_has_the_trials_that_it_sums_up(content):
 
 
 def test_methods_are_the_same_in_every_setting_and_have_labels_of_their_own(content):
-    labels = [method.label for method in content.methods]
+    labels = [method.label for method in content.estimators]
     assert sorted(labels) == sorted({"ipw", "dm", "eipw", "ipw-star", HOSTILE})
     for setting in content.settings:
-        for row, place in zip(setting.board.rows, setting.methods, strict=True):
-            assert content.methods[place].estimator == row.estimator
+        for row, place in zip(setting.board.rows, setting.estimators, strict=True):
+            assert content.estimators[place].estimator == row.estimator
 
 
 def test_methods_that_differ_in_device_are_told_apart(stored):
     records = [made("ipw"), made("ipw", device="cuda")]
     found = ReportData.read(stored(records))
-    assert {method.label for method in found.methods} == {"ipw", "ipw (cuda)"}
+    assert {method.label for method in found.estimators} == {"ipw", "ipw (cuda)"}
 
 
 def test_third_party_surrogate_and_dirty_are_known(content):
-    third = {method.label for method in content.methods if method.third_party}
+    third = {method.label for method in content.estimators if method.third_party}
     assert third == {HOSTILE}
     assert {s.board.environment for s in content.settings if s.surrogate} == {"pictures"}
     assert all(all(setting.dirty) for setting in content.settings)
@@ -52,14 +51,14 @@ def test_sweeps_follow_one_number_and_nothing_else(content):
     (only,) = sweeps(content.settings)
     assert only.parameter == "n_actions"
     assert [value for value, _ in only.at] == [10.0, 50.0, 200.0]
-    lines = sweep_table(content, only)
+    lines = sweep_lines(content, only)
     assert {line["value"] for line in lines} == {10.0, 50.0, 200.0}
     assert {line["environment"] for line in lines} == {"toy"}
 
 
 def test_failures_keep_the_distribution_of_squared_error_below_one(content):
     setting = content.settings[-1]
-    curve = [line["share"] for line in cdf_table(content, setting) if line["method"] == HOSTILE]
+    curve = [line["share"] for line in cdf_lines(content, setting) if line["method"] == HOSTILE]
     assert curve[-1] == pytest.approx(8 / 12)
     assert curve == sorted(curve)
 
@@ -68,12 +67,12 @@ def test_errors_are_estimate_minus_truth(content):
     setting = content.settings[-1]
     found = {
         (line["method"], line["replicate"]): line["error"]
-        for line in error_table(content, setting)
+        for line in error_lines(content, setting)
     }
-    for method, trials in zip(setting.methods, setting.trials, strict=True):
+    for method, trials in zip(setting.estimators, setting.trials, strict=True):
         told = zip(trials.replicate, trials.has(Status.OK), trials.estimate, strict=True)
         for replicate, ok, estimate in told:
-            place = content.methods[method].label, replicate
+            place = content.estimators[method].label, replicate
             if ok:
                 assert found[place] == pytest.approx(estimate - 1.0)
             else:
@@ -82,7 +81,7 @@ def test_errors_are_estimate_minus_truth(content):
 
 def test_bars_of_a_rank_diagram_span_no_more_than_the_critical_difference(content):
     ((_, summary),) = [one for one in content.across if one[0].startswith("toy")]
-    tables = rank_tables(content.labels_of(summary), summary)
+    tables = rank_lines(content.labels_of(summary), summary)
     assert len(tables["methods"]) == 5
     for bar in tables["bars"]:
         assert 0 < bar["high"] - bar["low"] <= summary.critical_difference

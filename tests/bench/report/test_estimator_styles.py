@@ -7,8 +7,7 @@ import pytest
 
 from ope_bench.plugins.registry import registry
 from ope_bench.report import charts
-from ope_bench.report.charts.estimator_styles import DASHES, SHAPES, apply, colors, styles_of
-from ope_bench.report.charts.short_labels import short_labels
+from ope_bench.report.styles import DASHES, SHAPES, apply, colors, short_labels, styles_of
 
 ALL = {plugin.id: plugin.id for plugin in registry().plugins("estimator")}
 

@@ -6,9 +6,9 @@ from html import unescape
 
 import pytest
 
-from ope_bench.files import file_identity
+from ope_bench.base.files import file_identity
 from ope_bench.report.content import ReportData
-from ope_bench.report.figures.files import FORMATS, write_figures
+from ope_bench.report.figures import FORMATS, write_figures
 from ope_bench.trials.status import Status
 
 from .conftest import HOSTILE, made
@@ -106,9 +106,8 @@ def test_methods_past_the_palette_are_told_apart_in_figures(stored, tmp_path):
 
 
 def test_what_gets_no_figure_is_told(stored, tmp_path, monkeypatch):
-    for module in ("files", "figures"):
-        monkeypatch.setattr(f"ope_bench.report.figures.{module}.MOST_SETTINGS", 1)
-    monkeypatch.setattr("ope_bench.report.figures.figures.MOST_LINES", 1)
+    monkeypatch.setattr("ope_bench.report.figures.MOST_SETTINGS", 1)
+    monkeypatch.setattr("ope_bench.report.figures.MOST_LINES", 1)
     records = [
         made(name, r, 0.1 * (r + 1), n=n)
         for n in (10, 100)
@@ -157,7 +156,7 @@ def test_lines_are_named_at_their_ends_without_a_legend(small, tmp_path):
 
 
 def test_charts_estimators_and_size_can_be_chosen(small, stored, tmp_path):
-    labels = [one.label for one in small.methods if one.estimator != "dm"]
+    labels = [one.label for one in small.estimators if one.estimator != "dm"]
     drawn = write_figures(small, tmp_path, kinds=["sweep", "cdf"], labels=labels, size="double")
     kinds = {path.stem.partition("-")[0] for path in drawn.paths}
     assert kinds == {"sweep", "cdf"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 
-from ope_bench.report.figures.file_names import LONGEST, FigureSubject, file_names
+from ope_bench.report.figure_layout import LONGEST, FigureSubject, file_names
 
 LONG = "gaussian-pairs dimension=1 logging_mean=2.0 logging_std=0.15 n_samples=5000 target_std="
 

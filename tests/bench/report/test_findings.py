@@ -4,8 +4,8 @@ import numpy as np
 
 from ope_bench.boards.leaderboard import boards
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.report.text.findings import findings
-from ope_bench.report.text.result import render_result
+from ope_bench.report.boards import render_result
+from ope_bench.report.notes import findings
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 

@@ -9,18 +9,17 @@ import zlib
 import numpy as np
 import pytest
 
-from ope_bench.boards.columns.built_in import COLUMNS
-from ope_bench.errors import UsageError
+from ope_bench.base.errors import UsageError
+from ope_bench.boards.built_in_columns import COLUMNS
+from ope_bench.report import needs_extra
 from ope_bench.report.charts import CHARTS, sweep
 from ope_bench.report.content import ReportData
-from ope_bench.report.page.html import render_page
+from ope_bench.report.page.html import escaped_json, render_page
 from ope_bench.report.page.payload import (
     _round,
     _round_column,
-    escaped_json,
     payload,
 )
-from ope_bench.report.requirements import needs_extra
 from ope_bench.trials.outcomes import STATUSES
 from ope_bench.trials.status import Status
 

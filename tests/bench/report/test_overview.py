@@ -2,16 +2,18 @@ from __future__ import annotations
 
 from ope_bench.boards.leaderboard import boards
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.report.text.overview import render_overview
+from ope_bench.report.boards import render_overview
 from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.status import Status
+from ope_bench.trials.status import Device, Status
 
 
-def _records(n_actions: int, errors: dict[str, list[float | None]]) -> list[TrialRecord]:
-    world = PluginSpec("environment", "toy", "toy", {"n_actions": n_actions})
+def _records(
+    n_actions: int, errors: dict[str, list[float | None]], device: Device = Device.CPU
+) -> list[TrialRecord]:
+    environment = PluginSpec("environment", "toy", "toy", {"n_actions": n_actions})
     return [
         TrialRecord(
-            Trial(world, PluginSpec("estimator", name, name), replicate),
+            Trial(environment, PluginSpec("estimator", name, name), replicate, device=device),
             "code",
             Status.OK if error is not None else Status.POSITIVITY,
             estimate=None if error is None else 1.0 + error,
@@ -45,3 +47,11 @@ def test_a_narrow_terminal_shows_fewer_settings_and_says_so() -> None:
     text = render_overview(found, width=36)
     assert all(len(line) <= 64 for line in text.splitlines())
     assert "and 1 more setting" in text
+
+
+def test_an_estimator_on_two_devices_has_a_row_for_each() -> None:
+    slow = {"good": [0.4, -0.4] * 5}
+    records = [*_records(10, FEW), *_records(10, slow, Device.CUDA), *_records(500, FEW)]
+    rows = [line.split() for line in render_overview(boards(records)).splitlines()]
+    assert ["good", "0.100", "0.100"] in rows
+    assert ["good", "(cuda)", "0.400"] in rows

@@ -11,9 +11,8 @@ import sys
 import pytest
 
 from ope_bench.report.charts import CHARTS
-from ope_bench.report.page import chart_specs as specs
-from ope_bench.report.page.chart_specs import chart_specs
-from ope_bench.report.page.vega import vega, vega_in_background
+from ope_bench.report.page import libraries
+from ope_bench.report.page.libraries import chart_specs, vega, vega_in_background
 from ope_bench.store import Store
 
 from .conftest import plenty
@@ -42,7 +41,7 @@ def test_another_process_makes_the_same_vega(no_cache):
 
 @pytest.mark.usefixtures("no_cache")
 def test_a_process_that_cannot_make_vega_is_done_without(monkeypatch):
-    monkeypatch.setattr("ope_bench.report.page.vega.ELSEWHERE", "raise SystemExit(1)")
+    monkeypatch.setattr("ope_bench.report.page.libraries._ELSEWHERE", "raise SystemExit(1)")
     with vega_in_background() as script:
         assert script() == vega()
 
@@ -85,7 +84,7 @@ def test_charts_are_built_once_for_all_processes(monkeypatch):
 def test_charts_of_other_code_are_built_anew(no_cache, monkeypatch):
     chart_specs()
     _forget()
-    monkeypatch.setattr(specs, "LEVEL", 0.9)
+    monkeypatch.setattr(libraries, "LEVEL", 0.9)
     chart_specs()
     assert len(list(no_cache.rglob("charts-*.json"))) == 2
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 
 import pytest
 
-from ope_bench.boards.columns.built_in import COLUMNS
-from ope_bench.boards.columns.emphasis import DOUBTFUL
-from ope_bench.boards.columns.layouts import LAYOUTS
-from ope_bench.boards.columns.registry import GROUP, column_registry
+from ope_bench.boards.built_in_columns import COLUMNS, DOUBTFUL, LAYOUTS
 from ope_bench.boards.leaderboard import boards
+from ope_bench.boards.registry import GROUP, column_registry
 from ope_bench.report.content import ReportData
 from ope_bench.report.page.html import read_part, render_page
-from ope_bench.report.page.serve import LOOPBACK, Live, server
-from ope_bench.report.text.formats import figure
-from ope_bench.store import Store
+from ope_bench.report.tables import figure
 from ope_bench.trials.status import Status
 from support.distributions import write_distribution
 
@@ -67,6 +62,9 @@ def test_all_charts_draw_themselves(opened):
     told = opened.js("document.querySelector('[data-chart=positivity] svg').textContent")
     assert HOSTILE in told
     assert "never logged" in told
+    # The line at zero has data of its own, beside those of the page.
+    rules = "document.querySelectorAll('[data-chart=errors] .mark-rule.role-mark line')"
+    assert opened.js(f"{rules}.length") == 1
 
 
 def test_a_name_in_a_legend_singles_its_line_out(opened):
@@ -277,26 +275,6 @@ def test_odd_stores_are_shown_without_a_complaint(browser, stored, tmp_path, rec
         )
     assert "could not be drawn" not in browser.js("document.querySelector('main').textContent")
     assert browser.complaints == []
-
-
-def test_a_served_page_follows_the_store_and_keeps_what_was_chosen(browser, stored):
-    path = stored([made()])
-    live = Live(path)
-    with server(live) as serving:
-        thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            browser.open(f"http://{LOOPBACK}:{serving.server_address[1]}/#by=positivity")
-            with Store.open(path, write=True) as store:
-                store.add(made("dm"), store.begin_run(suite="adhoc", truth="empirical"))
-                live._next = 0.0
-                browser.until("document.querySelector('main').textContent.includes('2 trials')")
-            assert "by Positivity" in browser.js(f"{BOARD}.caption.textContent")
-            assert browser.complaints == []
-        finally:
-            browser.send("Page.navigate", url="about:blank")
-            serving.shutdown()
-            thread.join()
 
 
 def test_numbers_are_written_as_in_the_terminal(browser):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import threading
 
 import pytest
 
 from ope_bench.boards.leaderboard import boards
 from ope_bench.report.content import ReportData
-from ope_bench.report.page.groups import groups_of, outcomes_of_runs
+from ope_bench.report.notes import findings
 from ope_bench.report.page.html import read_part, render_page
-from ope_bench.report.page.serve import LOOPBACK, Live, server
-from ope_bench.report.text.findings import findings
+from ope_bench.report.page.payload import groups_of, outcomes_of_runs
 from ope_bench.store import Freshness, Store
 from support.paths import ROOT
 
@@ -59,16 +57,16 @@ def column(browser, number):
 
 def test_a_group_of_each_suite_says_what_the_terminal_says(two_suites):
     content = ReportData.read(two_suites)
-    groups = {group.suite: group for group in groups_of(content)}
+    groups = {group["suite"]: group for group in groups_of(content)}
     # That of the newest run is shown first.
     assert list(groups) == ["adhoc", "quick", ""]
-    assert groups["quick"].title == "RMSE and failures against the number of actions, in small"
-    assert groups["adhoc"].title == ""
-    assert sorted(groups["quick"].settings + groups["adhoc"].settings) == [0, 1, 2]
-    assert len(groups[""].settings) == 3
+    assert groups["quick"]["title"] == "RMSE and failures against the number of actions, in small"
+    assert groups["adhoc"]["title"] == ""
+    assert sorted(groups["quick"]["settings"] + groups["adhoc"]["settings"]) == [0, 1, 2]
+    assert len(groups[""]["settings"]) == 3
     with Store.open(two_suites) as store:
         records = [one.record for one in store.results(suite="quick")]
-    assert list(groups["quick"].sentences) == findings(boards(records, truth="expected"))
+    assert list(groups["quick"]["sentences"]) == findings(boards(records, truth="expected"))
     counts = outcomes_of_runs(content)
     assert {run.suite: counts[run.id] for run in content.runs} == {"quick": 12, "adhoc": 6}
 
@@ -87,12 +85,12 @@ def test_a_reused_trial_counts_for_the_newest_run_that_has_it(two_suites):
         "adhoc": 0,
         "again": 6,
     }
-    assert {group.suite for group in groups_of(content)} == {"quick", "again", ""}
+    assert {group["suite"] for group in groups_of(content)} == {"quick", "again", ""}
 
 
 def test_a_store_of_one_suite_has_one_group(content):
     (group,) = groups_of(content)
-    assert (group.suite, len(group.settings)) == ("adhoc", len(content.settings))
+    assert (group["suite"], len(group["settings"])) == ("adhoc", len(content.settings))
 
 
 def test_the_result_is_first_and_the_runs_are_behind_it(opened, content):
@@ -101,7 +99,7 @@ def test_the_result_is_first_and_the_runs_are_behind_it(opened, content):
     said = opened.js(
         "[...document.querySelectorAll('.findings li')].map((one) => one.textContent)"
     )
-    assert said == list(groups_of(content)[0].sentences)
+    assert said == groups_of(content)[0]["sentences"]
     assert len(said) == 3
     # On a laptop's screen without scrolling.
     assert opened.js(f"{OVERALL}.tBodies[0].rows[0].getBoundingClientRect().bottom") < 600
@@ -240,34 +238,21 @@ def test_paper_has_every_chart_and_no_controls(opened):
 
 
 def test_while_a_run_goes_on_the_page_says_how_far_it_is(browser, tmp_path):
-    path = tmp_path / "live.sqlite"
+    path, page = tmp_path / "going.sqlite", tmp_path / "going.html"
     with Store.open(path, write=True) as store:
-        run = store.begin_run(suite="adhoc", truth="empirical", planned=4)
+        run = store.begin_run(suite="adhoc", truth="empirical", planned=2)
         store.add(made(), run)
-        live = Live(path)
-        with server(live) as serving:
-            thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.02})
-            thread.start()
-            try:
-                browser.open(f"http://{LOOPBACK}:{serving.server_address[1]}/")
-                words = "document.querySelector('.progress').textContent"
-                assert browser.js(words) == "adhoc: 1 of 4 trials have an outcome"
-                assert browser.js("document.querySelector('progress').value") == 0.25
-                updated = browser.js("document.getElementById('updated').textContent")
-                assert re.search(r"last change at \d\d:\d\d:\d\d UTC", updated)
-                store.add(made("dm"), run)
-                live._next = 0.0
-                browser.until(f"{words}.includes('2 of 4')")
-                store.add(made(replicate=1), run)
-                store.add(made("dm", 1), run)
-                store.end_run(run, 0)
-                live._next = 0.0
-                browser.until("!document.querySelector('.progress')")
-                assert browser.complaints == []
-            finally:
-                browser.send("Page.navigate", url="about:blank")
-                serving.shutdown()
-                thread.join()
+        page.write_text(render_page(ReportData.read(path)), encoding="utf-8")
+        browser.open(page.as_uri())
+        words = browser.js("document.querySelector('.progress').textContent")
+        assert words.startswith("adhoc: 1 of 2 trials have an outcome")
+        assert browser.js("document.querySelector('progress').value") == 0.5
+        store.add(made("dm"), run)
+        store.end_run(run, 0)
+        page.write_text(render_page(ReportData.read(path)), encoding="utf-8")
+        browser.open(page.as_uri())
+        assert browser.js("document.querySelector('.progress')") is None
+        assert browser.complaints == []
 
 
 def test_the_pages_words_are_those_of_the_glossary():

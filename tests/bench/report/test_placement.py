@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.report.charts.axes import Limits, limits_of, log_axis, symlog_ticks
-from ope_bench.report.charts.data import MOST_RANKED, rank_tables
-from ope_bench.report.figures.placement import Frame, line_ends, point_names, spread
+from ope_bench.report.chart_data import MOST_RANKED, rank_lines
+from ope_bench.report.chart_parts import AxisLimits, limits_of, log_axis, symlog_ticks
+from ope_bench.report.figure_layout import Frame, line_ends, point_names, spread
 
 places = st.lists(st.floats(0, 100, allow_nan=False), min_size=1, max_size=12)
 
@@ -74,8 +74,8 @@ def test_names_of_points_lie_within_the_frame_and_not_on_each_other():
 def test_limits_leave_out_what_is_far_above_the_others():
     assert limits_of([]) is None
     assert limits_of([None, 0.0]) is None
-    assert limits_of([1.0]) == Limits(1.0, 1.0)
-    assert limits_of([1.0, 2.0, 20.0]) == Limits(1.0, 20.0)
+    assert limits_of([1.0]) == AxisLimits(1.0, 1.0)
+    assert limits_of([1.0, 2.0, 20.0]) == AxisLimits(1.0, 20.0)
     found = limits_of([1.0, 2.0, 3.0, 4.0, 1e9])
     assert found.cut
     assert 4.0 <= found.high < 100
@@ -85,7 +85,7 @@ def test_limits_leave_out_what_is_far_above_the_others():
 
 def test_ticks_are_powers_of_ten_over_many_and_their_parts_over_few():
     def ticks(low, high):
-        return log_axis(limits=Limits(low, high)).to_dict()["values"]
+        return log_axis(limits=AxisLimits(low, high)).to_dict()["values"]
 
     assert {0.001, 0.01, 0.1, 1.0, 10.0} <= set(ticks(1e-3, 10.0))
     assert 0.2 not in ticks(1e-3, 10.0)
@@ -118,4 +118,4 @@ def ranked(n, apart, critical):
 def test_a_critical_difference_diagram_is_drawn_where_it_can_be_read(summary, drawn):
 
     labels = [f"m{i}" for i in range(len(summary.rows))]
-    assert bool(rank_tables(labels, summary)["methods"]) is drawn
+    assert bool(rank_lines(labels, summary)["methods"]) is drawn

@@ -7,13 +7,17 @@ import io
 
 import pytest
 
-from ope_bench.boards.columns.registry import select_columns
+from ope_bench.base.errors import UsageError
 from ope_bench.boards.leaderboard import boards
-from ope_bench.errors import UsageError
+from ope_bench.boards.registry import select_columns
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.report.parameter_columns import parameter_column
-from ope_bench.report.text.render import render, render_sweeps
-from ope_bench.report.text.sweep_table import parameter_sweeps, sweep_json, sweep_table
+from ope_bench.report.boards import (
+    parameter_sweeps,
+    render,
+    sweep_json,
+    sweep_table,
+)
+from ope_bench.report.content import parameter_column
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 
@@ -79,13 +83,13 @@ def test_its_cells_can_hold_other_figures(found):
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
 def test_every_format_shows_every_value_of_a_sweep(found, form):
-    text = render_sweeps(parameter_sweeps(found, "n"), form)
+    text = render(parameter_sweeps(found, "n"), form)
     for value in ("0.0300", "0.200", "0.400"):
         assert value in text
 
 
 def test_csv_is_one_line_for_each_estimator_and_value(found):
-    text = render_sweeps(parameter_sweeps(found, "n"), "csv")
+    text = render(parameter_sweeps(found, "n"), "csv")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 2 * (3 + 2)
     values = {(row["label"], row["env_n"]): row["rmse"] for row in rows[:6]}

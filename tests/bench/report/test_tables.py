@@ -8,23 +8,26 @@ import subprocess
 
 import pytest
 
-from ope_bench.report.text.renderers.csv import render_csv
-from ope_bench.report.text.renderers.latex import (
+from ope_bench.report.tables import (
     COLUMN_POINTS,
     PAGE_POINTS,
     SIZES,
+    Entry,
+    TableColumn,
+    TextTable,
+    fit,
     points_wide,
+    render_csv,
     render_latex,
+    render_markdown,
+    render_text,
 )
-from ope_bench.report.text.renderers.markdown import render_markdown
-from ope_bench.report.text.renderers.terminal import fit, render_text
-from ope_bench.report.text.table import Cell, Table, TableColumn
 
 
 def table(names=("a|b", "c_d"), **facts):
     """Names, and three numbers that narrow terminals drop from the middle on."""
     drops = {"first": 3, "second": 1, "third": 2}
-    return Table(
+    return TextTable(
         title="one | two",
         columns=(
             TableColumn(key="name", title="name", right=False, overflow="cut"),
@@ -32,7 +35,7 @@ def table(names=("a|b", "c_d"), **facts):
             TableColumn(key="last", title="last"),
         ),
         rows=tuple(
-            (Cell(name, name, "best"), *(Cell(f"{n}.5", n + 0.5) for n in range(4)))
+            (Entry(name, name, "best"), *(Entry(f"{n}.5", n + 0.5) for n in range(4)))
             for name in names
         ),
         notes=("read <this>",),
@@ -88,8 +91,10 @@ def test_latex_escapes_cells_and_marks_the_best():
 
 def wide(columns, letters=8):
     heads = tuple(TableColumn(key=f"c{i}", title="x" * letters) for i in range(columns))
-    cells = tuple(Cell("y" * letters, None) for _ in heads)
-    return Table(title="toy n_actions=10 | by rmse | expected truth", columns=heads, rows=(cells,))
+    cells = tuple(Entry("y" * letters, None) for _ in heads)
+    return TextTable(
+        title="toy n_actions=10 | by rmse | expected truth", columns=heads, rows=(cells,)
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +132,7 @@ def test_latex_tables_have_a_caption_and_a_label():
 )
 def test_latex_writes_numbers_as_mathematics(given, written):
     heads = (TableColumn(key="a", title="a"),)
-    text = render_latex(Table(columns=heads, rows=((Cell(given, None),),)))
+    text = render_latex(TextTable(columns=heads, rows=((Entry(given, None),),)))
     assert f"    {written} \\\\" in text
 
 
@@ -151,7 +156,9 @@ def test_latex_compiles_without_complaint(tmp_path):
 
 
 def test_program_text_is_shown_as_such():
-    given = Table(columns=(TableColumn(key="mark", title="", code=True),), rows=((Cell("-"),),))
+    given = TextTable(
+        columns=(TableColumn(key="mark", title="", code=True),), rows=((Entry("-"),),)
+    )
     assert "| `-` |" in render_markdown(given)
     assert r"\texttt{-}" in render_latex(given)
 

@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ope_bench.statistics import rearrangement
-from ope_bench.statistics.array_cache import array_cache
-from ope_bench.statistics.paired import compare_rows
+from ope_bench.statistics import paired_tests
+from ope_bench.statistics.error_distribution import array_cache
+from ope_bench.statistics.paired_tests import compare_rows
 
 
 def made(most_bytes: int):
@@ -67,7 +67,7 @@ def test_what_is_kept_cannot_be_changed():
 
 
 def test_swaps_of_many_replicates_are_not_all_kept(monkeypatch):
-    monkeypatch.setattr(rearrangement, "FIRST_DRAWS", 16 * 20)
+    monkeypatch.setattr(paired_tests, "FIRST_DRAWS", 16 * 20)
     errors = np.random.default_rng(0).normal(size=(2, 40_000))
     tracemalloc.start()
     try:
@@ -76,4 +76,4 @@ def test_swaps_of_many_replicates_are_not_all_kept(monkeypatch):
     finally:
         tracemalloc.stop()
     # All of them are 102 MB.
-    assert held < 1.1 * rearrangement.KEPT_BYTES
+    assert held < 1.1 * paired_tests.KEPT_BYTES

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from ope_bench.contracts.random.seeding import stream
-from ope_bench.statistics.bootstrap import BOOTSTRAP_SEED, rmse_intervals
-from ope_bench.statistics.tails import FEWEST
+from ope_bench.contracts.random import stream
+from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED, FEWEST, rmse_intervals
 
 
 def studentized_by_loop(errors, level, resamples, chunk=10_000):

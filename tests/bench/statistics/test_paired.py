@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.statistics.paired import compare_rows, detectable_growth, holm, paired, swap_test
+from ope_bench.statistics.paired_tests import (
+    compare_rows,
+    detectable_growth,
+    holm,
+    paired,
+    swap_test,
+)
 
 
 def studentized(a, b):

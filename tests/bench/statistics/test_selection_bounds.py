@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_bench.statistics.bootstrap import _quantile
-from ope_bench.statistics.selection import selection
+from ope_bench.statistics.error_distribution import _quantile
+from ope_bench.statistics.ranks import selection
 
 
 @pytest.mark.parametrize("scale", [1e-6, 0.5, 1.0, 50.0])

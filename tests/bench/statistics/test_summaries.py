@@ -2,14 +2,19 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from ope_bench.statistics.coverage import interval_coverage, wilson
-from ope_bench.statistics.distribution import (
+from ope_bench.statistics.coverage import ErrorIntervals, wilson
+from ope_bench.statistics.error_distribution import (
     area_under_cdf,
     cvar,
     squared_error_cdf,
     summarize,
 )
-from ope_bench.statistics.selection import selection
+from ope_bench.statistics.ranks import selection
+
+
+def _coverage(estimate, standard_error, truth):
+    unknown = np.full(len(estimate), np.nan)
+    return ErrorIntervals.normal(estimate, standard_error, truth, unknown).coverage()
 
 
 @pytest.mark.parametrize(("count", "total"), [(0, 7), (3, 7), (7, 7), (1, 1), (42, 1000)])
@@ -27,25 +32,25 @@ def test_no_trials_have_no_share():
 def test_coverage_of_honest_intervals_is_their_level_and_width_is_as_it_must_be():
     rng = np.random.default_rng(0)
     estimate = rng.normal(2.0, 0.5, size=4000)
-    found = interval_coverage(estimate, np.full(4000, 0.5), np.full(4000, 2.0))
+    found = _coverage(estimate, np.full(4000, 0.5), np.full(4000, 2.0))
     assert found.share.value == pytest.approx(0.95, abs=0.015)
     assert found.width == pytest.approx(2 * 1.959964 * 0.5)
 
 
 def test_coverage_leaves_out_trials_without_a_standard_error():
     missing = np.array([np.nan, 0.1])
-    found = interval_coverage(np.array([5.0, 1.0]), missing, np.array([1.0, 1.0]))
+    found = _coverage(np.array([5.0, 1.0]), missing, np.array([1.0, 1.0]))
     assert (found.share.count, found.share.total) == (1, 1)
-    assert interval_coverage(missing[:1], missing[:1], missing[:1]).width is None
+    assert _coverage(missing[:1], missing[:1], missing[:1]).width is None
 
 
 def test_misses_are_told_by_the_side_on_which_the_interval_lies():
     error = np.array([-3.0, -1.9, 0.0, 1.9, 2.0, 5.0])
-    found = interval_coverage(4.0 + error, np.ones(6), np.full(6, 4.0))
+    found = _coverage(4.0 + error, np.ones(6), np.full(6, 4.0))
     assert (found.below, found.above, found.share.count) == (1, 2, 3)
     assert (found.missed_below, found.missed_above) == (1 / 6, 1 / 3)
     assert found.gap == pytest.approx(0.45)
-    none = interval_coverage(np.empty(0), np.empty(0), np.empty(0))
+    none = _coverage(np.empty(0), np.empty(0), np.empty(0))
     assert (none.missed_below, none.missed_above, none.gap) == (None, None, None)
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ope_bench.statistics.tails import (
+from ope_bench.statistics.error_distribution import (
     FEWEST,
     heavy_tailed,
     jointly_heavy_tailed,

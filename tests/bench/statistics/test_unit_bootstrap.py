@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ope_bench import Access, Estimate, Estimator, PositivityViolation, bootstrap_interval
-from ope_bench.statistics.value_intervals.unit_bootstrap import percentile_interval, resampled_rows
+from ope_bench.statistics.weight_checks import percentile_interval, resampled_rows
 from support import tiny_worlds as tiny
 
 WORLD = tiny.small()

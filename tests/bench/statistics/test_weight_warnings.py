@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ope_bench.statistics.value_intervals.weights import (
+from ope_bench.statistics.weight_checks import (
     DOUBTFUL_WEIGHTS,
     RARE_WEIGHTS,
     doubtful_weights,

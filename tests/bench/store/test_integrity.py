@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ope_bench.base.errors import StoreError
 from ope_bench.cli import exit_codes
 from ope_bench.cli.app import invoke
-from ope_bench.errors import StoreError
 from ope_bench.store import Store
-from ope_bench.store.integrity import COVERED, Check, check, checksum
+from ope_bench.store.maintenance import COVERED, Check, check, checksum
 from ope_bench.trials.status import Status
 from support.stored_records import begin, filled, record, trial
 

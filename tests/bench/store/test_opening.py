@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ope_bench.errors import StoreError
+from ope_bench.base.errors import StoreError
 from ope_bench.store import Store
-from ope_bench.store import opening as opening_module
-from ope_bench.store import schema as schema_module
+from ope_bench.store import file as file_module
 from ope_bench.trials.record import TrialRecord
 from support.stored_records import begin, filled, record, trial
 
@@ -74,12 +73,11 @@ def test_migrations_run_once_in_order_and_all_or_nothing(
 ) -> None:
     filled(path, record())
     more = (
-        *schema_module.MIGRATIONS,
+        *file_module.MIGRATIONS,
         ("a note a run", ("ALTER TABLE run ADD COLUMN note TEXT", "INVALID")),
     )
-    for module in (schema_module, opening_module):
-        monkeypatch.setattr(module, "MIGRATIONS", more)
-    monkeypatch.setattr(schema_module.migrate, "__defaults__", (more,))
+    monkeypatch.setattr(file_module, "MIGRATIONS", more)
+    monkeypatch.setattr(file_module.migrate, "__defaults__", (more,))
     one_line(path, write=True)
     connection = sqlite3.connect(path)
     columns = [row[1] for row in connection.execute("PRAGMA table_info(run)")]
@@ -88,9 +86,8 @@ def test_migrations_run_once_in_order_and_all_or_nothing(
     assert "note" not in columns
     assert [number for number, _ in applied] == list(range(1, len(more)))
     repaired = (*more[:-1], ("a note a run", ("ALTER TABLE run ADD COLUMN note TEXT",)))
-    for module in (schema_module, opening_module):
-        monkeypatch.setattr(module, "MIGRATIONS", repaired)
-    monkeypatch.setattr(schema_module.migrate, "__defaults__", (repaired,))
+    monkeypatch.setattr(file_module, "MIGRATIONS", repaired)
+    monkeypatch.setattr(file_module.migrate, "__defaults__", (repaired,))
     with Store.open(path, write=True) as store:
         assert len(list(store.records())) == 1
 
@@ -164,7 +161,7 @@ def older_schema(path: Path, schema: int, *records: TrialRecord) -> None:
     """A store as an earlier version made it."""
     filled(path, *records)
     connection = sqlite3.connect(path)
-    for number, tables in schema_module.ADDED.items():
+    for number, tables in file_module.ADDED.items():
         for table, columns in tables.items() if number > schema else ():
             for name in columns:
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
@@ -188,7 +185,7 @@ def test_a_store_of_an_older_schema_is_read_and_merged_as_it_is(path: Path, sche
     assert path.read_bytes() == before
     with Store.open(path, write=True) as store:
         assert [one.key for one in store.records()] == [record().key]
-        assert store.info().schema == len(schema_module.MIGRATIONS)
+        assert store.info().schema == len(file_module.MIGRATIONS)
 
 
 def test_a_second_writer_is_refused_behind_a_link_too(path: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ope_bench.errors import StoreError
+from ope_bench.base.errors import StoreError
 from ope_bench.store import Store
-from ope_bench.store import selection as selection_module
-from ope_bench.store.opening import connect
-from ope_bench.store.selection import Selection
+from ope_bench.store import reader as reader_module
+from ope_bench.store.file import connect
+from ope_bench.store.reader import Reader
 from ope_bench.trials.outcomes import OF_STORE, Outcomes
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Status
@@ -35,7 +35,9 @@ def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
     filled(path, record(labelled, Status.ERROR, estimate=None), truth="expected")
     with Store.open(path) as store:
         for truth, of in ((None, None), ("empirical", "empirical"), ("expected", "expected")):
-            found = [[one for one in g if of in (None, one.run.truth)] for g in store.settings()]
+            reader = store.reader()
+            settings = [reader.results(places) for places in reader.by_setting().values()]
+            found = [[one for _, one in g if of in (None, one.run.truth)] for g in settings]
             groups = [[one.record for one in group] for group in found if group]
             told = list(store.outcomes(truth=truth))
             assert len(told) == len(groups)
@@ -59,13 +61,13 @@ def test_outcomes_that_another_program_removed_meanwhile_are_left_out(path: Path
     filled(path, *(record(one) for one in trials))
     gone = {trials[1].key, *(one.key for one in trials[3:])}
     with Store.open(path) as store:
-        selection = store.selection()
+        reader = store.reader()
         with sqlite3.connect(path) as other:
             other.executemany("DELETE FROM record WHERE key = ?", [(key,) for key in gone])
         other.close()
-        (found,) = selection.outcomes()
+        (found,) = reader.outcomes()
         assert set(found.key) == {one.key for one in trials} - gone
-        assert {one.record.key for one in selection.results()} == set(found.key)
+        assert {one.record.key for _, one in reader.results()} == set(found.key)
 
 
 def test_outcomes_are_read_a_part_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,14 +80,14 @@ def test_outcomes_are_read_a_part_at_a_time(path: Path, monkeypatch: pytest.Monk
     with Store.open(path) as store:
         (whole,) = store.outcomes()
         sizes = []
-        read = Selection._rows
+        read = Reader._rows
 
         def counted(self, columns, places):
             sizes.append(len(places))
             return read(self, columns, places)
 
-        monkeypatch.setattr(Selection, "_rows", counted)
-        monkeypatch.setattr(selection_module, "COLUMNS_AT_ONCE", 3)
+        monkeypatch.setattr(Reader, "_rows", counted)
+        monkeypatch.setattr(reader_module, "COLUMNS_AT_ONCE", 3)
         (parts,) = store.outcomes()
     assert sizes == [3, 3, 2]
     for name, column in vars(whole).items():
@@ -99,16 +101,15 @@ def test_part_of_a_record_has_its_columns_and_defaults(path: Path) -> None:
     trials = [*(trial(n) for n in range(3)), *(trial(n, other) for n in range(2))]
     filled(path, *(record(one, Status.ERROR, estimate=None, fallback=1.5) for one in trials))
     with Store.open(path) as store:
-        selection = store.selection()
-        rows = selection.by_row()
+        reader = store.reader()
+        rows = reader.by_row()
         assert sorted(map(len, rows.values())) == [2, 3]
         for (world, method), places in rows.items():
-            found = list(selection.parts_at(places, ("status", "estimate", "fallback")))
-            assert [place for place, _, _ in found] == list(places)
-            for (_, truth, part), (_, whole) in zip(
-                found, selection.results_at(places), strict=True
-            ):
-                assert (part.key, truth) == (whole.record.key, whole.run.truth)
+            found = list(reader.results(places, ("status", "estimate", "fallback")))
+            assert [place for place, _ in found] == list(places)
+            for (_, some), (_, whole) in zip(found, reader.results(places), strict=True):
+                part = some.record
+                assert (part.key, some.run) == (whole.record.key, whole.run)
                 assert part.trial.environment.identity_json == world
                 assert part.trial.estimator.identity_json == method
                 assert (part.status, part.estimate, part.fallback) == (Status.ERROR, None, 1.5)

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ope_bench.errors import StoreError
+from ope_bench.base.errors import StoreError
 from ope_bench.store import Freshness, Store
-from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.serialization import facts_from, plain_facts
+from ope_bench.trials.record import Trial, TrialRecord, facts_from, plain_facts
 from ope_bench.trials.status import Status
 from support.stored_records import METHOD, WORLD, begin, filled, record, trial
 
@@ -326,7 +325,11 @@ def test_results_come_setting_by_setting_whichever_version_of_a_plugin_made_them
     trials = [Trial(world, METHOD, number) for number in range(2) for world in worlds]
     filled(path, *(record(one, estimate=float(n)) for n, one in enumerate(trials)))
     with Store.open(path) as store:
-        found = [[one.record for one in group] for group in store.settings()]
+        reader = store.reader()
+        found = [
+            [one.record for _, one in reader.results(places)]
+            for places in reader.by_setting().values()
+        ]
         together = [one.record for one in store.results()]
     assert [{one.trial.environment.params["n_actions"] for one in group} for group in found] == [
         {2},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ope_bench.errors import UsageError
-from ope_bench.suites.changes import with_changes
+from ope_bench.base.errors import UsageError
 from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import plan
+from ope_bench.suites.suite import overrides
 
 
 def settings(suite, part):
@@ -17,7 +17,7 @@ def settings(suite, part):
 
 def test_a_change_keeps_the_grid():
     suite = find_suite("paper-actions")
-    changed = with_changes(suite, ["saito-toy.beta=-3"])
+    changed = overrides(suite, ["saito-toy.beta=-3"])
     before, after = settings(suite, "environment"), settings(changed, "environment")
     assert [one["n_actions"] for one in after] == [10, 50, 100, 200, 500]
     assert {one["beta"] for one in after} == {-3.0}
@@ -26,7 +26,7 @@ def test_a_change_keeps_the_grid():
 
 
 def test_a_change_reaches_every_entry_of_an_estimator_and_may_be_a_grid():
-    suite = with_changes(find_suite("paper-actions"), ["dm.cross_fit=[2,3]", "ipw.clip=5"])
+    suite = overrides(find_suite("paper-actions"), ["dm.cross_fit=[2,3]", "ipw.clip=5"])
     found = settings(suite, "estimator")
     assert sum("cross_fit" in one and one["cross_fit"] in (2, 3) for one in found) >= 12
     assert 5.0 in [one.get("clip") for one in found]
@@ -34,9 +34,9 @@ def test_a_change_reaches_every_entry_of_an_estimator_and_may_be_a_grid():
 
 def test_the_name_says_what_was_changed():
     changes = ["saito-toy.beta=-3", "ipw.clip=5"]
-    suite = with_changes(find_suite("quick"), changes)
+    suite = overrides(find_suite("quick"), changes)
     assert suite.name == "quick[saito-toy.beta=-3,ipw.clip=5]"
-    assert with_changes(find_suite("quick"), []).name == "quick"
+    assert overrides(find_suite("quick"), []).name == "quick"
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_the_name_says_what_was_changed():
 )
 def test_a_wrong_change_is_one_line(text, words):
     with pytest.raises(UsageError) as error:
-        with_changes(find_suite("quick"), [text])
+        overrides(find_suite("quick"), [text])
     assert words in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_an_unknown_parameter_is_told_with_the_suites_line():
     with pytest.raises(UsageError, match=r"quick\.yaml:\d+: saito-toy has no parameter 'betta'"):
-        plan(with_changes(find_suite("quick"), ["saito-toy.betta=1"]))
+        plan(overrides(find_suite("quick"), ["saito-toy.betta=1"]))

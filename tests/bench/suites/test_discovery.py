@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ope_bench.errors import SuiteError
+from ope_bench.base.errors import SuiteError
 from ope_bench.suites import discovery as catalogue
 from ope_bench.suites.manifest import plan
 

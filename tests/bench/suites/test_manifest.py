@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ope_bench.errors import OpeBenchError, SuiteError, UsageError
+from ope_bench.base.errors import OpeBenchError, SuiteError, UsageError
 from ope_bench.suites.manifest import MAX_TRIALS, Manifest, plan, selects
-from ope_bench.suites.selector import parse_selector
-from ope_bench.suites.suite import adhoc, read_suite
-from ope_bench.trials.devices import Device
+from ope_bench.suites.suite import adhoc, parse_selector, read_suite
+from ope_bench.trials.status import Device
 from support.paths import TINY_PLUGINS as TINY
 
 ENV = f"{TINY}:Coins"

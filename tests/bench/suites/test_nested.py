@@ -7,15 +7,12 @@ import json
 import pytest
 
 from ope_bench import Access, Estimate, Estimator, NestedEstimator, UsageError, View
-from ope_bench.contracts.parameters.validation import describe
-from ope_bench.errors import ParameterError
+from ope_bench.base.errors import ParameterError
+from ope_bench.contracts.parameters import describe
 from ope_bench.plugins.code_digest import code_digest, result_digest
-from ope_bench.plugins.labels import distinct_labels
-from ope_bench.plugins.resolution import resolve, spec_of
-from ope_bench.suites.manifest import plan, settings
-from ope_bench.suites.selector import selector_of
-from ope_bench.suites.shard import Shard
-from ope_bench.suites.suite import adhoc, read_suite
+from ope_bench.plugins.spec import distinct_labels, resolve, spec_of
+from ope_bench.suites.manifest import Shard, plan, specs_of
+from ope_bench.suites.suite import adhoc, read_suite, selector_of
 from ope_bench.testing.problems import Given
 from ope_bench.trials.record import Trial
 from ope_estimators.baseline.weighting.ipws import IPWS
@@ -26,13 +23,13 @@ WRITTEN = "select[candidates=[ipws, 'sg-ipw[normalize=true]'],by=slope]"
 
 
 def only(selector: str):
-    (spec,) = settings("estimator", selector)
+    (spec,) = specs_of("estimator", selector)
     return spec
 
 
 def test_a_list_of_estimators_is_one_value_and_a_list_of_lists_a_grid():
     assert only(WRITTEN).params["candidates"] == ["ipws", "sg-ipw[normalize=true]"]
-    grid = settings("estimator", "select[candidates=[[ipws,dr],[ipw]],by=[slope,first]]")
+    grid = specs_of("estimator", "select[candidates=[[ipws,dr],[ipw]],by=[slope,first]]")
     assert [(spec.params["candidates"], spec.params["by"]) for spec in grid] == [
         (["ipws", "dr"], "slope"),
         (["ipws", "dr"], "first"),
@@ -96,14 +93,14 @@ def test_defaults_are_written_in_their_shortest_form():
 )
 def test_mistakes_in_a_candidate_are_one_clear_line(candidates, message):
     with pytest.raises(UsageError, match="select: parameter 'candidates'") as caught:
-        settings("estimator", f"select[candidates={candidates}]")
+        specs_of("estimator", f"select[candidates={candidates}]")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_an_empty_list_is_refused():
     with pytest.raises(UsageError, match="the grid of 'candidates' is empty"):
-        settings("estimator", "select[candidates=[]]")
+        specs_of("estimator", "select[candidates=[]]")
     with pytest.raises(ParameterError, match="candidates"):
         resolve("estimator", "select", {"candidates": []})
 

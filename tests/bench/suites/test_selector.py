@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.errors import UsageError
-from ope_bench.suites.selector import Selector, format_selector, parse_selector
+from ope_bench.base.errors import UsageError
+from ope_bench.suites.suite import Selector, format_selector, parse_selector
 
 
 @pytest.mark.parametrize(

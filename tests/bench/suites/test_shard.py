@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ope_bench.errors import UsageError
-from ope_bench.suites.manifest import Manifest, plan
-from ope_bench.suites.shard import Shard, parse_shard
+from ope_bench.base.errors import UsageError
+from ope_bench.suites.manifest import Manifest, Shard, parse_shard, plan
 from ope_bench.suites.suite import adhoc
 
 
@@ -52,7 +51,7 @@ def test_the_rest_of_the_plan_moves_no_trial(manifest: Manifest) -> None:
 
 
 def test_replicates_that_are_trained_together_stay_together(manifest: Manifest) -> None:
-    from ope_bench.trials.devices import Device
+    from ope_bench.trials.status import Device
 
     size = Device.CPU_BATCH.block_size
     trials = [

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ope_bench.errors import OpeBenchError, SuiteError
+from ope_bench.base.errors import OpeBenchError, SuiteError
 from ope_bench.suites.manifest import plan
-from ope_bench.suites.selector import Selector
-from ope_bench.suites.suite import Suite, adhoc, read_suite
+from ope_bench.suites.suite import Selector, Suite, adhoc, read_suite
 
 WHOLE = """\
 schema: 1
@@ -73,12 +72,12 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "mine.yaml: the suite is empty"),
-        ("- a\n", "is not a mapping"),
-        ("environments: [a]\nestimators: [b]\n", "the key 'schema' is required; add 'schema: 1'"),
-        ("schema: 1\nestimators: [b]\n", "the key 'environments' is required"),
-        (SHORT.replace("schema: 1", "schema: 2"), "mine.yaml:1: schema: 2 is unknown"),
-        (SHORT.replace("schema: 1", "schema: true"), "mine.yaml:1: schema: True is unknown"),
+        ("", "mine.yaml: .*needs schema, environments, estimators"),
+        ("- a\n", "mine.yaml:1: .*needs schema"),
+        ("environments: [a]\nestimators: [b]\n", "mine.yaml:1: .*`schema: 1`"),
+        ("schema: 1\nestimators: [b]\n", "mine.yaml:1: `environments:` .*add"),
+        (SHORT.replace("schema: 1", "schema: 2"), "mine.yaml:1: schema 2 .*`schema: 1`"),
+        (SHORT.replace("schema: 1", "schema: true"), "mine.yaml:1: schema"),
         (SHORT + "replicats: 3\n", "mine.yaml:4: unknown key 'replicats'; did you mean"),
         (SHORT + "replicates: -1\n", "mine.yaml:4: 'replicates' = -1: .*greater than or equal"),
         (SHORT + "replicates: many\n", "mine.yaml:4: 'replicates' = 'many'"),
@@ -88,7 +87,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
         (SHORT + "devices: [gpu]\n", "mine.yaml:4: 'devices'"),
         (SHORT + "devices: []\n", "mine.yaml:4: 'devices'"),
         (SHORT + "timeout: soon\n", "mine.yaml:4: timeout: 'soon' is not a duration"),
-        (SHORT + "timeout: -1\n", "mine.yaml:4: timeout: -1.0 is not a duration"),
+        (SHORT + "timeout: -1\n", "mine.yaml:4: timeout: -1"),
         (SHORT + "memory: 4 parsecs\n", "mine.yaml:4: memory: '4 parsecs' is not a memory size"),
         (SHORT + "timing: -3\n", "mine.yaml:4: 'timing' = -3"),
         ("schema: 1\nenvironments: []\nestimators: [b]\n", "mine.yaml:2: 'environments'"),
@@ -102,11 +101,11 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
         (SHORT.replace("[b]", "[{b: 3}]"), "mine.yaml:3: the parameters of 'b'"),
         (SHORT.replace("[b]", "[{b: {as: 3}}]"), "mine.yaml:3: as: 3 is not text"),
         (SHORT.replace("[b]", "['b[x=']"), "mine.yaml:3: cannot read"),
-        (SHORT + "exclude: [dm]\n", "mine.yaml:4: 'dm' is not an exclusion"),
-        (SHORT + "exclude: [{}]\n", "mine.yaml:4: {} is not an exclusion"),
+        (SHORT + "exclude: [dm]\n", "mine.yaml:4: 'exclude' = 'dm': .*{key: value}"),
+        (SHORT + "exclude: [{}]\n", "mine.yaml:4: 'exclude' = {}"),
         (SHORT + "exclude:\n  - {estimtor: dm}\n", "mine.yaml:5: unknown key 'estimtor'; did you"),
         (SHORT + "exclude: [{device: tpu}]\n", "mine.yaml:4: device: 'tpu' is not"),
-        (SHORT + "exclude: [{estimator: [dm]}]\n", "mine.yaml:4: estimator: .* is neither"),
+        (SHORT + "exclude: [{estimator: [dm]}]\n", "mine.yaml:4: 'estimator' = "),
     ],
 )
 def test_a_wrong_suite_is_refused_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.errors import SuiteError
+from ope_bench.base.errors import SuiteError
 from ope_bench.suites.yaml_document import MAX_BYTES, load, load_file, load_flow
 
 

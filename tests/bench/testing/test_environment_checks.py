@@ -1,7 +1,6 @@
 """Each check of environments catches the fault that it is named after, and says what to do."""
 # ruff: noqa: NPY002  the global state is what a faulty plugin misuses
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -83,7 +82,8 @@ class Sound(Environment):
 class Changed(Sound):
     """A sound environment whose problem or truth is changed afterwards."""
 
-    change: Callable[..., tuple[Problem, Truth]]
+    def change(self, problem, truth, **streams):
+        raise NotImplementedError
 
     def sample(self, **streams):
         problem, truth = super().sample(**streams)
@@ -288,6 +288,6 @@ def test_an_environment_without_its_data_is_skipped_with_the_reason():
 
 def test_few_rows_are_sampled_unless_the_author_says_otherwise():
     [case] = environment_checks(Sound()).cases
-    assert case.subject.params == {"n_samples": 400}
+    assert case.params == {"n_samples": 400}
     [case] = environment_checks(Sound(n_samples=60)).cases
-    assert case.subject.params == {"n_samples": 60}
+    assert case.params == {"n_samples": 60}

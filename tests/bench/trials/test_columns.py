@@ -11,10 +11,8 @@ import pytest
 from ope_bench.gate import baseline
 from ope_bench.store import Store
 from ope_bench.store.export import COLUMNS
-from ope_bench.trials.columns import DATA, EXPORTED, columns_of
-from ope_bench.trials.record import Trial, TrialRecord
-from ope_bench.trials.serialization import RECORD_COLUMNS
-from ope_bench.trials.status import Status
+from ope_bench.trials.record import RECORD_COLUMNS, Trial, TrialRecord
+from ope_bench.trials.status import DATA, EXPORTED, Status, columns_of
 from support.paths import RESULTS
 
 

@@ -8,10 +8,10 @@ import pickle
 
 import pytest
 
-from ope_bench.canonical import canonical_json
+from ope_bench.base.canonical import canonical_json
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.trials.devices import Device
 from ope_bench.trials.record import Trial
+from ope_bench.trials.status import Device
 
 WORLD = PluginSpec("environment", "toy", "toy", {"n": 10})
 METHOD = PluginSpec("estimator", "ipw", "ipw", {"clip": None})

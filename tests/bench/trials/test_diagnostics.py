@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.trials import diagnostics
-from ope_bench.trials.diagnostics import DiagnosticColumn
+from ope_bench.trials import outcomes
+from ope_bench.trials.outcomes import DiagnosticColumn
 
 MAPPINGS: list[dict[str, Any]] = [
     {"a": 1.5, "b": 2.0},
@@ -57,7 +57,7 @@ def test_chosen_and_joined_trials_keep_their_mappings(monkeypatch: pytest.Monkey
     joined = DiagnosticColumn.joined([backward[1:3], column[:0], column])
     assert joined.tolist() == [*MAPPINGS[::-1][1:3], *MAPPINGS]
     assert joined.finite_numbers()["a"].tolist() == [4.0, 1.5, 1.0, 4.0, 5.0]
-    monkeypatch.setattr(diagnostics, "AT_ONCE", 4)
+    monkeypatch.setattr(outcomes, "AT_ONCE", 4)
     assert list(joined) == joined.tolist()
 
 

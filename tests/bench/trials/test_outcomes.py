@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.trials.devices import Device
 from ope_bench.trials.outcomes import OF_RECORD, OF_STORE, OF_TRIAL, STATUSES, Outcomes
 from ope_bench.trials.record import TrialRecord
-from ope_bench.trials.status import Status
+from ope_bench.trials.status import Device, Status
 from support.stored_records import METHOD, record, trial
 
 RECORDS = [

@@ -14,7 +14,7 @@ from ope_bench import (
     Interval,
     evaluate,
 )
-from ope_bench.statistics.value_intervals.weights import (
+from ope_bench.statistics.weight_checks import (
     DOUBTFUL_WEIGHTS,
     LARGEST_SHARE,
     LEAST_EFFECTIVE,
@@ -23,8 +23,8 @@ from ope_bench.statistics.value_intervals.weights import (
     SMALLEST_MEAN,
 )
 from ope_bench.testing.problems import Given
-from ope_bench.trials.building import build
 from ope_bench.trials.record import OUTSIDE
+from ope_bench.trials.trial import build
 
 N = 40
 

@@ -7,15 +7,16 @@ import os
 import random
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ope_bench import Access, Estimate, Estimator, PositivityViolation, evaluate
-from ope_bench.errors import AccessError, ParameterError, UsageError
-from ope_bench.plugins import memory_errors as shortage
+from ope_bench.base.errors import AccessError, ParameterError, UsageError
+from ope_bench.plugins import exceptions as shortage
 from ope_bench.testing.problems import Given
-from ope_bench.trials.process.isolation import TAIL_CHARACTERS, isolated
+from ope_bench.trials.isolation import TAIL_CHARACTERS, isolated
 
 
 class Mean(Estimator):
@@ -75,6 +76,7 @@ def unreadable():
         (lambda view: Estimate(1.0, diagnostics={"a": "x" * 10**6}), "error", "diagnostics have"),
         (lambda view: 1.0, "error", "estimate returned float; expected ope_bench.Estimate"),
         (lambda view: Estimate(1.0, None, np.ones(3)), "error", "weights has 3 rows; expected 40"),
+        (lambda view: Estimate(1.0, terms=np.ones(3)), "error", "terms has 3 rows; expected 40"),
         (
             lambda view: Estimate(1.0, target_weights=np.ones(3)),
             "error",
@@ -256,16 +258,56 @@ def test_random_states_are_after_an_evaluation_as_before_it():
     assert (drawn, random.random()) == expected
 
 
-def test_settings_of_the_process_are_restored(tmp_path):
+def test_errors_of_numpy_and_filters_of_warnings_are_after_a_trial_as_before_it():
     def body(view):
         np.seterr(all="raise")
         warnings.simplefilter("ignore")
-        os.chdir(tmp_path)
         return Estimate(0.0)
 
-    before = np.geterr(), list(warnings.filters), os.getcwd()
-    assert outcome(body).status == "ok"
-    assert (np.geterr(), list(warnings.filters), os.getcwd()) == before
+    before = np.geterr(), list(warnings.filters)
+    record = outcome(body)
+    assert (record.status, record.note) == ("ok", None)
+    assert (np.geterr(), list(warnings.filters)) == before
+
+
+def test_settings_that_a_trial_changes_are_named_and_stay(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPE_A", "1")
+
+    class Changing(Mean):
+        def estimate(self, view):
+            os.chdir("/")
+            os.environ["OPE_A"] = "2"
+            return super().estimate(view)
+
+    records = evaluate([Changing(), Mean()], Given(n_samples=40), replicates=1)
+    assert [record.note for record in records] == [
+        "changed environment variables (OPE_A), the working directory",
+        None,
+    ]
+    assert (os.getcwd(), os.environ["OPE_A"]) == ("/", "2")
+
+
+def test_variables_that_libraries_set_at_their_import_are_no_change(monkeypatch):
+    monkeypatch.setenv("KMP_OPE", "1")
+
+    def body(view):
+        os.environ["KMP_OPE"] = "2"
+        return Estimate(0.0)
+
+    assert outcome(body).note is None
+
+
+def test_the_callers_kind_of_global_generator_is_given_back():
+    def body(view):
+        generators.set_bit_generator(np.random.PCG64(1))
+        return Estimate(0.0)
+
+    generators: Any = np.random
+    generator, state = generators.get_bit_generator(), generators.get_state()[1].tolist()
+    assert outcome(body).note == "changed the kind of NumPy's global generator"
+    assert generators.get_bit_generator() is generator
+    assert generators.get_state()[1].tolist() == state
 
 
 def test_output_is_kept_with_the_record_and_only_its_end(capsys):

@@ -10,9 +10,9 @@ import pytest
 
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.embeddings import FiniteEmbedding
-from ope_bench.contracts.estimate import Estimate
-from ope_bench.contracts.tabular import Tabular
-from ope_bench.trials.weight_accuracy import KnownDivergence, weight_accuracy
+from ope_bench.contracts.plugins import Estimate
+from ope_bench.contracts.policies import Tabular
+from ope_bench.trials.weights import KnownDivergence, weight_accuracy
 
 
 def code(context):
@@ -252,5 +252,5 @@ def test_the_true_ratio_is_computed_once_a_problem():
 
 
 def test_too_many_pairs_are_not_summed(monkeypatch):
-    monkeypatch.setattr("ope_bench.trials.weight_accuracy.MOST_ENTRIES", 100)
+    monkeypatch.setattr("ope_bench.trials.weights.MOST_ENTRIES", 100)
     assert weight_accuracy(problem(), estimate(np.ones(300), np.ones(200))) == {}

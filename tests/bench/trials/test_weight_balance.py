@@ -10,8 +10,8 @@ import pytest
 
 from ope_bench import Column, Estimate, Schema, evaluate
 from ope_bench.contracts.data import Problem
-from ope_bench.trials import weight_balance as module
-from ope_bench.trials.weight_balance import weight_balance
+from ope_bench.trials import weights as module
+from ope_bench.trials.weights import weight_balance
 from ope_environments.saito.toy import SaitoToy
 from ope_estimators.embedded.balancing.entropy_balancing import EntropyBalancing
 
@@ -170,9 +170,9 @@ def test_without_a_target_sample_or_columns_or_room_there_is_no_balance(monkeypa
     nothing |= {"embedding": np.empty((60, 0)), "target_embedding": np.empty((40, 0))}
     assert weight_balance(problem(**nothing, schema=Schema((), ())), good) == {}
     entries = 100 * (5 + 2 * module.FREQUENCIES)
-    monkeypatch.setattr(module, "MOST_ENTRIES", entries - 1)
+    monkeypatch.setattr(module, "MOST_FEATURES", entries - 1)
     assert weight_balance(problem(), good) == {}
-    monkeypatch.setattr(module, "MOST_ENTRIES", entries)
+    monkeypatch.setattr(module, "MOST_FEATURES", entries)
     assert len(weight_balance(problem(), good)) == 4
 
 

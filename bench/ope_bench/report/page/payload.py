@@ -1,201 +1,270 @@
 """A report's data for the page: compact JSON, with trials compressed by setting.
 
 The page has all statistics of all rows, and each setting's trials as one compressed text that is
-unpacked when a reader opens it, about thirty bytes per trial; see `ope_bench.report.page.embedded`
-for how many.
+unpacked when a reader opens it, about thirty bytes per trial.
 """
 
 from __future__ import annotations
 
 import base64
+import inspect
+import itertools
 import json
 import math
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from ope_bench import __version__
+from ope_bench.base.canonical import plain
+from ope_bench.base.errors import OpeBenchError
 from ope_bench.boards.aggregation import ReplicateFacts
-from ope_bench.boards.board import Board
-from ope_bench.boards.columns.layouts import LAYOUTS
-from ope_bench.boards.ranking import reordered
-from ope_bench.boards.summary import Summary, summary_columns
-from ope_bench.canonical import plain
+from ope_bench.boards.board import Board, Row
+from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS
+from ope_bench.boards.columns import BoardColumn
+from ope_bench.boards.leaderboard import reordered
+from ope_bench.boards.over_settings import Summary
+from ope_bench.boards.registry import column_registry
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.report.charts.data import rank_tables
-from ope_bench.report.charts.estimator_styles import styles_of
-from ope_bench.report.charts.short_labels import short_labels
-from ope_bench.report.columns import (
-    describe_columns,
-    describe_layouts,
-    figure_columns,
-    page_columns,
-)
-from ope_bench.report.content import EstimatorInfo, ReportData, Setting
-from ope_bench.report.page.chart_specs import chart_specs
-from ope_bench.report.page.embedded import embedded_settings, left_out
-from ope_bench.report.page.groups import Group, docstrings_of, groups_of, outcomes_of_runs
-from ope_bench.report.sweeps import Sweep, sweeps
-from ope_bench.report.text.board_notes import board_notes
-from ope_bench.store import Run
+from ope_bench.plugins.registry import registry
+from ope_bench.report.chart_data import rank_lines
+from ope_bench.report.content import ReportData, Setting, figure_columns, summaries_of, sweeps
+from ope_bench.report.notes import board_notes, findings
+from ope_bench.report.page.libraries import chart_specs
 from ope_bench.store.results import RUN_COLUMNS
+from ope_bench.suites.discovery import suite_files
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Severity, Status
 
-__all__ = ["escaped_json", "payload"]
-
-NOTED = {by: [key for key in layout.shown if key != "access"] for by, layout in LAYOUTS.items()}
+_NOTED = {by: [key for key in layout.shown if key != "access"] for by, layout in LAYOUTS.items()}
 """The columns whose notes the page shows; it shows access in words instead of letters."""
 
-SHORTEST_KEY = 10
+BESIDE_FIGURES = ("estimator", "access", "device", "status")
+"""Columns of the page whose values are not statistics of a row."""
+
 SEVERITY = {one: one.name.lower().replace("_", "-") for one in Severity}
 """The page's style classes for statuses."""
 
+MOST_TRIALS = 150_000
+"""Most trials in a page: about 7 MB. Boards and their figures are always of all trials."""
 
-def payload(content: ReportData, *, live: bool = False) -> dict[str, Any]:
-    """Return the data of the page, as plain JSON.
 
-    Parameters
-    ----------
-    content : the data of the report.
-    live : the page polls its server for changes.
-    """
-    keys = _shortest_keys(content)
-    short = short_labels([method.label for method in content.methods])
-    machines = _unique(run.machine for run in content.runs)
+def payload(content: ReportData) -> dict[str, Any]:
+    """Return the data of the page, as plain JSON."""
+    # As many digits as make all keys distinct, for readers at least ten.
+    digits = 10
+    for one, other in itertools.pairwise(sorted(content.ends)):
+        while one[:digits] == other[:digits]:
+            digits += 1
+    short, styles = content.looks
+    shown = [*(COLUMNS[key] for key in BESIDE_FIGURES), *figure_columns()]
+    machines: list[Any] = []
+    for run in content.runs:
+        machine = _rounded(run.machine, 17)
+        if machine not in machines:
+            machines.append(machine)
     done = outcomes_of_runs(content)
-    embedded = embedded_settings(content)
+    ends = Counter(content.ends.values())
+    embedded, left_out = _embedded_settings(content)
     return {
         "schema": 1,
         "version": __version__,
         "made": time.time(),
-        "live": live,
         "store": str(content.store),
         "suite": content.suite,
         "run": content.run,
-        "runs": [_run(run, machines) | {"done": done[run.id]} for run in content.runs],
+        "runs": [
+            {name: getattr(run, name) for name in RUN_COLUMNS}
+            | {"machine": machines.index(_rounded(run.machine, 17)), "done": done[run.id]}
+            for run in content.runs
+        ],
         "machines": machines,
-        "status": _statuses(content),
+        "status": {status.value: ends[status] for status in Status},
         "statuses": [status.value for status in Status],
         "severity": {status.value: SEVERITY[status.severity] for status in Status},
-        "columns": page_columns(),
-        "layouts": describe_layouts(),
-        "methods": [_method(method, short[method.label]) for method in content.methods],
+        "columns": {one["key"]: one for one in _describe_columns(shown)},
+        "layouts": {
+            by: {
+                "title": layout.title,
+                "headline": layout.headline,
+                "shown": [column.key for column in column_registry().layout(by)],
+                "further": list(layout.further),
+            }
+            for by, layout in LAYOUTS.items()
+        },
+        "methods": [
+            {
+                "label": one.label,
+                "short": short[one.label],
+                "estimator": one.estimator,
+                "params": _rounded(dict(one.spec.params), 17),
+                "device": one.device,
+                "access": list(one.access),
+                "origin": one.origin,
+                "third_party": one.third_party,
+            }
+            for one in content.estimators
+        ],
         "settings": [_setting(setting) for setting in content.settings],
         "figures": [column.key for column in figure_columns()],
         "rows": [line for setting in content.settings for line in _rows(setting)],
-        "sweeps": [_sweep(sweep) for sweep in sweeps(content.settings)],
-        "groups": [_suite_group(content, group) for group in groups_of(content)],
-        "docstrings": docstrings_of(content),
-        "charts": chart_specs(),
-        "styles": [
-            [one.color, list(one.dash), one.shape]
-            for one in styles_of(
-                {short[one.label]: one.estimator for one in content.methods}
-            ).values()
+        "sweeps": [
+            {
+                "title": sweep.title,
+                "parameter": sweep.parameter,
+                "at": [[value, index] for value, index in sweep.at],
+                "logarithmic": sweep.at[0][0] > 0,
+            }
+            for sweep in sweeps(content.settings)
         ],
-        "left_out": left_out(content),
+        "groups": groups_of(content),
+        "docstrings": _docstrings(content),
+        "charts": chart_specs(),
+        "styles": [[one.color, list(one.dash), one.shape] for one in styles.values()],
+        "left_out": left_out,
         "trials": [
-            _packed(_trials(setting, keys)) if place < embedded else None
+            _trials(setting, digits) if place < embedded else None
             for place, setting in enumerate(content.settings)
         ],
     }
 
 
-def _method(method: EstimatorInfo, short: str) -> dict[str, Any]:
-    return {
-        "label": method.label,
-        "short": short,
-        "estimator": method.estimator,
-        "params": _rounded(dict(method.params), 17),
-        "device": method.device,
-        "access": list(method.access),
-        "origin": method.origin,
-        "third_party": method.third_party,
-    }
+def _embedded_settings(content: ReportData) -> tuple[int, str]:
+    """Return how many settings have their trials in the page, and where the others are.
+
+    A setting's trials are in the page all or not at all, so that no chart shows a part of them.
+    """
+    sizes = [setting.size for setting in content.settings]
+    shown = sum(total <= MOST_TRIALS for total in itertools.accumulate(sizes))
+    if shown == len(sizes):
+        return shown, ""
+    return shown, (
+        f"The boards are of all {sum(sizes):,} trials. The trials themselves are in this page for "
+        f"the first {shown:,} of {len(sizes):,} settings, {sum(sizes[:shown]):,} trials. "
+        f"`ope-bench export --store {content.store} --to trials.csv` writes all of them; "
+        "`ope-bench report` with --suite or --run makes a page of some."
+    )
 
 
-def _sweep(sweep: Sweep) -> dict[str, Any]:
-    return {
-        "title": sweep.title,
-        "parameter": sweep.parameter,
-        "at": [[value, index] for value, index in sweep.at],
-        "logarithmic": sweep.at[0][0] > 0,
-    }
+# Suites and runs
 
 
-def _suite_group(content: ReportData, group: Group) -> dict[str, Any]:
-    return {
-        "suite": group.suite,
-        "title": group.title,
-        "settings": list(group.settings),
-        "sentences": list(group.sentences),
-        "ranks": [
-            _ranks(name, summary, content.labels_of(summary)) for name, summary in group.across
-        ],
-    }
+def groups_of(content: ReportData) -> list[dict[str, Any]]:
+    """Return a group of each suite, the suite of the newest run first, and one of everything.
+
+    A setting belongs to every suite of which it has a trial. A group has the name of its suite
+    (empty for everything) and the suite's title if a distribution ships it, the places of its
+    settings in the report, sentences on its boards, and ranks over its settings.
+
+    Parameters
+    ----------
+    content : the data of the report.
+    """
+    members: dict[str, list[int]] = {run.suite: [] for run in reversed(content.runs)}
+    suite_of = {run.id: run.suite for run in content.runs}
+    for place, setting in enumerate(content.settings):
+        runs = {run for group in setting.trials for run in group.selected_by.tolist()}
+        for suite in {suite_of[run] for run in runs}:
+            members.setdefault(suite, []).append(place)
+    found: list[tuple[str, Sequence[int]]] = [one for one in members.items() if one[1]]
+    if len(found) > 1:
+        found.append(("", range(len(content.settings))))
+    titles = {one.id: one.title for one in suite_files()}
+    groups = []
+    for suite, places in found:
+        settings = [content.settings[place] for place in places]
+        groups.append(
+            {
+                "suite": suite,
+                "title": titles.get(suite, "") if suite else "",
+                "settings": list(places),
+                "sentences": _sentences(content, settings),
+                "ranks": [
+                    _ranks(name, summary, content.labels_of(summary))
+                    for name, summary in summaries_of(settings)
+                ],
+            }
+        )
+    return groups
+
+
+def _sentences(content: ReportData, settings: Sequence[Setting]) -> list[str]:
+    """Return sentences on what boards show, with the labels that the page uses."""
+    by_truth: dict[str, list[Board]] = {}
+    for setting in settings:
+        rows = [replace(row, label=label) for label, row, _ in content.rows_of(setting)]
+        board = replace(setting.board, label=setting.label, rows=tuple(rows))
+        by_truth.setdefault(board.truth, []).append(board)
+    return [
+        sentence if len(by_truth) == 1 else f"Against the {truth} truth: {sentence}"
+        for truth, boards in by_truth.items()
+        for sentence in findings(boards)
+    ]
+
+
+def outcomes_of_runs(content: ReportData) -> Counter[str]:
+    """Count the trials of each run that have an outcome, reused ones too, by the run's id.
+
+    A trial of several runs counts for the newest.
+    """
+    return Counter(
+        run
+        for setting in content.settings
+        for group in setting.trials
+        for run in group.selected_by.tolist()
+    )
+
+
+def _docstrings(content: ReportData) -> dict[str, str]:
+    """Return the docstrings of the report's estimators that are installed, by id."""
+    wanted = {method.estimator for method in content.estimators}
+    known: dict[str, str] = {}
+    for plugin in registry().plugins("estimator"):
+        # A package that is broken or lacks a dependency has none; its numbers are still shown.
+        with suppress(OpeBenchError):
+            if plugin.id in wanted:
+                known[plugin.id] = inspect.getdoc(plugin.cls) or ""
+    return known
+
+
+# Boards
+
+
+def _describe_columns(columns: Iterable[BoardColumn]) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": column.key,
+            "title": column.title,
+            "explanation": column.explanation,
+            "format": column.format,
+            "number": column.numeric,
+            "hide_empty": column.hide_empty,
+            "mark": asdict(column.mark) if column.mark else None,
+        }
+        for column in columns
+    ]
 
 
 def _ranks(name: str, summary: Summary, labels: Sequence[str]) -> dict[str, Any]:
-    estimator, *figures = summary_columns(summary, further=True)
+    estimator, *figures = summary.columns
     return {
         "title": name,
         "settings": summary.settings,
         "complete": summary.complete,
         "critical_difference": _round(summary.critical_difference, 6),
-        "columns": describe_columns([estimator, *figures]),
+        "columns": _describe_columns([estimator, *figures]),
         "rows": [
             [label, *(_round(column.value(row), 6) for column in figures)]
             for label, row in zip(labels, summary.rows, strict=True)
         ],
-        **_rounded(rank_tables(labels, summary), 6),
+        **_rounded(rank_lines(labels, summary), 6),
     }
-
-
-def escaped_json(value: Any) -> str:
-    """Serialize JSON that is safe inside a script element, for any texts.
-
-    >>> escaped_json("</script>&")
-    '"\\\\u003c/script\\\\u003e\\\\u0026"'
-    """
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for letter in "<>&":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
-
-
-def _run(run: Run, machines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    facts = {name: getattr(run, name) for name in RUN_COLUMNS}
-    return facts | {"machine": machines.index(_rounded(run.machine, 17))}
-
-
-def _unique(facts: Iterable[Mapping[str, Any]]) -> list[Any]:
-    found: list[Any] = []
-    for one in facts:
-        rounded = _rounded(one, 17)
-        if rounded not in found:
-            found.append(rounded)
-    return found
-
-
-def _statuses(content: ReportData) -> dict[str, int]:
-    """Count trials by status."""
-    counts = Counter(content.ends.values())
-    return {status.value: counts[status] for status in Status}
-
-
-def _shortest_keys(content: ReportData) -> int:
-    """Return the number of digits that makes all keys distinct."""
-    length = SHORTEST_KEY
-    for one, other in pairwise(sorted(content.ends)):
-        while one[:length] == other[:length]:
-            length += 1
-    return length
 
 
 def _setting(setting: Setting) -> dict[str, Any]:
@@ -204,11 +273,12 @@ def _setting(setting: Setting) -> dict[str, Any]:
     medians = [size for size in sizes if size]
     orders: dict[str, Any] = {}
     texts: dict[str, list[str]] = {}
-    place = {id(row): index for index, row in enumerate(board.rows)}
+    place = {_row_identity(row): index for index, row in enumerate(board.rows)}
     for by in LAYOUTS:
         other = board if by == "rmse" else reordered(board, by)
-        texts[by] = board_notes(other, NOTED[by])
-        orders[by] = _order(board, other, place)
+        texts[by] = board_notes(other, _NOTED[by])
+        # Rows of the other board are copies; estimator, device and threads identify them.
+        orders[by] = [[place[_row_identity(row)], row.rank] for row in other.rows]
     return {
         "label": setting.label,
         "environment": board.environment,
@@ -229,54 +299,52 @@ def _setting(setting: Setting) -> dict[str, Any]:
     }
 
 
-def _order(board: Board, other: Board, place: Mapping[int, int]) -> list[list[int | None]]:
-    """Return [row, rank] in the order of another measure."""
-    # Rows of the other board are copies; estimator, device and threads identify them.
-    known = {_name(row): place[id(row)] for row in board.rows}
-    return [[known[_name(row)], row.rank] for row in other.rows]
-
-
-def _name(row: Any) -> tuple[str, str, str, int]:
+def _row_identity(row: Row) -> tuple[str, str, str, int]:
     return row.estimator, json.dumps(_rounded(row.params, 17)), row.device, row.threads
 
 
 def _rows(setting: Setting) -> list[list[Any]]:
-    """Return [method, dirty, statuses, diagnostics, figures...] of each row."""
+    """Return [estimator, dirty, statuses, diagnostics, figures...] of each row."""
     figures = figure_columns()
     return [
         [
-            method,
+            estimator,
             int(dirty),
             dict(row.status),
             {name: _round(one.median, 4) for name, one in row.diagnostics.items()},
             *(_rounded(column.value(row), 6) for column in figures),
         ]
-        for row, method, dirty in zip(
-            setting.board.rows, setting.methods, setting.dirty, strict=True
+        for row, estimator, dirty in zip(
+            setting.board.rows, setting.estimators, setting.dirty, strict=True
         )
     ]
 
 
-def _trials(setting: Setting, key_length: int) -> dict[str, Any]:
-    """Return the trials of a setting by column; data shared by rows appear once."""
+# Trials
+
+
+def _trials(setting: Setting, key_length: int) -> str:
+    """Return the trials of a setting by column, compressed; data shared by rows appear once."""
     outcomes = setting.outcomes()
     facts = ReplicateFacts.of(outcomes, setting.board.truth)
     # The last entry of the facts is that of no replicate.
     first = np.unique(facts.at(outcomes), return_index=True)[1]
     texts: dict[str, int] = {}
-    return {
+    trials = {
         "seed": outcomes.seed[first].tolist(),
         "replicate": outcomes.replicate[first].tolist(),
         "truth": _round_column(facts.truth[:-1], 8),
         "expected": _round_column(facts.expected[:-1], 8),
         "naive": _round_column(facts.logging_average[:-1], 6),
-        "cells": [_cell(group, facts, texts, key_length) for group in setting.trials],
+        "cells": [_trials_of_row(group, facts, texts, key_length) for group in setting.trials],
         "texts": list(texts),
     }
+    text = json.dumps(trials, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
-FAULTS = ("error_type", "error_message", "traceback", "output_tail")
-DIGITS = {
+_FAULTS = ("error_type", "error_message", "traceback", "output_tail")
+_DIGITS = {
     "estimate": 8,
     "fallback": 6,
     "standard_error": 4,
@@ -288,16 +356,16 @@ DIGITS = {
 """Significant digits of the columns of trials."""
 
 
-def _cell(
+def _trials_of_row(
     group: Outcomes, facts: ReplicateFacts, texts: dict[str, int], key_length: int
 ) -> dict[str, Any]:
-    told = zip(*(getattr(group, name).tolist() for name in FAULTS), strict=True)
+    told = zip(*(getattr(group, name).tolist() for name in _FAULTS), strict=True)
     faults = {
         index: [None if text is None else texts.setdefault(text, len(texts)) for text in one]
         for index, one in enumerate(told)
         if any(one)
     }
-    columns = {name: getattr(group, name) for name in DIGITS}
+    columns = {name: getattr(group, name) for name in _DIGITS}
     return {
         "data": facts.at(group).tolist(),
         "key": "".join(key[:key_length] for key in group.key.tolist()),
@@ -305,17 +373,12 @@ def _cell(
         "status": "".join(map(str, group.status.tolist())),
         # Columns without values are omitted.
         **{
-            name: _round_column(values, DIGITS[name])
+            name: _round_column(values, _DIGITS[name])
             for name, values in columns.items()
             if np.isfinite(values).any()
         },
         **({"faults": faults} if faults else {}),
     }
-
-
-def _packed(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
 def _round(value: Any, digits: int) -> Any:

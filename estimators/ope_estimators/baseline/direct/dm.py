@@ -7,14 +7,13 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, View, params
+from ope_bench import Access, Estimate, View
 from ope_estimators.nuisance.reward_based import RewardBased
 from ope_estimators.nuisance.separate import ActionFeaturesOption
 
 __all__ = ["DM"]
 
 
-@params
 class DM(RewardBased):
     """A reward model averaged over the target policy's actions in the logged contexts.
 
@@ -29,7 +28,8 @@ class DM(RewardBased):
     Parameters
     ----------
     regressor : a regressor's name, such as ``gbm``, ``ridge``, ``quadratic`` (squares and products
-        of features, with a penalty chosen from the data) or ``mlp``.
+        of features, with a penalty chosen from the data) or ``mlp``; ``given`` takes the problem's
+        predictions.
     regressor_params : its parameters.
     action_features : how actions become features: ``one-hot`` (an action never logged looks
         has zeros only), ``ordinal`` (its number), ``embedding`` (its embedding, or the mean of its
@@ -57,7 +57,10 @@ class DM(RewardBased):
     True
     """
 
-    access = Access.TARGET_POLICY
+    @property
+    def access(self) -> Access:
+        """The target policy, and predictions that are given."""
+        return self._with_predictions(Access.TARGET_POLICY)
 
     action_features: ActionFeaturesOption = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 1

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ope_bench import Access, Estimate, View, params
+from ope_bench import Access, Estimate, View
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.weighting.weighted_mean import never_logged
 from ope_estimators.learning import learners
@@ -16,7 +16,6 @@ from ope_estimators.nuisance.policy import PolicyModel
 __all__ = ["DMStarPaper"]
 
 
-@params
 class DMStarPaper(DM):
     """`DMPaper` with the target policy estimated by a classifier of its sample's actions.
 

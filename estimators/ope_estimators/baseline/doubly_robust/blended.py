@@ -9,7 +9,7 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Diagnostic, FloatArray, IntArray, UnavailableError, View, params
+from ope_bench import Access, Diagnostic, FloatArray, IntArray, UnavailableError, View
 from ope_estimators.baseline.weighting.transformed import Answer, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.partial_expectation import blended_expectations
@@ -51,7 +51,6 @@ class BlendedRows(WeightedRows):
         return replace(self, baseline=self.modelled[k])
 
 
-@params
 class Blended(TransformedWeights, RewardBased):
     """Base: weighted rewards of actions with small weights, a reward model for the others.
 
@@ -68,12 +67,16 @@ class Blended(TransformedWeights, RewardBased):
     cross_fit : number of folds; 1 fits in-sample.
     """
 
-    access = Access.LOGGING_POLICY | Access.TARGET_POLICY
     tuned = "threshold"
 
     threshold: Annotated[float, Ge(0)] | DataRule = "mse"
     action_features: ActionFeaturesOption = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 5
+
+    @property
+    def access(self) -> Access:
+        """Both policies, and predictions that are given."""
+        return self._with_predictions(Access.LOGGING_POLICY | Access.TARGET_POLICY)
 
     @staticmethod
     @abstractmethod
@@ -93,11 +96,11 @@ class Blended(TransformedWeights, RewardBased):
         n_actions = view.n_actions
         assert n_actions is not None  # noqa: S101  fit has refused continuous actions
         rows = super()._rows(view)
-        thresholds = (
-            threshold_grid(rows.weight)
-            if isinstance(self.threshold, str)
-            else np.array([self.threshold])
-        )
+        if isinstance(self.threshold, str):
+            made = self.ladder is None
+            thresholds = threshold_grid(rows.weight) if made else np.array(self.ladder)
+        else:
+            thresholds = np.array([self.threshold])
         modelled, mass = blended_expectations(
             self.reward_, view, n_actions, self._share, thresholds
         )

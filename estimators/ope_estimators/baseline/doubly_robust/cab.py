@@ -32,10 +32,11 @@ class CAB(Blended):
     threshold : M >= 0; ``mse``, ``slope`` or ``ocv`` choose among 30 values in geometric
         progression, from the 95 % quantile of the positive logged weights down to the 5 %
         quantile. The bias that ``mse`` supposes is mean[(w - M)⁺ (q̂ - r)].
-    regressor : a regressor's name.
+    regressor : a regressor's name; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
 
     Raises
     ------

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt
 
 from ope_bench import (
-    UNIT_RESAMPLES,
     Access,
     Estimate,
     Interval,
@@ -18,20 +18,22 @@ from ope_bench import (
     betting_interval_of_terms,
     check_rewards,
     largest_shortfall,
-    params,
 )
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
 from ope_estimators.baseline.weighting.reward_limits import declared_limits
 from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error
+from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
 from ope_estimators.nuisance.reward import FittedReward
 
 __all__ = ["DR"]
 
 
-@params
-class DR(Bootstrapped, DM):
+DRInterval = Literal["asymptotic", "guaranteed", "bootstrap"]
+
+
+class DR(Bootstrapped, EstimatedPropensity, DM):
     """The direct method plus importance-weighted residuals of its model.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + w_i (r_i - q̂(x_i, a_i)) ],
@@ -47,7 +49,7 @@ class DR(Bootstrapped, DM):
 
     Parameters
     ----------
-    regressor : a regressor's name.
+    regressor : a regressor's name; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
@@ -62,6 +64,9 @@ class DR(Bootstrapped, DM):
     reward_range : smallest and largest possible reward, for ``guaranteed``, where the environment
         does not declare them.
     resamples : number of bootstrap samples.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------
@@ -77,29 +82,23 @@ class DR(Bootstrapped, DM):
     True
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "level": 0.95,
-        "reward_range": None,
-        "resamples": UNIT_RESAMPLES,
-    }
+    added_parameters: ClassVar[Mapping[str, Any]] = {"reward_range": None}
 
     cross_fit: Annotated[int, Ge(1)] = 5
     clip: Annotated[float, Gt(0)] | None = None
-    interval: Literal["asymptotic", "guaranteed", "bootstrap"] = "asymptotic"
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
+    _: KW_ONLY
+    interval: DRInterval = "asymptotic"  # type: ignore[assignment]  # has one more than the base
     reward_range: tuple[float, float] | None = None
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     @property
-    def access(self) -> Access:  # type: ignore[override]  # that of `DM` is the same for all
+    def access(self) -> Access:
         """The logging policy as well, where the interval sums over its actions."""
-        needed = Access.PROPENSITY | Access.TARGET_POLICY
+        needed = super().access if self._estimates else Access.PROPENSITY | super().access
         return needed | Access.LOGGING_POLICY if self.interval == "guaranteed" else needed
 
     def estimate(self, view: View) -> Estimate:
         """Return the mean of the doubly robust terms and its standard error."""
-        ratio = view.target_policy.probability(view.context, view.action) / view.propensity
+        ratio = view.target_policy.probability(view.context, view.action) / self._propensity(view)
         weights, diagnostics = clipped(ratio, self.clip)
         residual = view.reward - self.reward_.logged(view.context, view.action)
         terms = self._expected_reward(view) + weights * residual
@@ -120,6 +119,7 @@ class DR(Bootstrapped, DM):
         return self._bootstrap(view) if self.interval == "bootstrap" else None
 
     def _by_bets(self, view: View) -> Interval:
+        refuse_bets(self)
         if view.n_actions is None:
             msg = "interval=guaranteed of dr sums over finitely many actions; these are continuous"
             raise UnavailableError(msg)

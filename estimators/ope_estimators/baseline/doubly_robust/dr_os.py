@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge
 
-from ope_bench import UNIT_RESAMPLES, FloatArray, params
+from ope_bench import FloatArray
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.weighting.transformed import GRID, TransformedWeights
@@ -18,7 +17,6 @@ from ope_estimators.tuning.rules import DataRule
 __all__ = ["DROS"]
 
 
-@params
 class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
     """The direct method plus residuals whose large weights are shrunk to 0: optimistic shrinkage.
 
@@ -38,7 +36,7 @@ class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
         progression, from 100 times the 95 % quantile of the squares of the positive weights down
         to the hundredth part of the 5 % quantile. The bias that ``mse`` supposes is
         mean[(u - w) (r - q̂)].
-    regressor : a regressor's name.
+    regressor : a regressor's name; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
@@ -47,6 +45,10 @@ class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
         each resample of units; ``asymptotic``, none.
     level : of the bootstrap interval.
     resamples : number of bootstrap samples.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------
@@ -63,18 +65,9 @@ class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
     True
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
-
     tuned = "lambda_"
 
     lambda_: Annotated[float, Ge(0)] | DataRule = "mse"
-    interval: Literal["asymptotic", "bootstrap"] = "asymptotic"
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def _transform(self, rows: WeightedRows, parameter: float | FloatArray) -> FloatArray:
         weight, square = rows.weight, np.square(rows.weight)

@@ -6,14 +6,12 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from ope_bench import params
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
 
 __all__ = ["DRPS"]
 
 
-@params
 class DRPS(ResidualWeighted, ClippedWeights):
     """The direct method plus residuals with clipped weights: pessimistic shrinkage.
 
@@ -32,11 +30,15 @@ class DRPS(ResidualWeighted, ClippedWeights):
     clip : λ, the largest weight of a residual; a number; ``root-n``, the square root of the number
         of units (rows, where there are none); ``mse``, ``slope`` or ``ocv`` choose among 30 limits
         from the largest weight down. The bias that ``mse`` supposes is the difference from `DR`.
-    regressor : a regressor's name.
+    regressor : a regressor's name; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
         error.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import FloatArray, View, params
+from ope_bench import FloatArray, View
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures
@@ -17,7 +17,6 @@ from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 __all__ = ["MRDR"]
 
 
-@params
 class MRDR(DR):
     """The doubly robust estimator whose reward model is fitted to make its variance small.
 
@@ -45,6 +44,9 @@ class MRDR(DR):
         error.
     clip : largest weight of a residual; larger ones are cut. The regression's are not.
     interval, level, reward_range, resamples : as for `DR`.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     Raises
     ------
@@ -83,16 +85,15 @@ class MRDR(DR):
             lambda seed: regressor(self.regressor, seed=seed, device=view.device, params=given),
             cross_fit=cross_fit,
             rng=rng,
-            weight=variance_weights(view),
+            weight=variance_weights(view, self._propensity(view)),
         )
 
     def _expected_reward(self, view: View) -> FloatArray:
         return self.reward_.logged_expected(view.target_policy, view.context)
 
 
-def variance_weights(view: View) -> FloatArray:
+def variance_weights(view: View, propensity: FloatArray) -> FloatArray:
     """Return the weights of the logged rows in the regression, w² (1 - π0): (n,)."""
-    propensity = view.propensity
     ratio = view.target_policy.probability(view.context, view.action) / propensity
     others = 1.0 if view.n_actions is None else 1.0 - propensity
     weight: FloatArray = np.square(ratio) * others

@@ -8,17 +8,17 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import View, params
+from ope_bench import Access, View
 from ope_estimators.baseline.weighting.transformed import WeightedBase
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.nuisance.reward_based import RewardBased
 from ope_estimators.nuisance.separate import ActionFeaturesOption
 
 __all__ = ["ResidualWeighted"]
 
 
-@params
-class ResidualWeighted(WeightedBase, RewardBased):
+class ResidualWeighted(EstimatedPropensity, WeightedBase, RewardBased):
     """Mixin before a class that transforms weights: the weights then multiply residuals.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + u_i (r_i - q̂(x_i, a_i)) ]
@@ -34,6 +34,11 @@ class ResidualWeighted(WeightedBase, RewardBased):
 
     action_features: ActionFeaturesOption = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 5
+
+    @property
+    def access(self) -> Access:
+        """What weights need, and predictions that are given."""
+        return self._with_predictions(super().access)
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit the reward model; other estimators may share the fit."""

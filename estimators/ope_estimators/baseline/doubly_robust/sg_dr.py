@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ope_bench import params
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.weighting.shrunk_weights import ShrunkWeights
 
 __all__ = ["SGDR"]
 
 
-@params
 class SGDR(ResidualWeighted, ShrunkWeights):
     """The direct method plus residuals whose weights are shrunk toward one: subgaussian.
 
@@ -27,11 +25,15 @@ class SGDR(ResidualWeighted, ShrunkWeights):
     lambda_ : λ in [0, 1]; ``theory`` as for `SGIPW`; ``mse``, ``slope`` or ``ocv`` choose among
         0 and 29 values up to 1.
     delta : δ of ``theory``, the probability that the bound behind it does not hold.
-    regressor : a regressor's name.
+    regressor : a regressor's name; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
         error.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------

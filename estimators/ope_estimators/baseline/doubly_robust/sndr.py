@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
-
-from annotated_types import Ge, Gt, Lt
-
-from ope_bench import UNIT_RESAMPLES, params
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.weighting.transformed import Answer
@@ -16,7 +10,6 @@ from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 __all__ = ["SNDR"]
 
 
-@params
 class SNDR(Bootstrapped, ResidualWeighted):
     """The direct method plus residuals of its model, averaged with weights that sum to one.
 
@@ -35,7 +28,7 @@ class SNDR(Bootstrapped, ResidualWeighted):
 
     Parameters
     ----------
-    regressor : a regressor's name.
+    regressor : a regressor's name; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
@@ -44,6 +37,9 @@ class SNDR(Bootstrapped, ResidualWeighted):
         each resample of units; ``asymptotic``, none.
     level : of the bootstrap interval.
     resamples : number of bootstrap samples.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------
@@ -57,16 +53,6 @@ class SNDR(Bootstrapped, ResidualWeighted):
     >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
     True
     """
-
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
-
-    interval: Literal["asymptotic", "bootstrap"] = "asymptotic"
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def _answer(self, rows: WeightedRows) -> Answer:
         value, error, terms = rows.normalized(rows.weight)

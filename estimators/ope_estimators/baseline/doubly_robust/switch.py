@@ -33,10 +33,11 @@ class Switch(Blended):
         progression, from the 95 % quantile of the positive logged weights down to the 5 %
         quantile. The bias that ``mse`` supposes is the range of the rewards times
         ``modelled_mass``: a bound where q̂ errs by no more than that range.
-    regressor : a regressor's name.
+    regressor : a regressor's name; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import FloatArray, params
+from ope_bench import FloatArray
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.weighting.transformed import TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
@@ -17,7 +17,6 @@ from ope_estimators.tuning.thresholds import exceeds, threshold_grid
 __all__ = ["SwitchDR"]
 
 
-@params
 class SwitchDR(ResidualWeighted, TransformedWeights):
     """The direct method plus weighted residuals, but for rows of large weight.
 
@@ -36,11 +35,15 @@ class SwitchDR(ResidualWeighted, TransformedWeights):
         progression, from the 95 % quantile of the positive weights down to the 5 % quantile. The
         bias that ``mse`` supposes is the range of the rewards times the target policy's mass of
         w > τ, estimated by mean[w 1{w > τ}]: a bound where q̂ errs by no more than that range.
-    regressor : a regressor's name.
+    regressor : a regressor's name; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
         error.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------

@@ -17,9 +17,9 @@ from ope_bench import (
     FloatArray,
     IntArray,
     View,
-    params,
 )
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.nuisance.reward import expectation
 from ope_estimators.nuisance.reward_based import RewardBased
 from ope_estimators.nuisance.separate import ActionFeaturesOption
@@ -50,8 +50,7 @@ Shift = Callable[[FloatArray, FloatArray], FloatArray]
 """(q̂, covariate) -> q̂*"""
 
 
-@params
-class TMLE(RewardBased):
+class TMLE(EstimatedPropensity, RewardBased):
     """The direct method with a reward model that is shifted until its weighted residuals sum to 0.
 
         V̂ = (1/n) sum_i sum_a π1(a|x_i) q̂*(x_i, a),   logit q̂* = logit q̂ + ε h(x, a),
@@ -61,7 +60,8 @@ class TMLE(RewardBased):
     [0, 1] by the least and the largest logged reward, q̂ is held within [.005, .995] of it: the
     estimate stays in the range of the logged rewards and shifts and scales with them. With the
     link ``linear``, q̂* = q̂ + ε h, nothing is scaled, and the form ``weighted`` is `SNDR`. The
-    standard error is that of the doubly robust terms with q̂*; it is withheld where no finite ε
+    standard error is that of the doubly robust terms with q̂*, in the form ``weighted`` with
+    residuals divided by the mean weight, as those of `SNDR`; it is withheld where no finite ε
     solves the equation. Diagnostics: ``epsilon``, and ``large_shift`` where it changes some logged
     odds by more than a factor of 20: a warning says that the estimate is then made by the shift,
     not by the model. Where no row has a weight, ε is 0.
@@ -80,6 +80,9 @@ class TMLE(RewardBased):
     action_features : ``one-hot``, ``ordinal``, ``embedding`` or ``separate``; as for `DM`.
     cross_fit : number of folds, by unit; 1 fits in-sample, which shrinks residuals and standard
         error.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------
@@ -103,8 +106,11 @@ class TMLE(RewardBased):
     @property
     def access(self) -> Access:
         """Probabilities of actions that were not logged only where they are covariates."""
-        logging = Access.LOGGING_POLICY if self.form == "covariate" else Access.PROPENSITY
-        return logging | Access.TARGET_POLICY
+        if self.form == "covariate":
+            return Access.LOGGING_POLICY | Access.TARGET_POLICY
+        return (
+            Access.TARGET_POLICY if self._estimates else Access.PROPENSITY | Access.TARGET_POLICY
+        )
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit the reward model; other estimators may share the fit."""
@@ -114,7 +120,7 @@ class TMLE(RewardBased):
     def estimate(self, view: View) -> Estimate:
         """Return the average of the shifted model and its standard error."""
         policy, reward = view.target_policy, view.reward
-        weight = policy.probability(view.context, view.action) / view.propensity
+        weight = policy.probability(view.context, view.action) / self._propensity(view)
         covariate = weight if self.form == "covariate" else np.ones(view.n)
         model = self.reward_.logged(view.context, view.action)
         shift, epsilon, solved = self._shift(weight, covariate, model, reward)

@@ -6,11 +6,12 @@ from ope_bench import Diagnostic, FloatArray
 from ope_estimators.baseline.weighting.transformed import Answer, WeightedBase
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.nuisance.propensity import EstimatedPropensity
 
 __all__ = ["BetaIPW"]
 
 
-class BetaIPW(WeightedBase):
+class BetaIPW(EstimatedPropensity, WeightedBase):
     """Weighted rewards around the constant that makes their variance least: a baseline.
 
         V̂ = β + (1/n) sum_i w_i (r_i - β),   β = sum_i (w_i² - w_i) r_i / sum_i (w_i² - w_i),
@@ -27,6 +28,12 @@ class BetaIPW(WeightedBase):
     denominator is positive but small, the estimate can leave the range of the rewards. Missing
     support: the mean weight is below 1, and the missing part is filled by β. All weights zero:
     PositivityViolation.
+
+    Parameters
+    ----------
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------

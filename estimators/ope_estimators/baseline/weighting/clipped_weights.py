@@ -8,14 +8,13 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt
 
-from ope_bench import FloatArray, params
+from ope_bench import FloatArray
 from ope_estimators.baseline.weighting.transformed import GRID, Answer, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 
 __all__ = ["ClippedWeights"]
 
 
-@params
 class ClippedWeights(TransformedWeights):
     """Base: weights cut at a limit, u(w) = min(w, clip).
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
 
-from ope_bench import UNIT_RESAMPLES, FloatArray, IntervalKind, params
+from ope_bench import FloatArray
 from ope_estimators.baseline.weighting.transformed import Answer
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
@@ -17,7 +15,6 @@ from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 __all__ = ["ELIPW"]
 
 
-@params
 class ELIPW(WeightedIntervals):
     """Weighted rewards under the most likely distribution in which weights average to one.
 
@@ -45,6 +42,9 @@ class ELIPW(WeightedIntervals):
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.
     resamples : number of bootstrap samples.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------
@@ -60,18 +60,7 @@ class ELIPW(WeightedIntervals):
     True
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "reward_range": None,
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
-
     divergence: Literal["cressie-read", "likelihood"] = "cressie-read"
-    interval: IntervalKind = "asymptotic"
-    reward_range: tuple[float, float] | None = None
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def _answer(self, rows: WeightedRows) -> Answer:
         weight, n = rows.weight, rows.n

@@ -8,16 +8,16 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Le
 
-from ope_bench import FloatArray, params
+from ope_bench import FloatArray
 from ope_estimators.baseline.weighting.transformed import GRID, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.tuning.rules import DataRule
 
 __all__ = ["ESIPW"]
 
 
-@params
-class ESIPW(TransformedWeights):
+class ESIPW(EstimatedPropensity, TransformedWeights):
     """Logged rewards weighted with a power of the propensity or of the weight: smoothing.
 
         V̂ = (1/n) sum_i u_i r_i,   u_i = π1(a_i|x_i) / π0(a_i|x_i)^α   or   (π1 / π0)^α
@@ -36,6 +36,10 @@ class ESIPW(TransformedWeights):
     alpha : α in [0, 1]; ``mse``, ``slope`` or ``ocv`` choose among 30 values from 1 to 0.
     form : ``policy`` raises the propensity to the power, ``ratio`` the importance weight.
     normalize : divide by the sum of these weights instead of n.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, FloatArray, UnavailableError, View, params
+from ope_bench import Access, FloatArray, UnavailableError, View
 from ope_estimators.baseline.weighting.transformed import Answer, WeightedBase
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.features.actions import ActionFeaturesName
@@ -18,7 +18,6 @@ from ope_estimators.nuisance.reward_based import RewardBased
 __all__ = ["IPWRE"]
 
 
-@params
 class IPWRE(WeightedBase, RewardBased):
     """Importance weighting, and a reward model for the actions that logs never contain.
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Gt
 
 from ope_bench import (
-    UNIT_RESAMPLES,
     Estimate,
     FloatArray,
     PositivityViolation,
     View,
-    params,
 )
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.weighting.weighted_mean import clipped, never_logged
@@ -25,7 +22,6 @@ from ope_estimators.nuisance.policy import PolicyModel, too_many_actions
 __all__ = ["IPWStar"]
 
 
-@params
 class IPWStar(Bootstrapped, ClassifierBased):
     """Importance weighting when both policies are known by their actions only.
 
@@ -76,18 +72,9 @@ class IPWStar(Bootstrapped, ClassifierBased):
     ('positivity', None, True)
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
-
     on_missing: Literal["fail", "zero", "laplace"] = "fail"
     laplace: Annotated[float, Gt(0)] = 1.0
     clip: Annotated[float, Gt(0)] | None = None
-    interval: Literal["asymptotic", "bootstrap"] = "asymptotic"
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit both policies; other estimators may share the fits."""

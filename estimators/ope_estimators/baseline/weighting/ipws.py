@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
-
-from annotated_types import Ge, Gt, Lt
-
-from ope_bench import UNIT_RESAMPLES, IntervalKind, params
 from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
 
 __all__ = ["IPWS"]
 
 
-@params
 class IPWS(WeightedIntervals, ClippedWeights):
     """Logged rewards averaged with weights that sum to one.
 
@@ -39,6 +32,10 @@ class IPWS(WeightedIntervals, ClippedWeights):
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.
     resamples : number of bootstrap samples.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------
@@ -51,18 +48,6 @@ class IPWS(WeightedIntervals, ClippedWeights):
     >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
     True
     """
-
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "reward_range": None,
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
-
-    interval: IntervalKind = "asymptotic"
-    reward_range: tuple[float, float] | None = None
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     @property
     def _normalized(self) -> bool:

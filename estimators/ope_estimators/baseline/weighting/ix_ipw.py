@@ -7,16 +7,16 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from ope_bench import FloatArray, params
+from ope_bench import FloatArray
 from ope_estimators.baseline.weighting.transformed import TransformedWeights, zero_and_geometric
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.tuning.rules import Rule
 
 __all__ = ["IXIPW"]
 
 
-@params
-class IXIPW(TransformedWeights):
+class IXIPW(EstimatedPropensity, TransformedWeights):
     """Logged rewards weighted with a constant added to every propensity: implicit exploration.
 
         V̂ = (1/n) sum_i u_i r_i,   u_i = π1(a_i|x_i) / (π0(a_i|x_i) + γ)
@@ -36,6 +36,10 @@ class IXIPW(TransformedWeights):
         none); ``mse``, ``slope`` or ``ocv`` choose among 0 and 29 values in geometric progression
         up to the largest propensity.
     normalize : divide by the sum of these weights instead of n.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge
 
 from ope_bench import (
-    UNIT_RESAMPLES,
     FloatArray,
     Interval,
-    IntervalKind,
     logarithmic_interval,
-    params,
 )
 from ope_estimators.baseline.weighting.transformed import TransformedWeights, zero_and_geometric
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
@@ -25,7 +21,6 @@ from ope_estimators.tuning.rules import Rule
 __all__ = ["LSIPW"]
 
 
-@params
 class LSIPW(WeightedIntervals, TransformedWeights):
     """Logarithms of one plus the weighted rewards: logarithmic smoothing.
 
@@ -50,6 +45,10 @@ class LSIPW(WeightedIntervals, TransformedWeights):
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.
     resamples : number of bootstrap samples.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------
@@ -64,20 +63,9 @@ class LSIPW(WeightedIntervals, TransformedWeights):
     True
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "reward_range": None,
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
-
     tuned = "lambda_"
 
     lambda_: Annotated[float, Ge(0)] | Rule = "theory"
-    interval: IntervalKind = "asymptotic"
-    reward_range: tuple[float, float] | None = None
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def _transform(self, rows: WeightedRows, parameter: float | FloatArray) -> FloatArray:
         product = parameter * (rows.weight * np.abs(rows.outcome))

@@ -8,18 +8,18 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Lt
 
-from ope_bench import FloatArray, params, row_chunks
+from ope_bench import FloatArray, row_chunks
 from ope_estimators.baseline.weighting.ls_ipw import product_grid
 from ope_estimators.baseline.weighting.transformed import Answer, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_mean import standard_error, standard_errors
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.tuning.rules import Rule
 
 __all__ = ["LSEIPW"]
 
 
-@params
-class LSEIPW(TransformedWeights):
+class LSEIPW(EstimatedPropensity, TransformedWeights):
     """A soft minimum of the weighted rewards: the log-sum-exponential.
 
         V̂ = (1/λ) ln( (1/n) sum_i exp(λ w_i r_i) ),   w_i = π1(a_i|x_i) / π0(a_i|x_i),   λ < 0
@@ -39,6 +39,10 @@ class LSEIPW(TransformedWeights):
     lambda_ : λ < 0; ``theory`` is -1/√n, n being the number of units (rows, where there are
         none); ``mse``, ``slope`` or ``ocv`` choose among 30 values in geometric progression, the
         first next to 0.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------

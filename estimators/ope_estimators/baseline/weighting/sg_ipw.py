@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
-
-from annotated_types import Ge, Gt, Lt
-
-from ope_bench import UNIT_RESAMPLES, IntervalKind, params
 from ope_estimators.baseline.weighting.shrunk_weights import ShrunkWeights
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
 
 __all__ = ["SGIPW"]
 
 
-@params
 class SGIPW(WeightedIntervals, ShrunkWeights):
     """Logged rewards with weights shrunk toward one by a harmonic mean: subgaussian weighting.
 
@@ -42,6 +35,10 @@ class SGIPW(WeightedIntervals, ShrunkWeights):
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.
     resamples : number of bootstrap samples.
+    ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
+    propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
+    propensity_classifier : its name.
+    propensity_folds : its folds, by unit; 1 fits in-sample.
 
     References
     ----------
@@ -58,15 +55,4 @@ class SGIPW(WeightedIntervals, ShrunkWeights):
     True
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "reward_range": None,
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
-
     normalize: bool = False
-    interval: IntervalKind = "asymptotic"
-    reward_range: tuple[float, float] | None = None
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES

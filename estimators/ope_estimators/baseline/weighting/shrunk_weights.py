@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
-from ope_bench import FloatArray, params
+from ope_bench import FloatArray
 from ope_estimators.baseline.weighting.transformed import TransformedWeights, zero_and_geometric
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.rules import Rule
@@ -16,7 +16,6 @@ from ope_estimators.tuning.rules import Rule
 __all__ = ["ShrunkWeights", "shrinkage_by_theory"]
 
 
-@params
 class ShrunkWeights(TransformedWeights):
     """Base: the harmonic mean of weight and one, u(w) = w / (1 - λ + λ w).
 

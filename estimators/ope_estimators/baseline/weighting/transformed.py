@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ope_bench import (
     FloatArray,
     IntArray,
     Interval,
+    ParameterError,
     PositivityViolation,
     View,
     row_chunks,
@@ -24,9 +26,12 @@ from ope_estimators.baseline.weighting.weighted_mean import never_logged, standa
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.cross_validation import cross_validate
 from ope_estimators.tuning.estimated_mse import least_mse
+from ope_estimators.tuning.rules import DataRule
 from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
 
 __all__ = ["GRID", "Answer", "TransformedWeights", "WeightedBase", "zero_and_geometric"]
+
+DATA_RULES = get_args(DataRule)
 
 GRID = 30
 """Candidates of a tuned parameter."""
@@ -63,8 +68,16 @@ class WeightedBase(Estimator):
     residuals of a reward model, so that one transform serves both.
     """
 
-    access = Access.PROPENSITY | Access.TARGET_POLICY
     weight_space: ClassVar[Literal["action", "embedding"]] = "action"
+
+    @property
+    def access(self) -> Access:
+        """Propensities and the target policy."""
+        return Access.PROPENSITY | Access.TARGET_POLICY
+
+    def _propensity(self, view: View) -> FloatArray:
+        """The propensities of the logged actions: (n,)."""
+        return view.propensity
 
     def estimate(self, view: View) -> Estimate:
         """The estimate, its standard error and the weights that were used.
@@ -96,7 +109,7 @@ class WeightedBase(Estimator):
 
     def _rows(self, view: View) -> WeightedRows:
         """The logged rows with their importance weights."""
-        propensity = view.propensity
+        propensity = self._propensity(view)
         weight = view.target_policy.probability(view.context, view.action) / propensity
         return WeightedRows(
             weight,
@@ -122,14 +135,30 @@ class TransformedWeights(WeightedBase):
     parameter is a number or the name of a rule. It implements ``_transform`` and, for the rules
     ``mse``, ``slope`` and ``ocv``, ``_candidates``; for another rule, ``_by_formula``. A
     parameter ``normalize`` divides by the sum of the transformed weights instead of n.
+
+    Parameters
+    ----------
+    ladder : values among which the rule chooses, from the least bias on: ``slope`` walks them as
+        given. None for values made from the weights, which ``slope`` orders by the widths of
+        their intervals.
     """
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {"ladder": None}
 
     tuned: ClassVar[str]
     """The name of the transform's parameter."""
 
+    _: KW_ONLY
+    ladder: tuple[float, ...] | None = None
+
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Draw the seed of the splits for ``ocv``; other rules draw nothing."""
         super().fit(view, rng=rng, device=device)
+        if self.ladder is not None and getattr(self, self.tuned) not in DATA_RULES:
+            msg = (
+                f"ladder is for {self.tuned}={'|'.join(DATA_RULES)}, which choose among its values"
+            )
+            raise ParameterError(msg)
         if getattr(self, self.tuned) == "ocv":
             self.splits_seed_ = int(rng.integers(2**63))
         return self
@@ -161,9 +190,9 @@ class TransformedWeights(WeightedBase):
         rule = getattr(self, self.tuned)
         if not isinstance(rule, str):
             return float(rule)
-        if rule not in ("mse", "slope", "ocv"):
+        if rule not in DATA_RULES:
             return self._by_formula(rows)
-        candidates = self._candidates(rows)
+        candidates = self._candidates(rows) if self.ladder is None else np.array(self.ladder)
         return float(candidates[self._choice(rule, rows, candidates)])
 
     def _choice(self, rule: str, rows: WeightedRows, candidates: FloatArray) -> int:
@@ -175,7 +204,7 @@ class TransformedWeights(WeightedBase):
         if rule == "mse":
             return least_mse(error, self._bias(rows, candidates, estimate))
         if rule == "slope":
-            return slope(estimate, NORMAL_QUANTILE * error)
+            return slope(estimate, NORMAL_QUANTILE * error, in_order=self.ladder is not None)
 
         def on_part(k: int, index: IntArray) -> float:
             return self._point(rows.take(index), candidates[k])

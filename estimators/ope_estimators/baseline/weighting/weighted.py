@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Gt
 
-from ope_bench import Estimate, Estimator, FloatArray, PositivityViolation, View, params
+from ope_bench import Estimate, Estimator, FloatArray, PositivityViolation, View
 from ope_estimators.baseline.weighting.weighted_mean import (
     clipped,
     never_logged,
@@ -18,7 +18,6 @@ from ope_estimators.baseline.weighting.weighted_mean import (
 __all__ = ["SelfNormalized", "Weighted"]
 
 
-@params
 class Weighted(Estimator):
     """Base: the mean of weighted rewards; a subclass says what the weights are.
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, replace
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Gt, Lt
 
 from ope_bench import (
+    UNIT_RESAMPLES,
     Interval,
     IntervalKind,
     PositivityViolation,
     View,
     betting_interval,
+    bootstrap_interval,
     check_rewards,
     empirical_likelihood_interval,
     percentile_interval,
@@ -19,11 +25,12 @@ from ope_bench import (
 from ope_estimators.baseline.weighting.reward_limits import declared_limits
 from ope_estimators.baseline.weighting.transformed import WeightedBase
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
 
 __all__ = ["WeightedIntervals"]
 
 
-class WeightedIntervals(WeightedBase):
+class WeightedIntervals(EstimatedPropensity, WeightedBase):
     """Mixin before an estimator from weights: its parameters ask for an interval.
 
     ``empirical-likelihood`` and ``guaranteed`` are of the weights before any transform, and so of
@@ -42,23 +49,36 @@ class WeightedIntervals(WeightedBase):
     resamples : number of bootstrap samples, the same ones for every estimator.
     """
 
-    interval: IntervalKind
-    reward_range: tuple[float, float] | None
-    level: float
-    resamples: int
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "interval": "asymptotic",
+        "reward_range": None,
+        "level": 0.95,
+        "resamples": UNIT_RESAMPLES,
+    }
+
+    _: KW_ONLY
+    interval: IntervalKind = "asymptotic"
+    reward_range: tuple[float, float] | None = None
+    level: Annotated[float, Gt(0), Lt(1)] = 0.95
+    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def _interval(self, view: View, rows: WeightedRows) -> Interval | None:
         if self.interval == "guaranteed":
+            refuse_bets(self)
             return self._guaranteed(rows, declared_limits(view, self.reward_range))
         if self.interval == "asymptotic" or rows.n_units < 2:
             return None
+        if self.interval == "bootstrap" and self._estimates:
+            values = self.get_params(deep=False) | {"interval": "asymptotic"}
+            again = type(self)(**values)
+            return bootstrap_interval(again, view, level=self.level, resamples=self.resamples)
         if self.interval == "bootstrap":
             # Nothing is fitted, so that resampled weights give the estimate on resampled logs.
-            values = (
+            answers = (
                 self._resampled(replace(rows.take(drawn.logged), unit=drawn.unit))
                 for drawn, _ in resampled_rows(view, self.resamples)
             )
-            return percentile_interval(values, level=self.level)
+            return percentile_interval(answers, level=self.level)
         return self._by_likelihood(view, rows)
 
     def _by_likelihood(self, view: View, rows: WeightedRows) -> Interval | None:
@@ -73,7 +93,8 @@ class WeightedIntervals(WeightedBase):
             rows.weight,
             rows.outcome,
             reward_range=limits,
-            weight_range=view.weight_range(),
+            # Estimated propensities have no known range.
+            weight_range=(0.0, math.inf) if self._estimates else view.weight_range(),
             unit=rows.unit,
             level=self.level,
         )

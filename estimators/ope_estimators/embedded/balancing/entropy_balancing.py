@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ope_bench import Nuisance, params
+from ope_bench import Nuisance
 from ope_estimators.density_ratio.entropy import EntropyWeights
 from ope_estimators.density_ratio.sample_weights import SampleWeights
 from ope_estimators.embedded.balancing.balanced import Balanced
@@ -12,7 +12,6 @@ from ope_estimators.embedded.balancing.balanced import Balanced
 __all__ = ["EntropyBalancing"]
 
 
-@params
 class EntropyBalancing(Balanced):
     """Logged rewards averaged with the most even weights that balance means exactly.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from annotated_types import Gt
 
-from ope_bench import Nuisance, params
+from ope_bench import Nuisance
 from ope_estimators.density_ratio.kliep import KLIEPRatio
 from ope_estimators.density_ratio.sample_weights import SampleWeights
 from ope_estimators.embedded.balancing.balanced import Balanced
@@ -14,7 +14,6 @@ from ope_estimators.embedded.balancing.balanced import Balanced
 __all__ = ["KLIEP"]
 
 
-@params
 class KLIEP(Balanced):
     """Logged rewards averaged with the density ratio of the largest target likelihood.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from annotated_types import Gt
 
-from ope_bench import Nuisance, params
+from ope_bench import Nuisance
 from ope_estimators.density_ratio.matching import KernelMeanWeights
 from ope_estimators.density_ratio.sample_weights import SampleWeights
 from ope_estimators.embedded.balancing.balanced import Balanced
@@ -14,16 +14,16 @@ from ope_estimators.embedded.balancing.balanced import Balanced
 __all__ = ["KMM"]
 
 
-@params
 class KMM(Balanced):
     """Logged rewards averaged with weights that match the kernel means of both samples.
 
         V̂ = sum_i α_i r_i / sum_i α_i,   α = argmin |mean_0 α k(x, .) - mean_1 k(x, .)|²
 
-    k is a Gaussian kernel of embedding and context with the median distance as width; mean_0 and
-    mean_1 are means over the logged and the target sample. 0 <= α <= B and
-    |sum α - n| <= n (√n - 1) / √n. At most 2,000 steps go toward the minimum: the minimum itself
-    follows the scatter of the samples.
+    k is a Gaussian kernel of embedding and context, each column divided by its standard deviation
+    over both samples, with the median distance as width; mean_0 and mean_1 are means over the
+    logged and the target sample. 0 <= α <= B and |sum α - n| <= n (√n - 1) / √n. The estimate is
+    not that of the minimum but of a descent of at most 2,000 steps from equal weights: the
+    stopping rule is part of it, because the minimum itself follows the scatter of the samples.
 
     Assumptions: rewards depend on the action through its embedding only; every embedding of the
     target policy has positive density under the logging policy; rewards are smooth at the kernel's

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from ope_bench import Nuisance, params
+from ope_bench import Nuisance
 from ope_estimators.density_ratio.basis import Basis
 from ope_estimators.density_ratio.riesz import LeastSquaresRatio
 from ope_estimators.density_ratio.sample_weights import SampleWeights
@@ -15,7 +15,6 @@ from ope_estimators.embedded.balancing.balanced import Balanced
 __all__ = ["Riesz"]
 
 
-@params
 class Riesz(Balanced):
     """Logged rewards averaged with the ratio of embedding densities, fitted by least squares.
 

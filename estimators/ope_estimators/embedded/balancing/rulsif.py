@@ -7,7 +7,7 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from ope_bench import Nuisance, View, params
+from ope_bench import Nuisance, View
 from ope_estimators.density_ratio.basis import Basis
 from ope_estimators.density_ratio.riesz import LeastSquaresRatio
 from ope_estimators.density_ratio.sample_weights import SampleWeights
@@ -16,7 +16,6 @@ from ope_estimators.embedded.balancing.balanced import Balanced
 __all__ = ["RuLSIF"]
 
 
-@params
 class RuLSIF(Balanced):
     """Logged rewards averaged with relative density ratios, which are bounded.
 

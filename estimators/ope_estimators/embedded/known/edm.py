@@ -7,14 +7,13 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, View, params
+from ope_bench import Access, Estimate, View
 from ope_estimators.embedded.known.integral import embedding_expectation
 from ope_estimators.embedded.learned.edm_star import EDMStar
 
 __all__ = ["EDM"]
 
 
-@params
 class EDM(EDMStar):
     """A reward model on embeddings, averaged over the target policy's embeddings.
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
-
-from annotated_types import Ge, Gt, Lt
-
-from ope_bench import UNIT_RESAMPLES, Access, DataError, FloatArray, View, params
+from ope_bench import Access, DataError, FloatArray, View
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.weighting.weighted import Weighted
 
 __all__ = ["EIPW"]
 
 
-@params
 class EIPW(Bootstrapped, Weighted):
     """Inverse propensity weighting with the ratio of the policies' embedding densities.
 
@@ -54,18 +48,8 @@ class EIPW(Bootstrapped, Weighted):
     True
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
-
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION
     weight_space = "embedding"
-
-    interval: Literal["asymptotic", "bootstrap"] = "asymptotic"
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     def _ratio(self, view: View) -> FloatArray:
         embeddings = view.embedding_distribution

@@ -7,13 +7,12 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Estimate, View, params
+from ope_bench import Estimate, View
 from ope_estimators.nuisance.reward_based import RewardBased
 
 __all__ = ["EDMStar"]
 
 
-@params
 class EDMStar(RewardBased):
     """A reward model on embeddings, averaged over the target sample: no policy is needed.
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from annotated_types import Ge, Gt, Lt
 
 from ope_bench import (
     STANDARD_ERROR_WITHHELD,
-    UNIT_RESAMPLES,
     Diagnostic,
     Estimate,
     View,
-    params,
 )
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.weighting.weighted_mean import standard_error_of_sum
@@ -38,7 +35,6 @@ from ope_estimators.nuisance.reward import FittedReward, RewardModel
 __all__ = ["EDR"]
 
 
-@params
 class EDR(Bootstrapped, RatioBased):
     """A reward model averaged over the target sample, corrected by weighted residuals.
 
@@ -82,19 +78,11 @@ class EDR(Bootstrapped, RatioBased):
     True
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {
-        "interval": "asymptotic",
-        "level": 0.95,
-        "resamples": UNIT_RESAMPLES,
-    }
     check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
 
     regressor: RegressorName = "gbm"
     regressor_params: Mapping[str, Any] | None = None
     self_normalized: bool = True
-    interval: Literal["asymptotic", "bootstrap"] = "asymptotic"
-    level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
 
     @property
     def devices(self) -> tuple[str, ...]:

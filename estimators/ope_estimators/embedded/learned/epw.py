@@ -24,10 +24,11 @@ class EPW(RatioBased):
 
     Parameters
     ----------
-    composition : how embedding and context become features; ``concat`` [G, C], ``tensor`` G⊗C as
-        printed (which loses the context wherever it is 0), ``tensor-bias`` G⊗[1, C].
+    composition : how embedding and context become features; ``concat`` [G, C] as printed;
+        ``tensor`` G⊗C, printed for `FEPW` alone (which loses the embedding wherever the context
+        is 0); ``tensor-bias`` G⊗[1, C].
     classifier : ``logistic``, ``gbm``, ``hist-gbm``, ``xgboost``, ``mlp``, ``random-forest``, or
-        an import path ``sklearn.*``.
+        an import path, for example into ``sklearn``.
     classifier_params : its parameters; the rest by `default_params`, which suit ratios.
     cross_fit : folds by row; 0 or 1 fits and weighs the same rows.
     calibration : of the log-odds, on held-out rows; needs folds.
@@ -45,7 +46,7 @@ class EPW(RatioBased):
 
     References
     ----------
-    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2.
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 3.2.
     Balanced Off-Policy Evaluation in General Action Spaces (Sondhi, Arbour and Dimmery, 2020).
 
     >>> from ope_bench import evaluate

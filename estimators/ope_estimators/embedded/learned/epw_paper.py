@@ -1,28 +1,27 @@
-"""Embedding permutation weighting as the paper codes it."""
+"""Embedding permutation weighting as the paper prints it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ope_bench import params
 from ope_estimators.embedded.learned.epw import EPW
 from ope_estimators.embedded.learned.paper_defaults import PaperDefaults
 
 __all__ = ["EPWPaper"]
 
 
-@params
 class EPWPaper(PaperDefaults, EPW):
-    """`EPW` with the tensor composition and one gradient boosting that weighs its own rows.
+    """`EPW` with one gradient boosting that weighs its own rows.
 
-        V̂ = (1/n) sum_i ŵ(G_i ⊗ C_i) r_i
+        V̂ = (1/n) sum_i ŵ(G_i, C_i) r_i
 
-    What differs from `EPW`: features G⊗C, which are zero wherever C is; weights of the rows that
-    the classifier was fitted on, hence too extreme; no clip.
+    What differs from `EPW`: weights of the rows that the classifier was fitted on, hence too
+    extreme; no calibration; no clip. The factor n_0 / n_1 of `EPW`, which is 1 for samples of one
+    size, is not printed.
 
-    Assumptions: as `EPW`, and a ratio that depends on G⊗C alone.
-    Fails when: as `EPW`; a context of 0 carries mass.
+    Assumptions: as `EPW`.
+    Fails when: as `EPW`; the classifier tells its own rows apart where the samples are alike.
 
     Parameters
     ----------
@@ -30,8 +29,8 @@ class EPWPaper(PaperDefaults, EPW):
 
     References
     ----------
-    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), sections 4.2
-    and 4.3, and appendix B.
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 3.2
+    and appendix B.
     """
 
     check_params: ClassVar[Mapping[str, Any]] = {"classifier_params": {"n_estimators": 20}}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import BatchedNuisance, Diagnostic, Estimate, PositivityViolation, View, params
+from ope_bench import BatchedNuisance, Diagnostic, Estimate, PositivityViolation, View
 from ope_estimators.baseline.weighting.weighted_mean import self_normalized_mean
 from ope_estimators.density_ratio.kernels import Bandwidth, Kernel, bandwidth_of
 from ope_estimators.density_ratio.pairing import pair_kernel, paired_rows
@@ -18,7 +18,6 @@ from ope_estimators.features.composition import encode
 __all__ = ["EPWS"]
 
 
-@params
 class EPWS(RatioBased):
     """Logged rewards averaged with learned weights that sum to one.
 
@@ -38,7 +37,7 @@ class EPWS(RatioBased):
     Parameters
     ----------
     composition, classifier, classifier_params, cross_fit, calibration, clip, ratio : as `EPW`.
-    kernel : ``rbf``, ``epanechnikov``, or None for the ratio alone.
+    kernel : ``rbf``, ``epanechnikov``, ``triangular``, ``cosine``, or None for the ratio alone.
     kernel_form : ``printed`` or ``ek-is``.
     bandwidth : ``median`` of the distances that are not zero, ``silverman``, or a number.
     target_draws : target embeddings averaged over in the printed kernel: 1 pairs row i with row
@@ -51,7 +50,7 @@ class EPWS(RatioBased):
 
     References
     ----------
-    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.2.
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 3.2.
 
     >>> from ope_bench import evaluate
     >>> record = evaluate(EPWS(cross_fit=2), "saito-toy", replicates=1)[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ope_bench import params
 from ope_estimators.embedded.learned.edr import EDR
 from ope_estimators.flows.families import FlowName
 from ope_estimators.flows.flow import FlowModel, FlowOptions, flow_model
@@ -13,7 +12,6 @@ from ope_estimators.flows.flow import FlowModel, FlowOptions, flow_model
 __all__ = ["FEDR"]
 
 
-@params
 class FEDR(EDR):
     """`EDR` with the ratio's features passed through a normalizing flow first.
 

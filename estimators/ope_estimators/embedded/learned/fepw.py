@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ope_bench import params
 from ope_estimators.embedded.learned.epw import EPW
 from ope_estimators.flows.families import FlowName
 from ope_estimators.flows.flow import FlowModel, FlowOptions, flow_model
@@ -13,7 +12,6 @@ from ope_estimators.flows.flow import FlowModel, FlowOptions, flow_model
 __all__ = ["FEPW"]
 
 
-@params
 class FEPW(EPW):
     """`EPW` with its features passed through a normalizing flow first.
 
@@ -42,7 +40,7 @@ class FEPW(EPW):
 
     References
     ----------
-    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3.
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 3.3.
     Featurized Density Ratio Estimation (Choi, Liao and Ermon, 2021).
     """
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ope_bench import params
 from ope_estimators.embedded.learned.fepw import FEPW
 from ope_estimators.embedded.learned.paper_defaults import PaperDefaults
+from ope_estimators.features.composition import Composition
 
 __all__ = ["FEPWPaper"]
 
 
-@params
 class FEPWPaper(PaperDefaults, FEPW):
     """`FEPW` with the tensor composition and one gradient boosting that weighs its own rows.
 
@@ -32,7 +31,7 @@ class FEPWPaper(PaperDefaults, FEPW):
 
     References
     ----------
-    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 3.3
     and appendix B.
     """
 
@@ -46,3 +45,5 @@ class FEPWPaper(PaperDefaults, FEPW):
             "in-sample weights without normalization: the classifier tells equal samples apart"
         ),
     }
+
+    composition: Composition = "tensor"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ope_bench import params
 from ope_estimators.embedded.learned.epws import EPWS
 from ope_estimators.flows.families import FlowName
 from ope_estimators.flows.flow import FlowModel, FlowOptions, flow_model
@@ -13,7 +12,6 @@ from ope_estimators.flows.flow import FlowModel, FlowOptions, flow_model
 __all__ = ["FEPWS"]
 
 
-@params
 class FEPWS(EPWS):
     """`EPWS` with its features passed through a normalizing flow first.
 
@@ -32,7 +30,7 @@ class FEPWS(EPWS):
 
     References
     ----------
-    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3.
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 3.3.
     """
 
     check_params: ClassVar[Mapping[str, Any]] = {"flow_params": {"epochs": 2}}

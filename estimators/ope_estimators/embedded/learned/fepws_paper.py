@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ope_bench import params
 from ope_estimators.density_ratio.kernels import Kernel
 from ope_estimators.embedded.learned.fepws import FEPWS
 from ope_estimators.embedded.learned.paper_defaults import PaperDefaults
+from ope_estimators.features.composition import Composition
 
 __all__ = ["FEPWSPaper"]
 
 
-@params
 class FEPWSPaper(PaperDefaults, FEPWS):
     """`FEPWS` with the pair kernel, the tensor composition and an in-sample gradient boosting.
 
@@ -34,7 +33,7 @@ class FEPWSPaper(PaperDefaults, FEPWS):
 
     References
     ----------
-    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 4.3,
+    Off-Policy Evaluation for Embedded Spaces (Lee, Arbour and Theocharous, 2022), section 3.3,
     the equation of FEPWS, and appendix B.
     """
 
@@ -43,4 +42,5 @@ class FEPWSPaper(PaperDefaults, FEPWS):
         "flow_params": {"epochs": 2},
     }
 
+    composition: Composition = "tensor"
     kernel: Kernel | None = "rbf"

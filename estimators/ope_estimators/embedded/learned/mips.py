@@ -20,7 +20,6 @@ from ope_bench import (
     Policy,
     RowIndex,
     View,
-    params,
     row_chunks,
 )
 from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error
@@ -48,7 +47,6 @@ class FittedWeights:
     facts: dict[str, Diagnostic]
 
 
-@params
 class MIPS(ClassifierBased):
     """Weighting of embeddings whose weights come from a model of the action given them.
 

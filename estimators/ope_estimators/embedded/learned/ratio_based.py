@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ope_bench import BatchedNuisance, Estimator, Nuisance, View, params
+from ope_bench import BatchedNuisance, Estimator, Nuisance, View
 from ope_estimators.density_ratio.calibration import Calibration
 from ope_estimators.density_ratio.ratio import Ratio, RatioModel
 from ope_estimators.density_ratio.sampled import RatioName, SampledRatioModel
@@ -19,7 +19,6 @@ from ope_estimators.learning.learners import ClassifierName, devices, requires
 __all__ = ["RatioBased"]
 
 
-@params
 class RatioBased(Estimator):
     """An estimator with the parameters of a `RatioModel`; it needs samples only.
 

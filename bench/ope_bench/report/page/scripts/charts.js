@@ -115,10 +115,8 @@ function chartFigure({ chart, title, words, make, legend = true }) {
       const own = Boolean(spec.vconcat);
       // The lower map has nothing to say where no environment tells of support.
       if (own && main.every((line) => line.unsupported_mass === null && line.observed_unsupported_mass === null)) spec.vconcat.pop();
-      Object.assign(spec, { datasets: brief(tables), config: themeConfig() });
-      if (!own) Object.assign(spec, { width: WIDEST[chart] > box.clientWidth ? WIDEST[chart] : "container", height, autosize: { type: "fit", contains: "padding" } });
       if (views.has(node)) views.get(node).finalize();
-      const embedded = await vegaEmbed(box, spec, { actions: false, renderer: "svg", tooltip: { theme: dark() ? "dark" : "light" }, logLevel: 1 });
+      const embedded = await embedChart(box, spec, brief(tables), own ? 0 : height, WIDEST[chart] > box.clientWidth ? WIDEST[chart] : "container");
       views.set(node, embedded.view);
       if (legend) names.replaceChildren(...legendOf(labels, embedded.view));
       if (legend && all.length > MOST_LINES) {

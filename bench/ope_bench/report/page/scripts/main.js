@@ -52,45 +52,12 @@ function show() {
   opened.clear();
   fillFilters();
   $("scope").textContent = [data.store, data.run].filter(Boolean).join(", ");
-  $("footer").replaceChildren(`Made by ope-bench ${data.version} on ${day(data.made)} UTC from ${data.store}`, data.live ? "; follows the store." : ".");
+  $("footer").replaceChildren(`Made by ope-bench ${data.version} on ${day(data.made)} UTC from ${data.store}.`);
   update();
 }
 
-/* While a run goes on, ask for news and keep what the reader chose. */
-async function follow() {
-  let seen = data.stamp;
-  for (;;) {
-    await new Promise((done) => { setTimeout(done, 2000); });
-    try {
-      const answer = await fetch(`data?seen=${encodeURIComponent(seen)}`);
-      if (answer.status === 204) continue;
-      if (!answer.ok) {
-        $("shown").textContent = await answer.text();
-        continue;
-      }
-      data = await answer.json();
-      seen = data.stamp;
-      const at = scrollY;
-      show();
-      scrollTo(0, at);
-    } catch {
-      $("shown").textContent = "the server does not answer";
-    }
-  }
-}
-
-const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-
-$("theme").addEventListener("click", () => {
-  document.documentElement.dataset.theme = dark() ? "light" : "dark";
-  try { localStorage.setItem("ope-bench-theme", document.documentElement.dataset.theme); } catch { /* a private window */ }
-  update();
-});
-try {
-  const kept = localStorage.getItem("ope-bench-theme");
-  if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept;
-} catch { /* a private window */ }
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
+followTheme(update);
+document.querySelector("header h1").after(el("label", { class: "suite" }, "Suite ", el("select", { id: "suite" })));
 
 $("suite").addEventListener("change", (event) => {
   // Filters of one suite mean nothing in another.
@@ -115,7 +82,3 @@ const section = readAddress();
 show();
 openCell();
 if (section && $(section)) $(section).scrollIntoView();
-if (data.live) {
-  setInterval(() => { if ($("updated")) $("updated").textContent = sinceUpdate(); }, 1000);
-  follow();
-}

@@ -8,19 +8,7 @@ function progress(run) {
   return el("div", { class: "progress" },
     el("progress", { max: "1", value: String(share), "aria-label": `Progress of ${run.suite}` }),
     el("span", {}, `${run.suite}: ${count(run.done)} of ${count(run.planned)} trials have an outcome`,
-      data.live ? null : "; the same command continues it"));
-}
-
-/* The time of the last change, which the page keeps telling while it follows a run. */
-function lastUpdate() {
-  if (!data.live) return null;
-  return el("p", { class: "soft", id: "updated" }, sinceUpdate());
-}
-
-function sinceUpdate() {
-  const stamp = new Date(data.made * 1000).toISOString().slice(11, 19);
-  const age = Math.max(Math.round(Date.now() / 1000 - data.made), 0);
-  return `Follows the store; last change at ${stamp} UTC, ${age < 120 ? `${age} s` : `${Math.round(age / 60)} min`} ago.`;
+      "; the same command continues it"));
 }
 
 /* Ends of a row's score: the RMSE's interval with failed trials counted as the score counts them. */
@@ -135,7 +123,7 @@ function resultSection() {
   return el("section", { id: "result", "aria-labelledby": "result-title" },
     el("p", { class: "eyebrow" }, now.suite ? `Suite ${name}` : name),
     el("h2", { id: "result-title" }, now.title || "Result"),
-    ...running.map(progress), lastUpdate(),
+    ...running.map(progress),
     total === 0 ? el("p", { class: "empty" }, "No trial is stored here yet. ", el("code", {}, "ope-bench run"), " fills the store.") : null,
     now.sentences.length ? el("ul", { class: "findings", "aria-label": "What was found" }, ...now.sentences.map((line) => el("li", {}, line))) : null,
     total ? el("p", { class: "soft" }, `${facts.join("; ")}. `, ...resultBadges(dirty)) : null,

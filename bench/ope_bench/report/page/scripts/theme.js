@@ -1,4 +1,4 @@
-// Colors of the page, for the page itself and for charts.
+// Colors of the page, for the page itself and for charts; charts in these colors.
 
 const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -13,4 +13,29 @@ function themeConfig() {
     line: { strokeWidth: 1.6 }, point: { size: 56 }, rule: { strokeWidth: 2 }, tick: { thickness: 1.3, bandSize: 11 },
     axisYBand: { grid: true, ticks: false, labelPadding: 6 }, style: { cell: { fontSize: 9 }, hollow: { size: 14 } },
   };
+}
+
+const dark = () => (document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+
+/* Apply the theme that was chosen last, and call 'redraw' when another is. */
+function followTheme(redraw) {
+  const root = document.documentElement;
+  document.getElementById("theme").addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    try { localStorage.setItem("ope-bench-theme", root.dataset.theme); } catch { /* a private window */ }
+    redraw();
+  });
+  try {
+    const kept = localStorage.getItem("ope-bench-theme");
+    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  } catch { /* a private window */ }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+}
+
+/* Draw a chart in a box in the page's colors; 'tables' are its data by name. A chart with a height
+   fills the box, or is as wide as 'width'. */
+function embedChart(box, spec, tables, height, width = "container") {
+  const size = height ? { width, height, autosize: { type: "fit", contains: "padding" } } : {};
+  const whole = { ...spec, ...size, datasets: { ...spec.datasets, ...tables }, config: themeConfig() };
+  return vegaEmbed(box, whole, { actions: false, renderer: "svg", tooltip: { theme: dark() ? "dark" : "light" }, logLevel: 1 });
 }

@@ -1,0 +1,1 @@
+"""Foundations of all other packages: errors, files, units, console. They know nothing of OPE."""

@@ -1,1 +1,0 @@
-"""Columns of boards: one registry, from which every format reads."""

@@ -1,0 +1,170 @@
+"""``ope-bench leaderboard``, ``compare`` and ``export``: what stored outcomes say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
+from ope_bench.base.errors import UsageError
+from ope_bench.base.files import atomic_write
+from ope_bench.cli import options
+
+# ``ope-bench compare``: two stores or baselines, trial by trial.
+
+
+def compare_command(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A store or a baseline: before.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="A store or a baseline: after.")],
+    output: Annotated[
+        Literal["text", "json", "markdown"],
+        typer.Option("--format", help="Form of the comparison."),
+    ] = "text",
+) -> int:
+    """Compare two stores or baselines: ratio, interval and verdict of every row.
+
+    Trials are paired by key, so both sides saw the same data. The exit code does not depend on
+    verdicts.
+    """
+    from ope_bench.gate import comparison, verdict_tables
+
+    with json_stdout(output) as emit:
+        found = comparison.compare(a, b)
+        emit(
+            {
+                "schema": 1,
+                "a": str(a),
+                "b": str(b),
+                "pairs": found.pairs,
+                "only_a": found.only_a,
+                "only_b": found.only_b,
+                "same_arithmetic": found.same_arithmetic,
+                "rows": verdict_tables.judgements_json(found.judgements),
+            }
+        )
+    title = f"{a} -> {b}: {found.pairs} trials in both"
+    if output == "json":
+        return 0
+    if output == "markdown":
+        write(verdict_tables.markdown_table(found.judgements, title).rstrip())
+    else:
+        table = verdict_tables.text_table(found.judgements, width=width(), color=use_color())
+        write(f"{title}\n{table.rstrip()}")
+    if not found.same_arithmetic:
+        note("other kernels or versions on either side: numbers are equal up to rounding (1e-9)")
+    if found.only_a or found.only_b:
+        note(f"without a partner: {found.only_a} trials of {a}, {found.only_b} of {b}")
+    return 0
+
+
+# ``ope-bench export``: write all stored outcomes as one table.
+
+
+def export_command(
+    to: Annotated[Path, typer.Option("--to", help="A .parquet, .csv or .jsonl file.")],
+    suite: options.SuiteOption = None,
+    run: options.RunOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Write the newest outcome of every stored trial to a file."""
+    from ope_bench.cli import stored_boards
+    from ope_bench.store import Store, export
+
+    write_rows = export.writer_for(to)
+    with json_stdout(output) as emit:
+        with Store.open(store) as opened:
+            stored_boards.check_suite(opened, suite)
+            with atomic_write(to, UsageError) as partial:
+                count = write_rows(partial, export.rows_of(opened.results(suite=suite, run=run)))
+        emit({"schema": 1, "file": str(to), "rows": count, "columns": list(export.COLUMNS)})
+    note(f"{count} rows in {to}")
+    return 0
+
+
+# ``ope-bench leaderboard``: boards of stored outcomes.
+
+
+def leaderboard_command(
+    by: Annotated[
+        options.Measure, typer.Option(help="The measure that orders the rows.")
+    ] = "rmse",
+    suite: options.SuiteOption = None,
+    run: options.RunOption = None,
+    env: options.EnvOption = None,
+    est: options.EstOption = None,
+    store: options.StoreOption = options.DEFAULT_STORE,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="KEY,...",
+            help="Show exactly these columns, in this order; 'help' lists them. Parameters are "
+            "columns too: env_NAME of the environment, est_NAME of the estimator.",
+        ),
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PARAM", help="Estimators along this parameter of the environment, by score."
+        ),
+    ] = None,
+    boards: options.BoardsOption = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show the whole store, not the newest run's suite.")
+    ] = False,
+    output: Annotated[
+        Literal["text", "json", "markdown", "csv", "latex"],
+        typer.Option("--format", help="With json, stdout is one JSON document."),
+    ] = "text",
+) -> int:
+    """Print the leaderboards of a store, from the newest outcome of every trial.
+
+    Text shows the suite and seed of the newest run, or with --all the whole store; the other
+    formats always have the whole store. With --by selection: selection among target policies on
+    the same logs by their estimates. With --by regret: one board over all settings, errors over
+    those of the best fixed choice. With --sweep: one table for each set of settings that differ
+    in that parameter alone; --columns says what stands in its cells.
+    """
+    from ope_bench.boards.leaderboard import boards_document
+    from ope_bench.cli import stored_boards
+    from ope_bench.report import boards as board_text
+
+    form: Any = output
+    if columns == "help":
+        stored_boards.print_columns(by, form)
+        return 0
+    chosen = stored_boards.parse_columns(columns, by, form)
+    if sweep is not None and by != "rmse":
+        msg = f"--sweep: it is by rmse, not by {by}"
+        raise UsageError(msg)
+    part = stored_boards.StorePart(store, suite, run, env or (), est or ())
+    whole = everything or suite or run or env or est
+    swept: list[board_text.ParameterSweep] = []
+    with json_stdout(output) as emit:
+        if output == "text" and by not in stored_boards.OVER_SETTINGS and not whole:
+            part = part.newest()
+        found = part.boards(by)
+        if by in stored_boards.OVER_SETTINGS:
+            emit({"schema": 1, "boards": [{"by": by} | one.as_json() for one in found]})
+        else:
+            stored_boards.check_parameters(chosen, found)
+            if sweep is not None and found:
+                swept = board_text.parameter_sweeps(found, sweep)
+            emit(board_text.sweep_json(swept) if sweep is not None else boards_document(found))
+    if output == "json":
+        return 0
+    if not found:
+        note(stored_boards.NOTHING.get(by, "no outcomes to show in {}").format(store))
+        return 0
+    if output == "text" and by == "rmse" and chosen is None and not swept:
+        text = board_text.render_result(
+            found, width=width(), color=use_color(), every_board=boards
+        )
+    else:
+        shown: Any = swept or found
+        text = board_text.render(shown, form, width=width(), color=use_color(), columns=chosen)
+    write(text.rstrip("\n"))
+    return 0

@@ -1,0 +1,404 @@
+"""Environments, estimators and suites, as data and as text."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+from ope_bench.base.canonical import canonical_json
+from ope_bench.base.console import Format, json_stdout, width, write
+from ope_bench.base.errors import PluginError, UsageError
+from ope_bench.base.units import format_duration, format_size
+from ope_bench.contracts.parameters import describe
+from ope_bench.plugins.registry import registry
+from ope_bench.plugins.requirements import is_installed, pip_line
+
+# Describe a plugin or a suite for ``ope-bench show``, as data and as text.
+
+Facts = dict[str, Any]
+
+
+def describe_plugin(reference: str) -> list[Facts]:
+    """Describe the environments and estimators of that name.
+
+    Raises
+    ------
+    PluginError : the plugin is broken or the name ambiguous.
+    """
+    found: list[Facts] = []
+    for plugin in registry().named(reference):
+        try:
+            found.append(_facts(plugin, plugin.cls))
+        except PluginError:
+            # A plugin of the other kind may have that name and can still be shown.
+            if not found:
+                raise
+    return found
+
+
+def _facts(plugin: Any, cls: type) -> Facts:
+    parameters = describe(cls)
+    docstring = inspect.getdoc(cls) or ""
+    # What the docstring refers to by "as NAME": that plugin's docstring, without examples and
+    # references, which its own page has.
+    names = re.findall(r"\bas `?([A-Z]\w+)`?(?=[.,;:]|$)", docstring, re.MULTILINE)
+    referenced = {
+        other.id: re.split(r"\n\n(?:References\n|>>> )", inspect.getdoc(other.cls) or "")[0]
+        for other in registry().plugins(plugin.kind)
+        if other.target.rpartition(":")[2] in names
+    }
+    facts: Facts = {
+        "kind": plugin.kind,
+        "id": plugin.id,
+        "reference": plugin.reference,
+        "origin": plugin.origin,
+        "target": plugin.target,
+        "source": inspect.getsourcefile(cls),
+        "summary": plugin.summary,
+        "docstring": docstring,
+        "as": referenced,
+        "parameters": parameters,
+    }
+    # With default parameters; unknown for a plugin with required ones.
+    try:
+        instance: Any = cls()
+    except Exception:
+        instance = None
+    if plugin.kind == "estimator":
+        facts["access"] = instance.access.words() if instance is not None else None
+        facts["devices"] = list(instance.devices) if instance is not None else None
+    else:
+        facts["version"] = getattr(cls, "version", 1)
+        facts["data"] = instance.origin_note if instance is not None else ""
+        facts["parameters"] = [
+            *parameters,
+            {"name": "worlds", "type": "'redrawn' | 'fixed'", "default": "'redrawn'"},
+        ]
+    facts["requires"] = list(instance.requires) if instance is not None else None
+    return facts
+
+
+def describe_suite(name: str) -> list[Facts]:
+    """Describe the suite of that name and its plan; an empty list if there is none.
+
+    Raises
+    ------
+    UsageError : the suite is wrong or the name ambiguous.
+    """
+    from ope_bench.suites.discovery import find_suite, suite_files, suite_path
+    from ope_bench.suites.manifest import plan
+
+    known = {word for one in suite_files() for word in (one.id, one.reference)}
+    if name not in known and not name.endswith((".yaml", ".yml")):
+        return []
+    suite = find_suite(name)
+    facts: Facts = {
+        "kind": "suite",
+        "id": suite.name,
+        "title": suite.title,
+        "file": str(suite_path(name)),
+        "truth": suite.truth,
+        "replicates": suite.replicates,
+        "seed": suite.seed,
+        "devices": list(suite.devices),
+        "timeout_seconds": suite.timeout,
+        "memory_bytes": suite.memory,
+        "timing": suite.timing,
+    }
+    try:
+        manifest = plan(suite)
+    except UsageError as exc:
+        return [facts | {"broken": str(exc)}]
+    cells = manifest.cells
+    for part in ("environment", "estimator"):
+        specs = {id(spec): spec for spec in (getattr(cell, part) for cell in cells)}
+        facts[f"{part}s"] = _entries(list(specs.values()))
+    return [facts | {"cells": len(cells), "trials": len(cells) * suite.replicates, "broken": None}]
+
+
+def _entries(specs: list[Any]) -> list[str]:
+    """Return the selectors of settings, with every parameter in which namesakes differ."""
+    from ope_bench.suites.suite import differing_params, format_selector, selector_of
+
+    found = []
+    for spec in specs:
+        namesakes = [other.params for other in specs if other.id == spec.id]
+        varying = {
+            name: value
+            for name, value in spec.params.items()
+            if any(canonical_json(other.get(name)) != canonical_json(value) for other in namesakes)
+        }
+        text = selector_of(spec)
+        if varying:
+            cls = registry().find(spec.kind, spec.reference).cls
+            shown = differing_params(spec, cls) | varying
+            ordered = {name: shown[name] for name in spec.params if name in shown}
+            text = format_selector(text.partition("[")[0], ordered)
+        found.append(text + (f' as "{spec.label}"' if spec.label else ""))
+    return found
+
+
+def page(facts: Facts, columns: int) -> str:
+    """Format the facts as text."""
+    if facts["kind"] == "suite":
+        return _suite_page(facts, columns)
+    lines = [f"{facts['id']}  ({facts['kind']}, {facts['origin']})", ""]
+    lines += _reflowed(facts["docstring"], columns)
+    for name, text in facts["as"].items():
+        lines += ["", f"{name}:", "", *_reflowed(text, columns)]
+    lines += ["", "Accepted parameters" if facts["parameters"] else "No parameters", ""]
+    for parameter in facts["parameters"]:
+        default = parameter["default"]
+        told = "required" if default == "required" else f"default {default}"
+        head = f"  {parameter['name']} : {parameter['type']}"
+        one_line = f"{head}, {told}"
+        if len(one_line) <= columns:
+            lines.append(one_line)
+        else:
+            lines += textwrap.wrap(head, columns, subsequent_indent="      ")
+            lines.append(f"      {told}")
+    lines.append("")
+    if facts["kind"] == "estimator":
+        lines.append(f"access    {_join(facts['access'])}")
+        lines.append(f"devices   {_join(facts['devices'])}")
+    else:
+        lines.append(f"version   {facts['version']}")
+        if facts["data"]:
+            lines += textwrap.wrap(
+                f"data      {facts['data']}", columns, subsequent_indent=" " * 10
+            )
+    if facts["requires"]:
+        lines.append(f"requires  {', '.join(dict.fromkeys(facts['requires']))}")
+        missing = [module for module in facts["requires"] if not is_installed(module)]
+        lines += sorted({f"          missing: {pip_line(module)}" for module in missing})
+    lines.append(f"source    {facts['source']}")
+    return "\n".join(lines)
+
+
+def _join(known: list[str] | None) -> str:
+    return "depends on parameters" if known is None else ", ".join(known)
+
+
+def _suite_page(facts: Facts, columns: int) -> str:
+    lines = [f"{facts['id']}  (suite)", ""]
+    if facts["title"]:
+        lines += [*textwrap.wrap(facts["title"], columns), ""]
+    timing = facts["timing"]
+    lanes = "none" if timing is False else "all" if timing is True else f"the first {timing}"
+    limits = f"timeout {format_duration(facts['timeout_seconds'])}"
+    if facts["memory_bytes"]:
+        limits += f", memory {format_size(facts['memory_bytes'])}"
+    lines += [
+        f"errors against  the {facts['truth']} truth",
+        f"replicates      {facts['replicates']} from seed {facts['seed']}",
+        f"run alone       {lanes}",
+        f"limits          {limits} a trial",
+        f"devices         {', '.join(facts['devices'])}",
+    ]
+    if facts["broken"]:
+        return "\n".join([*lines, "", f"BROKEN: {facts['broken']}"])
+    lines.append(f"trials          {facts['trials']:,} in {facts['cells']:,} cells")
+    lines.append(f"file            {facts['file']}")
+    for part in ("environments", "estimators"):
+        lines += ["", part]
+        lines += [
+            line
+            for label in facts[part]
+            for line in textwrap.wrap(
+                label, columns, initial_indent="  ", subsequent_indent="      "
+            )
+        ]
+    return "\n".join(lines)
+
+
+_START = r"(?:[\w, ()*]+\ :\ |[A-Z][\w\ ]+:|[-*]\ |>>>\ |--|==)"  # of a parameter, formula, table
+_ITEM = re.compile(
+    rf"""
+    ^\ *==.*(?:\n.*\S.*)*  # a table, up to an empty line
+    | ^(?P<first>\ *)(?:
+        (?<!\ )--.*
+        | \S.*(?:
+            \n(?P<rest>(?P=first)\ *)(?!{_START})\S.*
+            (?:\n(?P=rest)(?!{_START})\S.*)*
+        )?
+    )
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+def _reflowed(docstring: str, columns: int) -> list[str]:
+    """Format a docstring for a terminal: no backticks, wide paragraphs wrapped."""
+
+    def wrapped(item: re.Match[str]) -> str:
+        lines = item[0].splitlines()
+        if item["first"] is None or max(map(len, lines)) <= columns:
+            return item[0]
+        return textwrap.fill(
+            " ".join(line.strip() for line in lines),
+            columns,
+            initial_indent=item["first"],
+            subsequent_indent=item["rest"] or item["first"],
+            break_on_hyphens=False,
+        )
+
+    return _ITEM.sub(wrapped, docstring.replace("`", "")).splitlines()
+
+
+# List what is installed: environments, estimators and suites, also broken or ambiguous ones.
+
+Row = dict[str, Any]
+
+DEPENDS = "?"
+"""Mark, in brackets, of needs that depend on the estimator's parameters."""
+
+
+Kind = Literal["environments", "estimators", "suites"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def quick_list(arguments: Sequence[str]) -> bool:
+    """Run a plain ``list [kind] [--format json]`` without importing the other commands.
+
+    Returns
+    -------
+    Whether the command line was of this form.
+    """
+    words = list(arguments)
+    output = Format.TEXT
+    if words[-2:] == ["--format", "json"]:
+        words, output = words[:-2], Format.JSON
+    if words and words not in [[kind] for kind in KINDS]:
+        return False
+    print_inventory([kind for kind in KINDS if not words or kind in words], output)
+    return True
+
+
+def print_inventory(kinds: Sequence[Kind], output: Format) -> None:
+    """Print all of the given kinds."""
+    with json_stdout(output) as emit:
+        found = {kind: rows_of(kind) for kind in kinds}
+        emit({"schema": 1, **found})
+    if output is Format.TEXT:
+        for title, rows in found.items():
+            _print_rows(title, rows)
+
+
+def rows_of(kind: Kind) -> list[Row]:
+    """Return all of a kind, also broken and ambiguous ones."""
+    from ope_bench.suites.discovery import broken_suites, suite_files
+
+    unknown: Row = {"target": None, "summary": None, "ambiguous": False, "broken": None}
+    if kind == "suites":
+        files = suite_files()
+        ids = [one.id for one in files]
+        return [
+            {
+                **unknown,
+                "id": one.id,
+                "reference": one.reference,
+                "origin": one.origin,
+                "target": str(one.path),
+                "summary": one.title,
+                "ambiguous": ids.count(one.id) > 1,
+            }
+            for one in files
+        ] + [
+            {
+                **unknown,
+                "id": one.id,
+                "reference": one.id,
+                "origin": one.origin,
+                "broken": one.reason,
+            }
+            for one in broken_suites()
+        ]
+    registered: Any = kind.removesuffix("s")
+    plugins = registry().plugins(registered)
+    ids = [plugin.id for plugin in plugins]
+    rows: list[Row] = []
+    for plugin in plugins:
+        row: Row = {
+            **unknown,
+            "id": plugin.id,
+            "reference": plugin.reference,
+            "origin": plugin.origin,
+            "target": plugin.target,
+            "group": None,
+            "ambiguous": ids.count(plugin.id) > 1,
+        }
+        try:
+            row["summary"] = plugin.summary
+            cls: Any = plugin.cls
+            # The first line of a package's docstring says what its classes are about.
+            package = sys.modules.get(cls.__module__.rpartition(".")[0])
+            lines = (getattr(package, "__doc__", None) or "").strip().splitlines()
+            row["group"] = lines[0].rstrip(".:") if lines else None
+            if registered == "estimator":
+                row["access"] = None
+                # With default parameters; a plugin's constructor or property may raise anything.
+                with contextlib.suppress(Exception):
+                    row["access"] = cls().access.words()
+            else:
+                row["version"] = getattr(cls, "version", 1)
+        except PluginError as exc:
+            cause = exc.__cause__
+            row["broken"] = f"{type(cause).__name__}: {cause}" if cause else str(exc)
+        rows.append(row)
+    return rows
+
+
+def _print_rows(title: str, rows: list[Row]) -> None:
+    """Print a heading for each origin and for groups of several, and whole summaries."""
+    from ope_bench.report.tables import ACCESS_LETTERS
+
+    columns = max(width(), 40)
+    for origin in dict.fromkeys(row["origin"] for row in rows):
+        ours = [row for row in rows if row["origin"] == origin]
+        write(f"{len(ours)} {title} ({origin})")
+        names = {id(row): row["reference"] if row["ambiguous"] else row["id"] for row in ours}
+        indent = min(max(map(len, names.values())), 30) + 4
+        groups = dict.fromkeys(row.get("group") for row in ours)
+        grouped = 1 < len(groups) < len(ours) / 2
+        for group in groups if grouped else (None,):
+            if grouped:
+                heading = textwrap.wrap(group or "Others", columns - 2)
+                write("\n  " + "\n  ".join(heading))
+            for row in ours:
+                if not grouped or row.get("group") == group:
+                    text = textwrap.wrap(_words(row), columns - indent)
+                    head = f"  {names[id(row)]:<{indent - 2}}"
+                    write(head + f"\n{' ' * indent}".join(text or [""]))
+        write("")
+    if not rows:
+        write(f"{title}: none installed\n")
+    elif any(row.get("access") for row in rows):
+        letters = ", ".join(
+            f"{letter} {word.replace('_', ' ')}"
+            for word, letter in ACCESS_LETTERS.items()
+            if word != "samples"
+        )
+        legend = f"needs beyond samples, in brackets: {letters}, {DEPENDS} depends on parameters"
+        write("\n".join(textwrap.wrap(legend, columns)))
+        write("")
+
+
+def _words(row: Row) -> str:
+    from ope_bench.report.tables import MISSING, access_letters
+
+    text = row["summary"] or ""
+    if row["broken"]:
+        text = f"BROKEN: {row['broken']}"
+    elif row["ambiguous"]:
+        text = f"(ambiguous: use this reference) {text}"
+    if "access" in row and row["access"] is None:
+        text += f" [{DEPENDS}]"
+    elif row.get("access"):
+        letters = access_letters(row["access"])
+        text += f" [{letters}]" if letters != MISSING else ""
+    return " ".join(text.replace("`", "").split())

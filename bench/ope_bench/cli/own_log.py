@@ -1,0 +1,378 @@
+"""``ope-bench log``, ``estimate`` and ``advise``: the commands for a user's own log."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+import ope_bench
+from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
+from ope_bench.base.errors import UsageError
+from ope_bench.base.units import parse_duration
+from ope_bench.cli import options
+from ope_bench.cli.exit_codes import exit_on_signals
+from ope_bench.execution import Event, Finished
+from ope_bench.report import needs_extra
+
+if TYPE_CHECKING:
+    from ope_bench.logs.log_data import LogSpec
+    from ope_bench.logs.result import Estimates
+    from ope_bench.report.tables import TextTable
+
+LogFileArgument = Annotated[Path, typer.Argument(help="A log file (.yaml).")]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE.html", help="Also write a page that needs no network."),
+]
+
+
+def _check_report(path: Path | None) -> None:
+    """Refuse a report that could not be written, before anything runs.
+
+    Raises
+    ------
+    UsageError : the extra ``report`` is not installed, or there is no such folder.
+    """
+
+    if path is not None:
+        needs_extra()
+        if not path.parent.is_dir():
+            msg = f"--report: {path.parent}: no such folder"
+            raise UsageError(msg)
+
+
+def _write_tables(shown: Iterable[TextTable]) -> None:
+    from ope_bench.report.tables import render_text
+
+    texts = (render_text(table, width=width(), color=use_color()).rstrip() for table in shown)
+    write("\n\n".join(texts))
+
+
+def _tell_outcome(event: Event) -> None:
+    """Print how a trial on the log ended, as soon as it has."""
+    if isinstance(event, Finished) and sys.stderr.isatty():
+        record = event.record
+        note(f"{record.trial.estimator.id}: {record.status.value}")
+
+
+# ``ope-bench log``: check a user's own log, or write an example of one.
+
+log_app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Check a log of your own, or write an example of one.",
+)
+
+
+@log_app.command()
+def check(
+    file: LogFileArgument,
+    timeout: options.TimeoutOption = None,
+    no_code: options.NoCodeOption = False,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Say what is in a log, what is wrong with it, and which estimators can use it."""
+
+    with exit_on_signals(), json_stdout(output) as emit:
+        result = ope_bench.Log.read(file, timeout=timeout).check()
+        emit(result.as_json())
+    if output is Format.TEXT:
+        _write_tables(result.tables())
+    return 0
+
+
+@log_app.command()
+def example(
+    folder: Annotated[Path, typer.Argument(help="A folder, made if it is not there.")],
+) -> int:
+    """Write an invented log of 5,000 decisions, with its log file, items and new policy."""
+    from ope_bench.logs.example import write_example
+
+    for path in write_example(folder):
+        note(f"wrote {path}")
+    note(f"next    ope-bench log check {folder / 'shop.yaml'}")
+    note(f"then    ope-bench estimate {folder / 'shop.yaml'}")
+    note(f"and     ope-bench advise {folder / 'shop.yaml'}")
+    return 0
+
+
+# ``ope-bench advise``: whether a log can answer, by which estimator, how wrong.
+
+
+def advise_command(
+    file: LogFileArgument,
+    target: Annotated[
+        str | None, typer.Option(help="The policy, where the log file has several.")
+    ] = None,
+    worlds: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MAKER",
+            help="pseudo-reward, redrawn or resample, with parameters as of an environment; "
+            "all by default.",
+        ),
+    ] = None,
+    replicates: options.ReplicatesOption = None,
+    budget: Annotated[
+        float,
+        typer.Option(
+            parser=options.parser_of(parse_duration),
+            metavar="5m",
+            show_default="5m",
+            help="Longest time for the worlds made from the log.",
+        ),
+    ] = 300.0,
+    est: options.EstOption = None,
+    report: ReportOption = None,
+    jobs: options.JobsOption = None,
+    timeout: options.TimeoutOption = None,
+    memory: options.MemoryOption = None,
+    no_code: options.NoCodeOption = False,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Say whether a log can answer what a new policy would earn, and by which estimator.
+
+    The verdict is trust, caution or run-an-experiment. Candidates are compared on worlds made from
+    the log, whose true values are known. Exit code 3: no candidate has a value.
+    """
+    from ope_bench.cli.progress import RunState, display
+    from ope_bench.execution.local import LocalExecutor
+    from ope_bench.execution.machine import available_cores
+    from ope_bench.logs.advise import advice_tables
+
+    _check_report(report)
+    with exit_on_signals(), json_stdout(output) as emit:
+        log = ope_bench.Log.read(file, timeout=timeout)
+        executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
+        with contextlib.closing(executor):
+            result = ope_bench.advise(
+                log,
+                target=target,
+                worlds=worlds,
+                replicates=replicates,
+                budget=budget,
+                candidates=est,
+                executor=executor,
+                on_event=_tell_outcome,
+                observe=lambda trials: display(
+                    RunState(trials, "expected", executor.jobs), "worlds made from the log"
+                ),
+            )
+        if report is not None:
+            # Imports Altair, which is in the extra.
+            from ope_bench.logs.page import advice_page, write_page
+
+            write_page(report, advice_page(log, result))
+            note(f"wrote {report}")
+        emit(result.as_json())
+    if output is Format.TEXT:
+        _write_tables(advice_tables(result))
+    return result.exit_code
+
+
+# ``ope-bench estimate``: the value of a new policy, from a log.
+
+LOG_FILES = (".yaml", ".yml")
+
+EstimateFormat = Literal["text", "json", "csv", "markdown"]
+
+
+def estimate_command(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A log file (.yaml), or a table with the options that describe it."),
+    ],
+    est: options.EstOption = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    interval: Annotated[
+        str,
+        typer.Option(
+            metavar="<asymptotic|empirical-likelihood|guaranteed|bootstrap>",
+            help="Kind of the intervals; the output says which estimators do not offer it.",
+        ),
+    ] = "asymptotic",
+    context: Annotated[
+        str | None, typer.Option(metavar="COLUMN,...", help="Context columns of a table.")
+    ] = None,
+    action: Annotated[str | None, typer.Option(metavar="COLUMN", help="The action.")] = None,
+    reward: Annotated[str | None, typer.Option(metavar="COLUMN", help="The reward.")] = None,
+    propensity: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The logging policy's probability of the action."),
+    ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(help="A table that describes the actions, one row each, in the same column."),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Rows of one unit depend on each other."),
+    ] = None,
+    categorical: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN,...", help="Columns of codes; columns of words are found."),
+    ] = None,
+    target_action: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="What the new policy did, once a row."),
+    ] = None,
+    target_probability: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The new policy's probability of the logged action."),
+    ] = None,
+    target_table: Annotated[
+        Path | None, typer.Option(help="The new policy: columns row, action, probability.")
+    ] = None,
+    target_policy: Annotated[
+        str | None, typer.Option(metavar="FILE.py:NAME", help="The new policy as code.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the log file of these options.")
+    ] = None,
+    report: ReportOption = None,
+    seed: options.SeedOption = None,
+    jobs: options.JobsOption = None,
+    timeout: options.TimeoutOption = None,
+    memory: options.MemoryOption = None,
+    no_code: options.NoCodeOption = False,
+    output: Annotated[
+        EstimateFormat,
+        typer.Option("--format", help="With json, stdout is exactly one JSON document."),
+    ] = "text",
+) -> int:
+    """Estimate what a new policy would have earned, from a log of another one.
+
+    FILE is a log file, or a table with --context, --action, --reward and one --target option.
+    Without --est all estimators run that can and are meant for it. Exit code 3: none has a value.
+    """
+    from ope_bench.execution.local import LocalExecutor
+    from ope_bench.execution.machine import available_cores
+    from ope_bench.logs.log_file import write_log_file
+
+    described = {
+        "context": context,
+        "action": action,
+        "reward": reward,
+        "propensity": propensity,
+        "items": items,
+        "unit": unit,
+        "categorical": categorical,
+        "target-action": target_action,
+        "target-probability": target_probability,
+        "target-table": target_table,
+        "target-policy": target_policy,
+    }
+    _check_report(report)
+    with exit_on_signals(), json_stdout(output) as emit:
+        spec = spec_of_command(
+            file, {name: value for name, value in described.items() if value is not None}
+        )
+        if save is not None:
+            write_log_file(spec, save)
+            note(f"wrote {save}")
+        log = ope_bench.Log.of(spec, timeout=timeout)
+        executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
+        with contextlib.closing(executor):
+            result = ope_bench.estimate(
+                log,
+                est,
+                level=level,
+                interval=interval,  # type: ignore[arg-type]  # checked by `estimate`
+                seed=seed or 0,
+                executor=executor,
+                on_event=_tell_outcome,
+            )
+        if report is not None:
+            # Imports Altair, which is in the extra.
+            from ope_bench.logs.page import estimates_page, write_page
+
+            write_page(report, estimates_page(log, result))
+            note(f"wrote {report}")
+        emit(result.as_json())
+    print_result(result, output)
+    return result.exit_code
+
+
+def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
+    """Return the description of a log file, or of a table and options.
+
+    Parameters
+    ----------
+    file : a log file or a table.
+    described : the options that describe a table and the new policy, those that were given.
+
+    Raises
+    ------
+    UsageError : both are given, an option is missing, or the file is wrong.
+    """
+    from ope_bench.logs.log_data import Items, LogSpec
+    from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
+    from ope_bench.logs.source import column_names, word_columns
+    from ope_bench.logs.target_policy import FORMS, TargetPolicy
+
+    if file.suffix in LOG_FILES:
+        for name in described:
+            msg = f"--{name}: {file} is a log file; write it there"
+            raise UsageError(msg)
+        return read_log_file(file)
+    if not file.exists():
+        msg = f"{file}: no such file"
+        raise UsageError(msg)
+
+    def columns(name: str) -> tuple[str, ...]:
+        words = described.get(name, "").split(",")
+        return tuple(word.strip() for word in words if word.strip())
+
+    for name in ("context", "action", "reward"):
+        if not columns(name):
+            msg = f"--{name}: is missing; a table needs it (a log file ends in {LOG_FILES[0]})"
+            raise UsageError(msg)
+    targets = [
+        TargetPolicy.of(form, described[f"target-{form}"])
+        for form in FORMS
+        if f"target-{form}" in described
+    ]
+    if len(targets) != 1:
+        names = ", ".join(f"--target-{form}" for form in FORMS)
+        msg = f"{len(targets)} target policies; give exactly one of {names}"
+        raise UsageError(msg)
+    context, action = columns("context"), described["action"]
+    categorical = {*word_columns(file, context), *columns("categorical")}
+    items = None
+    if "items" in described:
+        items = Items(described["items"], action)
+        others = [name for name in column_names(items.table) if name != action]
+        categorical |= set(word_columns(items.table, others))
+    return LogSpec(
+        table=file,
+        context=context,
+        categorical=tuple(sorted(categorical)),
+        action=action,
+        reward=described["reward"],
+        propensity=described.get("propensity"),
+        items=items,
+        unit=described.get("unit"),
+        targets={DEFAULT_TARGET: targets[0]},
+    )
+
+
+def print_result(result: Estimates, output: EstimateFormat) -> None:
+    """Print estimates; with json they are printed already, and only the notes follow."""
+    from ope_bench.logs.result import csv_table, estimates_tables
+    from ope_bench.report.tables import render_csv, render_markdown
+
+    if output == "text":
+        _write_tables(estimates_tables(result))
+    elif output == "markdown":
+        write("\n".join(map(render_markdown, estimates_tables(result))).rstrip())
+    else:
+        if output == "csv":
+            write(render_csv([csv_table(result)]).removesuffix("\n"))
+        for line in result.notes:
+            note(line)

@@ -1,1 +1,0 @@
-"""The steps of ``ope-bench run``: suite from options, plan, progress, summary, exit code."""

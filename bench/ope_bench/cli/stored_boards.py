@@ -1,0 +1,184 @@
+"""Boards of a part of a store, and their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from ope_bench.base.console import json_stdout, note, width, write
+from ope_bench.base.errors import UsageError, did_you_mean
+from ope_bench.base.files import gc_disabled
+from ope_bench.boards import over_settings
+from ope_bench.boards.board import Board
+from ope_bench.boards.built_in_columns import LAYOUTS
+from ope_bench.boards.columns import BoardColumn
+from ope_bench.boards.leaderboard import stream_boards
+from ope_bench.boards.registry import column_registry, select_columns
+from ope_bench.cli import options
+from ope_bench.contracts.data import TruthKind
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.report import boards as board_text
+from ope_bench.report import content
+from ope_bench.store import Store
+from ope_bench.suites.manifest import selects
+from ope_bench.suites.suite import Selector, parse_selector
+from ope_bench.trials.outcomes import Outcomes
+
+OVER_SETTINGS: dict[str, type[over_settings.OverSettings]] = {
+    "selection": over_settings.SelectionBoard,
+    "regret": over_settings.RegretBoard,
+}
+"""Measures of one board over several settings; the others have a board for each setting."""
+
+NOTHING = {
+    "selection": "no two settings in {} share their logs and differ in the target policy",
+    "regret": "no fixed choice with an estimate in {}",
+    "time": "no timed outcomes to show in {}",
+}
+"""Why there are no boards by a measure, where that is not just for want of outcomes."""
+
+
+def _available(by: options.Measure) -> list[BoardColumn]:
+    """Return the columns that boards by a measure can show."""
+    if by in OVER_SETTINGS:
+        return list(OVER_SETTINGS[by].columns)
+    return list(column_registry().columns.values())
+
+
+def print_columns(by: options.Measure, form: Any) -> None:
+    """Print the columns that boards by a measure can show, with their explanations."""
+    shown: dict[str, Sequence[str]] = {name: one.shown for name, one in LAYOUTS.items()}
+    if by in OVER_SETTINGS:
+        shown = {by: OVER_SETTINGS[by].layout}
+    table = board_text.column_list(_available(by), shown)
+    with json_stdout(form) as emit:
+        emit({"schema": 1, **table.as_json()})
+    if form != "json":
+        write(board_text.render_tables([table], form, width=width()).rstrip("\n"))
+
+
+def parse_columns(text: str | None, by: options.Measure, form: str) -> list[BoardColumn] | None:
+    """Return the columns that ``--columns`` names, None without the option.
+
+    Raises
+    ------
+    UsageError : a column is unknown, or the format has fixed columns.
+    """
+    if text is None:
+        return None
+    if form == "json":
+        msg = (
+            "--columns: JSON always has all columns; choose --format text, markdown, csv or latex"
+        )
+        raise UsageError(msg)
+    keys = [key.strip() for key in text.split(",")]
+    parameters = [column for key in keys if (column := content.parameter_column(key))]
+    try:
+        return select_columns(keys, [*_available(by), *parameters])
+    except UsageError as exc:
+        msg = f"--columns: {exc}"
+        raise UsageError(msg) from exc
+
+
+def check_parameters(columns: Sequence[BoardColumn] | None, boards: Sequence[Board]) -> None:
+    """Refuse the column of a parameter that no environment or estimator of the boards has.
+
+    Raises
+    ------
+    UsageError : there is such a column.
+    """
+    asked = [one.key for one in columns or () if content.parameter_column(one.key)]
+    if not asked or not boards:
+        return
+    known = [column.key for column in content.parameter_columns(boards)]
+    for key in asked:
+        if key not in known:
+            hint = did_you_mean(key, known) or f" (there are {', '.join(known)})"
+            msg = f"--columns: no parameter has the column '{key}'{hint}"
+            raise UsageError(msg)
+
+
+@dataclass(frozen=True)
+class StorePart:
+    """A part of a store.
+
+    Parameters
+    ----------
+    store : path of the store.
+    suite, run : only outcomes of runs of this suite, or of this run.
+    environments, estimators : selectors; only outcomes that one of them matches.
+    seed : only outcomes with this seed.
+    """
+
+    store: Path
+    suite: str | None = None
+    run: str | None = None
+    environments: Sequence[str] = ()
+    estimators: Sequence[str] = ()
+    seed: int | None = None
+
+    def newest(self) -> StorePart:
+        """Select the suite and seed of the newest run that has outcomes; name what is left out."""
+        with gc_disabled(), Store.open(self.store) as opened:
+            runs = opened.runs()
+            for one in reversed(runs):
+                first = next(opened.results(run=one.id), None)
+                if first is None:
+                    continue
+                if one.suite == "adhoc":
+                    others, part = len(runs) - 1, replace(self, run=one.id)
+                else:
+                    others = sum(other.suite != one.suite for other in runs)
+                    part = replace(self, suite=one.suite, seed=first.record.trial.seed)
+                if others:
+                    plural = "" if others == 1 else "s"
+                    note(f"shown: the newest run; --all shows {others} other run{plural} too")
+                return part
+        return self
+
+    def boards(self, by: options.Measure = "rmse") -> list[Any]:
+        """Compute the boards by a measure that have rows, for each kind of truth.
+
+        Boards of selection are computed against the expected truth, the value of a policy.
+        """
+        found: list[Any] = []
+        with gc_disabled(), Store.open(self.store) as opened:
+            check_suite(opened, self.suite)
+            if by == "selection":
+                return list(over_settings.selection_boards(self._settings(opened, None)))
+            for truth in get_args(TruthKind):
+                settings = self._settings(opened, truth)
+                if by == "regret":
+                    found.append(over_settings.regret_board(settings, truth=truth))
+                else:
+                    found += stream_boards(settings, by=by, truth=truth)
+        return [board for board in found if board is not None and board.rows]
+
+    def _settings(self, opened: Store, truth: TruthKind | None) -> Iterator[Outcomes]:
+        """Yield the selected outcomes, one setting at a time."""
+        environments = [parse_selector(text) for text in self.environments]
+        estimators = [parse_selector(text) for text in self.estimators]
+
+        def matches_any(spec: PluginSpec, selectors: Sequence[Selector]) -> bool:
+            return not selectors or any(selects(one, spec) for one in selectors)
+
+        for outcomes in opened.outcomes(suite=self.suite, run=self.run, truth=truth):
+            kept = outcomes.where("environment", lambda spec: matches_any(spec, environments))
+            kept = kept.where("estimator", lambda spec: matches_any(spec, estimators))
+            if self.seed is not None:
+                kept = kept.take(kept.seed == self.seed)
+            if len(kept):
+                yield kept
+
+
+def check_suite(store: Store, suite: str | None) -> None:
+    """Refuse a suite without stored runs.
+
+    Raises
+    ------
+    UsageError : the store holds runs, but none of this suite.
+    """
+    if message := store.missing_suite_message(suite):
+        raise UsageError(message + did_you_mean(str(suite), {run.suite for run in store.runs()}))

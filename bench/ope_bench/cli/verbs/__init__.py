@@ -1,1 +1,0 @@
-"""One module for each command, with the command's name; it defines ``command`` or ``app``."""

@@ -1,1 +1,0 @@
-"""The commands for a user's own log."""

@@ -1,1 +1,0 @@
-"""Output to stdout and stderr, as text or as one JSON document."""

@@ -1,1 +1,0 @@
-"""Parameters of estimators and environments: declared, validated, described."""

@@ -1,1 +1,0 @@
-"""Random streams of a trial, and draws from them."""

@@ -1,0 +1,1 @@
+"""Run trials on a Dask cluster. Imported only when asked for."""

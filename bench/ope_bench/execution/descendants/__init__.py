@@ -1,1 +1,0 @@
-"""Processes that workers and their trials start: measured, and ended with them."""

@@ -1,0 +1,263 @@
+"""Verdicts as a table, Markdown, JSON, JUnit XML, and annotations of GitHub."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from ope_bench.boards.columns import Style
+from ope_bench.gate.session import GateReport
+from ope_bench.gate.verdict import Judgement, Test, Verdict
+from ope_bench.plugins.spec import distinct_labels
+from ope_bench.report import tables
+from ope_bench.report.tables import Entry, TableColumn, TextTable, figure
+
+LOOKS: dict[Verdict, tuple[str, Style]] = {
+    Verdict.WORSE: ("-", "bad"),
+    Verdict.FAILED: ("x", "bad"),
+    Verdict.MISSING: ("x", "bad"),
+    Verdict.BETTER: ("+", "good"),
+    Verdict.UNDECIDED: ("!", "caution"),
+    Verdict.INCOMPARABLE: ("!", "caution"),
+    Verdict.DRIFTED: ("~", "changed"),
+    Verdict.SAME: ("=", "dim"),
+}
+"""The mark of each verdict in tables, and its style."""
+
+
+def row_names(judgements: Sequence[Judgement]) -> list[str]:
+    """Return ``setting / estimator`` of each row, with what tells namesakes apart."""
+    rows = [one.row for one in judgements]
+    environments = distinct_labels([row.environment for row in rows])
+    estimators = distinct_labels([row.estimator for row in rows])
+    return [
+        f"{environment} / {estimator}" + ("" if row.device == "cpu" else f" ({row.device})")
+        for environment, estimator, row in zip(environments, estimators, rows, strict=True)
+    ]
+
+
+def verdict_counts(judgements: Iterable[Judgement]) -> str:
+    """Return the counts of verdicts, the worst first: ``2 worse, 58 same``."""
+    counts = Counter(one.verdict for one in judgements)
+    return ", ".join(f"{counts[word]} {word}" for word in Verdict if word in counts) or "no rows"
+
+
+def detail(one: Judgement) -> str:
+    """Return all that a verdict is based on, in one line."""
+    parts = [one.reason] if one.reason else []
+    if one.verdict is Verdict.UNDECIDED and one.ratio is not None:
+        parts.append(
+            "too few replicates to see any change"
+            if one.detectable is None
+            else f"would have seen {_growth(1 + one.detectable)}"
+        )
+    if one.heavy_tailed:
+        parts.append("heavy-tailed")
+    if one.verdict in (Verdict.WORSE, Verdict.BETTER):
+        p = one.p if one.verdict is Verdict.WORSE else one.p_better
+        tests = []
+        for test in one.found_by:
+            grown = one.typical_ratio if test is Test.TYPICAL else None
+            tests.append(test.value if grown is None else f"{test.value} ({_growth(grown)})")
+        parts.append(f"by {' and '.join(tests)}; p {figure(p, 2)}")
+    return "; ".join(parts)
+
+
+def percent_change(one: Judgement) -> str:
+    """Format the growth of the mean squared error."""
+    return "-" if one.ratio is None else _growth(one.ratio)
+
+
+def _growth(ratio: float) -> str:
+    """Format a ratio as a change in percent; large ones as a factor."""
+    return f"x{figure(ratio)}" if ratio >= 3 else f"{100 * (ratio - 1):+.1f}%"
+
+
+def _range(one: Judgement) -> str:
+    if one.ratio_low is None or one.ratio_high is None:
+        return "-"
+    if one.ratio_high >= 3:
+        return f"x{figure(one.ratio_low, 2)}..x{figure(one.ratio_high, 2)}"
+    return f"{100 * (one.ratio_low - 1):+.0f}..{100 * (one.ratio_high - 1):+.0f}%"
+
+
+def verdict_table(judgements: Sequence[Judgement]) -> TextTable:
+    """Make the table of the rows that changed."""
+    rows = zip(row_names(judgements), judgements, strict=True)
+    return TextTable(
+        columns=(
+            TableColumn(key="mark", title="", right=False, code=True),
+            TableColumn(key="name", title="row", right=False, overflow="fold"),
+            TableColumn(key="rmse_before", title="RMSE then"),
+            TableColumn(key="rmse_after", title="now"),
+            TableColumn(key="ratio", title="MSE"),
+            TableColumn(key="interval", title="95 %"),
+            TableColumn(key="verdict", title="verdict", right=False),
+            TableColumn(key="detail", title="", right=False),
+        ),
+        rows=tuple(
+            (
+                Entry(LOOKS[one.verdict][0], style=LOOKS[one.verdict][1]),
+                Entry(name),
+                Entry(figure(one.rmse_before), one.rmse_before),
+                Entry(figure(one.rmse_after), one.rmse_after),
+                Entry(percent_change(one), one.ratio),
+                Entry(_range(one)),
+                Entry(one.verdict.value, one.verdict.value, LOOKS[one.verdict][1]),
+                Entry(detail(one)),
+            )
+            for name, one in rows
+            if one.verdict is not Verdict.SAME
+        ),
+    )
+
+
+def text_table(judgements: Sequence[Judgement], *, width: int = 80, color: bool = False) -> str:
+    """Return the rows that changed, each with its detail below its name, and all counts."""
+    table = verdict_table(judgements)
+    rows = []
+    for mark, name, *rest, detail_ in table.rows:
+        lines = [text for text in (name.text, detail_.text) if text]
+        rows.append((mark, Entry("\n  ".join(lines)), *rest))
+    changed = replace(table, columns=table.columns[:-1], rows=tuple(rows))
+    counts = TextTable(title=verdict_counts(judgements), columns=(), rows=())
+    return "".join(
+        tables.render_text(one, width=width, color=color, whole=True) for one in (changed, counts)
+    )
+
+
+def judgements_json(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+    """Return all rows as plain JSON."""
+    return [
+        judgement_json(name, one)
+        for name, one in zip(row_names(judgements), judgements, strict=True)
+    ]
+
+
+def judgement_json(name: str, one: Judgement) -> dict[str, Any]:
+    """Return one row as plain JSON."""
+    row = one.row
+    figures = {key: value for key, value in vars(one).items() if key not in ("row", "verdict")}
+    return {
+        "name": name,
+        "mark": LOOKS[one.verdict][0],
+        "verdict": one.verdict.value,
+        "environment": row.environment.id,
+        "environment_params": dict(row.environment.params),
+        "estimator": row.estimator.id,
+        "label": row.estimator.label or row.estimator.id,
+        "params": dict(row.estimator.params),
+        "device": row.device,
+        **figures,
+    }
+
+
+def markdown_table(judgements: Sequence[Judgement], title: str, trials_run: str = "") -> str:
+    """Return a heading, the changed rows and the counts, for a job summary or a comment."""
+    counts = f"**{verdict_counts(judgements)}**" + (f"; {trials_run}" if trials_run else "")
+    lines = [f"### {tables.prose(title)}", "", counts, ""]
+    return (
+        "\n".join(lines) + "\n" + tables.render_markdown(verdict_table(judgements)).rstrip() + "\n"
+    )
+
+
+def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> str:
+    """Return workflow commands: an annotation for each row that fails or needs a look.
+
+    Parameters
+    ----------
+    report : what the gate found.
+    baseline : the file that the annotations point at.
+    ending : exit code and reason.
+    """
+    levels = {"bad": "error", "caution": "warning", "good": "notice"}
+    lines = []
+    for name, one in zip(row_names(report.judgements), report.judgements, strict=True):
+        if level := levels.get(LOOKS[one.verdict][1]):
+            title = _property(f"ope-bench gate: {one.verdict}")
+            told = f"{name}: MSE {percent_change(one)}; {detail(one)}".rstrip("; ")
+            place = f"file={_property(baseline)},title={title}"
+            lines.append(f"::{level} {place}::{_message(told)}")
+    code, reason = ending
+    if code and not any(line.startswith("::error") for line in lines):
+        lines.append(github_line("error", reason))
+    lines += [github_line("warning", told) for told in report.notices]
+    # Reused outcomes say nothing of what no code digest sees.
+    lines.append(github_line("warning" if report.reused else "notice", report.trials_run))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def github_line(level: str, told: str) -> str:
+    """Return one workflow command that stands for the whole gate."""
+    return f"::{level} title=ope-bench gate::{_message(told)}"
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_FORBIDDEN = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""All but the characters of XML 1.0; tabs and ends of lines as well: a message is one line."""
+
+
+def junit(report: GateReport, suite: str, ending: tuple[int, str]) -> str:
+    """Return one test case for each row; undecided and incomparable rows are skipped ones.
+
+    Parameters
+    ----------
+    report : what the gate found.
+    suite : its name.
+    ending : exit code and reason; a gate that closes though no row fails has a case for that.
+    """
+    cases = []
+    for name, one in zip(row_names(report.judgements), report.judgements, strict=True):
+        environment, _, estimator = name.partition(" / ")
+        message = f"{one.verdict}: MSE {percent_change(one)}; {detail(one)}"
+        outcome = "failure" if one.verdict.fails else "system-out"
+        if one.verdict in (Verdict.UNDECIDED, Verdict.INCOMPARABLE):
+            outcome = "skipped"
+        cases.append(_case(environment, estimator, outcome, message))
+    code, reason = ending
+    if code and not any(one.verdict.fails for one in report.judgements):
+        cases.append(_case("gate", "complete", "failure", reason))
+    return _suite(suite, cases, report.trials_run)
+
+
+def junit_of_nothing(suite: str, reason: str, kind: Literal["error", "skipped"]) -> str:
+    """Return the one test case of a gate that compared nothing."""
+    return _suite(suite, [_case("gate", "complete", kind, reason)])
+
+
+def _case(owner: str, name: str, outcome: str, message: str) -> ET.Element:
+    case = ET.Element("testcase", classname=_xml(owner), name=_xml(name))
+    told = ET.SubElement(case, outcome)
+    if outcome == "system-out":
+        told.text = _xml(message)
+    else:
+        told.set("message", _xml(message))
+    return case
+
+
+def _suite(name: str, cases: list[ET.Element], told: str = "") -> str:
+    suite = ET.Element("testsuite", name=_xml(f"ope-bench gate: {name}"), tests=str(len(cases)))
+    for attribute, outcome in (("failures", "failure"), ("errors", "error"), ("skipped",) * 2):
+        suite.set(attribute, str(sum(case.find(outcome) is not None for case in cases)))
+    suite.extend(cases)
+    if told:
+        ET.SubElement(suite, "system-out").text = _xml(told)
+    ET.indent(suite)
+    body = ET.tostring(suite, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def _xml(text: str) -> str:
+    """Blank the characters that XML forbids, which ElementTree would write."""
+    return _FORBIDDEN.sub(" ", text)

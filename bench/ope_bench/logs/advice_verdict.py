@@ -1,0 +1,357 @@
+"""Errors and coverage of candidates on made worlds, and the verdict on a log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ope_bench.boards.aggregation import ReplicateFacts, aggregate
+from ope_bench.logs.advice_worlds import UNITS, WEIGHT_DISTANCE, World
+from ope_bench.logs.checks import LEAST_ESS, MOST_UNSUPPORTED, Finding
+from ope_bench.logs.estimation import interval_of
+from ope_bench.logs.result import EstimateRow
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.outcomes import Outcomes
+from ope_bench.trials.record import Trial, TrialRecord
+
+LEVEL = 0.95
+
+_SUB_SAMPLES = "resample"
+"""The maker whose worlds tell who is better, and not how wrong an estimate of the log is."""
+
+Verdict = Literal["trust", "caution", "run-an-experiment"]
+
+_DECISIVE = ("unsupported mass", "effective sample size", "an estimate")
+"""Checks without which a log cannot answer, whatever the estimator."""
+
+_MOST_RATIO = 1.5
+"""Error over that of the best candidate, on any world, up to which the order is called stable."""
+
+_LEAST_COVERAGE = 0.85
+_LEAST_LIKENESS = 0.75
+"""Area under the curve up to which a world is like the log."""
+
+_MOST_APART = 2.0
+"""Distance of two estimates in standard errors of the wider one."""
+
+_LEAST_REPLICATES = 5
+_LEAST_WORLDS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldFigures:
+    """Candidates on one world.
+
+    Parameters
+    ----------
+    name, maker : of the world.
+    likeness : area under the curve of a classifier of its rows and the log's; None if unknown.
+    weight_distance : between the distributions of the weights; None if unknown.
+    replicates : data sets on which every candidate ran.
+    rmse : root mean squared error by candidate; failures count with the logging average's error,
+        and the standard error of an estimated truth is added.
+    held, intervals : by candidate, intervals that held the truth, and intervals.
+    message : why there is no replicate.
+    """
+
+    name: str
+    maker: str
+    likeness: float | None
+    weight_distance: float | None
+    replicates: int
+    rmse: Mapping[str, float]
+    held: Mapping[str, int]
+    intervals: Mapping[str, int]
+    message: str = ""
+
+    @property
+    def best(self) -> str | None:
+        """The candidate with the least error."""
+        return min(self.rmse, key=lambda label: self.rmse[label]) if self.rmse else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateFigures:
+    """One candidate over all worlds; None where there is no world.
+
+    Parameters
+    ----------
+    rmse : root of the mean of its squared error over `_worlds_of_errors`.
+    rank : its place by that.
+    worlds_best : worlds on which it has the least error.
+    worst_ratio : largest error over that of the best candidate of the same world.
+    worst_world : where.
+    coverage : share of its intervals that held the truth, over the worlds of ``rmse``.
+    """
+
+    rmse: float | None = None
+    rank: int | None = None
+    worlds_best: int = 0
+    worst_ratio: float | None = None
+    worst_world: str | None = None
+    coverage: float | None = None
+
+
+def plan_trials(
+    worlds: Sequence[World],
+    candidates: Sequence[PluginSpec],
+    likeness: PluginSpec,
+    replicates: int,
+) -> list[Trial]:
+    """Return all trials, replicate by replicate, so that an early end leaves whole replicates.
+
+    Parameters
+    ----------
+    worlds, candidates : to be crossed.
+    likeness : run once on each world.
+    replicates : of each world.
+    """
+    trials = []
+    for replicate in range(replicates):
+        for world in worlds:
+            specs = [*candidates, *([likeness] if replicate == 0 else [])]
+            trials += [Trial(world.spec, spec, replicate) for spec in specs]
+    return trials
+
+
+def world_figures(
+    world: World,
+    candidates: Mapping[str, PluginSpec],
+    records: Mapping[str, TrialRecord],
+    replicates: int,
+    likeness: PluginSpec,
+) -> WorldFigures:
+    """Compute the figures of a world, over the replicates that all candidates ended.
+
+    Parameters
+    ----------
+    candidates : by label.
+    records : by trial key.
+    """
+    found: dict[str, list[TrialRecord]] = {label: [] for label in candidates}
+    message = ""
+    for replicate in range(replicates):
+        group = {
+            label: record
+            for label, spec in candidates.items()
+            if (record := records.get(Trial(world.spec, spec, replicate).key)) is not None
+        }
+        known = any(record.truth_expected is not None for record in group.values())
+        if len(group) == len(candidates) and known:
+            for label, record in group.items():
+                found[label].append(record)
+        elif group and not known:
+            message = next(iter(group.values())).error_message or ""
+    alike = records.get(Trial(world.spec, likeness, 0).key)
+    distance, units = (
+        alike.diagnostics.get(name) if alike else None for name in (WEIGHT_DISTANCE, UNITS)
+    )
+    facts = ReplicateFacts.of(
+        Outcomes.of([one for own in found.values() for one in own]), "expected"
+    )
+    rmse: dict[str, float] = {}
+    held: dict[str, int] = {}
+    intervals: dict[str, int] = {}
+    for label, own in found.items():
+        statistics = aggregate(Outcomes.of(own), facts)
+        errors = np.fromiter(statistics.imputed.values(), np.float64)
+        if len(errors):
+            # The truth's own standard error adds to every error.
+            truth = [one.truth_expected_se for one in own if one.truth_expected_se is not None]
+            variance = float(np.square(truth).mean()) if truth else 0.0
+            rmse[label] = float(np.sqrt(np.square(errors).mean() + variance))
+        held[label] = intervals[label] = 0
+        for record in own:
+            low, high = interval_of(
+                record, LEVEL, "asymptotic", None if units is None else int(units)
+            )
+            if low is not None and high is not None and record.truth_expected is not None:
+                intervals[label] += 1
+                held[label] += low <= record.truth_expected <= high
+    return WorldFigures(
+        name=world.name,
+        maker=world.maker,
+        likeness=alike.estimate if alike else None,
+        weight_distance=None if distance is None else float(distance),
+        replicates=min(map(len, found.values()), default=0),
+        rmse=rmse,
+        held=held,
+        intervals=intervals,
+        message=message,
+    )
+
+
+def candidate_figures(
+    worlds: Sequence[WorldFigures], labels: Sequence[str]
+) -> dict[str, CandidateFigures]:
+    """Compute the figures of each candidate over the worlds that have replicates."""
+    usable = [world for world in worlds if set(labels) <= world.rmse.keys()]
+    if not usable:
+        return {label: CandidateFigures() for label in labels}
+    whole = _worlds_of_errors(usable)
+    rmse = {
+        label: math.sqrt(sum(world.rmse[label] ** 2 for world in whole) / len(whole))
+        for label in labels
+    }
+    order = sorted(labels, key=lambda label: rmse[label])
+    found = {}
+    for label in labels:
+        ratios = []
+        for world in usable:
+            own, best = world.rmse[label], min(world.rmse.values())
+            # Errors of zero: equal to the best, or infinitely worse.
+            ratio = own / best if best > 0 else 1.0 if own == best else math.inf
+            ratios.append((ratio, world.name))
+        worst, where = max(ratios)
+        of = sum(world.intervals[label] for world in whole)
+        found[label] = CandidateFigures(
+            rmse=rmse[label],
+            rank=order.index(label) + 1,
+            worlds_best=sum(world.best == label for world in usable),
+            worst_ratio=worst,
+            worst_world=where,
+            coverage=sum(world.held[label] for world in whole) / of if of else None,
+        )
+    return found
+
+
+def _worlds_of_errors(worlds: Sequence[WorldFigures]) -> list[WorldFigures]:
+    """Return the worlds that tell errors and coverage: all but sub-samples, if there are others.
+
+    Sub-samples have fewer rows than the log, and a truth with errors of its own.
+    """
+    return [world for world in worlds if world.maker != _SUB_SAMPLES] or list(worlds)
+
+
+# The verdict.
+
+
+def judge(
+    checks: Sequence[Finding],
+    rows: Mapping[str, EstimateRow],
+    worlds: Sequence[WorldFigures],
+    candidates: Mapping[str, CandidateFigures],
+    chosen: str | None,
+    n: int,
+) -> list[Finding]:
+    """Return all checks, the decisive ones first.
+
+    Parameters
+    ----------
+    checks : findings of `Log.check` on the log and the policy, by name without the policy's.
+    rows : candidates on the log, by label.
+    worlds : figures of each made world.
+    candidates : figures of each candidate over worlds.
+    chosen : label of the recommended estimator, None if none has a value.
+    n : rows of the log.
+    """
+    known = {one.name: one for one in checks}
+    working = [label for label, row in rows.items() if row.value is not None]
+    found = [
+        known.get("unsupported mass") or _support(known.get("mean weight")),
+        known.get("effective sample size") or _effective_size(rows, chosen, n),
+        Finding(
+            name="an estimate",
+            value=float(len(working)),
+            limit=1.0,
+            passed=chosen is not None,
+            message=f"{len(working)} of {len(rows)} candidates have a value",
+        ),
+    ]
+    if chosen is not None:
+        found += _agreement(rows, chosen)
+        found += _evidence(worlds, candidates[chosen], chosen)
+    taken = {one.name for one in found}
+    return found + [one for one in checks if one.passed is not None and one.name not in taken]
+
+
+def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
+    """Return the verdict and its reasons.
+
+    >>> verdict_of([Finding(name="leaks", passed=True, message="none")])[0]
+    'trust'
+    """
+    failed = [one for one in checks if one.passed is False]
+    reasons = [f"{one.name}: {one.message}" for one in failed]
+    if any(one.name in _DECISIVE for one in failed):
+        return "run-an-experiment", reasons
+    if failed:
+        return "caution", reasons
+    return "trust", [f"all {len(checks)} checks passed"]
+
+
+def _support(mean: Finding | None) -> Finding:
+    """Return the unsupported mass where only the mean weight is known."""
+    name = "unsupported mass"
+    if mean is None or mean.value is None:
+        return Finding(name=name, passed=False, limit=MOST_UNSUPPORTED, message="unknown")
+    # Weights average the mass of the policy on what the log supports.
+    mass = max(0.0, 1.0 - mean.value)
+    what = f"{mass:.1%} of the policy, by the mean weight, is on actions that the log "
+    return Finding.at_most(name, mass, MOST_UNSUPPORTED, what + "cannot speak of")
+
+
+def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int) -> Finding:
+    """Return the effective sample size where only the candidates' own weights are known."""
+    name = "effective sample size"
+    shares = [row.ess_fraction for row in rows.values() if row.ess_fraction is not None]
+    own = rows[chosen].ess_fraction if chosen is not None else None
+    share = own if own is not None else min(shares, default=None)
+    if share is None:
+        message = "unknown: no estimator here weights the rows"
+        return Finding(name=f"{name} is known", passed=False, message=message)
+    size = share * n
+    what = f"the estimated weights of {n:,} rows are worth {size:,.0f} rows"
+    return Finding.at_least(name, size, LEAST_ESS, what)
+
+
+def _agreement(rows: Mapping[str, EstimateRow], chosen: str) -> Iterator[Finding]:
+    """Compare the recommended estimate with those of the other candidates."""
+    own = rows[chosen]
+    offers = "offers one" if own.low is not None else f"offers none: {own.message}"
+    yield Finding(name="an interval", passed=own.low is not None, message=f"{own.label} {offers}")
+    worst, who = 0.0, ""
+    for label, row in rows.items():
+        errors = [one for one in (row.standard_error, own.standard_error) if one]
+        if label == chosen or row.value is None or own.value is None or not errors:
+            continue
+        apart = abs(row.value - own.value) / max(errors)
+        if apart > worst:
+            worst, who = apart, label
+    what = f"{who} differs from {own.label} by {worst:.1f} standard errors"
+    what = what if who else "no other candidate to compare with"
+    yield Finding.at_most("candidates agree", worst, _MOST_APART, what)
+
+
+def _evidence(
+    worlds: Sequence[WorldFigures], figures: CandidateFigures, chosen: str
+) -> Iterator[Finding]:
+    """Judge the recommended candidate by the made worlds."""
+    full = [world for world in worlds if world.replicates >= _LEAST_REPLICATES]
+    what = f"{len(full)} of {len(worlds)} made worlds have {_LEAST_REPLICATES} data sets or more"
+    yield Finding.at_least("made worlds", float(len(full)), float(_LEAST_WORLDS), what)
+    if len(full) < _LEAST_WORLDS:
+        return
+    if figures.worst_ratio is not None:
+        what = (
+            f"{chosen} errs {figures.worst_ratio:.2f} times as much as the best candidate on "
+            f"'{figures.worst_world}', and less elsewhere"
+        )
+        yield Finding.at_most("order over worlds", figures.worst_ratio, _MOST_RATIO, what)
+    if figures.coverage is not None:
+        what = f"the 95 % intervals of {chosen} held the truth in {figures.coverage:.0%}"
+        yield Finding.at_least("coverage on worlds", figures.coverage, _LEAST_COVERAGE, what)
+    # Rows of sub-samples are the log's, so that no classifier tells them apart.
+    whole = _worlds_of_errors([world for world in worlds if world.rmse])
+    areas = [(world.likeness, world.name) for world in whole if world.likeness is not None]
+    if areas:
+        area, name = min(areas)
+        what = (
+            f"a classifier tells rows of '{name}' from the log's with an area under the curve of "
+            f"{area:.2f} (.5 is chance)"
+        )
+        yield Finding.at_most("likeness of worlds", area, _LEAST_LIKENESS, what)

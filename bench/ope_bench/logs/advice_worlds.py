@@ -1,0 +1,318 @@
+"""Candidates, rules and made worlds of advice, and the likeness of worlds to the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ope_bench.base.errors import UnavailableError, UsageError, did_you_mean
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.plugins import Diagnostic, Estimate, Estimator
+from ope_bench.contracts.view import Access, View
+from ope_bench.logs.log_data import open_log
+from ope_bench.logs.problem import problem_of
+from ope_bench.plugins.spec import PluginSpec, complete_params
+from ope_bench.suites.manifest import specs_of
+from ope_bench.suites.suite import Selector, parse_selector
+from ope_bench.suites.yaml_document import load_file
+
+FIRST = "first"
+"""The rule that takes the first candidate that has a value."""
+
+_ENVIRONMENT = "logs"
+"""The environment that makes worlds from a log."""
+
+MAKERS = ("pseudo-reward", "redrawn", "resample")
+
+UNITS = "units"
+"""Name of the diagnostic with the world's number of units."""
+
+WEIGHT_DISTANCE = "weight_distance"
+"""Name of the diagnostic with the distance between the weights' distributions."""
+
+MOST_ROWS = 4000
+_FOLDS = 3
+
+
+@dataclass(frozen=True)
+class Regret:
+    """The regret of a rule or of a fixed choice over held-out worlds.
+
+    Parameters
+    ----------
+    name : of the rule, or the shortest selector of the estimator.
+    regret, low, high : error over that of the best fixed choice of each world, with a 95 %
+        interval.
+    """
+
+    name: str
+    regret: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.regret:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Regret of the best rule and of the best fixed choice in the benchmark of advice.
+
+    Parameters
+    ----------
+    worlds : their number.
+    rule, always : the rule and the fixed choice with the least regret.
+    better : whether the rule was shown to err less.
+    """
+
+    worlds: int
+    rule: Regret
+    always: Regret
+    better: bool
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Benchmark:
+        """Read one class of the file advice_benchmark.json, which results/write.py makes."""
+        rule, always = Regret(**given["rule"]), Regret(**given["always"])
+        return cls(given["worlds"], rule, always, given["better"])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Candidates, and the rule or the fixed choice among them.
+
+    Parameters
+    ----------
+    candidates : selectors.
+    benchmark : of rules on these candidates; None where there is none.
+    """
+
+    candidates: tuple[str, ...]
+    benchmark: Benchmark | None
+
+    @property
+    def rule(self) -> str:
+        """The rule of ``select``."""
+        found = self.benchmark
+        return found.rule.name if found is not None and found.better else FIRST
+
+    def ordered(self, texts: list[str]) -> list[str]:
+        """Return candidates in the order in which the rule gets them: the best fixed one first."""
+        best = None if self.benchmark is None else self.benchmark.always.name
+        return sorted(texts, key=lambda text: text != best)
+
+    def words(self) -> str:
+        """Return the rule or the fixed choice, with its regret, in words."""
+        if self.benchmark is None:
+            return "the first candidate that has a value; no rule was benchmarked for such logs"
+        where = f"on {self.benchmark.worlds} benchmark worlds"
+        rule, always = self.benchmark.rule, self.benchmark.always
+        if self.benchmark.better:
+            return (
+                f"the rule {rule.name}, whose regret {where} was {rule}; the best fixed choice, "
+                f"always {always.name}, had {always}"
+            )
+        return (
+            f"always {always.name}, where it has a value: its regret {where} was {always}, and no "
+            f"rule was shown to err less ({rule.name} had {rule})"
+        )
+
+
+@dataclass(frozen=True)
+class AdviceSettings:
+    """The file advice.yaml.
+
+    Parameters
+    ----------
+    known : where the policies' probabilities are known.
+    samples : where there are samples only.
+    worlds : makers of worlds.
+    replicates : data sets of each world.
+    """
+
+    known: Choice
+    samples: Choice
+    worlds: tuple[str, ...]
+    replicates: int
+
+
+@cache
+def advice_settings() -> AdviceSettings:
+    """Return the shipped settings."""
+    folder = Path(__file__).parent
+    given = load_file(folder / "advice.yaml").value
+    found = json.loads((folder / "advice_benchmark.json").read_text(encoding="utf-8"))
+    known, samples = (
+        Choice(
+            tuple(given["candidates"][name]),
+            Benchmark.of(found[name]) if name in found else None,
+        )
+        for name in ("known", "samples")
+    )
+    return AdviceSettings(known, samples, tuple(given["worlds"]), int(given["replicates"]))
+
+
+# Worlds.
+
+
+@dataclass(frozen=True)
+class World:
+    """A world made from a log.
+
+    Parameters
+    ----------
+    name : its maker and what distinguishes it.
+    maker : what it keeps of the log.
+    spec : its environment.
+    """
+
+    name: str
+    maker: str
+    spec: PluginSpec
+
+
+def made_worlds(policy: str, folder: Path, given: Sequence[str] | None = None) -> list[World]:
+    """Return the worlds to make.
+
+    Parameters
+    ----------
+    policy : name of the policy to evaluate.
+    folder : where the log is stored.
+    given : makers, with parameters as in a selector; by default those of the shipped settings.
+
+    Raises
+    ------
+    UsageError : a maker or a parameter is unknown or wrong.
+    """
+    found: dict[str, World] = {}
+    for text in advice_settings().worlds if given is None else given:
+        selector = parse_selector(text)
+        maker = selector.reference
+        if maker not in MAKERS:
+            msg = f"unknown maker of worlds '{maker}'{did_you_mean(maker, MAKERS)}; it is one of "
+            msg += ", ".join(MAKERS)
+            raise UsageError(msg)
+        for name in selector.params:
+            # These are not the user's to set here.
+            if name in ("log", "policy", "maker", "n_samples"):
+                msg = f"{text}: '{name}' is that of the log; leave it out"
+                raise UsageError(msg)
+        params: dict[str, Any] = dict(selector.params)
+        asked = {**params, "maker": maker, "log": str(folder), "policy": policy, "n_samples": None}
+        for spec in specs_of("environment", Selector(_ENVIRONMENT, asked)):
+            whole = complete_params(spec.kind, spec.reference, spec.params)
+            words = [maker]
+            for name in params:
+                value = str(whole[name])
+                words.append(value if name == "reward_model" else f"{name}={value}")
+            world = World(" ".join(words), maker, spec)
+            found.setdefault(world.name, world)
+    return list(found.values())
+
+
+class Likeness(Estimator):
+    """The area under the curve of a classifier between a log's rows and a made world's.
+
+    One half where the rows cannot be told apart, one where each can. The classifier, boosted
+    trees on context, action, what describes the action, and reward, is judged on rows that it was
+    not trained on; rows of equal context and action stay together, since some worlds copy them.
+    The diagnostic `WEIGHT_DISTANCE` is the largest difference between the distribution functions
+    of the importance weights, and `UNITS` is the world's number of units.
+
+    Parameters
+    ----------
+    folder : of the stored log.
+    policy : name of the policy to evaluate.
+    """
+
+    access = Access.PROPENSITY | Access.TARGET_POLICY
+    optional_access = access
+    requires: ClassVar[tuple[str, ...]] = ("sklearn.ensemble",)
+
+    folder: str = ""
+    policy: str = ""
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
+        """Compare the view with the log."""
+        log = open_log(self.folder)
+        real = problem_of(log, self.policy, np.random.default_rng(0))
+        first, second = _drawn(len(real.reward), rng), _drawn(view.n, rng)
+        described = real.action_embedding
+        rows = np.concatenate(
+            [_columns(real, first, described), _columns(view, second, described)]
+        )
+        made = np.repeat([0, 1], [len(first), len(second)])
+        self.area_ = _area(rows, made, rng)
+        self.distance_ = _distance(_weights(real), _weights(view))
+        return self
+
+    def estimate(self, view: View) -> Estimate:
+        """The area under the curve."""
+        units = len(np.unique(view.unit))
+        facts: dict[str, Diagnostic] = {WEIGHT_DISTANCE: self.distance_, UNITS: units}
+        return Estimate(self.area_, diagnostics=facts)
+
+
+def _drawn(n: int, rng: np.random.Generator) -> IntArray:
+    return np.arange(n) if n <= MOST_ROWS else rng.choice(n, MOST_ROWS, replace=False)
+
+
+def _columns(data: Problem | View, rows: IntArray, described: FloatArray | None) -> FloatArray:
+    action = np.asarray(data.action[rows])
+    parts = [np.asarray(data.context)[rows], action[:, None], data.reward[rows, None]]
+    if described is not None:
+        parts.insert(2, described[action])
+    return np.hstack(parts)
+
+
+def _area(rows: FloatArray, made: IntArray, rng: np.random.Generator) -> float:
+    """Area under the curve of held-out predictions."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+
+    group = np.unique(rows[:, :-1], axis=0, return_inverse=True)[1].reshape(-1)
+    fold = rng.integers(_FOLDS, size=int(group.max()) + 1)[group]
+    score = np.full(len(rows), 0.5)
+    for held_out in range(_FOLDS):
+        at = fold == held_out
+        # With few contexts and actions a fold may have no rows, or all of them.
+        if not at.any() or len(np.unique(made[~at])) < 2:
+            continue
+        model = HistGradientBoostingClassifier(max_iter=50, early_stopping=False, random_state=0)
+        score[at] = model.fit(rows[~at], made[~at]).predict_proba(rows[at])[:, 1]
+    return float(roc_auc_score(made, score))
+
+
+def _weights(data: Problem | View) -> FloatArray | None:
+    try:
+        policy, propensity = data.target_policy, data.propensity
+    except UnavailableError:
+        return None
+    if policy is None or propensity is None:
+        return None
+    return np.asarray(policy.probability(data.context, data.action) / propensity)
+
+
+def _distance(left: FloatArray | None, right: FloatArray | None) -> float | None:
+    from scipy.stats import ks_2samp
+
+    if left is None or right is None:
+        return None
+    found: Any = ks_2samp(left, right, method="asymp")
+    return float(found.statistic)
+
+
+LIKENESS = PluginSpec(
+    "estimator",
+    f"{Likeness.__module__}:{Likeness.__qualname__}",
+    "likeness",
+    {},
+    origin="ope_bench",
+)

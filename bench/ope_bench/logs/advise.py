@@ -1,0 +1,372 @@
+"""Advise on a log: `advise`, estimates on the log and on worlds made from it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ope_bench.base.canonical import plain
+from ope_bench.base.errors import UsageError
+from ope_bench.base.units import format_duration
+from ope_bench.contracts.plugins import CHOSEN_ESTIMATOR
+from ope_bench.execution import Event, Executor, Finished
+from ope_bench.logs import advice_verdict, advice_worlds, estimation
+from ope_bench.logs.checks import Finding, check_log, findings_table
+from ope_bench.logs.log_data import LogData, stored_log
+from ope_bench.logs.result import EstimateRow, notebook_html, notebook_text, plot_values, span
+from ope_bench.plugins.requirements import import_all
+from ope_bench.plugins.spec import distinct_labels
+from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, figure, percent
+from ope_bench.suites.nested import NestedEstimator
+from ope_bench.suites.suite import format_selector
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
+from ope_bench.trials.trial import run_trial
+
+Observer = Callable[[Sequence[Trial]], Any]
+"""Called with all trials before the first; its context manager is told every event: `handle`."""
+
+_RULE = "select"
+"""The estimator whose rules choose."""
+
+_CANDIDATES_LEGEND = (
+    "* recommended; error, rank, cover: over the worlds below; worst: largest error over that of "
+    "the best candidate of the same world"
+)
+_WORLDS_LEGEND = (
+    "told apart: area under the curve of a classifier between the world's rows and the log's, .5 "
+    "is chance; weights: largest difference of their distribution functions; error: of the "
+    "recommended estimator"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommended:
+    """The recommended estimator.
+
+    Parameters
+    ----------
+    estimator, label : id, and name on tables.
+    value, low, high : its estimate of the policy's value, with its interval.
+    expected_rmse : its error over the made worlds; None without them.
+    expected_coverage : share of its intervals there that held the truth.
+    """
+
+    estimator: str
+    label: str
+    value: float
+    low: float | None
+    high: float | None
+    expected_rmse: float | None
+    expected_coverage: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """Verdict, recommendation and evidence on a policy of a log; shown, they are three tables.
+
+    Parameters
+    ----------
+    log : facts of the log.
+    target : name of the policy.
+    logging_average : mean logged reward.
+    verdict : ``trust``, ``caution`` or ``run-an-experiment``.
+    reasons : why.
+    recommended : the estimator to use; None where none has a value.
+    rule : how it was chosen.
+    rows : the candidates on the log.
+    candidates : the candidates on the made worlds, by label.
+    worlds : the made worlds.
+    checks : what the verdict rests on.
+    notes : what the reader must know; that no log shows hidden causes is always among them.
+    """
+
+    log: Mapping[str, Any]
+    target: str
+    logging_average: float
+    verdict: advice_verdict.Verdict
+    reasons: Sequence[str]
+    recommended: Recommended | None
+    rule: str
+    rows: Sequence[EstimateRow]
+    candidates: Mapping[str, advice_verdict.CandidateFigures]
+    worlds: Sequence[advice_verdict.WorldFigures]
+    checks: Sequence[Finding]
+    notes: Sequence[str]
+
+    @property
+    def exit_code(self) -> int:
+        """0 whatever the verdict; 3 where no candidate has a value."""
+        return 0 if self.recommended is not None else 3
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of ``ope-bench advise --format json``."""
+        recommended = self.recommended
+        document: dict[str, Any] = plain(
+            {
+                "schema": 1,
+                "verdict": self.verdict,
+                "reasons": list(self.reasons),
+                "recommended": None if recommended is None else asdict(recommended),
+                "candidates": self.ranked(),
+                "worlds": [asdict(world) for world in self.worlds],
+                "checks": [asdict(one) for one in self.checks],
+                "log": self.log,
+                "target": self.target,
+                "logging_average": self.logging_average,
+                "rule": self.rule,
+                "notes": list(self.notes),
+                "exit_code": self.exit_code,
+            }
+        )
+        return document
+
+    def ranked(self) -> list[dict[str, Any]]:
+        """Return the candidates with their figures, in the order of their ranks."""
+        names = ("estimator", "label", "status", "value", "low", "high", "message")
+        found = [
+            {name: getattr(row, name) for name in names}
+            | asdict(self.candidates.get(row.label, advice_verdict.CandidateFigures()))
+            for row in self.rows
+        ]
+        return sorted(found, key=lambda one: (one["rank"] is None, one["rank"] or 0))
+
+    def to_pandas(self) -> Any:
+        """Return one row for each candidate as a pandas DataFrame."""
+        import_all(["pandas"])
+        import pandas as pd
+
+        return pd.DataFrame(self.ranked())
+
+    def plot(self) -> Any:
+        """Return the candidates' values and intervals as an Altair chart, the chosen one marked.
+
+        Raises
+        ------
+        UsageError : the extra ``report`` is not installed.
+        """
+        chosen = self.recommended.label if self.recommended is not None else None
+        return plot_values(self.rows, self.logging_average, self.target, chosen)
+
+    def __repr__(self) -> str:
+        return notebook_text(advice_tables(self))
+
+    def _repr_html_(self) -> str:
+        return notebook_html(advice_tables(self))
+
+
+def summary(advice: Advice) -> str:
+    """Return the recommendation in one sentence."""
+    chosen = advice.recommended
+    if chosen is None:
+        return "no estimator has a value here"
+    words = f"use {chosen.label}: {figure(chosen.value)}"
+    if chosen.low is not None:
+        words += f" ({span(chosen.low, chosen.high)})"
+    lift = chosen.value - advice.logging_average
+    words += f", {'+' if lift > 0 else ''}{figure(lift)} over the logged average"
+    if chosen.expected_rmse is not None:
+        words += f"; expected error {figure(chosen.expected_rmse)}"
+    return words
+
+
+def advice_tables(advice: Advice) -> list[TextTable]:
+    """Return tables of the checks, the candidates and the worlds."""
+    log, chosen = advice.log, advice.recommended
+    title = (
+        f"{advice.verdict} | {advice.target} | {log['rows']:,} rows, {log['actions']:,} actions"
+    )
+    label = "" if chosen is None else chosen.label
+    candidates = []
+    for one in advice.ranked():
+        best = one["label"] == label
+        rank, ratio = one["rank"], one["worst_ratio"]
+        candidates.append(
+            (
+                Entry(f"{one['label']}{' *' * best}", one["label"], "good" if best else ""),
+                Entry(figure(one["value"]), one["value"]),
+                Entry(span(one["low"], one["high"]), [one["low"], one["high"]]),
+                Entry(figure(one["rmse"]), one["rmse"]),
+                Entry(MISSING if rank is None else str(rank), rank),
+                Entry(str(one["worlds_best"]), one["worlds_best"]),
+                Entry(MISSING if ratio is None else f"x{ratio:.2f}", ratio),
+                Entry(percent(one["coverage"]), one["coverage"]),
+            )
+        )
+    worlds = tuple(
+        (
+            Entry(world.name, world.name),
+            Entry(str(world.replicates), world.replicates),
+            Entry(figure(world.likeness, 2), world.likeness),
+            Entry(figure(world.weight_distance, 2), world.weight_distance),
+            Entry(world.best or MISSING, world.best),
+            Entry(figure(world.rmse.get(label)), world.rmse.get(label)),
+        )
+        for world in advice.worlds
+    )
+    failed = dict.fromkeys(f"{one.name}: {one.message}" for one in advice.worlds if one.message)
+    return [
+        findings_table(title, advice.checks, [summary(advice)]),
+        TextTable(
+            title="candidates",
+            columns=(
+                TableColumn(key="estimator", title="estimator", right=False, overflow="cut"),
+                TableColumn(key="value", title="value"),
+                TableColumn(key="interval", title="interval", right=False),
+                TableColumn(key="rmse", title="error"),
+                TableColumn(key="rank", title="rank", drop=1),
+                TableColumn(key="worlds_best", title="best on", drop=0),
+                TableColumn(key="worst_ratio", title="worst"),
+                TableColumn(key="coverage", title="cover"),
+            ),
+            rows=tuple(candidates),
+            notes=(_CANDIDATES_LEGEND, f"chosen by: {advice.rule}"),
+        ),
+        TextTable(
+            title="evidence",
+            columns=(
+                TableColumn(
+                    key="name", title="world made from the log", right=False, overflow="fold"
+                ),
+                TableColumn(key="replicates", title="data sets"),
+                TableColumn(key="likeness", title="told apart"),
+                TableColumn(key="weight_distance", title="weights", drop=0),
+                TableColumn(key="best", title="best", right=False),
+                TableColumn(key="rmse", title="error"),
+            ),
+            rows=worlds,
+            notes=(_WORLDS_LEGEND, *failed, *advice.notes),
+        ),
+    ]
+
+
+def advise(
+    log: LogData,
+    *,
+    target: str | None = None,
+    worlds: Sequence[str] | None = None,
+    replicates: int | None = None,
+    budget: float | None = 300.0,
+    candidates: Sequence[str] | None = None,
+    executor: Executor | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+    observe: Observer | None = None,
+) -> Advice:
+    """Judge whether a log can answer what a policy would earn, by which estimator, how wrong.
+
+    Candidates are run on the log; a rule that was benchmarked chooses among them; then they are
+    run on worlds made from the log, whose true values are known.
+
+    Parameters
+    ----------
+    log : from `Log.read` or `Log.from_frame`.
+    target : name of the policy; needed where the log has several.
+    worlds : makers of worlds, such as ``pseudo-reward[reward_model=boosting]``; by default all.
+    replicates : data sets of each world.
+    budget : seconds for the worlds, None for no limit; whole data sets that have ended count.
+    candidates : selectors of the estimators to choose among.
+    executor : where trials run; by default this process, where nothing can be ended from outside.
+    on_event : called with each event of the trials on the log.
+    observe : called with all trials on worlds; its context manager is told their events.
+
+    Raises
+    ------
+    UsageError : a policy, a candidate, a world or a number is unknown or wrong.
+    """
+    policy = log.policy_name(target)
+    shipped = advice_worlds.advice_settings()
+    replicates = shipped.replicates if replicates is None else replicates
+    if replicates < 1:
+        msg = f"replicates {replicates} is not positive"
+        raise UsageError(msg)
+    log = replace(log, targets={policy: log.targets[policy]})
+    known = log.propensity is not None and log.targets[policy].action is None
+    choice = shipped.known if known else shipped.samples
+    notes = []
+    with stored_log(log) as folder:
+        made = advice_worlds.made_worlds(policy, folder, worlds)
+        # Candidates on the log, and what the rule chooses among them.
+        pairs = estimation.estimator_pairs(
+            list(choice.candidates if candidates is None else candidates)
+        )
+        specs = [spec for spec, _ in pairs]
+        labels = distinct_labels(specs)
+        texts = [NestedEstimator.of({spec.reference: dict(spec.params)}).text for spec in specs]
+        selector = format_selector(_RULE, {"candidates": choice.ordered(texts), "by": choice.rule})
+        every = [*pairs, *estimation.estimator_pairs(selector)]
+        *found, chooser = estimation.run_on_log(log, every, folder, 0, executor, on_event)[policy]
+        records: dict[str, TrialRecord] = dict(zip(labels, found, strict=True))
+        working = {
+            label: spec
+            for label, spec in zip(labels, specs, strict=True)
+            if records[label].status is Status.OK
+        }
+        rule, by_text = choice.words(), dict(zip(texts, labels, strict=True))
+        chosen = by_text.get(str(chooser.diagnostics.get(CHOSEN_ESTIMATOR)))
+        if chosen not in working:
+            chosen = next(iter(working), None)
+            rule += f", which failed ({chooser.error_message or 'the rule chose none of them'})"
+        # Candidates on worlds.
+        likeness = replace(
+            advice_worlds.LIKENESS, params={"folder": str(folder), "policy": policy}
+        )
+        on_worlds: dict[str, TrialRecord] = {}
+        if working:
+            trials = advice_verdict.plan_trials(made, list(working.values()), likeness, replicates)
+            progress: Any = contextlib.nullcontext() if observe is None else observe(trials)
+            with progress:
+                for event in estimation.trial_events(trials, executor, run_trial, budget):
+                    if observe is not None:
+                        progress.handle(event)
+                    if isinstance(event, Finished):
+                        on_worlds[event.record.key] = event.record
+            if budget is not None and not {trial.key for trial in trials} <= on_worlds.keys():
+                notes.append(
+                    f"the budget of {format_duration(budget)} ended before all data sets of the "
+                    "worlds; --budget gives more"
+                )
+        evidence = [
+            advice_verdict.world_figures(world, working, on_worlds, replicates, likeness)
+            for world in made
+        ]
+    rows = [
+        estimation.estimate_row(record, label, advice_verdict.LEVEL, units=log.n_units)
+        for label, record in records.items()
+    ]
+    figures = advice_verdict.candidate_figures(evidence, list(working)) if working else {}
+    own = [
+        replace(one, name=one.name.removeprefix(f"{policy}: ")) for one in check_log(log).findings
+    ]
+    checks = advice_verdict.judge(
+        own, {row.label: row for row in rows}, evidence, figures, chosen, log.n
+    )
+    verdict, reasons = advice_verdict.verdict_of(checks)
+    best = next((row for row in rows if row.label == chosen), None)
+    recommended = None
+    if best is not None and best.value is not None:
+        expected = figures.get(best.label, advice_verdict.CandidateFigures())
+        recommended = Recommended(
+            estimator=best.estimator,
+            label=best.label,
+            value=best.value,
+            low=best.low,
+            high=best.high,
+            expected_rmse=expected.rmse,
+            expected_coverage=expected.coverage,
+        )
+    return Advice(
+        log=log.facts(),
+        target=policy,
+        logging_average=float(log.reward.mean()),
+        verdict=verdict,
+        reasons=reasons,
+        recommended=recommended,
+        rule=rule,
+        rows=rows,
+        candidates=figures,
+        worlds=evidence,
+        checks=checks,
+        notes=(*notes, *log.notes, estimation.CONFOUNDING),
+    )

@@ -1,0 +1,235 @@
+"""Probabilities of a policy that is given as code, computed in chunks and checked.
+
+A policy of a file runs in a process of its own that can be killed; that process runs `main`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ope_bench.base.errors import OpeBenchError, UsageError
+from ope_bench.base.files import temporary_folder
+from ope_bench.base.units import format_duration
+from ope_bench.execution import process_tree
+from ope_bench.execution.keeper import import_path, python_command
+
+LONGEST = 600.0
+"""Seconds after which the process of a policy is ended."""
+
+MOST_PROBABILITIES = 200_000_000
+_AT_ONCE = 1 << 18
+ROUNDING = 1e-4
+"""Largest distance from one of the sum of a row's probabilities, which are divided by it."""
+
+Contexts = Mapping[str, np.ndarray[Any, Any]]
+
+
+def policy_of_function(
+    predict: Callable[[Any], Any], context: Contexts, n_actions: int, name: str
+) -> sparse.csr_array:
+    """Compute the probabilities of a function of contexts: (n, n_actions).
+
+    Parameters
+    ----------
+    predict : maps a mapping of column names to arrays (k,) to probabilities (k, n_actions).
+    context : the columns of the whole log, before encoding.
+    n_actions : number of actions.
+    name : name of the policy in messages.
+
+    Raises
+    ------
+    UsageError : the function raises, or returns something else.
+    """
+
+    return _collect(
+        lambda part: predict({column: values[part] for column, values in context.items()}),
+        _length(context),
+        n_actions,
+        name,
+    )
+
+
+def policy_of_file(
+    reference: str,
+    context: Contexts,
+    actions: Sequence[str],
+    *,
+    timeout: float = LONGEST,
+    name: str,
+) -> sparse.csr_array:
+    """Compute the probabilities of a file's policy in a process with a limit: (n, n_actions).
+
+    Parameters
+    ----------
+    reference : ``FILE.py:NAME`` of an object with ``probability(context, action)``.
+    context : the columns of the whole log, before encoding.
+    actions : names of all actions.
+    timeout : seconds after which the process is killed.
+    name : name of the policy in messages.
+
+    Raises
+    ------
+    UsageError : the file cannot be loaded, the policy raises, hangs, or returns something else.
+    """
+    _check_cost(_length(context), len(actions), name)
+    with temporary_folder("ope-bench-policy") as at:
+        np.savez(at / "context.npz", **dict(context))  # type: ignore[arg-type]
+        (at / "task.json").write_text(
+            json.dumps({"actions": list(actions), "name": name, "columns": list(context)})
+        )
+        with subprocess.Popen(  # noqa: S603  the user's own policy
+            [*python_command(__name__), str(at), reference, str(os.getpid())],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            # The current folder, "" in notebooks, may be the policy's: it replaces no module.
+            env={**os.environ, **import_path(sorted(sys.path, key=lambda one: one == ""))},
+            start_new_session=True,
+        ) as process:
+            try:
+                output = process.communicate(timeout=timeout)[1]
+            except BaseException as exc:
+                # Its group ends with it, also where Ctrl-C ends the wait.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                if not isinstance(exc, subprocess.TimeoutExpired):
+                    raise
+                msg = (
+                    f"{name}: {reference} did not answer within {format_duration(timeout)}; give "
+                    "`table:` instead, or a faster policy"
+                )
+                raise UsageError(msg) from exc
+        error = at / "error.txt"
+        if error.exists():
+            raise UsageError(error.read_text())
+        if process.returncode != 0:
+            lines = output.decode(errors="replace").strip().splitlines()
+            reason = f": {lines[-1]}" if lines else ""
+            msg = (
+                f"{name}: {reference} ended its process with code {process.returncode}{reason}; a "
+                "policy returns probabilities and leaves the process alone"
+            )
+            raise UsageError(msg)
+        return sparse.csr_array(sparse.load_npz(at / "matrix.npz"))
+
+
+def _length(context: Contexts) -> int:
+    return len(next(iter(context.values())))
+
+
+def _check_cost(n: int, n_actions: int, name: str) -> None:
+    if n * n_actions > MOST_PROBABILITIES:
+        msg = (
+            f"{name}: {n:,} rows times {n_actions:,} actions are {n * n_actions:,} probabilities, "
+            f"more than {MOST_PROBABILITIES:,}; give `table:` with the actions of positive "
+            "probability"
+        )
+        raise UsageError(msg)
+
+
+def _collect(chunk: Callable[[slice], Any], n: int, n_actions: int, name: str) -> sparse.csr_array:
+    """Return the probabilities of all rows, each chunk checked: (n, n_actions)."""
+    _check_cost(n, n_actions, name)
+    parts = []
+    step = max(1, _AT_ONCE // n_actions)
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
+        try:
+            table = np.asarray(chunk(part), dtype=np.float64)
+        except OpeBenchError:
+            raise
+        # A user's function may raise anything.
+        except Exception as exc:
+            msg = f"{name}: the policy raised {type(exc).__name__}: {exc}; correct it"
+            raise UsageError(msg) from exc
+        expected = (part.stop - start, n_actions)
+        if table.shape != expected:
+            msg = f"{name}: the policy returned shape {table.shape}; expected {expected}"
+            raise UsageError(msg)
+        # Written so that NaN is wrong.
+        wrong = ~((table >= 0) & (table <= 1 + ROUNDING))
+        if wrong.any():
+            row = int(np.argmax(wrong.any(axis=1)))
+            value = table[row][wrong[row]][0]
+            msg = f"{name}: row {start + row:,}: {value:g} is not a probability"
+            raise UsageError(msg)
+        total = table.sum(axis=1)
+        apart = np.abs(total - 1) > ROUNDING
+        if apart.any():
+            row = int(np.argmax(apart))
+            msg = (
+                f"{name}: row {start + row:,}: the probabilities of all actions sum to "
+                f"{total[row]:g}; they must sum to 1"
+            )
+            raise UsageError(msg)
+        parts.append(sparse.csr_array(table))
+    return sparse.csr_array(sparse.vstack(parts, format="csr"))
+
+
+def _compute(folder: Path, reference: str) -> None:
+    """Compute the probabilities of the task in a folder, and write them there."""
+    task = json.loads((folder / "task.json").read_text())
+    name, words = f"{task['name']}: {reference}", np.array(task["actions"])
+    with np.load(folder / "context.npz") as held:
+        context = {column: held[column] for column in task["columns"]}
+    path, _, attribute = reference.rpartition(":")
+    file = Path(path).resolve()
+    # At the end, so that no file beside the policy replaces a module of the standard library.
+    sys.path.append(str(file.parent))
+    try:
+        spec = importlib.util.spec_from_file_location("ope_bench_policy", file)
+        if spec is None or spec.loader is None:
+            msg = f"{path} is not a Python file"
+            raise UsageError(msg)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        policy = getattr(module, attribute)
+        probability = (policy() if isinstance(policy, type) else policy).probability
+    # The user's file may raise anything, SystemExit included.
+    except BaseException as exc:
+        msg = f"{name} cannot be used: {type(exc).__name__}: {exc}; correct it"
+        raise UsageError(msg) from exc
+    with contextlib.suppress(ValueError):
+        numbers = words.astype(np.float64)
+        words = numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
+
+    def chunk(part: slice) -> Any:
+        rows = part.stop - part.start
+        pairs = {c: np.repeat(values[part], len(words)) for c, values in context.items()}
+        answer = np.asarray(probability(pairs, np.tile(words, rows)), dtype=np.float64)
+        if answer.shape != (rows * len(words),):
+            msg = (
+                f"{name}: probability() returned shape {answer.shape} for {rows * len(words)} "
+                f"pairs; expected ({rows * len(words)},)"
+            )
+            raise UsageError(msg)
+        return answer.reshape(rows, len(words))
+
+    matrix = _collect(chunk, _length(context), len(words), name)
+    sparse.save_npz(folder / "matrix.npz", sparse.csr_matrix(matrix), compressed=False)
+
+
+def main() -> None:
+    """Write the probabilities of a file's policy, or why there are none, into a folder.
+
+    The arguments of the command: FOLDER FILE.py:NAME PARENT. The last is the number of the process
+    that waits; on Linux this one ends with it.
+    """
+    folder, reference, parent = sys.argv[1:]
+    process_tree.die_with(int(parent))
+    try:
+        _compute(Path(folder), reference)
+    except UsageError as exc:
+        (Path(folder) / "error.txt").write_text(str(exc))

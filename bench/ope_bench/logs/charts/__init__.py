@@ -1,1 +1,0 @@
-"""Charts of estimates on a log, for notebooks and pages."""

@@ -1,1 +1,0 @@
-"""Check a log: what is in it, and what is wrong with it."""

@@ -1,0 +1,471 @@
+"""Checks of a log: contents, support, propensities, drift and leaks (`Log.check`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from ope_bench.base.canonical import plain
+from ope_bench.base.errors import UnavailableError
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
+from ope_bench.logs.estimation import CONFOUNDING, default_estimators
+from ope_bench.logs.log_data import LogData
+from ope_bench.logs.problem import problem_of, two_sided, unit_of
+from ope_bench.logs.result import notebook_text
+from ope_bench.report.tables import Entry, TableColumn, TextTable
+from ope_bench.statistics.paired_tests import holm
+from ope_bench.suites.manifest import specs_of
+from ope_bench.trials.trial import build
+
+LEAST_ESS = 50.0
+MOST_UNSUPPORTED = 0.1
+_ERROR_RATE = 0.05
+_LEAK = 0.99
+"""Share of the reward's variance explained by one column above which the column is a leak."""
+
+LEAST_ROWS = 30
+"""Rows of an action below which its propensities are not tested."""
+
+_ROUNDING = 1e-9
+"""Distance of a mean from its expectation that is a matter of rounding."""
+
+_LEAST_SPREAD = 1e-6
+"""Standard deviation, as a share of the mean, below which terms differ by rounding alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One check of a log.
+
+    Parameters
+    ----------
+    name : what was checked.
+    value : the figure, None where there is none.
+    limit : what it is compared with, None for information.
+    passed : whether it is within the limit; None for information.
+    message : one sentence.
+    """
+
+    name: str
+    value: float | None = None
+    limit: float | None = None
+    passed: bool | None = None
+    message: str
+
+    @classmethod
+    def at_most(cls, name: str, value: float, limit: float, message: str) -> Self:
+        """Return the check of a figure that must not be above its limit."""
+        fine = bool(value <= limit)
+        return cls(name=name, value=value, limit=limit, passed=fine, message=message)
+
+    @classmethod
+    def at_least(cls, name: str, value: float, limit: float, message: str) -> Self:
+        """Return the check of a figure that must not be below its limit."""
+        fine = bool(value >= limit)
+        return cls(name=name, value=value, limit=limit, passed=fine, message=message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runnable:
+    """An estimator's ability to evaluate a policy, and the data that it lacks.
+
+    Parameters
+    ----------
+    estimator : its id.
+    target : name of the policy.
+    lacks : what is missing and the line that would give it; empty where it can run.
+    """
+
+    estimator: str
+    target: str
+    lacks: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogCheck:
+    """The result of `Log.check`; shown, it is a table.
+
+    Parameters
+    ----------
+    log : facts of the log.
+    findings : the checks.
+    estimators : of the default list, for each policy.
+    notes : on missing values, and what no log can tell.
+    """
+
+    log: dict[str, Any]
+    findings: tuple[Finding, ...]
+    estimators: tuple[Runnable, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[Finding, ...]:
+        """The checks that failed."""
+        return tuple(one for one in self.findings if one.passed is False)
+
+    def tables(self) -> list[TextTable]:
+        """Return a table of the checks and one of the estimators."""
+        log = self.log
+        title = (
+            f"{log['rows']:,} rows | {log['units']:,} units | {log['actions']:,} actions | "
+            f"propensities {'known' if log['propensity'] else 'unknown'} | "
+            f"target: {log['target_form']}"
+        )
+        rows: dict[tuple[str, str], list[str]] = {}
+        for one in self.estimators:
+            rows.setdefault((one.target, one.lacks), []).append(one.estimator)
+        estimators = TextTable(
+            title="estimators of the default list",
+            columns=(
+                TableColumn(key="target", title="policy", right=False),
+                TableColumn(key="estimators", title="estimators", right=False, overflow="fold"),
+                TableColumn(key="lacks", title="", right=False, overflow="fold"),
+            ),
+            rows=tuple(
+                (
+                    Entry(target, target),
+                    Entry(", ".join(names), names),
+                    Entry(lacks or "can run", lacks, "" if lacks else "good"),
+                )
+                for (target, lacks), names in rows.items()
+            ),
+        )
+        return [findings_table(title, self.findings, self.notes), estimators]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of ``ope-bench log check --format json``."""
+        document: dict[str, Any] = plain(
+            {
+                "schema": 1,
+                "log": self.log,
+                "checks": [asdict(one) for one in self.findings],
+                "estimators": [asdict(one) for one in self.estimators],
+                "notes": list(self.notes),
+                "exit_code": 0,
+            }
+        )
+        return document
+
+    def __repr__(self) -> str:
+        return notebook_text(self.tables())
+
+
+def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]) -> TextTable:
+    """Return a table of checks."""
+    marks: dict[bool | None, Entry] = {
+        True: Entry("ok", True, "good"),
+        False: Entry("LOOK", False, "bad"),
+        None: Entry(""),
+    }
+    return TextTable(
+        title=title,
+        columns=(
+            TableColumn(key="passed", title="", right=False),
+            TableColumn(key="name", title="check", right=False, overflow="fold"),
+            TableColumn(key="message", title="finding", right=False, overflow="fold"),
+        ),
+        rows=tuple(
+            (marks[one.passed], Entry(one.name, one.name), Entry(one.message, one.message))
+            for one in findings
+        ),
+        notes=tuple(notes),
+    )
+
+
+def check_log(log: LogData) -> LogCheck:
+    """Check a log; nothing is trained."""
+    parts = (_contents, _support, _propensities, _drift, _leaks)
+    return LogCheck(
+        log=log.facts(),
+        findings=tuple(finding for part in parts for finding in part(log)),
+        estimators=tuple(_runnable(log)),
+        notes=(*log.notes, CONFOUNDING),
+    )
+
+
+def _contents(log: LogData) -> Iterator[Finding]:
+    seen = len(np.unique(log.action))
+    yield Finding(
+        name="actions never logged",
+        value=len(log.actions) - seen,
+        message=f"{seen:,} of {len(log.actions):,} actions were logged",
+    )
+    parts = [log.context, log.action[:, None], log.reward[:, None]]
+    parts += [array[:, None] for array in (log.unit, log.time) if array is not None]
+    # Rows are compared as bytes: much faster than `np.unique` over an axis.
+    rows = np.ascontiguousarray(np.hstack(parts))
+    width = rows.dtype.itemsize * rows.shape[1]
+    distinct = len(np.unique(rows.view(np.dtype((np.void, width)))))
+    twice = log.n - distinct
+    what = f"{twice:,} rows are equal to an earlier one"
+    if log.time is None:
+        what += " (the log names no `time`, so they may be chance)"
+        yield Finding(name="repeated rows", value=twice, message=what)
+    else:
+        yield Finding.at_most("repeated rows", twice, 0, what)
+
+
+def _support(log: LogData) -> Iterator[Finding]:
+    counted = "rows" if log.unit is None else "units"
+    for name, target in log.targets.items():
+        mass = target.unsupported_mass(log.action, log.logging)
+        if mass is not None:
+            what = f"{mass:.1%} of the policy is on actions that the log cannot speak of"
+            yield Finding.at_most(f"{name}: unsupported mass", mass, MOST_UNSUPPORTED, what)
+        weights = log.weights(name)
+        if weights is None:
+            continue
+        sums = _sum_by_unit(weights, unit_of(log))
+        squares = float(np.square(sums).sum())
+        ess = float(sums.sum()) ** 2 / squares if squares > 0 else 0.0
+        what = (
+            f"the weights of {len(sums):,} {counted} are worth {ess:,.0f} {counted} "
+            "(ipw and its kin; doubly robust ones for the residuals)"
+        )
+        yield Finding.at_least(f"{name}: effective sample size", ess, LEAST_ESS, what)
+        z = skewed_z(weights - 1.0, unit_of(log))
+        mean = float(weights.mean())
+        fine = None if z is None else two_sided(z) >= _ERROR_RATE
+        certainty = ""
+        if z is not None:
+            certainty = f" (z = {z:.1f})" if np.isfinite(z) else " (all weights are equal)"
+        if fine is False:
+            certainty += "; wrong propensities, missing support or a few very large weights"
+        yield Finding(
+            name=f"{name}: mean weight",
+            value=mean,
+            limit=1.0,
+            passed=fine,
+            message=f"the weights average {mean:.3f}; 1 is right{certainty}",
+        )
+
+
+def skewed_z(terms: FloatArray, unit: IntArray) -> float | None:
+    """Return `johnson_z` of terms that are independent from unit to unit; None for one unit."""
+    sums = _sum_by_unit(terms, unit)
+    k = len(sums)
+    if k < 2:
+        return None
+    mean, deviation = sums.mean(keepdims=True), sums.std(ddof=1, keepdims=True)
+    third = ((sums - mean) ** 3).mean(keepdims=True)
+    return float(johnson_z(mean, deviation, third, k)[0])
+
+
+def _sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
+    row = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    return np.bincount(row, values).astype(np.float64)
+
+
+def _propensities(log: LogData) -> Iterator[Finding]:
+    """Compare the mean of 1{a}/p with one for each action, with Holm's correction."""
+    found = reliability_of(log)
+    if found is None:
+        return
+    wrong = holm(np.array([two_sided(float(z)) for z in found.z])) <= _ERROR_RATE
+    bad = [
+        (log.actions[action], float(z))
+        for action, z in zip(found.action[wrong], found.z[wrong], strict=True)
+    ]
+    bad.sort(key=lambda one: -abs(one[1]))
+    shown = ", ".join(f"{name} (z = {z:.1f})" for name, z in bad[:5])
+    what = f"{len(found.action):,} actions with at least {LEAST_ROWS} rows tested"
+    if bad:
+        what += f"; the mean of 1/p is not 1 for {len(bad)}: {shown}"
+    yield Finding.at_most("propensities that cannot be", len(bad), 0, what)
+    if log.logging is not None:
+        given = np.asarray(log.logging[np.arange(log.n), log.action]).reshape(-1)
+        apart = int((np.abs(given - log.propensity) > 1e-6).sum())
+        what = f"{apart:,} rows have another propensity than the logging policy"
+        yield Finding.at_most("propensity against `logging`", apart, 0, what)
+
+
+def _drift(log: LogData) -> Iterator[Finding]:
+    """Compare the first with the second half of the units in time.
+
+    Rows of one unit depend on each other, so a unit counts once, with its means and shares.
+    """
+    if log.time is None:
+        yield Finding(name="drift", message="not checked; add `time: COLUMN`")
+        return
+    unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
+    size = np.bincount(unit)
+    # The median of each unit's times, by their order within the unit.
+    ordered = log.time[np.lexsort((log.time, unit))]
+    first = np.cumsum(size) - size
+    time = (ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2
+    late = time > np.median(time)
+    if not 1 < late.sum() < len(size) - 1:
+        counted = "rows" if log.unit is None else "units"
+        message = f"not checked; one half of the time has fewer than two {counted}"
+        yield Finding(name="drift", message=message)
+        return
+    columns = {"reward": log.reward}
+    for j, name in enumerate(log.context_names):
+        column = log.schema.context[j]
+        if column.kind != "categorical" or len(column.categories) == 2:
+            columns.setdefault(f"context {name}", log.context[:, j])
+    halves, z = {}, {}
+    for name, values in columns.items():
+        means = np.bincount(unit, values) / size
+        early, later = halves[name] = means[~late], means[late]
+        error = np.sqrt(early.var(ddof=1) / len(early) + later.var(ddof=1) / len(later))
+        z[name] = float((later.mean() - early.mean()) / error) if error > 0 else 0.0
+    wrong = holm(np.array([two_sided(one) for one in z.values()])) <= _ERROR_RATE
+    for (name, one), bad in zip(z.items(), wrong, strict=True):
+        if bad or name == "reward":
+            early, later = halves[name]
+            yield Finding(
+                name=f"drift of {name}",
+                value=one,
+                passed=not bad,
+                message=f"mean {float(early.mean()):.4g} in the earlier half, "
+                f"{float(later.mean()):.4g} in the later one (z = {one:.1f})",
+            )
+    share = [
+        np.bincount(log.action, part[unit] / size[unit], minlength=len(log.actions))
+        for part in (~late, late)
+    ]
+    parts = [one / one.sum() for one in share]
+    moved = float(np.abs(parts[0] - parts[1]).sum()) / 2
+    total = share[0] + share[1]
+    expected = np.array([total * one.sum() / len(size) for one in share])
+    kept = total > 0
+    statistic = float((np.square(np.array(share) - expected)[:, kept] / expected[:, kept]).sum())
+    freedom = max(int(kept.sum()) - 1, 1)
+    # The chi-squared distribution of k degrees of freedom has mean k and variance 2k.
+    z_share = (statistic - freedom) / np.sqrt(2 * freedom)
+    yield Finding(
+        name="drift of actions",
+        value=moved,
+        passed=bool(two_sided(max(z_share, 0.0)) >= _ERROR_RATE),
+        message=f"{moved:.1%} of the choices moved between actions from the earlier half to the "
+        "later one",
+    )
+
+
+def _leaks(log: LogData) -> Iterator[Finding]:
+    """Look for a column that determines the reward."""
+    total = float(np.square(log.reward - log.reward.mean()).sum())
+    if total == 0:
+        yield Finding(name="reward", value=0.0, passed=False, message="all rewards are equal")
+        return
+    worst, where = 0.0, ""
+    for j, name in enumerate(log.context_names):
+        values, code = np.unique(log.context[:, j], return_inverse=True)
+        if len(values) <= log.n / 10:
+            count = np.bincount(code.reshape(-1))
+            sums = np.bincount(code.reshape(-1), log.reward)
+            share = (float((sums**2 / count).sum()) - log.n * log.reward.mean() ** 2) / total
+        else:
+            share = float(np.corrcoef(log.context[:, j], log.reward)[0, 1]) ** 2
+        if share > worst:
+            worst, where = share, name
+    what = f"context column '{where}' explains {worst:.1%} of the reward's variance"
+    if worst > _LEAK:
+        what += "; was it known before the action was chosen?"
+    yield Finding.at_most("leaks", worst, _LEAK, what)
+
+
+def _runnable(log: LogData) -> Iterator[Runnable]:
+    """Yield for each policy and default estimator that it can run, or the data that it lacks."""
+    default, slow = default_estimators(log.n)
+    specs = [spec for selector in (*default, *slow) for spec in specs_of("estimator", selector)]
+    for name in log.targets:
+        problem = problem_of(log, name, np.random.default_rng(0))
+        for spec in specs:
+            estimator = build(spec)
+            lacks = ""
+            try:
+                view = View(
+                    problem, estimator.access, seed=DataSeed("check", 0, 0), fit_cache=FitCache()
+                )
+                if Access.TARGET_POLICY not in estimator.access:
+                    _ = view.target_action
+                elif log.targets[name].form == "probability" and hasattr(estimator, "regressor"):
+                    # A reward model needs sums over actions.
+                    view.target_policy.expect(view.context[:1], lambda x, a: np.zeros(len(a)))
+            except UnavailableError as exc:
+                lacks = str(exc)
+            yield Runnable(estimator=spec.id, target=name, lacks=lacks)
+
+
+# Reliability of propensities: for each action the mean of 1{a}/p, in expectation one.
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """The mean of 1{a}/p over all rows, for actions with at least `LEAST_ROWS` of their own.
+
+    Parameters
+    ----------
+    action : (k,), codes.
+    mean : (k,), in expectation one.
+    error : (k,), its standard error, by unit.
+    z : (k,), of its distance from one, corrected for skewness; 0 where there is one unit only.
+    """
+
+    action: IntArray
+    mean: FloatArray
+    error: FloatArray
+    z: FloatArray
+
+
+def reliability_of(log: LogData) -> Reliability | None:
+    """Compute the reliability of a log's propensities, None where it has none.
+
+    One pass over the rows, however many actions there are: moments of sums by unit are sums over
+    the pairs of unit and action that occur.
+    """
+    if log.propensity is None:
+        return None
+    unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
+    n_actions, size = len(log.actions), np.bincount(unit).astype(np.float64)
+    pairs, place = np.unique(unit * n_actions + log.action, return_inverse=True)
+    x = np.bincount(place.reshape(-1), 1.0 / log.propensity).astype(np.float64)
+    action, rows = pairs % n_actions, size[pairs // n_actions]
+
+    def over(values: FloatArray) -> FloatArray:
+        total: FloatArray = np.bincount(action, values, minlength=n_actions).astype(np.float64)
+        return total
+
+    # Raw moments of t = x - rows over units, x being 0 where an action does not occur.
+    k = len(size)
+    first = (over(x) - size.sum()) / k
+    second = (over(x**2 - 2 * x * rows) + (size**2).sum()) / k
+    third = (over(x**3 - 3 * x**2 * rows + 3 * x * rows**2) - (size**3).sum()) / k
+    tested = np.flatnonzero(np.bincount(log.action, minlength=n_actions) >= LEAST_ROWS)
+    first, second, third = first[tested], second[tested], third[tested]
+    variance = np.maximum(second - first**2, 0.0) * k / max(k - 1, 1)
+    central = third - 3 * first * second + 2 * first**3
+    z = johnson_z(first, np.sqrt(variance), central, k) if k > 1 else np.zeros_like(first)
+    mean_size = size.sum() / k
+    error = np.sqrt(variance / k) / mean_size
+    return Reliability(tested, 1 + first / mean_size, error, z)
+
+
+def johnson_z(mean: FloatArray, deviation: FloatArray, third: FloatArray, k: int) -> FloatArray:
+    """Return means over their standard errors, corrected for skewness.
+
+    The mean of 1/p over few rows is mostly below its expectation, and then looks more certain
+    than it is; without the correction rare actions would be called wrong. Equal terms have no
+    standard error: z is 0 if their mean is 0 up to `_ROUNDING`, and infinite otherwise.
+
+    Parameters
+    ----------
+    mean, deviation, third : of k independent terms: means, standard deviations, third central
+        moments.
+
+    References
+    ----------
+    Modified t tests and confidence intervals for asymmetrical populations (Johnson, 1978).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        skewness, scaled = third / deviation**3, mean / deviation
+        z: FloatArray = (scaled + skewness / (6 * k) + skewness / 3 * scaled**2) * k**0.5
+    z = np.where(deviation > _LEAST_SPREAD * np.abs(mean), z, np.copysign(np.inf, mean))
+    return np.where(np.abs(mean) > _ROUNDING, z, 0.0)

@@ -1,0 +1,244 @@
+"""Load and check the tables that a log's description names, and make arrays of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.data import Column, Schema
+from ope_bench.logs.asked_policy import LONGEST
+from ope_bench.logs.log_data import Items, LogData, LogSpec
+from ope_bench.logs.source import column_names, load_table, path_of, refuse_first, word_columns
+from ope_bench.logs.targets import ActionCodes, Target, TargetTable, policy_column, resolve
+from ope_bench.tables import DataFileError, Table
+
+
+def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
+    """Load a log.
+
+    Parameters
+    ----------
+    spec : what the user named.
+    timeout : seconds that a policy of a Python file may take.
+
+    Raises
+    ------
+    UsageError : a mistake in the data; the message has file, row, column and cure.
+    """
+    if spec.categorical is None:
+        categorical = word_columns(spec.table, spec.context)
+    else:
+        categorical = tuple(name for name in spec.context if name in spec.categorical)
+        known = set(spec.context)
+        if spec.items is not None:
+            known |= set(spec.items.embedding or column_names(spec.items.table))
+        stray = [name for name in spec.categorical if name not in known]
+        if stray:
+            what = (
+                f"categorical column '{stray[0]}' is in neither context nor items; add it to one"
+            )
+            raise DataFileError(path_of(spec.table), what)
+    table = _read(spec, categorical)
+    reward = table.number(spec.reward)
+    if spec.reward_range is not None:
+        low, high = spec.reward_range
+        what = f"is outside of reward_range [{low:g}, {high:g}]; correct either"
+        refuse_first(table, spec.reward, reward, (reward < low) | (reward > high), what)
+    propensity = None
+    if spec.propensity is not None:
+        propensity = table.number(spec.propensity)
+        cure = "write the probability with which the log's policy chose the logged action"
+        refuse_first(table, spec.propensity, propensity, propensity > 1, f"is above 1; {cure}")
+        what = f"is not positive, but the action was logged; {cure}"
+        refuse_first(table, spec.propensity, propensity, propensity <= 0, what)
+    items = described = None
+    if spec.items is not None:
+        items, described = _load_items(spec.items, spec.categorical)
+    policies = dict(spec.targets)
+    if spec.logging is not None:
+        policies["logging"] = spec.logging
+    tables = {
+        name: TargetTable(policy.value, table.n)
+        for name, policy in policies.items()
+        if policy.form == "table" and not isinstance(policy.value, np.ndarray | list)
+    }
+    codes = _action_codes(spec, table, items, tables)
+    encoded = _encode(table, spec.context, categorical)
+    # What a policy sees: words as words, numbers with NaN where they are missing.
+    contexts: dict[str, np.ndarray[Any, Any]] = {}
+    for name in spec.context:
+        if name in categorical:
+            code, words = table.words(name)
+            contexts[name] = np.array(words)[code]
+        else:
+            contexts[name] = table.number(name)
+    found: dict[str, Target] = {
+        name: resolve(
+            name,
+            policy,
+            table=table,
+            given=tables.get(name),
+            codes=codes,
+            context=contexts,
+            timeout=timeout or LONGEST,
+        )
+        for name, policy in policies.items()
+    }
+    logging = found.pop("logging") if spec.logging is not None else None
+    embedding = None
+    if spec.items is not None and items is not None and described is not None:
+        embedding = np.empty_like(described.values)
+        embedding[codes.of(items, spec.items.key)] = described.values
+    return LogData(
+        context=encoded.values,
+        action=codes.of(table, spec.action),
+        reward=reward,
+        schema=Schema(encoded.columns, () if described is None else described.columns),
+        context_names=encoded.names,
+        actions=codes.names,
+        propensity=propensity,
+        embedding=embedding,
+        unit=None if spec.unit is None else table.words(spec.unit)[0],
+        time=None if spec.time is None else table.words(spec.time)[0],
+        logging=None if logging is None else logging.matrix,
+        targets=found,
+        notes=(*encoded.notes, *(() if described is None else described.notes)),
+        reward_range=spec.reward_range,
+        spec=spec,
+    )
+
+
+def _read(spec: LogSpec, categorical: Sequence[str]) -> Table:
+    """Read the log's table; a column of words and numbers alike is read as words."""
+    words = [*categorical, spec.action]
+    words += [name for name in (spec.unit, spec.time) if name is not None]
+    numbers = [name for name in spec.context if name not in categorical]
+    numbers += [spec.reward, *([] if spec.propensity is None else [spec.propensity])]
+    for policy in spec.targets.values():
+        if isinstance(policy.value, str) and policy.form in ("action", "probability"):
+            (words if policy.form == "action" else numbers).append(policy.value)
+    try:
+        return load_table(
+            spec.table,
+            numbers=[name for name in dict.fromkeys(numbers) if name not in words],
+            words=list(dict.fromkeys(words)),
+            optional=set(spec.context) - {spec.unit, spec.time},
+        )
+    except DataFileError as exc:
+        name = next((one for one in spec.context if exc.where.endswith(f"column '{one}'")), "")
+        if not name or "missing" in exc.what:
+            raise
+        what = f"{exc.what}; if '{name}' holds words or codes, list it in `categorical`"
+        raise DataFileError(exc.path, what, where=exc.where) from exc
+
+
+def _load_items(items: Items, categorical: tuple[str, ...] | None) -> tuple[Table, _Encoded]:
+    """Return the table of items, and its columns as numbers in the order of its rows."""
+    names = items.embedding or tuple(
+        name for name in column_names(items.table) if name != items.key
+    )
+    if not names:
+        raise DataFileError(path_of(items.table), "no column describes the items")
+    if categorical is None:
+        categorical = word_columns(items.table, names)
+    words = [name for name in names if name in categorical]
+    table = load_table(
+        items.table,
+        numbers=[name for name in names if name not in categorical],
+        words=[*words, items.key],
+        optional=set(names),
+    )
+    codes, keys = table.words(items.key)
+    if len(keys) < len(codes):
+        first = np.unique(codes, return_index=True)[1]
+        row = int(np.setdiff1d(np.arange(len(codes)), first)[0])
+        table.raise_error(row, items.key, f"item '{keys[codes[row]]}' is there twice; keep one")
+    return table, _encode(table, names, words, atoms=True)
+
+
+def _action_codes(
+    spec: LogSpec, table: Table, items: Table | None, tables: dict[str, TargetTable]
+) -> ActionCodes:
+    if spec.items is not None and items is not None:
+        return ActionCodes(set(items.words(spec.items.key)[1]), f"the items ({items.path})")
+    names = set(table.words(spec.action)[1])
+    for name, policy in spec.targets.items():
+        if policy.form == "action":
+            source, column = policy_column(name, policy, table)
+            names |= set(source.words(column)[1])
+    for one in tables.values():
+        names |= set(one.table.words("action")[1])
+    if len(names) < 2:
+        what = (
+            f"column '{spec.action}' has one action only, '{next(iter(names))}'; a log needs two "
+            "actions or more"
+        )
+        raise DataFileError(table.path, what)
+    return ActionCodes(names)
+
+
+@dataclass(frozen=True, eq=False)
+class _Encoded:
+    """Columns of a table as numbers.
+
+    Parameters
+    ----------
+    values : (n, d)
+    columns : (d,), kinds of the columns.
+    names : (d,), column of the table from which each was made.
+    notes : what was done about missing values, one line each.
+    """
+
+    values: FloatArray
+    columns: tuple[Column, ...]
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _encode(
+    table: Table, names: Sequence[str], categorical: Collection[str], *, atoms: bool = False
+) -> _Encoded:
+    """Encode columns: words as codes; numbers as they are.
+
+    A missing number is replaced by the column's median, and a further column says where; a missing
+    word is a category of its own.
+
+    Parameters
+    ----------
+    table : the columns, with NaN and empty words where values are missing.
+    names : columns, in this order.
+    categorical : those of them that hold words or codes.
+    atoms : numbers describe finitely many items.
+    """
+    found: list[tuple[FloatArray, Column, str]] = []
+    notes: list[str] = []
+    for name in names:
+        if name in categorical:
+            code, distinct = table.words(name)
+            kind = Column("categorical", tuple(map(float, range(len(distinct)))))
+            found.append((code.astype(np.float64), kind, name))
+            if "" in distinct:
+                missing = int((code == distinct.index("")).sum())
+                notes.append(f"{name}: {missing:,} missing, a category of their own")
+            continue
+        values = table.number(name)
+        missing_at = np.isnan(values)
+        if missing_at.all():
+            raise DataFileError(table.path, f"column '{name}' has no value; remove it")
+        kind = Column("atoms") if atoms else Column()
+        if not missing_at.any():
+            found.append((values, kind, name))
+        else:
+            median = float(np.median(values[~missing_at]))
+            found.append((np.where(missing_at, median, values), kind, name))
+            found.append((missing_at.astype(np.float64), Column("categorical", (0.0, 1.0)), name))
+            notes.append(
+                f"{name}: {int(missing_at.sum()):,} missing, set to the median {median:g} and "
+                "marked by an indicator"
+            )
+    arrays, kinds, origins = zip(*found, strict=True)
+    return _Encoded(np.stack(arrays, axis=1), kinds, origins, tuple(notes))

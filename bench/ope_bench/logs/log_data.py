@@ -1,0 +1,272 @@
+"""A log of decisions: its description, its arrays, and their copy for worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ope_bench.base.errors import UsageError, did_you_mean
+from ope_bench.base.files import temporary_folder
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.data import Column, Schema
+from ope_bench.logs.target_policy import TargetPolicy
+from ope_bench.logs.targets import Target
+
+
+@dataclass(frozen=True)
+class Items:
+    """The table that describes actions.
+
+    Parameters
+    ----------
+    table : path, data frame or mapping of columns.
+    key : column of the action.
+    embedding : columns that describe it; all others than the key if empty.
+    """
+
+    table: Any
+    key: str
+    embedding: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSpec:
+    """The columns of a log and the policies that go with it; see bench/docs/own-logs.md.
+
+    Parameters
+    ----------
+    table : path, data frame or mapping of columns; one row is one decision.
+    context : columns that the policies may depend on.
+    action, reward : columns.
+    categorical : columns of context and items that hold words or codes; None to find them.
+    reward_range : smallest and largest reward.
+    propensity : column of the logging policy's probability of the logged action.
+    items : what describes the actions.
+    time : column that orders the rows.
+    unit : column; rows of one unit depend on each other.
+    logging : the logging policy's whole distribution.
+    targets : the policies to evaluate, by name.
+    """
+
+    table: Any
+    context: tuple[str, ...]
+    action: str
+    reward: str
+    categorical: tuple[str, ...] | None = None
+    reward_range: tuple[float, float] | None = None
+    propensity: str | None = None
+    items: Items | None = None
+    time: str | None = None
+    unit: str | None = None
+    logging: TargetPolicy | None = None
+    targets: Mapping[str, TargetPolicy] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.context:
+            msg = "name at least one context column"
+            raise UsageError(msg)
+        roles = dict.fromkeys(self.context, "context")
+        for role in ("action", "reward", "propensity"):
+            name = getattr(self, role)
+            if name is not None and name in roles:
+                msg = f"column '{name}' is both {roles[name]} and {role}; they must differ"
+                raise UsageError(msg)
+            roles[name] = role
+        if len(set(self.context)) < len(self.context):
+            twice = next(name for name in self.context if self.context.count(name) > 1)
+            msg = f"context names column '{twice}' twice"
+            raise UsageError(msg)
+        if self.reward_range is not None and not self.reward_range[0] < self.reward_range[1]:
+            low, high = self.reward_range
+            msg = f"reward_range: {low:g} is not below {high:g}; write [smallest, largest]"
+            raise UsageError(msg)
+        if self.logging is not None and self.logging.form in ("action", "probability"):
+            msg = (
+                f"logging: `{self.logging.form}` is not the whole distribution; give `table` or "
+                "`policy` (the probability of the logged action is `propensity`)"
+            )
+            raise UsageError(msg)
+
+    def files(self) -> tuple[str, ...]:
+        """Return the files that the description names."""
+        policies = [*self.targets.values(), *([self.logging] if self.logging else [])]
+        found = [self.table, None if self.items is None else self.items.table]
+        found += [one.value for one in policies if one.form == "table"]
+        paths = [str(one) for one in found if isinstance(one, str | Path)]
+        code = [str(one.value) for one in policies if one.form == "policy"]
+        return (*paths, *(one.rpartition(":")[0] for one in code if ".py:" in one))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LogData:
+    """Logged decisions as arrays, and the policies to evaluate on them.
+
+    Parameters
+    ----------
+    context : (n, d_context)
+    action : (n,), codes
+    reward : (n,)
+    schema : kinds of the columns of context and embedding.
+    context_names : (d_context,), the table's column of each.
+    actions : names of the actions, by code; numbers sort as numbers.
+    propensity : (n,) or None
+    embedding : (n_actions, d_embedding), what describes each action; None without items.
+    unit : (n,) or None
+    time : (n,), rank of each row's time, or None
+    logging : (n, n_actions), the logging policy's probabilities, or None
+    targets : the policies to evaluate, by name.
+    notes : what was done about missing values.
+    reward_range : smallest and largest reward, or None
+    spec : what the user named; None in a worker.
+    """
+
+    context: FloatArray
+    action: IntArray
+    reward: FloatArray
+    schema: Schema
+    context_names: tuple[str, ...]
+    actions: tuple[str, ...]
+    propensity: FloatArray | None = None
+    embedding: FloatArray | None = None
+    unit: IntArray | None = None
+    time: IntArray | None = None
+    logging: sparse.csr_array | None = None
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reward_range: tuple[float, float] | None = None
+    spec: LogSpec | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.reward)
+
+    @property
+    def n_units(self) -> int:
+        """Number of units; rows where the log names none."""
+        return self.n if self.unit is None else len(np.unique(self.unit))
+
+    def policy_name(self, name: str | None) -> str:
+        """Return the name of a policy to evaluate, of the only one where None is given.
+
+        Raises
+        ------
+        UsageError : there is no such policy, or there are several to choose from.
+        """
+        known = list(self.targets)
+        if name is None and len(known) == 1:
+            return known[0]
+        if name is None:
+            msg = f"the log has {len(known)} policies ({', '.join(known)}); name one of them"
+            raise UsageError(msg)
+        if name not in known:
+            hint = did_you_mean(name, known)
+            msg = f"the log has no policy '{name}'{hint}; it has: {', '.join(known)}"
+            raise UsageError(msg)
+        return name
+
+    def weights(self, name: str) -> FloatArray | None:
+        """Return the importance weights of a policy, None where they are unknown: (n,)."""
+        wanted = self.targets[name].of_logged(self.action)
+        return None if wanted is None or self.propensity is None else wanted / self.propensity
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the log that every output names."""
+        forms = dict.fromkeys(target.form for target in self.targets.values())
+        return {
+            "rows": self.n,
+            "units": self.n_units,
+            "actions": len(self.actions),
+            "propensity": self.propensity is not None,
+            "target_form": ", ".join(forms),
+        }
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value!r}" for name, value in self.facts().items())
+        return f"Log({facts})"
+
+
+# A stored log: arrays in a folder that only this user can read, mapped into memory by workers.
+
+_ARRAYS = ("context", "action", "reward", "propensity", "embedding", "unit", "time")
+_PARTS = ("data", "indices", "indptr")
+_FACTS = "log.json"
+
+
+@contextlib.contextmanager
+def stored_log(log: LogData) -> Iterator[Path]:
+    """Write a log into a folder that only this user can read, removed at the end."""
+    arrays = {name: getattr(log, name) for name in _ARRAYS}
+    matrices = {"logging": log.logging}
+    for number, target in enumerate(log.targets.values()):
+        arrays |= {f"{number}-action": target.action, f"{number}-probability": target.probability}
+        matrices[str(number)] = target.matrix
+    for name, matrix in matrices.items():
+        arrays |= {f"{name}-{part}": getattr(matrix, part, None) for part in _PARTS}
+    facts = {
+        "actions": log.actions,
+        "context_names": log.context_names,
+        "context": [asdict(column) for column in log.schema.context],
+        "items": [asdict(column) for column in log.schema.embedding],
+        "reward_range": log.reward_range,
+        "targets": {target.name: target.form for target in log.targets.values()},
+    }
+    with temporary_folder("ope-bench-log") as folder:
+        for name, values in arrays.items():
+            if values is not None:
+                np.save(folder / f"{name}.npy", np.asarray(values))
+        (folder / _FACTS).write_text(json.dumps(facts))
+        yield folder
+
+
+def is_stored(path: str | Path) -> bool:
+    """Return whether a path is the folder of a stored log."""
+    return (Path(path) / _FACTS).is_file()
+
+
+# One: a worker runs the trials of one log, and a second log would hold its files open.
+@lru_cache(maxsize=1)
+def open_log(folder: str) -> LogData:
+    """Open a stored log; its arrays are read when used."""
+    at = Path(folder)
+    facts = json.loads((at / _FACTS).read_text())
+
+    def array(name: str) -> Any:
+        file = at / f"{name}.npy"
+        return np.load(file, mmap_mode="r").view(np.ndarray) if file.exists() else None
+
+    def matrix(name: str) -> sparse.csr_array | None:
+        parts = tuple(array(f"{name}-{part}") for part in _PARTS)
+        shape = len(arrays["reward"]), len(facts["actions"])
+        return None if parts[0] is None else sparse.csr_array(parts, shape=shape)
+
+    def columns(name: str) -> tuple[Column, ...]:
+        return tuple(Column(one["kind"], tuple(one["categories"])) for one in facts[name])
+
+    arrays: dict[str, Any] = {name: array(name) for name in _ARRAYS}
+    return LogData(
+        **arrays,
+        schema=Schema(columns("context"), columns("items")),
+        context_names=tuple(facts["context_names"]),
+        actions=tuple(facts["actions"]),
+        logging=matrix("logging"),
+        targets={
+            name: Target(
+                name,
+                form,
+                array(f"{number}-action"),
+                array(f"{number}-probability"),
+                matrix(str(number)),
+            )
+            for number, (name, form) in enumerate(facts["targets"].items())
+        },
+        reward_range=tuple(facts["reward_range"]) if facts["reward_range"] else None,
+    )

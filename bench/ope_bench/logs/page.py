@@ -1,0 +1,254 @@
+"""Estimates and advice on a log as one HTML file: aggregates alone, no row of the log.
+
+Importing this module imports Altair, which takes a quarter of a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from ope_bench import __version__
+from ope_bench.base.errors import UsageError
+from ope_bench.base.files import atomic_write
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.logs import result as results
+from ope_bench.logs.advise import Advice, advice_tables, summary
+from ope_bench.logs.checks import reliability_of
+from ope_bench.logs.estimation import CONFOUNDING
+from ope_bench.logs.log_data import LogData
+from ope_bench.report.chart_parts import log_scale, named_table, tooltip
+from ope_bench.report.page.html import PageChart, PageSection, render_sections
+from ope_bench.report.page.libraries import vega
+from ope_bench.report.tables import TextTable, render_rows
+
+BINS = 24
+_MOST_ACTIONS = 20
+_LINE = 24
+"""Pixels of one line of a chart."""
+
+
+def estimates_page(
+    log: LogData, result: results.Estimates, *, script: Callable[[], str] = vega
+) -> str:
+    """Return the page of estimates: values with intervals, weights, propensities.
+
+    Parameters
+    ----------
+    log : the log.
+    result : of `estimate` on it.
+    script : returns the Vega script.
+    """
+    shown = results.estimates_tables(result)
+    sections = [
+        PageSection(
+            f"policy-{number}",
+            target.name,
+            _table(table),
+            [
+                _values(f"values-{number}", target.rows, None, result.logging_average),
+                *_weights(f"weights-{number}", log, target.name),
+            ],
+        )
+        for number, (target, table) in enumerate(zip(result.targets, shown, strict=False))
+    ]
+    if len(result.targets) > 1:
+        sections.append(PageSection("differences", "Differences", _table(shown[-1])))
+    return _page("estimates", [*sections, _about_log(log)], script)
+
+
+def advice_page(log: LogData, advice: Advice, *, script: Callable[[], str] = vega) -> str:
+    """Return the page of advice: verdict, candidates, weights, propensities, evidence.
+
+    Parameters
+    ----------
+    log, advice : the log, and what `advise` said of it.
+    script : returns the Vega script.
+    """
+    checks, candidates, worlds = advice_tables(advice)
+    chosen = advice.recommended.label if advice.recommended is not None else None
+    values = _values("values", advice.rows, chosen, advice.logging_average)
+    weights = _weights("weights", log, advice.target)
+    sections = [
+        PageSection("verdict", f"Verdict on {advice.target}", _verdict(advice)),
+        PageSection("candidates", "Candidates", _table(candidates), [values, *weights]),
+        PageSection("evidence", "Evidence", _table(worlds), _evidence(advice)),
+        PageSection("checks", "Checks", _table(checks)),
+        _about_log(log),
+    ]
+    return _page("advice", sections, script)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page.
+
+    Raises
+    ------
+    UsageError : the file cannot be written.
+    """
+    with atomic_write(path, UsageError) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def _page(title: str, sections: Sequence[PageSection], script: Callable[[], str]) -> str:
+    made = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    footer = (
+        f"Made by ope-bench {__version__} on {made} UTC. It holds aggregates of the log, and no "
+        "row of it."
+    )
+    return render_sections(title, sections, footer, script=script)
+
+
+# Sections
+
+
+def _table(table: TextTable) -> str:
+    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
+    return f'<div class="scroll">{render_rows(table)}</div><ul class="notes">{notes}</ul>'
+
+
+def _verdict(advice: Advice) -> str:
+    log = advice.log
+    chips = [(f"{log['rows']:,}", "rows"), (f"{log['actions']:,}", "actions")]
+    for one in advice.checks:
+        if one.name == "effective sample size" and one.value is not None:
+            chips.append((f"{one.value:,.0f}", "rows' worth of weights"))
+        if one.name == "unsupported mass" and one.value is not None:
+            chips.append((f"{one.value:.1%}", "unsupported"))
+    listed = "".join(f"<li><b>{escape(value)}</b>{escape(word)}</li>" for value, word in chips)
+    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in advice.reasons)
+    return (
+        f'<div class="verdict {advice.verdict}"><p><b>{advice.verdict}</b></p>'
+        f"<p>{escape(summary(advice))}</p></div>"
+        f'<ul class="chips">{listed}</ul><ul class="notes">{reasons}</ul>'
+    )
+
+
+def _about_log(log: LogData) -> PageSection:
+    """Return the section on propensities and on what no log can tell."""
+    body = f'<p class="confounding">{escape(CONFOUNDING[0].upper() + CONFOUNDING[1:])}.</p>'
+    found = reliability_of(log)
+    if found is None or not len(found.action):
+        return PageSection("log", "The log", body)
+    # The mean of 1{a}/p by action, in expectation one.
+    furthest = np.argsort(-np.abs(found.z), kind="stable")[:_MOST_ACTIONS]
+    lines = [
+        {
+            "action": log.actions[found.action[k]],
+            "mean": float(found.mean[k]),
+            "low": float(found.mean[k] - 1.96 * found.error[k]),
+            "high": float(found.mean[k] + 1.96 * found.error[k]),
+        }
+        for k in furthest
+    ]
+    words = (
+        f"For the {len(lines)} actions furthest from it, the mean of 1/p, which is one where "
+        "the propensities are right, with its 95 % interval."
+    )
+    title, height = "Reliability of propensities", _LINE * len(lines) + 40
+    drawn = results.interval_chart("action", "mean", "mean of 1/p over the action's rows", 1.0)
+    chart = PageChart("reliability", title, words, drawn, lines, height)
+    return PageSection("log", "The log", body, [chart])
+
+
+# Charts and their data
+
+
+def _values(
+    name: str, rows: Sequence[results.EstimateRow], chosen: str | None, average: float
+) -> PageChart:
+    words = (
+        "Points are estimates of the policy's value, lines their intervals where they offer one; "
+        "the dashed line is the mean logged reward."
+    )
+    lines = results.value_lines(rows, chosen)
+    height = _LINE * len(lines) + 40
+    return PageChart(name, "Values", words, results.values_chart(average), lines, height)
+
+
+def _weights(name: str, log: LogData, policy: str) -> list[PageChart]:
+    weights = log.weights(policy)
+    if weights is None or not (lines := weight_lines(weights)):
+        return []
+    chart = (
+        alt.Chart(named_table())
+        .mark_bar(opacity=0.55)
+        .encode(
+            x=alt.X("low:Q", title="importance weight", scale=log_scale(4)),
+            x2="high:Q",
+            y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%"), stack=None),
+            y2=alt.datum(0),
+            color=alt.Color(
+                "of:N",
+                title="share of",
+                scale=alt.Scale(domain=["rows", "weight"], range=[results.BLUE, results.ORANGE]),
+                legend=alt.Legend(orient="top"),
+            ),
+            tooltip=tooltip("of:N low:Q high:Q share:Q"),
+        )
+    )
+    words = weight_words(weights)
+    return [PageChart(name, "Importance weights", words, chart, lines, 240)]
+
+
+def weight_lines(weights: FloatArray) -> list[dict[str, Any]]:
+    """Return the weights' histogram: shares of rows and of the weight, in geometric bins."""
+    positive = weights[weights > 0]
+    if not len(positive):
+        return []
+    low, high = float(positive.min()), float(positive.max())
+    edges = np.geomspace(low, high, BINS + 1) if high > low else np.array([low / 1.1, low * 1.1])
+    # Rounding in `geomspace` may leave the extremes outside.
+    edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
+    rows = np.histogram(positive, edges)[0] / len(weights)
+    share = np.histogram(positive, edges, weights=positive)[0] / positive.sum()
+    return [
+        {"low": float(left), "high": float(right), "share": float(one), "of": of}
+        for of, shares in (("rows", rows), ("weight", share))
+        for left, right, one in zip(edges[:-1], edges[1:], shares, strict=True)
+    ]
+
+
+def weight_words(weights: FloatArray) -> str:
+    """Return the figures of the weights in one sentence."""
+    total, squares = float(weights.sum()), float(np.square(weights).sum())
+    zero = float((weights == 0).mean())
+    if squares == 0:
+        return "All weights are zero: no logged row speaks of the policy."
+    return (
+        f"{zero:.0%} of the rows have weight zero; the weights average "
+        f"{weights.mean():.3f} (1 is right), the largest is {weights.max():.3g} and carries "
+        f"{weights.max() / total:.1%} of the weight; together they are worth "
+        f"{total**2 / squares:,.0f} of {len(weights):,} rows."
+    )
+
+
+def _evidence(advice: Advice) -> list[PageChart]:
+    """Chart the candidates' errors on each made world."""
+    lines = [
+        {"world": world.name, "method": label, "rmse": rmse}
+        for world in advice.worlds
+        for label, rmse in world.rmse.items()
+    ]
+    if not lines:
+        return []
+    chart = (
+        alt.Chart(named_table())
+        .mark_point(filled=True, opacity=0.9)
+        .encode(
+            y=alt.Y("world:N", sort=None, title=None, axis=alt.Axis(labelLimit=160)),
+            x=alt.X("rmse:Q", title="RMSE", scale=log_scale(), axis=alt.Axis(format="~g")),
+            color=alt.Color("method:N", title="estimator", legend=alt.Legend(orient="top")),
+            shape=alt.Shape("method:N", title="estimator"),
+            tooltip=tooltip("world:N method:N rmse:Q"),
+        )
+    )
+    height = _LINE * len({line["world"] for line in lines}) + 60
+    words = "Errors of the candidates on worlds made from the log, whose true values are known."
+    return [PageChart("evidence", "Errors on made worlds", words, chart, lines, height)]

@@ -1,1 +1,0 @@
-"""Estimates and advice as one HTML file that needs no network."""

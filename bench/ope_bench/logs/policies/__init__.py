@@ -1,1 +1,0 @@
-"""Policies that a user gives by the rows of a log."""

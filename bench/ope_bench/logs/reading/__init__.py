@@ -1,1 +1,0 @@
-"""Read a log: its description, its tables, and the forms of policies."""

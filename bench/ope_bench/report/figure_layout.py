@@ -1,0 +1,325 @@
+"""Layout of figures around their charts: style in print, places of names, file names, captions.
+
+This module imports neither NumPy nor Altair, since the command line names the kinds of figures.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from ope_bench.base.canonical import digest
+from ope_bench.report.styles import colors
+
+# Style
+
+WIDTH = 246
+"""Points: 3.4 inches, a column."""
+
+WIDTHS = {"single": WIDTH, "double": 2 * WIDTH}
+"""Widths of figures by size; articles of two columns are a little over two columns wide."""
+
+_LEGEND_WIDTH = WIDTH - 24
+"""Width of a legend, right of the start of the axis."""
+
+POINT, STROKE = (20, 10), (32, 14)
+"""Width and height of a legend's symbols, points or pieces of lines."""
+
+LETTER = 3.7
+"""Average width of a letter of a legend, in points."""
+
+
+def config() -> dict[str, Any]:
+    """Return a Vega-Lite configuration for print."""
+    return {
+        "background": "white",
+        "padding": 2,
+        "font": "Helvetica, Arial, sans-serif",
+        "view": {"stroke": "transparent"},
+        "range": {"category": list(colors())},
+        "line": {"strokeWidth": 1.1},
+        "point": {"size": 20},
+        "rule": {"strokeWidth": 1.4},
+        "tick": {"thickness": 1, "bandSize": 7},
+        "text": {"fontSize": 7},
+        "style": {"cell": {"fontSize": 7}, "hollow": {"size": 6}},
+        "axis": {
+            "labelFontSize": 7,
+            "titleFontSize": 8,
+            "titleFontWeight": "normal",
+            "titlePadding": 4,
+            "gridColor": "#e6e6e6",
+            "gridWidth": 0.5,
+            "domainWidth": 0.6,
+            "domainColor": "#555",
+            "tickWidth": 0.6,
+            "tickColor": "#555",
+            "tickSize": 3,
+        },
+        "axisYBand": {"grid": True, "ticks": False, "labelPadding": 4},
+        "title": {"fontSize": 8, "fontWeight": "normal", "offset": 4},
+    }
+
+
+def legend(labels: Sequence[str], symbol: tuple[int, int]) -> tuple[int, dict[str, Any]]:
+    """Return the height of a legend below a chart, and its part of a configuration.
+
+    Parameters
+    ----------
+    labels : of the estimators; as many columns as fit.
+    symbol : width and height of a symbol.
+    """
+    longest = max(map(len, labels), default=0)
+    columns = max(1, min(int(_LEGEND_WIDTH / (symbol[0] + LETTER * longest)), 4))
+    rows = -(-len(labels) // columns)
+    return 8 + symbol[1] * rows, {
+        "orient": "bottom",
+        "direction": "horizontal",
+        "columns": columns,
+        "labelFontSize": 7,
+        "titleFontSize": 7,
+        "titleFontWeight": "normal",
+        "labelLimit": _LEGEND_WIDTH / columns - symbol[0] + 4,
+        "symbolSize": 28,
+        "symbolStrokeWidth": 1.1,
+        "rowPadding": 1,
+        "columnPadding": 8,
+        "offset": 6,
+    }
+
+
+# Places of names beside lines and points, so that none lies on another
+
+_LINE_HEIGHT = 7.2
+"""Points between the names of two lines."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The drawn part of an axis.
+
+    Parameters
+    ----------
+    low, high : ends of the domain, in the scale's own unit: logarithms for a logarithmic one.
+    length : in points.
+    """
+
+    low: float
+    high: float
+    length: float
+
+    def points(self, value: float) -> float:
+        """Return the distance of a value from the low end, in points."""
+        return (value - self.low) / (self.high - self.low) * self.length
+
+    def value(self, points: float) -> float:
+        """Return the value at a distance from the low end."""
+        return self.low + points / self.length * (self.high - self.low)
+
+
+def spread(wanted: Sequence[float], gap: float, length: float) -> list[float]:
+    """Return places near the wanted ones, at least a gap apart and within a length if they fit.
+
+    >>> spread([5.0, 5.0, 20.0], 4.0, 30.0)
+    [3.0, 7.0, 20.0]
+    """
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    # Groups of names that touch: (sum of wanted centers, their places).
+    groups: list[tuple[list[int], float]] = []
+    for index in order:
+        members, center = [index], wanted[index]
+        while True:
+            half = gap * (len(members) - 1) / 2
+            center = min(max(center, half), max(length - half, half))
+            if not groups:
+                break
+            before, middle = groups[-1]
+            touching = center - half - (middle + gap * (len(before) - 1) / 2)
+            if touching >= gap - 1e-9:
+                break
+            groups.pop()
+            members = before + members
+            center = sum(wanted[one] for one in members) / len(members)
+        groups.append((members, center))
+    places = [0.0] * len(wanted)
+    for members, center in groups:
+        for place, index in enumerate(members):
+            places[index] = center + gap * (place - (len(members) - 1) / 2)
+    return places
+
+
+def line_ends(
+    lines: Sequence[dict[str, Any]], measure: str, frame: Frame, scale: Callable[[float], float]
+) -> list[dict[str, Any]]:
+    """Return the last point of each line, with a place for its name.
+
+    Parameters
+    ----------
+    lines : rows of a sweep: ``method``, ``value`` and the measure.
+    measure : column of the vertical axis.
+    frame : the vertical axis.
+    scale : converts the measure to the frame's unit, ``math.log10`` or the identity.
+    """
+    last: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        if line[measure] is not None and line["value"] >= last.get(line["method"], line)["value"]:
+            last[line["method"]] = line
+    ends = [
+        {
+            "method": method,
+            "value": line["value"],
+            "y": min(max(scale(line[measure]), frame.low), frame.high),
+        }
+        for method, line in last.items()
+    ]
+    places = spread([frame.points(end["y"]) for end in ends], _LINE_HEIGHT, frame.length)
+    back: Callable[[float], float] = (lambda v: 10.0**v) if scale is math.log10 else float
+    return [
+        end | {"y": back(end["y"]), "at": back(frame.value(place))}
+        for end, place in zip(ends, places, strict=True)
+    ]
+
+
+def point_names(
+    rows: Sequence[dict[str, Any]], across: Frame, up: Frame, letter: float
+) -> list[dict[str, Any]]:
+    """Return a place for the name of each point: beside it, or above or below others' names.
+
+    Parameters
+    ----------
+    rows : ``method``, ``seconds`` and ``rmse``.
+    across, up : the axes, logarithmic.
+    letter : width of a letter in points.
+    """
+    points = [
+        (across.points(math.log10(row["seconds"])), up.points(math.log10(row["rmse"])))
+        for row in rows
+    ]
+    boxes = [(x - 3, x + 3, y - 3, y + 3) for x, y in points]
+    named = []
+    for row, (x, y) in sorted(zip(rows, points, strict=True), key=lambda one: -one[1][1]):
+        width = 5 + letter * len(row["method"])
+        options = [
+            (overlap, abs(shift), left, shift)
+            for shift in (0.0, 5.0, -5.0, 9.0, -9.0, 14.0, -14.0, 20.0, -20.0)
+            for left in (False, True)
+            if (overlap := _overlap(_box(x, y + shift, width, left), boxes, across, up)) < math.inf
+        ]
+        _, _, left, shift = min(options, default=(0.0, 0.0, x > across.length / 2, 0.0))
+        boxes.append(_box(x, y + shift, width, left))
+        named.append(
+            {
+                "method": row["method"],
+                "x": row["seconds"],
+                "y": 10 ** up.value(y + shift),
+                "left": left,
+            }
+        )
+    return named
+
+
+Box = tuple[float, float, float, float]
+
+
+def _box(x: float, y: float, width: float, left: bool) -> Box:
+    return (x - width, x - 4, y - 3, y + 3) if left else (x + 4, x + width, y - 3, y + 3)
+
+
+def _overlap(box: Box, others: Sequence[Box], across: Frame, up: Frame) -> float:
+    """Return the area that a box shares with others; infinite outside of the frame."""
+    low, high, bottom, top = box
+    if low < 0 or high > across.length or bottom < 0 or top > up.length:
+        return math.inf
+    return sum(
+        max(0.0, min(high, b) - max(low, a)) * max(0.0, min(top, d) - max(bottom, c))
+        for a, b, c, d in others
+    )
+
+
+# File names
+
+LONGEST = 56
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class FigureSubject:
+    """The subject of a figure file.
+
+    Parameters
+    ----------
+    kind : kind of figure, the beginning of the name.
+    label : short description of the subject.
+    identity : full description, different for different subjects.
+    """
+
+    kind: str
+    label: str
+    identity: str
+
+
+def file_names(subjects: Sequence[FigureSubject]) -> list[str]:
+    """Return a file name for each subject, without a suffix.
+
+    Long labels, and labels that are equal as file names, end in digits of a hash of the identity.
+
+    >>> ten, hundred = (FigureSubject("cdf", f"toy n_actions={n}", f"{n}") for n in (10, 100))
+    >>> file_names([hundred, ten])
+    ['cdf-toy-n-actions-100', 'cdf-toy-n-actions-10']
+    """
+    plain = [
+        re.sub(r"[^a-z0-9.]+", "-", f"{one.kind} {one.label}".lower()).strip("-.")
+        for one in subjects
+    ]
+    times = Counter(plain)
+    # Cut after whole words, with room for a hyphen and the digits.
+    room = LONGEST - _DIGITS - 1
+    return [
+        name
+        if times[name] == 1 and len(name) <= LONGEST
+        else f"{_cut(name, room)}-{digest(subject.identity)[:_DIGITS]}"
+        for name, subject in zip(plain, subjects, strict=True)
+    ]
+
+
+def _cut(name: str, room: int) -> str:
+    return name if len(name) <= room else name[: room + 1].rpartition("-")[0] or name[:room]
+
+
+# Captions
+
+CAPTIONS: Mapping[str, str] = {
+    "sweep": "Points are RMSEs, bands their 95 % intervals, left out where few data sets "
+    "determine the RMSE. A hollow point is a row some of whose trials failed: its RMSE is over "
+    "the others. A line ends where every trial fails.",
+    "intervals": "Points are RMSEs, bars their 95 % intervals, ticks median absolute errors, "
+    "which a few large errors do not move. A hollow point is a row in which few data sets "
+    "determine the RMSE.",
+    "errors": "Each tick is the error of one data set, estimate minus truth. The axis is linear "
+    "near 0 and logarithmic beyond; errors beyond its ends stand there.",
+    "cdf": "The share of trials whose squared error is below the axis's value. A curve that ends "
+    "below 100 % is of an estimator some of whose trials failed; one that is missing lies beyond "
+    "the axis.",
+    "pareto": "RMSE against the median time of fit and estimate. The dashed line joins the "
+    "estimators that no other beats in both; hollow points did not run on the CPU.",
+    "times": "Median times of fit and of estimate.",
+    "positivity": "The share of trials that failed, by estimator and setting; below, the share of "
+    "the target policy's actions without support, by the true logging policy and as logged.",
+    "coverage": "The share of intervals that hold the value, with its 95 % interval (Wilson), "
+    "against the median width, a point for each estimator and setting. The dashed line is what "
+    "intervals claim.",
+    "ranks": "Mean ranks over settings. Bars join estimators whose mean ranks do not differ "
+    "significantly (Nemenyi, 5 %, settings taken as independent).",
+}
+"""Captions by kind of figure."""
+
+
+def with_caption(svg: str, text: str) -> str:
+    """Return an SVG with its caption as description, which readers aloud and searches find."""
+    head, tag, rest = svg.partition(">")
+    return f"{head}{tag}<desc>{escape(text)}</desc>{rest}" if tag else svg

@@ -1,1 +1,0 @@
-"""Results as notebooks show them: tables in HTML, failures with their reasons."""

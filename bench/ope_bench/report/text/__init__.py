@@ -1,1 +1,0 @@
-"""Boards and verdicts as text: terminal, Markdown, LaTeX, CSV, JUnit."""

@@ -1,1 +1,0 @@
-"""Renderers of tables: terminal, Markdown, LaTeX, CSV."""

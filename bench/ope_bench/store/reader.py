@@ -1,0 +1,249 @@
+"""The reader of a store: the newest outcomes of some runs, one part of them after another.
+
+What is selected is held as four numbers a trial; the records themselves are read in parts, so
+that no more than one part of a large store is in memory at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from ope_bench.contracts.data import TruthKind
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.store.file import reading
+from ope_bench.store.results import Result, Run
+from ope_bench.trials.outcomes import OF_RECORD, Outcomes
+from ope_bench.trials.record import (
+    RECORD,
+    RECORD_COLUMNS,
+    SPEC_COLUMNS,
+    TRIAL_COLUMNS,
+    Trial,
+    from_row,
+    part_from_row,
+    spec_from,
+    trial_from,
+)
+
+READ_AT_ONCE = 1_000
+
+COLUMNS_AT_ONCE = 5_000
+"""Rows that are values of Python at once, some 20 MB, before they are columns."""
+
+
+_SELECTED = """
+    WITH chosen AS (
+        SELECT run_record.record AS record, run_record.key AS key, run.id AS run,
+            max(run.number) AS number
+        FROM run_record JOIN run ON run.id = run_record.run
+        WHERE (:suite IS NULL OR run.suite = :suite) AND (:run IS NULL OR run.id = :run)
+            AND (:truth IS NULL OR run.truth = :truth)
+        GROUP BY run.truth, run_record.key
+    )
+    SELECT chosen.record, chosen.number, record.environment, record.estimator
+    FROM chosen JOIN record ON record.id = chosen.record ORDER BY chosen.key, chosen.run
+"""
+
+
+class Reader:
+    """The newest selected run's record of each key, once for each truth, ordered by key.
+
+    Parameters
+    ----------
+    db, path : of the store.
+    runs : all runs of the store, by id.
+    suite, run, truth : only runs of this suite, of this id, of this kind of truth.
+    """
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        path: Path,
+        runs: Mapping[str, Run],
+        *,
+        suite: str | None = None,
+        run: str | None = None,
+        truth: TruthKind | None = None,
+    ) -> None:
+        self._db, self._path, self._runs = db, path, runs
+        self._records, self._through, self._environments, self._estimators = (
+            array("q") for _ in range(4)
+        )
+        self._specs: dict[tuple[int, str | None], PluginSpec] = {}
+        wanted = {"suite": suite, "run": run, "truth": truth}
+        with reading(path):
+            # Rows one by one: all of them at once would be larger than what is kept.
+            for record, number, environment, estimator in db.execute(_SELECTED, wanted):
+                self._records.append(record)
+                self._through.append(number)
+                self._environments.append(environment)
+                self._estimators.append(estimator)
+
+    def outcomes(self) -> Iterator[Outcomes]:
+        """Yield the outcomes of one environment setting after another, each ordered by key."""
+        for places in self.by_setting().values():
+            parts = self._parts(places)
+            if len(places) <= COLUMNS_AT_ONCE:
+                yield from parts
+            elif (first := next(parts, None)) is not None:
+                yield Outcomes.joined(itertools.chain([first], parts), len(places))
+
+    def by_row(self) -> dict[tuple[str, str], list[int]]:
+        """Return the places of each setting's and estimator's results, by their identities."""
+        names = self._identities
+        found: dict[tuple[str, str], list[int]] = {}
+        for place, pair in enumerate(zip(self._environments, self._estimators, strict=True)):
+            found.setdefault((names[pair[0]], names[pair[1]]), []).append(place)
+        return found
+
+    def _parts(self, places: Sequence[int]) -> Iterator[Outcomes]:
+        """Yield the outcomes of some of the results, a part at a time."""
+        for start in range(0, len(places), COLUMNS_AT_ONCE):
+            part = places[start : start + COLUMNS_AT_ONCE]
+            rows = self._rows((*_OF_STORE, *OF_RECORD), part)
+            if rows:
+                with reading(self._path):
+                    found = self._outcomes(rows, part)
+                del rows
+                yield found
+
+    @property
+    def truths(self) -> list[TruthKind]:
+        """The kinds of truth of the results, in the order in which they come."""
+        return list(dict.fromkeys(self._numbered[number].truth for number in self._through))
+
+    def by_setting(self) -> dict[str, list[int]]:
+        """Return the places of each setting's results, ordered by the setting's identity."""
+        names = self._identities
+        found: dict[str, list[int]] = {}
+        for place, environment in enumerate(self._environments):
+            found.setdefault(names[environment], []).append(place)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def _identities(self) -> dict[int, str]:
+        """The identities of the specs in use, by number; two specs may have the same."""
+        with reading(self._path):
+            specs = self._spec_rows
+            used = {*self._environments, *self._estimators}
+            return {number: spec_from(specs[number]).identity_json for number in used}
+
+    def _rows(self, columns: Sequence[str], places: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Return columns of records, each row with its index in ``places`` first, in this order.
+
+        Another program may have pruned the store since: records that are gone are left out.
+        """
+        query = (
+            f"SELECT wanted.key, {', '.join(f'record.{name}' for name in columns)} "  # noqa: S608
+            "FROM json_each(?) AS wanted CROSS JOIN record ON record.id = wanted.value"
+        )
+        wanted = json.dumps([self._records[place] for place in places])
+        with reading(self._path):
+            rows = self._db.execute(query, (wanted,)).fetchall()
+        # SQLite promises no order; to sort what is in order already takes no time.
+        rows.sort(key=itemgetter(0))
+        return rows
+
+    def results(
+        self, places: Sequence[int] | None = None, columns: Sequence[str] = RECORD_COLUMNS
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield results with their places, a part at a time.
+
+        Parameters
+        ----------
+        places : in this order; all by default, ordered by key.
+        columns : of the records; with some of them alone, see
+            `ope_bench.trials.record.part_from_row`.
+        """
+        build = from_row if columns is RECORD_COLUMNS else partial(part_from_row, columns)
+        if places is None:
+            places = range(len(self._records))
+        for start in range(0, len(places), READ_AT_ONCE):
+            part = places[start : start + READ_AT_ONCE]
+            rows = self._rows((*_OF_TRIAL, *columns), part)
+            found = []
+            with reading(self._path):
+                for row in rows:
+                    through = self._numbered[self._through[part[row[0]]]]
+                    specs = self._spec(row[2], through), self._spec(row[3], through)
+                    record = build(trial_from(*specs, row[4:_FIRST]), row[_FIRST:])
+                    found.append((part[row[0]], Result(record, through, sys.intern(row[1]))))
+            yield from found
+
+    def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
+        names = ("index", *_NAMES, *OF_RECORD)
+        columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
+        numbers = [self._through[places[index]] for index in columns.pop("index")]
+        for name in ("environment", "estimator"):
+            pairs = list(zip(columns[name], numbers, strict=True))
+            specs = {pair: self._spec(pair[0], self._numbered[pair[1]]) for pair in set(pairs)}
+            columns[name] = [specs[pair] for pair in pairs]
+        of_data = list(zip(columns["seed"], columns["replicate"], strict=True))
+        spec = columns["environment"][0]
+        data = {at: Trial(spec, spec, at[1], seed=at[0]).data_key for at in set(of_data)}
+        columns["data_key"] = [data[at] for at in of_data]
+        columns["selected_by"] = [self._numbered[number].id for number in numbers]
+        columns["diagnostics"] = _objects(columns["diagnostics"])
+        for name, restored in _RESTORED.items():
+            columns[name] = [
+                value if value is None else restored(value) for value in columns[name]
+            ]
+        return Outcomes.from_columns(columns)
+
+    def _spec(self, number: int, through: Run) -> PluginSpec:
+        """Return a spec with its label in a run."""
+        label = self._labels.get((through.id, number))
+        if (number, label) not in self._specs:
+            self._specs[number, label] = spec_from(self._spec_rows[number], label or "")
+        return self._specs[number, label]
+
+    @cached_property
+    def _numbered(self) -> dict[int, Run]:
+        return {one.number: one for one in self._runs.values()}
+
+    @cached_property
+    def _spec_rows(self) -> dict[int, dict[str, Any]]:
+        with reading(self._path):
+            rows = self._db.execute(
+                f"SELECT id, {', '.join(SPEC_COLUMNS)} FROM spec"  # noqa: S608
+            ).fetchall()
+        return {row[0]: dict(zip(SPEC_COLUMNS, row[1:], strict=True)) for row in rows}
+
+    @cached_property
+    def _labels(self) -> dict[tuple[str, int], str]:
+        with reading(self._path):
+            rows = self._db.execute("SELECT run, spec, label FROM label").fetchall()
+        return {(run, spec): label for run, spec, label in rows}
+
+
+_OF_TRIAL = ("run", "environment", "estimator", *TRIAL_COLUMNS)
+_FIRST = 1 + len(_OF_TRIAL)
+"""Place of the first column of the record in a row, after the row's index."""
+_NAMES = ("key", "made_by", "environment", "estimator", *TRIAL_COLUMNS)
+_RESTORED: Mapping[str, Callable[[Any], Any]] = {
+    one.name: one.from_plain
+    for one in RECORD
+    if one.from_plain
+    and one.name in OF_RECORD
+    and one.name not in ("status", "exclusive", "diagnostics")
+} | {"made_by": sys.intern, "device": sys.intern}
+"""Functions that restore plain values by column, where `Outcomes` does not do it for all."""
+_OF_STORE = ("key", "run", "environment", "estimator", *TRIAL_COLUMNS)
+
+
+def _objects(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Parse JSON objects, all at once: that shares their names, and is faster."""
+    found: list[dict[str, Any]] = json.loads(f"[{','.join(texts)}]")
+    if len(found) != len(texts) or any(type(one) is not dict for one in found):
+        msg = "diagnostics are one JSON object a record"
+        raise ValueError(msg)
+    return found

@@ -1,1 +1,0 @@
-"""Settings of the whole process: what a trial may change, and how it is put back."""

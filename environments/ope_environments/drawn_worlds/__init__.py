@@ -1,0 +1,1 @@
+"""Worlds drawn from priors, and what is wrong with real logs."""

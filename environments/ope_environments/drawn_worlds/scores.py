@@ -1,0 +1,66 @@
+"""Scores of actions in a drawn world: how rewards and policies depend on context and action."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ope_bench import FloatArray
+
+__all__ = ["Structure", "draw_embedding", "draw_score", "standardized"]
+
+Structure = Literal["linear", "interactions", "steps", "items", "none"]
+"""How a score depends on the context, action by action."""
+
+OF_ITEMS = 0.9
+"""Share of a score's coefficients that useful embeddings determine, as a correlation."""
+
+
+def draw_embedding(n_actions: int, rng: np.random.Generator) -> FloatArray:
+    """Draw numbers that describe each action: (n_actions, d_embedding)."""
+    return rng.standard_normal((n_actions, int(rng.integers(2, 7))))
+
+
+def draw_score(
+    structure: Structure,
+    design: FloatArray,
+    n_actions: int,
+    items: FloatArray | None,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Draw s(x, a) for every context of the population and every action: (n, n_actions).
+
+    Parameters
+    ----------
+    structure : ``linear``: ``b_a + theta_a . z``; ``interactions``: with products of two columns;
+        ``steps``: with indicators ``z > t``; ``items``: ``b_a`` alone; ``none``: 0.
+    design : (n, width), standardized columns z of the population.
+    items : (n_actions, d_embedding), what determines the coefficients; nothing where None.
+    """
+    if structure == "none":
+        return np.zeros((len(design), n_actions))
+    if structure == "items":
+        features = np.zeros((len(design), 0))
+    elif structure == "interactions":
+        first, second = rng.integers(design.shape[1], size=(2, design.shape[1]))
+        features = np.concatenate([design, design[:, first] * design[:, second]], axis=1)
+    elif structure == "steps":
+        columns = rng.integers(design.shape[1], size=2 * design.shape[1])
+        features = (design[:, columns] > rng.normal(0.0, 0.7, len(columns))).astype(np.float64)
+    else:
+        features = design
+    width = 1 + features.shape[1]
+    own = rng.standard_normal((n_actions, width))
+    if items is not None:
+        shared = items @ rng.standard_normal((items.shape[1], width)) / np.sqrt(items.shape[1])
+        own = OF_ITEMS * shared + np.sqrt(1.0 - OF_ITEMS**2) * own
+    own[:, 1:] *= rng.uniform(0.3, 1.5) / np.sqrt(max(1, width - 1))
+    return own[:, 0] + features @ own[:, 1:].T
+
+
+def standardized(score: FloatArray) -> FloatArray:
+    """Return a score with mean 0 and deviation 1 over contexts and actions; 0 where constant."""
+    spread = float(score.std())
+    centered: FloatArray = score - score.mean()
+    return centered / spread if spread > 0 else centered

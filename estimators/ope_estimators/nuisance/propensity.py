@@ -1,0 +1,171 @@
+"""Propensities that are estimated from the logs, where the logging policy is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from ope_bench import Access, Estimator, FloatArray, ParameterError, UnavailableError, View
+from ope_estimators.features.actions import design, encoded
+from ope_estimators.learning.folds import logged_folds
+from ope_estimators.learning.learners import (
+    ActionClassifierName,
+    classifier,
+    devices,
+    fitted,
+    requires,
+)
+from ope_estimators.nuisance.policy import MAX_TABLE, FittedPolicy, too_many_actions
+
+LARGEST_SHARPENING = 10.0
+"""The exponent of the calibration is held within this factor of one."""
+
+
+class EstimatedPropensity(Estimator):
+    """Mixin before an estimator that divides by propensities: it can estimate them.
+
+    Parameters
+    ----------
+    propensity : ``given``, those of the logs, or ``estimated``: the probability of each logged
+        action by a classifier of actions that has not seen the row's unit, calibrated. The target
+        policy must still be known. Standard errors take the estimates as given, which is
+        conservative where the classifier is right.
+    propensity_classifier : its name.
+    propensity_folds : folds of the classifier, by unit; 1 fits it in-sample.
+    """
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "propensity": "given",
+        "propensity_classifier": "logistic",
+        "propensity_folds": 5,
+    }
+
+    _: KW_ONLY
+    propensity: Literal["given", "estimated"] = "given"
+    propensity_classifier: ActionClassifierName = "logistic"
+    propensity_folds: Annotated[int, Ge(1)] = 5
+
+    @property
+    def access(self) -> Access:
+        """That of the estimator; no propensities, where they are estimated."""
+        needed = super().access
+        return needed & ~Access.PROPENSITY if self._estimates else needed
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The modules of the classifier, too."""
+        own = super().requires
+        return (*own, *requires(self.propensity_classifier)) if self._estimates else own
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of the classifier, too."""
+        own = super().devices
+        return max(own, devices(self.propensity_classifier), key=len) if self._estimates else own
+
+    @property
+    def _estimates(self) -> bool:
+        return self.propensity == "estimated"
+
+    def _propensity(self, view: View) -> FloatArray:
+        """Return the propensities of the logged actions, given or estimated: (n,)."""
+        if not self._estimates:
+            return view.propensity
+        return view.fitted(PropensityModel(self.propensity_classifier, self.propensity_folds))
+
+
+def refuse_bets(estimator: EstimatedPropensity) -> None:
+    """Refuse a guaranteed interval, which holds for known propensities alone."""
+    if estimator.propensity == "estimated":
+        msg = "interval=guaranteed needs propensity=given: estimates guarantee no level"
+        raise ParameterError(msg)
+
+
+@dataclass(frozen=True)
+class PropensityModel:
+    """A shared fit: the probability of each logged action, out of fold and calibrated.
+
+        p_i = π̂_-k(a_i|x_i)^s / sum_a π̂_-k(a|x_i)^s
+
+    π̂_-k is a classifier that was fitted without the fold k of the row's unit, s the exponent of
+    least log-loss on all rows, each predicted out of fold. An action that the other folds lack has
+    probability 1 / (n_k + 1) before, n_k being their number of rows.
+
+    Parameters
+    ----------
+    learner : a classifier's name.
+    cross_fit : number of folds, by unit; 1 fits one classifier on all rows.
+
+    Raises
+    ------
+    UnavailableError : actions are continuous, or too many for the rows.
+    """
+
+    learner: str
+    cross_fit: int
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FloatArray:
+        """Return the probabilities: (n,)."""
+        from scipy.optimize import minimize_scalar
+
+        if view.n_actions is None or too_many_actions(view.action):
+            kind = "continuous" if view.n_actions is None else f"too many (above {MAX_TABLE:,})"
+            msg = f"propensity=estimated needs a classifier of actions; these are {kind}"
+            raise UnavailableError(msg)
+        actions, label = np.unique(view.action, return_inverse=True)
+        score = self._scores(view, label.reshape(-1), len(actions), rng, device)
+        at = np.arange(view.n), label.reshape(-1)
+
+        def log_probability(exponent: float) -> FloatArray:
+            scaled = exponent * score
+            scaled -= scaled.max(axis=1, keepdims=True)
+            logged: FloatArray = scaled[at] - np.log(np.exp(scaled).sum(axis=1))
+            return logged
+
+        bound = float(np.log(LARGEST_SHARPENING))
+        found = minimize_scalar(
+            lambda s: -float(log_probability(float(np.exp(s))).mean()),
+            bounds=(-bound, bound),
+            method="bounded",
+            options={"xatol": 1e-6},
+        )
+        probability: FloatArray = np.exp(log_probability(float(np.exp(found.x))))
+        # Shared with other trials.
+        probability.flags.writeable = False
+        return probability
+
+    def _scores(
+        self,
+        view: View,
+        label: Any,
+        n_seen: int,
+        rng: np.random.Generator,
+        device: str,
+    ) -> FloatArray:
+        """Return logarithms of out-of-fold probabilities, not normalized: (n, n_seen)."""
+        columns = view.schema.context
+        table = design(encoded(columns, view.context))
+        n_folds = 1 if self.cross_fit == 1 else min(self.cross_fit, len(np.unique(view.fold_unit)))
+        fold = logged_folds(view.fold_unit, n_folds, rng)
+        score = np.empty((view.n, n_seen))
+        for k in range(n_folds):
+            held = fold == k
+            train = held if n_folds == 1 else ~held
+            seen, own = np.unique(label[train], return_inverse=True)
+            model = None
+            if len(seen) > 1:
+                seed = int(rng.integers(2**31))
+                model = classifier(self.learner, seed=seed, device=device)
+                unit = view.fold_unit[train] if view.has_units else None
+                fitted(model, table[train], own.reshape(-1), unit)
+            policy = FittedPolicy(model, columns, seen, n_seen, int(train.sum()))
+            floor = 1.0 / (int(train.sum()) + 1)
+            probability = np.full((int(held.sum()), n_seen), floor)
+            for rows, part in policy.blocks(view.context[held]):
+                probability[rows.start : rows.stop, seen] = np.maximum(part, np.finfo(float).tiny)
+            score[held] = np.log(probability)
+        return score

@@ -1,0 +1,161 @@
+"""The same trials on workers of a cluster: same numbers, same isolation."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("distributed")
+
+from ope_bench.base.errors import UsageError
+from ope_bench.execution import Event, Finished, Message, Started
+from ope_bench.execution.dask.executor import DaskExecutor
+from ope_bench.execution.local import LocalExecutor
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.record import Trial
+from ope_bench.trials.status import Device, Status
+
+if TYPE_CHECKING:
+    from bench.execution.dask.conftest import Cluster
+
+Ask = Callable[..., Trial]
+
+
+def plugins(trials: list[Trial]) -> list[PluginSpec]:
+    return [spec for trial in trials for spec in (trial.environment, trial.estimator)]
+
+
+def executor(cluster: Cluster, trials: list[Trial], **options: Any) -> DaskExecutor:
+    return DaskExecutor(plugins(trials), address=cluster.address, **options)
+
+
+@pytest.fixture(scope="module")
+def workers(cluster: Cluster) -> Cluster:
+    """Two workers: one under a nanny, hence daemonic; one with a GPU, as it says."""
+    cluster.worker("--nanny", "--name", "nannied")
+    cluster.worker("--no-nanny", "--name", "bare", "--resources", "GPU=1")
+    cluster.wait_for(2)
+    return cluster
+
+
+HOW = ("raise", "positivity", "nan", "segfault", "sys-exit", "swallow", "hang")
+TIMEOUT = 5.0
+
+
+@pytest.fixture(scope="module")
+def both(workers: Cluster, acme: Ask) -> tuple[list[Event], list[Event], DaskExecutor]:
+    """What happens locally and on the cluster, and that cluster's executor after its end."""
+    trials = [acme(name, replicate) for replicate in range(10) for name in ("mean", "noisy")]
+    trials += [acme("misbehaving", how=how) for how in HOW]
+    trials += [replace(acme("mean", replicate), device=Device.CUDA) for replicate in range(3)]
+    trials += [acme("settings"), acme("threads")]
+    alone = [acme("mean", replicate, seconds=0.05) for replicate in range(6)]
+    with LocalExecutor(2, timeout=TIMEOUT) as local:
+        here = [*local.run(trials), *local.run(alone, exclusive=True)]
+    with executor(workers, trials + alone, timeout=TIMEOUT) as dask:
+        there = [*dask.run(trials), *dask.run(alone, exclusive=True)]
+    return here, there, dask
+
+
+def test_numbers_statuses_and_digests_are_those_of_a_local_run(both: Any, answers: Any) -> None:
+    expected, found = (answers(events) for events in both[:2])
+    # Where a worker was started may differ.
+    for answer in (*expected.values(), *found.values()):
+        answer["diagnostics"] = {**answer["diagnostics"], "folder": None}
+    assert {answer["status"] for answer in found.values()} == {*Status} - {"memory"}
+    assert found == expected
+
+
+def test_memory_limits_hold_and_the_next_trial_runs(workers: Cluster, acme: Ask) -> None:
+    trials = [acme("misbehaving", how="allocate"), acme("mean")]
+    with executor(workers, trials, memory=400 << 20, jobs=1) as dask:
+        events = list(dask.run(trials))
+    finished = [event.record for event in events if isinstance(event, Finished)]
+    assert [record.status for record in finished] == ["memory", "ok"]
+
+
+def test_the_machines_of_the_workers_are_known(both: Any) -> None:
+    *_, dask = both
+    assert dask.jobs == 2
+    assert sum(machine["workers"] for machine in dask.machines) == 2
+
+
+def test_trials_that_run_alone_have_one_slot_and_keep_their_order(both: Any) -> None:
+    here, there, _ = both
+    order = [
+        [event for event in events if isinstance(event, Finished) and event.record.exclusive]
+        for events in (here, there)
+    ]
+    assert [e.record.key for e in order[0]] == [e.record.key for e in order[1]]
+    assert len({event.worker for event in order[1]}) == 1
+
+
+def test_trials_for_a_device_go_where_one_is_offered(both: Any) -> None:
+    _, there, dask = both
+    finished = [event for event in there if isinstance(event, Finished)]
+    (slot,) = [one.number for one in dask._nodes.workers if one.gpu]
+    assert {e.worker for e in finished if e.record.trial.device == "cuda"} == {slot}
+    assert slot not in {e.worker for e in finished if e.record.trial.device == "cpu"}
+
+
+def test_gentle_stops_wait_for_what_runs(workers: Cluster, acme: Ask) -> None:
+    trials = [acme("mean", replicate, seconds=0.6) for replicate in range(10)]
+    with executor(workers, trials) as dask:
+        finished = 0
+        for event in dask.run(trials):
+            finished += isinstance(event, Finished)
+            if isinstance(event, Started):
+                dask.stop()
+    assert 1 <= finished <= 3
+
+
+def test_hard_stops_end_what_runs_and_free_the_slots(workers: Cluster, acme: Ask) -> None:
+    trials = [acme("misbehaving", replicate, how="hang") for replicate in range(2)]
+    with executor(workers, trials) as dask:
+        for event in dask.run(trials):
+            if isinstance(event, Started):
+                dask.stop(now=True)
+            assert not isinstance(event, Finished)
+    # The tests to come would never end if it were otherwise.
+
+
+def test_a_worker_killed_in_the_middle_loses_nothing_and_changes_no_number(
+    workers: Cluster, acme: Ask, answers: Any
+) -> None:
+    trials = [acme("mean", replicate, seconds=0.1) for replicate in range(30)]
+    trials += [acme("noisy", replicate) for replicate in range(30)]
+    with LocalExecutor(2) as local:
+        expected = answers(list(local.run(trials)))
+    victim = workers.worker("--no-nanny", "--name", "victim")
+    workers.wait_for(3)
+    events = []
+    with executor(workers, trials) as dask:
+        for event in dask.run(trials):
+            events.append(event)
+            if isinstance(event, Finished) and len(events) > 5:
+                os.kill(victim.pid, signal.SIGKILL)
+    assert answers(events) == expected
+    (told,) = [event.text for event in events if isinstance(event, Message)]
+    assert "is lost; what it ran runs again elsewhere" in told
+
+
+def test_a_scheduler_that_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ope_bench.execution.dask import connection
+
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 1)
+    with pytest.raises(UsageError, match="no Dask scheduler answers at tcp") as told:
+        DaskExecutor([], address="tcp://127.0.0.1:9").connect()
+    assert "\n" not in str(told.value)
+
+
+def test_without_distributed_the_exact_pip_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match=r'pip install "ope-bench\[dask\]"'):
+        DaskExecutor([]).connect()

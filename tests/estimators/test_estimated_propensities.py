@@ -1,0 +1,115 @@
+"""Estimated propensities, where the target policy is known and the logging policy is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ope_bench import Access, ParameterError, UnavailableError
+from ope_bench.plugins.registry import registry
+from ope_estimators.nuisance.propensity import PropensityModel
+from support import golden_log as golden
+from support import tiny_worlds as tiny
+
+FAMILY = (
+    *("ipw", "ipws", "sg-ipw", "ls-ipw", "el-ipw", "ix-ipw", "es-ipw", "lse-ipw", "beta-ipw"),
+    *("dr", "mrdr", "sndr", "dr-os", "dr-ps", "sg-dr", "switch-dr", "tmle"),
+)
+
+
+def made(reference, **params):
+    cls = registry().find("estimator", f"ope-bench:{reference}").cls
+    if "regressor" in cls().get_params():
+        params = {"regressor": "ridge", **params}
+    return cls(propensity="estimated", **params)
+
+
+def log(n=400, *, seed=0):
+    """Rows of the golden log's policies; the propensities are withheld."""
+    rng = np.random.default_rng(seed)
+    context = rng.integers(2, size=n)
+    action = np.array([rng.choice(3, p=golden.LOGGING[x]) for x in context])
+    reward = (rng.random(n) < golden.REWARD_MODEL[context, action]).astype(float)
+    known = golden.problem(context, action, reward)
+    return replace(known, propensity=None, logging_policy=None), known.propensity
+
+
+def test_in_sample_at_constant_contexts_they_are_frequencies():
+    given, _ = log()
+    constant = replace(given, context=np.zeros((400, 1)), schema=None)
+    view = tiny.view_of(constant)
+    found = view.fitted(PropensityModel("logistic", 1))
+    share = np.bincount(given.action) / 400
+    np.testing.assert_allclose(found, share[given.action], rtol=1e-4)
+
+
+def test_they_are_near_the_logging_policy_out_of_fold():
+    given, known = log(4000)
+    found = tiny.view_of(given).fitted(PropensityModel("logistic", 5))
+    assert np.abs(found - known).max() < 0.06
+    assert not found.flags.writeable
+
+
+def test_units_are_not_split_by_folds():
+    """Rows of a unit that repeat an action: a classifier that saw the unit would know it."""
+    rng = np.random.default_rng(0)
+    unit = np.repeat(np.arange(60), 5)
+    context, action = rng.normal(size=(60, 1))[unit], rng.integers(3, size=60)[unit]
+    given = golden.problem(np.zeros(300, int), action, np.zeros(300))
+    given = replace(given, context=context, schema=None, unit=unit, logging_policy=None)
+    path = "sklearn.neighbors.KNeighborsClassifier"
+    found = tiny.view_of(given).fitted(PropensityModel(path, 5))
+    assert np.log(found).mean() < -0.9
+    alone = tiny.view_of(replace(given, unit=None)).fitted(PropensityModel(path, 5))
+    assert np.log(alone).mean() > -0.5
+
+
+def test_an_action_that_other_folds_lack_has_a_small_probability():
+    given, _ = log(50)
+    action = np.where(np.arange(50) == 7, 2, given.action % 2)
+    found = tiny.view_of(replace(given, action=action)).fitted(PropensityModel("logistic", 5))
+    assert 0 < found[7] < 0.1
+
+
+@pytest.mark.parametrize("reference", FAMILY)
+def test_the_value_is_that_of_the_same_propensities_given(reference):
+    given, _ = log()
+    found = tiny.run(made(reference), given)
+    estimated = tiny.view_of(given).fitted(PropensityModel("logistic", 5))
+    expected = tiny.run(
+        made(reference).set_params(propensity="given"), replace(given, propensity=estimated)
+    )
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+    assert made(reference).access == Access.TARGET_POLICY
+
+
+def test_the_classifier_and_its_folds_are_parameters():
+    given, _ = log()
+    values = {
+        tiny.run(made("ipw", **params), given).value
+        for params in ({}, {"propensity_folds": 2}, {"propensity_classifier": "gbm"})
+    }
+    assert len(values) == 3
+
+
+def test_intervals_refit_or_refuse():
+    given, _ = log(100)
+    for reference in ("ipw", "dr"):
+        bets = made(reference, interval="guaranteed", reward_range=(0.0, 1.0))
+        with pytest.raises((ParameterError, UnavailableError)):
+            tiny.run(bets, given)
+    once = tiny.run(made("ipw", interval="bootstrap", resamples=30), given).interval
+    fixed = replace(given, propensity=tiny.view_of(given).fitted(PropensityModel("logistic", 5)))
+    plain = made("ipw", interval="bootstrap", resamples=30).set_params(propensity="given")
+    assert once.width != tiny.run(plain, fixed).interval.width
+    likely = tiny.run(made("ipw", interval="empirical-likelihood"), given)
+    assert likely.interval.low < likely.value < likely.interval.high
+
+
+def test_continuous_actions_have_no_classifier():
+    given, _ = log(20)
+    floats = replace(given, n_actions=None, action=given.action + 0.5, action_embedding=None)
+    with pytest.raises(UnavailableError, match="propensity=estimated"):
+        tiny.view_of(floats).fitted(PropensityModel("logistic", 5))
