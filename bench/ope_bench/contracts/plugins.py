@@ -321,6 +321,15 @@ class Environment(Parametrized, ABC):
         return ()
 
     @property
+    def wrapped(self) -> Environment | None:
+        """The environment whose data this one changes.
+
+        Its id is in every stream of seeds, so that both draw the same data, and a change of its
+        code makes stored trials out of date. See `EnvironmentSpec`.
+        """
+        return None
+
+    @property
     def origin_note(self) -> str:
         """A note shown with every number; empty for none."""
         return ""
