@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom, nbinom
 
 from ope_bench import DataError, ParameterError, UnavailableError, evaluate, stream
 from ope_bench.plugins.spec import resolve
@@ -69,7 +70,8 @@ def test_a_wrong_propensity_is_that_of_its_definition(kind, strength):
     p, q = clean.propensity, damaged.propensity
     np.testing.assert_array_equal(clean.reward, damaged.reward)
     assert damaged.logging_policy is None
-    assert 0 < q.min() and q.max() <= 1
+    assert q.min() > 0
+    assert q.max() <= 1
     if kind == "items":
         ratio = np.array([np.unique((q / p)[clean.action == a].round(9)) for a in range(10)][:10])
         off = ratio[np.abs(ratio - 1) > 1e-6]
@@ -102,6 +104,29 @@ def test_propensities_of_another_policy_belong_to_a_policy(kind):
     expected = (other / other.sum(axis=1, keepdims=True))[np.arange(2000), clean.action]
     np.testing.assert_allclose(damaged.propensity, expected)
     assert np.abs(damaged.propensity - clean.propensity).max() > 0.05
+
+
+def bias_of_weight(p, chance_of, counts):
+    """Return E[p / q] - 1 for a logged propensity q that is a function of a count."""
+    return float(sum(chance_of(k) * p / q for k, q in counts)) - 1
+
+
+def test_draws_until_a_hit_give_unbiased_weights_and_a_floor_does_not():
+    for p, expected in ((0.01, 0.125), (0.003, 0.38)):
+        draws = binom(1024, p)
+        counts = [(k, max(k, 1) / 1024) for k in range(200)]
+        assert bias_of_weight(p, draws.pmf, counts) == pytest.approx(expected, abs=0.01)
+        misses = nbinom(10, p)
+        counts = [(k, 10 / (10 + k)) for k in range(int(misses.ppf(1 - 1e-13)))]
+        assert bias_of_weight(p, misses.pmf, counts) == pytest.approx(0, abs=1e-6)
+    clean, _ = drawn(n_samples=20_000)
+    for kind, strength, low, high in (
+        ("draws-until", 3, -0.03, 0.03),
+        ("monte-carlo", 20, 0.1, 1.0),
+    ):
+        damaged, _ = drawn(n_samples=20_000, propensity=kind, strength=strength)
+        ratio = clean.propensity / damaged.propensity - 1
+        assert low < ratio[clean.propensity < 0.2].mean() < high
 
 
 def test_missing_propensities_are_withheld_with_a_reason():

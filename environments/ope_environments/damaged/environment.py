@@ -69,6 +69,7 @@ class Damaged(Environment):
     temperature   proportional to p to the power 1/strength            2
     constant      1 / n_actions                                        none
     monte-carlo   share of draws that hit the action, at least one     1,024 draws
+    draws-until   r / T, T the draws until the r-th hit: E[T/r] = 1/p  10 hits
     missing       nothing                                              none
     ============  ===================================================  =============
 

@@ -19,6 +19,7 @@ Propensities = Literal[
     "temperature",
     "constant",
     "monte-carlo",
+    "draws-until",
     "missing",
 ]
 
@@ -29,6 +30,7 @@ STRENGTHS: dict[str, float] = {
     "stale": 0.5,
     "temperature": 2.0,
     "monte-carlo": 1024.0,
+    "draws-until": 10.0,
 }
 """Strength of each kind by default; those without one have none."""
 
@@ -94,6 +96,10 @@ def logged_propensity(
         wrong = np.maximum(np.round(true / step), 1.0) * step
     elif kind == "clipped":
         wrong = np.maximum(true, strength)
+    elif kind == "draws-until":
+        hits = round(strength)
+        # T ~ hits + NB(hits, p); E[T / hits] = 1 / p, so that weights by hits / T have no bias.
+        wrong = hits / (hits + logged_rng.negative_binomial(hits, np.minimum(true, 1.0)))
     elif kind == "monte-carlo":
         draws = round(strength)
         wrong = np.maximum(logged_rng.binomial(draws, np.minimum(true, 1.0)), 1) / draws
