@@ -259,6 +259,11 @@ class Problem:
                 raise DataError(msg)
 
     @property
+    def logging_average(self) -> float:
+        """The mean logged reward, weighted where rows have weights."""
+        return float(np.average(self.reward, weights=self.row_weight))
+
+    @property
     def has_target_sample(self) -> bool:
         """Return whether there is a target sample."""
         return self.target_action is not None

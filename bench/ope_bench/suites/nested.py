@@ -17,7 +17,13 @@ from typing import Annotated, Any, NamedTuple
 
 from ope_bench.base.errors import AccessError, ParameterError, UsageError
 from ope_bench.contracts.parameters import hints_of, signature
-from ope_bench.contracts.plugins import Environment, Estimate, Estimator, checked_estimate
+from ope_bench.contracts.plugins import (
+    Environment,
+    Estimate,
+    Estimator,
+    checked_estimate,
+    refuse_row_weights,
+)
 from ope_bench.contracts.view import View
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.requirements import import_all
@@ -130,6 +136,7 @@ class NestedEstimator:
         """
         estimator = type(self.estimator)(**self.estimator.get_params(deep=False))
         import_all(estimator.requires)
+        refuse_row_weights(estimator, view.row_weight)
         own = view.restricted(estimator.access, optional=estimator.optional_access)
         rng = view.estimator_rng(self.id)
         where = device if device in estimator.devices else "cpu"
