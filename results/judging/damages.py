@@ -18,7 +18,17 @@ CLEAN = ("clean", "")
 DIALS = (
     "support", "drift", "users", "duplicates", "retention", "confounding", "delay",
 )  # fmt: skip
+WEAKER_ABOVE = (
+    "propensity: rounded",
+    "propensity: monte-carlo",
+    "propensity: draws-until",
+    "retention",
+)
+"""Faults whose larger numbers are the milder ones."""
+
 REFERENCE = "ipws"
+SURVIVES = 1.25
+"""Factor over its own error on clean logs up to which an estimator survives a fault."""
 
 Fault = tuple[str, str]
 """Name and strength."""
@@ -74,7 +84,7 @@ def _squares(rows: Sequence[Mapping[str, Any]]) -> FloatArray | None:
 def _coverage(rows: Sequence[Mapping[str, Any]]) -> float | None:
     """Share of the 95 % intervals that hold the value; None without intervals."""
     ends = np.array([ends_of(row, NORMAL_95) for row in rows])
-    if np.isnan(ends).any():
+    if not rows or np.isnan(ends).any():
         return None
     truth = np.array([row["truth_expected"] for row in rows])
     return float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean())
@@ -88,11 +98,12 @@ def propensities_page(results: Path) -> str:
     results : the folder results/.
     """
     cells, labels = cells_of(results / "propensities")
-    faults = list(dict.fromkeys(fault for world in cells.values() for fault in world))
-    strongest = dict(faults)
-    shown = list(strongest.items())
+    faults = sorted({fault for world in cells.values() for fault in world}, key=_severity)
+    shown = list(dict(faults).items())
+    clean = {label: _over_reference(cells, CLEAN, label) for label in labels}
+    labels = sorted(labels, key=lambda label: clean[label] or np.inf)
     parts = [
-        opening("propensities", reference=REFERENCE),
+        opening("propensities", reference=REFERENCE, found=_found(cells, labels, shown)),
         _errors(cells, labels, shown),
         opening("propensities coverage"),
         _covered(cells, labels, shown),
@@ -103,26 +114,67 @@ def propensities_page(results: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _severity(fault: Fault) -> tuple[int, str, float]:
+    """Sort clean logs first, then propensities, then other faults; the mildest first."""
+    name, strength = fault
+    kind = name.partition(",")[0]
+    place = 0 if fault == CLEAN else 1 if name.startswith("propensity") else 2 + DIALS.index(kind)
+    number = float(strength or 0)
+    return place, name, -number if kind in WEAKER_ABOVE else number
+
+
+def _over(cells: Cells, fault: Fault, label: str, other: str) -> list[float]:
+    """RMSE over that of another estimator on clean logs, in each world where both answered."""
+    found = []
+    for world in cells.values():
+        square = _squares(world.get(fault, {}).get(label, []))
+        clean = _squares(world[CLEAN].get(other, []))
+        if square is not None and clean is not None:
+            found.append(float(np.sqrt(square.mean() / clean.mean())))
+    return found
+
+
+def _over_reference(cells: Cells, fault: Fault, label: str) -> float | None:
+    """RMSE over that of the reference on clean logs, geometric mean over worlds."""
+    ratios = _over(cells, fault, label, REFERENCE)
+    return float(np.exp(np.mean(np.log(ratios)))) if len(ratios) == len(cells) else None
+
+
+def _found(cells: Cells, labels: Sequence[str], strongest: Sequence[Fault]) -> str:
+    """Return in words who survives wrong propensities, and what nobody survives."""
+
+    def survives(label: str, fault: Fault) -> bool:
+        ratios = _over(cells, fault, label, label)
+        return len(ratios) == len(cells) and max(ratios) <= SURVIVES
+
+    wrong = [fault for fault in strongest if fault[0].startswith("propensity")]
+    unhurt = [label for label in labels if all(survives(label, fault) for fault in wrong)]
+    deadly = [
+        " ".join(fault)
+        for fault in strongest
+        if fault != CLEAN and not any(survives(label, fault) for label in labels)
+    ]
+    return (
+        f"At most {SURVIVES} times the error on clean logs, in both worlds and for every kind of "
+        f"wrong or missing propensity: {_listed(unhurt)}. Nobody survives "
+        f"{', '.join(deadly) or 'nothing alone'}."
+    )
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(f"`{label}`" for label in labels) or "nobody"
+
+
 def _errors(cells: Cells, labels: Sequence[str], faults: Iterable[Fault]) -> str:
     """RMSE over that of the reference on clean logs, geometric mean over worlds; least in bold."""
     rows = []
     for fault in faults:
-        found: dict[str, float] = {}
-        for label in labels:
-            ratios = []
-            for world in cells.values():
-                square = _squares(world.get(fault, {}).get(label, []))
-                clean = _squares(world[CLEAN][REFERENCE])
-                if square is not None and clean is not None:
-                    ratios.append(float(np.log(square.mean() / clean.mean())) / 2)
-            if len(ratios) == len(cells):
-                found[label] = float(np.exp(np.mean(ratios)))
-        least = min(found.values())
+        found = {label: _over_reference(cells, fault, label) for label in labels}
+        least = min(value for value in found.values() if value is not None)
         told = [
-            "–" if label not in found
-            else f"**{found[label]:.2f}**" if found[label] == least else f"{found[label]:.2f}"
-            for label in labels
-        ]  # fmt: skip
+            "–" if value is None else f"**{value:.2f}**" if value == least else f"{value:.2f}"
+            for value in found.values()
+        ]
         rows.append([" ".join(fault).strip(), *told])
     return table(["logs", *(f"`{label}`" for label in labels)], rows, "lr", tight=True)
 
@@ -132,12 +184,7 @@ def _covered(cells: Cells, labels: Sequence[str], faults: Iterable[Fault]) -> st
     table_of: dict[Fault, dict[str, float]] = {}
     for fault in faults:
         for label in labels:
-            shares = [
-                _coverage(world.get(fault, {}).get(label, []))
-                if world.get(fault, {}).get(label)
-                else None
-                for world in cells.values()
-            ]
+            shares = (_coverage(world.get(fault, {}).get(label, [])) for world in cells.values())
             known = [share for share in shares if share is not None]
             if len(known) == len(cells):
                 table_of.setdefault(fault, {})[label] = float(np.mean(known))

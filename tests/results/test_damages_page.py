@@ -2,7 +2,16 @@
 
 import numpy as np
 import pytest
-from judging.damages import CLEAN, _covered, _details, _errors, _recipe, fault_of
+from judging.damages import (
+    CLEAN,
+    _covered,
+    _details,
+    _errors,
+    _found,
+    _recipe,
+    _severity,
+    fault_of,
+)
 
 from ope_environments.damaged.environment import Damaged
 
@@ -84,3 +93,28 @@ def test_the_recipe_has_the_bias_of_a_floor():
     text = _recipe()
     assert line(text, "0.01")[1] == "+12.5 %"
     assert line(text, "0.003")[1:] == ["+38.4 %", "0", "3,333"]
+
+
+def test_faults_are_in_the_order_of_their_strength():
+    faults = [("retention", "0.5"), ("drift", "1"), ("propensity: rounded", "1"), CLEAN]
+    faults += [("drift", "0.3"), ("propensity: rounded", "3"), ("retention", "0.02")]
+    assert sorted(faults, key=_severity) == [
+        CLEAN,
+        ("propensity: rounded", "3"),
+        ("propensity: rounded", "1"),
+        ("drift", "0.3"),
+        ("drift", "1"),
+        ("retention", "0.5"),
+        ("retention", "0.02"),
+    ]
+
+
+def test_who_survives_is_told(cells):
+    wrong = ("propensity: constant", "")
+    for world in cells.values():
+        world[wrong] = {"ipws": rows([1.0, 1.0]), "dm": world[CLEAN]["dm"]}
+    text = _found(cells, ["ipws", "dm"], [CLEAN, wrong, DRIFT])
+    assert "propensity: `dm`." in text
+    assert "Nobody survives drift 1." in text
+    cells["second"][DRIFT]["dm"] = rows([0.5, -0.5])
+    assert "drift 1" not in _found(cells, ["ipws", "dm"], [CLEAN, wrong, DRIFT])
