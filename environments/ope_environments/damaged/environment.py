@@ -90,7 +90,7 @@ class Damaged(Environment):
     Parameters
     ----------
     environment : whose logs are damaged.
-    n_samples : rows drawn, before any are written twice; None for those of the environment.
+    n_samples : number of logged rows; None for that of the environment.
     propensity, strength : kind of error and how strong it is; None for the table's.
     support, drift, users, duplicates, retention, confounding, delay : dials, off by default.
     named : the log says of which user each row is.

@@ -281,11 +281,11 @@ def grouped(problem: Problem, rows: int, named: bool, rng: np.random.Generator) 
 def copied(problem: Problem, share: float, rng: np.random.Generator) -> Problem:
     """Return the problem with a share of its rows written twice, one below the other.
 
-    Copies have a unit of their own where the log has no units.
+    The last rows are left out, so that there are as many rows as before. Copies have a unit of
+    their own where the log has no units.
     """
     n = len(problem.reward)
-    times = 1 + (rng.random(n) < share)
-    rows = np.repeat(np.arange(n), times)
+    rows = np.repeat(np.arange(n), 1 + (rng.random(n) < share))[:n]
     target = None if problem.target_action is None else np.arange(len(problem.target_action))
     changes: dict[str, Any] = {"shared_contexts": False}
     if problem.unit is None:
