@@ -55,8 +55,8 @@ def weighted_terms(terms: FloatArray, row_weight: FloatArray | None) -> FloatArr
     terms : (n,), or (k, n) for several rows of terms.
     row_weight : (n,), as `View.row_weight`; None leaves the terms as they are.
 
-    >>> weighted_terms(np.array([1.0, 4.0]), np.array([2.0, 1.0])).tolist()
-    [0.6666666666666667, 3.3333333333333335]
+    >>> weighted_terms(np.array([1.0, 5.0]), np.array([3.0, 1.0])).tolist()
+    [0.5, 3.5]
     """
     if row_weight is None:
         return terms
