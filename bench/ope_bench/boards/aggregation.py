@@ -163,6 +163,7 @@ def aggregate(outcomes: Outcomes, facts: ReplicateFacts) -> RowStatistics:
         truth_rms=root_mean_square(truths) if len(truths) else None,
         # A square that overflows exceeds the limit, too.
         error_cdf_area=area_under_cdf(np.square(errors), limit) if len(errors) and limit else None,
+        relative_error=_mean(np.abs(errors / truths)) if truths.all() else None,
         rmse_empirical=scaled_rms(against_sample) if len(against_sample) else None,
         status={item.value: number for item, number in status.items() if number},
         positivity=wilson(status[Status.POSITIVITY], len(tried)),

@@ -124,6 +124,7 @@ class RowValues:
     error_cdf_area : area under the distribution function of squared error, up to the logging
         average's mean square, divided by it; 1 is perfect.
     rmse_empirical : RMSE against V_s, the mean reward of the replicate's target sample.
+    relative_error : mean of |error| / |truth|; None where a truth is 0.
     status : trials by status.
     positivity : share of PositivityViolation among trials that are not unavailable.
     failure : share of all statuses but ok and unavailable among trials that are not unavailable.
@@ -147,6 +148,7 @@ class RowValues:
     support: RowSupport
     cost: RowCost
     diagnostics: Mapping[str, DiagnosticSummary]
+    relative_error: float | None = None
 
     @property
     def mostly_failed(self) -> bool:

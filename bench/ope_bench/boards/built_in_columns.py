@@ -514,6 +514,18 @@ DERIVED = (
         "distance of the coverage from what the intervals claim",
         "coverage.gap",
     ),
+    number(
+        "mse",
+        "MSE",
+        "mean square error over the trials with an estimate",
+        lambda row: row.rmse.value and row.rmse.value**2,
+    ),
+    number(
+        "relative_ee",
+        "|error|/|V|",
+        "mean of the absolute error over the absolute truth, the relative estimation error",
+        "relative_error",
+    ),
     flag("concentrated", "", DOUBTFUL.explanation, has_doubtful_weights),
     _diagnostic("log_ratio_rmse", "logged", "RMSE of the log-ratio at logged rows"),
     _diagnostic("kl_estimate", "KL", "estimated Kullback-Leibler divergence"),
@@ -590,7 +602,9 @@ LAYOUTS: Mapping[By, Layout] = MappingProxyType(
                 rank estimator rmse rmse_interval score rmse_empirical bias median_absolute_error
                 failure_rate relative_rmse coverage interval_width access
             """,
-            further="detectable log10_rmse sd worst cvar error_cdf_area replicates",
+            further="""
+                mse relative_ee detectable log10_rmse sd worst cvar error_cdf_area replicates
+            """,
         ),
         "positivity": _layout(
             "Positivity",

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ope_bench.base.canonical import canonical_json
+from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.boards.aggregation import ReplicateFacts, RowStatistics, aggregate
 from ope_bench.boards.board import Board, By, JointValues, Row, RowInterval
 from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, as_json
@@ -91,6 +92,36 @@ def stream_boards(
     found.sort(key=lambda one: (_sortable(one[0]), one[0].identity_json))
     labels = distinct_labels([spec for spec, _ in found])
     return [replace(board, label=label) for (_, board), label in zip(found, labels, strict=True)]
+
+
+def averaged(settings: Iterable[Outcomes], parameter: str) -> Iterator[Outcomes]:
+    """Yield settings that differ in one parameter of the environment alone as one setting.
+
+    Their data sets together are its replicates, so that a mean square is one over all of them.
+
+    Parameters
+    ----------
+    settings : the outcomes of each setting; without the parameter they are as they were.
+    parameter : its name.
+
+    Raises
+    ------
+    UsageError : no environment has the parameter.
+    """
+    groups: dict[str, list[Outcomes]] = {}
+    known: dict[str, None] = {}
+    for one in settings:
+        spec = one.environment[0]
+        known |= dict.fromkeys(spec.params)
+        params = {name: value for name, value in spec.params.items() if name != parameter}
+        kept = replace(spec, params=params)
+        shared = np.full(len(one), kept, np.object_)
+        groups.setdefault(kept.identity_json, []).append(replace(one, environment=shared))
+    if groups and parameter not in known:
+        msg = f"no environment has the parameter '{parameter}'{did_you_mean(parameter, known)}"
+        raise UsageError(msg)
+    for group in groups.values():
+        yield Outcomes.joined(group, sum(map(len, group)))
 
 
 def _in_order(outcomes: Outcomes) -> Outcomes:

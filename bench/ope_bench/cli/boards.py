@@ -111,6 +111,12 @@ def leaderboard_command(
             metavar="PARAM", help="Estimators along this parameter of the environment, by score."
         ),
     ] = None,
+    average: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PARAM", help="One board over all values of this parameter of an environment."
+        ),
+    ] = None,
     boards: options.BoardsOption = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Show the whole store, not the newest run's suite.")
@@ -140,7 +146,7 @@ def leaderboard_command(
     if sweep is not None and by != "rmse":
         msg = f"--sweep: it is by rmse, not by {by}"
         raise UsageError(msg)
-    part = stored_boards.StorePart(store, suite, run, env or (), est or ())
+    part = stored_boards.StorePart(store, suite, run, env or (), est or (), average=average)
     whole = everything or suite or run or env or est
     swept: list[board_text.ParameterSweep] = []
     with json_stdout(output) as emit:

@@ -14,7 +14,7 @@ from ope_bench.boards import over_settings
 from ope_bench.boards.board import Board
 from ope_bench.boards.built_in_columns import LAYOUTS
 from ope_bench.boards.columns import BoardColumn
-from ope_bench.boards.leaderboard import stream_boards
+from ope_bench.boards.leaderboard import averaged, stream_boards
 from ope_bench.boards.registry import column_registry, select_columns
 from ope_bench.cli import options
 from ope_bench.contracts.data import TruthKind
@@ -110,6 +110,7 @@ class StorePart:
     suite, run : only outcomes of runs of this suite, or of this run.
     environments, estimators : selectors; only outcomes that one of them matches.
     seed : only outcomes with this seed.
+    average : a parameter of environments over whose values boards average.
     """
 
     store: Path
@@ -118,6 +119,7 @@ class StorePart:
     environments: Sequence[str] = ()
     estimators: Sequence[str] = ()
     seed: int | None = None
+    average: str | None = None
 
     def newest(self) -> StorePart:
         """Select the suite and seed of the newest run that has outcomes; name what is left out."""
@@ -158,6 +160,10 @@ class StorePart:
 
     def _settings(self, opened: Store, truth: TruthKind | None) -> Iterator[Outcomes]:
         """Yield the selected outcomes, one setting at a time."""
+        found = self._stored(opened, truth)
+        return found if self.average is None else averaged(found, self.average)
+
+    def _stored(self, opened: Store, truth: TruthKind | None) -> Iterator[Outcomes]:
         environments = [parse_selector(text) for text in self.environments]
         estimators = [parse_selector(text) for text in self.estimators]
 

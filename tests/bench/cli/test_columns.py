@@ -135,3 +135,49 @@ def test_a_plugins_column_is_shown_everywhere_and_a_broken_one_costs_a_line(
     assert "thrice" in shown("--by", "positivity", "--columns", "estimator,thrice").out
     assert "thrice" not in json.dumps(shown("--format", "json").json)
     assert "three times the RMSE" in shown("--columns", "help").out
+
+
+def csv_rows(said):
+    return list(csv.DictReader(io.StringIO(said.out)))
+
+
+def exported(cli, tmp_path):
+    cli("export", "--to", "all.jsonl")
+    lines = (tmp_path / "all.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_mean_squares_and_relative_errors_are_means_over_data_sets(shown, cli, tmp_path):
+    rows = csv_rows(shown("--columns", "est_shift,env_bias,mse,relative_ee", "--format", "csv"))
+    trials = exported(cli, tmp_path)
+    assert len(rows) == 4
+    for row in rows:
+        own = [
+            one
+            for one in trials
+            if one["params"]["shift"] == float(row["est_shift"])
+            and one["environment_params"]["bias"] == float(row["env_bias"])
+        ]
+        errors = [one["estimate"] - one["truth_expected"] for one in own]
+        truths = [one["truth_expected"] for one in own]
+        assert float(row["mse"]) == pytest.approx(sum(e * e for e in errors) / 4)
+        relative = [abs(e / v) for e, v in zip(errors, truths, strict=True)]
+        assert float(row["relative_ee"]) == pytest.approx(sum(relative) / 4)
+
+
+def test_an_average_is_over_all_data_sets_of_a_parameter(shown, cli, tmp_path):
+    found = shown("--average", "bias", "--format", "json").json["boards"]
+    (board,) = [one for one in found if one["truth"] == "expected"]
+    assert "bias" not in board["environment_params"]
+    trials = exported(cli, tmp_path)
+    for row in board["rows"]:
+        own = [one for one in trials if one["params"] == row["params"]]
+        errors = [one["estimate"] - one["truth_expected"] for one in own]
+        assert row["replicates"] == len(own) == 8
+        assert row["rmse"] ** 2 == pytest.approx(sum(e * e for e in errors) / 8)
+
+
+def test_an_average_over_no_parameter_is_refused(shown):
+    told = shown("--average", "bais")
+    assert told.code == 2
+    assert "'bias'" in told.err
