@@ -80,6 +80,31 @@ def test_the_multiclass_setup_is_the_published_one(iris: Path) -> None:
     assert truth.expected == pytest.approx(value, abs=1e-12)
 
 
+def test_the_reward_model_of_the_multiclass_setup_is_a_regression_for_each_action(
+    iris: Path,
+) -> None:
+    """DM and DR by least squares, action by action."""
+    (iris / "suite.yaml").write_text(BLOCKS[0], encoding="utf-8")
+    trials = plan(read_suite(iris / "suite.yaml")).trials[:3]
+    workspace = Workspace()
+    found = {one.estimator.id: run_trial(one, workspace).estimate for one in trials}
+    seed = trials[0].data_seed
+    problem, _ = build(trials[0].environment).sample(
+        world_rng=seed.world(), logged_rng=seed.logged(), target_rng=seed.target()
+    )
+    design = np.column_stack([np.ones(len(problem.reward)), problem.context])
+    q = np.empty((len(problem.reward), 3))
+    for action in range(3):
+        rows = problem.action == action
+        q[:, action] = design @ np.linalg.lstsq(design[rows], problem.reward[rows])[0]
+    table = problem.target_policy.table(problem.context)
+    direct = (table * q).sum(axis=1)
+    assert found["dm"] == pytest.approx(direct.mean(), abs=1e-9)
+    at = np.arange(len(direct)), problem.action
+    weight = table[at] / problem.propensity
+    assert found["dr"] == pytest.approx((direct + weight * (problem.reward - q[at])).mean())
+
+
 def test_the_linear_setup_is_a_uniform_target_over_ten_actions(iris: Path) -> None:
     (iris / "suite.yaml").write_text(BLOCKS[1], encoding="utf-8")
     environment = build(plan(read_suite(iris / "suite.yaml")).trials[0].environment)
