@@ -140,7 +140,7 @@ def test_a_second_ctrl_c_gives_up_on_trials_that_hang(baseline):
 
 
 def test_ctrl_c_while_trials_run_again_alone_ends_at_once(baseline):
-    baseline("2s")
+    baseline("1s")
     gate = Gate(SLOW_SECONDS="600")
     # All eight hit the limit; the ninth fit is the first of those with doubled limits.
     wait_for_fits(9)

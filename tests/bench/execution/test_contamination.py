@@ -25,12 +25,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="some settings a
 # kernels.
 INNOCENTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ipw", {}),
-    ("dm", {}),
     ("mips", {}),
     ("epws", {}),
     ("epws", {"classifier": "mlp"}),
     ("fepws", {}),
-    ("edm", {}),
 )
 
 

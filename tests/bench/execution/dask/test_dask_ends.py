@@ -139,7 +139,7 @@ def test_a_scheduler_that_dies_is_told_and_what_had_finished_is_kept(
     clusters: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # How long a client tries to connect again; half a minute if nothing is said.
-    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "3s")
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     with clusters(tmp_path) as cluster:
         cluster.worker("--no-nanny")
         cluster.wait_for(1)
