@@ -186,11 +186,14 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         yield text, ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-# Three sentences on boards: leading estimators, failures, resolution of the comparisons.
+# Sentences on boards: leading estimators, failures, silent ones too, resolution of comparisons.
+
+SILENT = 0.8
+"""Coverage of 95 % intervals below which, beyond chance, an estimator fails without saying so."""
 
 
 def findings(boards: Iterable[Board]) -> list[str]:
-    """Describe boards by RMSE in three sentences.
+    """Describe boards by RMSE in three or four sentences.
 
     Only what the boards' own tests show is said: an estimator leads together with all estimators
     whose score does not differ significantly from the best.
@@ -202,7 +205,7 @@ def findings(boards: Iterable[Board]) -> list[str]:
     shown = [board for board in boards if board.by == "rmse" and board.rows]
     if not shown:
         return []
-    return [_leaders(shown), _failures(shown), _resolution(shown)]
+    return [_leaders(shown), _failures(shown), *_silent_failures(shown), _resolution(shown)]
 
 
 def _leaders(boards: Sequence[Board]) -> str:
@@ -281,6 +284,33 @@ def _failures(boards: Sequence[Board]) -> str:
     if not failed:
         parts.insert(0, "No trial failed")
     return f"{'; '.join(parts)}."
+
+
+def _silent_failures(boards: Sequence[Board]) -> Iterator[str]:
+    """Yield a sentence on estimators that answer with intervals which rarely hold the value.
+
+    It is of the setting with the lowest coverage; the upper end of its interval is below `SILENT`.
+    """
+    found = {
+        board.label: {
+            row.label: row.coverage.share.value
+            for row in board.rows
+            if row.coverage.share.value is not None
+            and not row.mostly_failed
+            and (row.coverage.share.high or 1.0) < SILENT
+        }
+        for board in boards
+    }
+    if not any(found.values()):
+        return
+    setting = min(found, key=lambda name: min(found[name].values(), default=1.0))
+    shares = sorted(found[setting].items(), key=lambda one: one[1])[:MOST_NAMES]
+    held = _join([percent(share) for _, share in shares])
+    many = len(shares) > 1
+    yield (
+        f"{_join([name for name, _ in shares])} answered, but with {setting} the 95 % "
+        f"interval{'s' * many} held the value in {held} of the data sets."
+    )
 
 
 def _resolution(boards: Sequence[Board]) -> str:

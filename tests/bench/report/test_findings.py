@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ope_bench.boards.leaderboard import boards
@@ -130,3 +132,19 @@ def test_leaders_beyond_four_are_counted() -> None:
     ]
     leaders = "e0 in 1, e1 in 1, e2 in 1, e3 in 1 and 1 other in the rest of 5 settings"
     assert findings(found)[0].startswith(f"Smallest RMSE: {leaders}")
+
+
+def test_who_answers_with_intervals_that_rarely_hold_is_named_with_the_setting() -> None:
+    def with_errors(found: list[TrialRecord], **sizes: float) -> list[TrialRecord]:
+        return [replace(one, standard_error=sizes.get(one.trial.estimator.id)) for one in found]
+
+    mild = with_errors(records(5, sure=normal(0.3), fair=normal(0.3, 1)), sure=0.1, fair=0.3)
+    hard = with_errors(records(500, sure=normal(0.3), fair=normal(0.3, 1)), sure=0.01, fair=0.3)
+    lines = findings(boards([*mild, *hard]))
+    assert len(lines) == 4
+    held = np.mean(np.abs(normal(0.3)) <= 1.959964 * 0.01)
+    assert lines[2] == (
+        f"sure answered, but with toy n_actions=500 the 95 % interval held the value in "
+        f"{100 * held:.0f}% of the data sets."
+    )
+    assert len(findings(boards(mild[N:]))) == 3
