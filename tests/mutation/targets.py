@@ -107,15 +107,22 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     f"{BENCH}/plugins/spec.py": (
         "tests/bench/plugins/test_registry.py",
+        "tests/bench/plugins/test_labels.py",
+        "tests/bench/plugins/test_added_parameters.py",
         "tests/bench/contracts/test_parameters.py",
     ),
     f"{BENCH}/statistics/error_distribution.py": (
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_bootstrap.py",
+        "tests/bench/statistics/test_summaries.py",
+        "tests/bench/statistics/test_tails.py",
+        "tests/bench/boards/test_aggregation.py",
     ),
     f"{BENCH}/statistics/ranks.py": (
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_summaries.py",
+        "tests/bench/statistics/test_ranks.py",
+        "tests/bench/statistics/test_slopes.py",
     ),
     f"{BENCH}/statistics/value_intervals.py": _INTERVALS,
     f"{BENCH}/statistics/weight_checks.py": (
@@ -129,7 +136,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/bench/gate/test_session.py",
         "tests/bench/gate/test_decision.py",
     ),
-    f"{BENCH}/execution/worker_process.py": ("tests/bench/execution/test_messages.py",),
+    f"{BENCH}/execution/worker_process.py": (
+        "tests/bench/execution/test_messages.py",
+        "tests/bench/execution/test_hostile_worker.py",
+        "tests/bench/execution/test_prefetch.py",
+    ),
     f"{BENCH}/logs/advice_verdict.py": (
         _VERDICT,
         f"{_ADVISE}::test_the_verdict_follows_its_rules",
@@ -146,9 +157,15 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/bench/logs/test_reliability.py",
         "tests/bench/logs/test_checks.py",
     ),
-    f"{BENCH}/logs/estimation.py": ("tests/bench/logs/test_intervals.py",),
+    f"{BENCH}/logs/estimation.py": (
+        "tests/bench/logs/test_intervals.py",
+        "tests/bench/logs/test_estimation.py",
+    ),
     f"{BENCH}/store/maintenance.py": ("tests/bench/store/test_integrity.py",),
-    f"{BENCH}/store/reader.py": ("tests/bench/store/test_store.py",),
+    f"{BENCH}/store/reader.py": (
+        "tests/bench/store/test_store.py",
+        "tests/bench/store/test_selection.py",
+    ),
 }
 """Narrow tests of each file; they take seconds."""
 
