@@ -95,8 +95,8 @@ def test_rows_take_every_array_and_fit_anew():
     assert part.has_units
     assert not whole.rows(index[1:], index[1:]).has_units
     # Copies in one of the samples are enough.
-    assert whole.rows(index[[0, 0]], index).has_units
-    assert whole.rows(index, index[[0, 0]]).has_units
+    assert whole.rows(index[[0, 0]], index[1:]).has_units
+    assert whole.rows(index[1:], index[[0, 0]]).has_units
     # Unless they are numbered; folds still keep them together.
     drawn = whole.rows(index, index, np.arange(4), np.arange(4))
     assert drawn.unit.tolist() == drawn.target_unit.tolist() == [0, 1, 2, 3]
