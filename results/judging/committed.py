@@ -87,8 +87,13 @@ def records_of(folder: Path) -> list[TrialRecord]:
         support: dict[str, Any] = {
             name: line[name] if first else None for name in SUPPORT if name in line
         }
-        if (effective := diagnostics.get(EFFECTIVE_SAMPLE_SIZE)) is not None:
-            support["ess_fraction"] = effective / found.environment.params["n_samples"]
+        effective, n = (
+            diagnostics.get(EFFECTIVE_SAMPLE_SIZE),
+            found.environment.params["n_samples"],
+        )
+        # A table that is logged whole has a number of rows that the setting does not say.
+        if effective is not None and n is not None:
+            support["ess_fraction"] = effective / n
         copied: dict[str, Any] = {name: row.get(name) for name in COPIED}
         records.append(
             TrialRecord(
