@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ope_estimators.learning.pipelines import LinearPrediction, linear_predictio
 from ope_estimators.learning.trees import split_columns
 
 __all__ = [
+    "FittedFunction",
     "FittedReward",
     "RewardFunction",
     "RewardModel",
@@ -30,8 +31,19 @@ BLOCK = 2048
 DENSE = 256
 """Columns up to which trees predict from all features faster than from those that are not 0."""
 
+
 RewardFunction = Callable[[FloatArray, Any], FloatArray]
 """f(context (k, d_context), points) -> (k,)."""
+
+
+class FittedFunction(Protocol):
+    """A fitted q̂."""
+
+    def __call__(self, context: FloatArray, points: Any, /) -> FloatArray:
+        """Evaluate at pairs of a context (k, d_context) and a point: (k,)."""
+
+    def beside(self, context: FloatArray, points: Any, /) -> FloatArray:
+        """Evaluate at every point in each context (k, d_context): (k, p)."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +138,8 @@ class FittedReward:
         self._width = width
         self._groups: dict[tuple[int, ...], IntArray | None] = {}
         self._linear = [linear_prediction(model) for model in models]
+        # Predictions of all pairs of contexts and points by a few matrix products.
+        self._structured = width > 0 and all(hasattr(model, "everywhere") for model in models)
         trees = all(split_columns(model) is not None for model in models)
         self._n_filled = features.n_filled if trees and width > DENSE else None
 
@@ -136,6 +150,10 @@ class FittedReward:
     def everywhere(self, context: FloatArray, n_actions: int) -> FloatArray:
         """Evaluate q̂ at every action in each context, in the order of `np.ndindex`: (k * a,)."""
         return self._predicted_everywhere(self._models, context, n_actions)
+
+    def beside(self, context: FloatArray, points: Points) -> FloatArray:
+        """Evaluate q̂ at every point in each context: (k, p)."""
+        return self._beside(self._models, context, points)
 
     def logged(self, context: FloatArray, points: Points) -> FloatArray:
         """Evaluate q̂ at one point per logged row, by the model fitted without the row: (n,)."""
@@ -188,7 +206,7 @@ class FittedReward:
             out[rows] = expectation(policy, context[rows], model)
         return out
 
-    def parts(self) -> list[tuple[RewardFunction, Any]]:
+    def parts(self) -> list[tuple[FittedFunction, Any]]:
         """Return each model with the logged rows that it was fitted without."""
         if len(self._models) == 1:
             return [(self, slice(None))]
@@ -207,10 +225,25 @@ class FittedReward:
             return self._evaluated(models, context, points)
         return self._evaluated(models, context[first], points[first])[inverse]
 
+    def _beside(self, models: tuple[Any, ...], context: FloatArray, points: Points) -> FloatArray:
+        k, p = len(context), len(points)
+        if self._structured:
+            sides = self._features.sides(context, points)
+            out = np.zeros(k * p)
+            for model in models:
+                out += model.everywhere(*sides)
+            out /= len(models)
+        else:
+            every = points[np.tile(np.arange(p), k)]
+            out = self._predicted(models, np.repeat(context, p, axis=0), every)
+        return out.reshape(k, p)
+
     def _predicted_everywhere(
         self, models: tuple[Any, ...], context: FloatArray, n_actions: int
     ) -> FloatArray:
         n_pairs = len(context) * n_actions
+        if self._structured:
+            return self._beside(models, context, np.arange(n_actions)).reshape(-1)
         if self._alike(models) is not None:
             pairs = np.repeat(context, n_actions, axis=0)
             return self._predicted(models, pairs, np.tile(np.arange(n_actions), len(context)))
@@ -332,6 +365,10 @@ class _FoldReward:
     def everywhere(self, context: FloatArray, n_actions: int) -> FloatArray:
         """Evaluate the model at every action in each context: (k * n_actions,)."""
         return self._reward._predicted_everywhere(self._models, context, n_actions)
+
+    def beside(self, context: FloatArray, points: Points) -> FloatArray:
+        """Evaluate the model at every point in each context: (k, p)."""
+        return self._reward._beside(self._models, context, points)
 
 
 def distinct_pairs(context: FloatArray, group: IntArray) -> tuple[IntArray, IntArray]:
