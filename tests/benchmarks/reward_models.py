@@ -25,7 +25,7 @@ import numpy as np
 from interleaved import written
 from sections import table
 from sklearn.base import BaseEstimator, RegressorMixin
-from statement import facts_now, statement
+from statement import JOINED, facts_now, statement
 
 from ope_bench import FloatArray
 from ope_estimators.learning.learners import regressor
@@ -58,7 +58,7 @@ CONTINUOUS_ESTIMATORS = ("kernel-dr", "dm-star")
 
 BOARD_ESTIMATORS = (
     *("dm", "dm-star", "dr", "sndr", "switch", "switch-dr", "dr-os", "dr-ps", "sg-dr", "cab"),
-    *("mrdr", "tmle", "ipw-re", "mdr", "offcem", "group-ipw", "mr", "kernel-dr"),
+    *("mrdr", "tmle", "ipw-re", "mdr", "offcem", "group-ipw", "kernel-dr"),
     *("edm", "edm-star", "edr"),
 )
 """All whose default changed; `fedr` has the reward model of `edr`."""
@@ -154,7 +154,7 @@ class Pooled(RegressorMixin, BaseEstimator):
 
     def fit(self, features: FloatArray, outcome: FloatArray) -> Pooled:
         """Fit."""
-        self.model_ = PooledRegressor(self.n_context).fit(features, outcome)
+        self.model_ = PooledRegressor(self.n_context, by_action=True).fit(features, outcome)
         return self
 
     def predict(self, features: FloatArray) -> FloatArray:
@@ -251,8 +251,8 @@ def board_worlds() -> list[str]:
     return worlds
 
 
-def measure(part: str, replicates: int) -> list[dict[str, Any]]:
-    """Run all, and return the mean squared error and seconds of each combination."""
+def measure(part: str, replicates: int, models: Sequence[str]) -> list[dict[str, Any]]:
+    """Run all, and return the RMSE and the seconds of each combination."""
     from ope_bench.suites.manifest import specs_of
     from ope_bench.trials.isolation import thread_limit
     from ope_bench.trials.record import Trial
@@ -270,6 +270,8 @@ def measure(part: str, replicates: int) -> list[dict[str, Any]]:
             for replicate in range(replicates):
                 board = Workspace()
                 for name, estimator, selector in combinations(part, world):
+                    if name not in models:
+                        continue
                     (spec,) = specs_of("estimator", selector)
                     started = time.process_time()
                     record = run_trial(Trial(setting, spec, replicate, seed=4711), board)
@@ -346,7 +348,8 @@ def interval(values: FloatArray) -> str:
 
 def development_table(rows: Sequence[dict[str, Any]], estimators: Sequence[str]) -> str:
     """Ratios of RMSE by model and estimator, worlds answered, and seconds over the default's."""
-    models = list(dict.fromkeys(row["model"] for row in rows if row["estimator"] in estimators))
+    found = {row["model"] for row in rows if row["estimator"] in estimators}
+    models = [one for one in {**ACTION_MODELS, **EMBEDDING_MODELS} if one in found]
     seconds: dict[tuple[str, str], float] = defaultdict(float)
     answered: dict[str, set[str]] = defaultdict(set)
     for row in rows:
@@ -415,11 +418,12 @@ share its fit. Worlds are of no suite: linear bandits of other sizes and policie
 with other splits, `saito-mips` and `saito-toy` of other dimensions, drawn worlds of other numbers,
 continuous actions.
 
-`{default}` is a linear mixed model: effects common to all actions (squares and products too,
-where they are few), and of each action an intercept and slopes that are shrunk to 0. `ridge,
-separate` shrinks toward a ridge regression that is fitted before. The stack has `{default}` and
-histogram boosting, combined with positive weights on three folds; the logistic regression has
-the same effects as `{default}`, its penalty by three folds, and is for rewards of 0 and 1.
+`{default}` is a linear mixed model: effects common to all actions (squares and products too, or
+products of context and embedding, where they are few), and of each action an intercept and slopes
+that are shrunk to 0. `ridge, separate` shrinks toward a ridge regression that is fitted before.
+The stack has `{default}` and histogram boosting, combined with positive weights on three folds;
+the logistic regression has the same effects of actions as `{default}`, its penalty by three
+folds, and is for rewards of 0 and 1.
 
 {parts}
 """
@@ -464,15 +468,23 @@ def main() -> int:
     """Measure parts, and write the page of all that are measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--part", nargs="*", default=[], choices=[*HALVES, "boards"])
+    known = [*ACTION_MODELS, *(name for name in EMBEDDING_MODELS if name not in ACTION_MODELS)]
+    parser.add_argument("--model", nargs="+", default=known, help="measure these; keep the others")
     parser.add_argument("--replicates", type=int, default=4)
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
     pooled.regressor = build_candidate  # type: ignore[assignment, attr-defined]
     data = given.output.with_suffix(".json")
-    known = json.loads(data.read_text()) if data.exists() else {"parts": {}, "replicates": {}}
-    report = {**known, "command": shlex.join(["python", *sys.argv]), **facts_now()}
+    former = json.loads(data.read_text()) if data.exists() else {"parts": {}, "replicates": {}}
+    commands = former.get("command", "").split(JOINED)
+    commands = [
+        one for one in dict.fromkeys([*commands, shlex.join(["python", *sys.argv])]) if one
+    ]
+    report = {**former, "command": JOINED.join(commands), **facts_now()}
     for part in given.part:
-        report["parts"][part] = measure(part, given.replicates)
+        rows = measure(part, given.replicates, given.model)
+        kept = [row for row in report["parts"].get(part, []) if row["model"] not in given.model]
+        report["parts"][part] = kept + rows
         report["replicates"][part] = given.replicates
     written(given.output, report, markdown(report))
     return 0

@@ -11,15 +11,21 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from ope_bench import Column, Problem, Schema
-from ope_bench.base.errors import UnavailableError
+from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.policies import Uniform
 from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.baseline.direct.dm_paper import DMPaper
+from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.doubly_robust.mrdr import MRDR
+from ope_estimators.embedded.known.edm import EDM
+from ope_estimators.embedded.known.edm_paper import EDMPaper
+from ope_estimators.embedded.learned.edr import EDR
 from ope_estimators.learning import pooled
 from ope_estimators.learning.learners import fit_weighted, fitted, regressor
 from ope_estimators.learning.per_action import PENALTIES
 from ope_estimators.learning.pooled import PooledRegressor
+from ope_estimators.learning.quadratic import PENALTIES as QUADRATIC
 from ope_estimators.learning.quadratic import QuadraticRegressor
 from ope_estimators.nuisance.pooled import PooledRewardModel, pooled_parts
 from ope_estimators.nuisance.reward import RewardModel
@@ -27,6 +33,10 @@ from support import tiny_worlds as tiny
 
 D, E = 2, 3
 """Columns of the context and of the embedding."""
+
+
+LIMITS = {0: (0, 0), D * E: (0, 100), 15: (100, 0)}
+"""Limits of squares and of products, by the number of products that follows."""
 
 
 def rows_of(n=90, n_actions=5, seed=0):
@@ -40,6 +50,16 @@ def rows_of(n=90, n_actions=5, seed=0):
     return np.column_stack([action, context, embedding]), mean + 0.5 * rng.normal(size=n)
 
 
+def limited(number, *, by_action=True, **params):
+    squares, products = LIMITS[number]
+    limits = {"max_squares": squares, "max_products": products}
+    return PooledRegressor(D, by_action=by_action, **limits, **params)
+
+
+def linear(penalties=QUADRATIC):
+    return PooledRegressor(None, max_squares=0, penalties=penalties)
+
+
 def standardized(table, share):
     mean = share @ table
     return (table - mean) / np.sqrt(share @ np.square(table - mean))
@@ -51,8 +71,14 @@ def joint_minimum(table, y, model, weight=None):
     share = weight / weight.sum()
     action, rest = table[:, 0].astype(int), standardized(table[:, 1:], share)
     basis = rest
-    if model.degree_ == 2:
-        first, second = np.triu_indices(rest.shape[1])
+    d = rest.shape[1]
+    products = {
+        0: [],
+        D * E: [(i, j) for i in range(D) for j in range(D, d)],
+        d * (d + 1) // 2: [(i, j) for i in range(d) for j in range(i, d)],
+    }
+    if model.n_products_:
+        first, second = np.transpose(products[model.n_products_])
         basis = standardized(np.hstack([rest, rest[:, first] * rest[:, second]]), share)
     phi = np.column_stack([np.ones(len(y)), rest[:, :D] / math.sqrt(D)])
     own = np.zeros((len(y), action.max() + 1, D + 1))
@@ -66,19 +92,19 @@ def joint_minimum(table, y, model, weight=None):
     return design @ np.linalg.solve(gram, design.T @ (weight * y))
 
 
-@pytest.mark.parametrize("max_products", [0, 100])
-def test_all_parts_are_the_joint_minimum(max_products):
+@pytest.mark.parametrize("number", LIMITS)
+def test_all_parts_are_the_joint_minimum(number):
     table, y = rows_of()
-    model = PooledRegressor(D, max_products).fit(table, y)
-    assert model.degree_ == (2 if max_products else 1)
+    model = limited(number).fit(table, y)
+    assert model.n_products_ == number
     assert model.predict(table) == pytest.approx(joint_minimum(table, y, model), abs=1e-7)
 
 
-@pytest.mark.parametrize("max_products", [0, 100])
-def test_with_weights_too(max_products):
+@pytest.mark.parametrize("number", LIMITS)
+def test_with_weights_too(number):
     table, y = rows_of()
     weight = np.random.default_rng(1).exponential(size=len(y))
-    model = fit_weighted(PooledRegressor(D, max_products), table, y, weight)
+    model = fit_weighted(limited(number), table, y, weight)
     expected = joint_minimum(table, y, model, weight)
     assert model.predict(table) == pytest.approx(expected, abs=1e-7)
 
@@ -87,12 +113,12 @@ def test_rows_of_weight_zero_count_no_more_than_rows_left_out():
     table, y = rows_of()
     weight = np.where(np.arange(len(y)) % 3, 1.0, 0.0)
     kept = weight > 0
-    all_rows = fit_weighted(PooledRegressor(None, 0), table[:, 1:], y, weight)
-    some = PooledRegressor(None, 0).fit(table[kept, 1:], y[kept])
+    all_rows = fit_weighted(linear(), table[:, 1:], y, weight)
+    some = linear().fit(table[kept, 1:], y[kept])
     # The penalty is chosen on errors that weights of zero leave out as well.
     assert all_rows.penalty_ == pytest.approx(some.penalty_ * len(y) / kept.sum(), rel=1.5)
-    once = PooledRegressor(None, 0, [some.penalty_]).fit(table[kept, 1:], y[kept])
-    more = PooledRegressor(None, 0, [some.penalty_ * len(y) / kept.sum()])
+    once = linear([some.penalty_]).fit(table[kept, 1:], y[kept])
+    more = linear([some.penalty_ * len(y) / kept.sum()])
     fit_weighted(more, table[:, 1:], y, weight)
     assert more.predict(table[:, 1:]) == pytest.approx(once.predict(table[:, 1:]))
 
@@ -101,7 +127,7 @@ def test_the_shrinkage_has_the_largest_marginal_likelihood():
     """With c and m at 0, rewards are normal with covariance sigma² (I + Phi Phi' / shrinkage)."""
     table, y = rows_of(n_actions=8)
     table[:, 3:] = 0.0
-    model = PooledRegressor(D, 0, [1e12]).fit(table, y)
+    model = limited(0, penalties=[1e12]).fit(table, y)
     share = np.full(len(y), 1 / len(y))
     rest = standardized(table[:, 1 : 1 + D], share)
     phi = np.column_stack([np.ones(len(y)), rest / math.sqrt(D)])
@@ -123,7 +149,7 @@ def test_the_shrinkage_has_the_largest_marginal_likelihood():
 
 def test_an_action_that_was_never_logged_has_the_common_part_alone():
     table, y = rows_of()
-    model = PooledRegressor(D, 0).fit(table, y)
+    model = limited(0).fit(table, y)
     unseen = table.copy()
     unseen[:, 0] = 99
     deviation, model.deviation_ = model.deviation_, np.zeros_like(model.deviation_)
@@ -132,17 +158,17 @@ def test_an_action_that_was_never_logged_has_the_common_part_alone():
     assert abs(model.predict(unseen) - model.predict(table)).max() > 0.1
 
 
-@pytest.mark.parametrize("max_products", [0, 100])
-def test_all_pairs_by_their_sides_are_the_pairs_one_by_one(max_products):
+@pytest.mark.parametrize("number", LIMITS)
+def test_all_pairs_by_their_sides_are_the_pairs_one_by_one(number):
     table, y = rows_of()
     seen = table[:, 0] != 3
-    model = PooledRegressor(D, max_products).fit(table[seen], y[seen])
+    model = limited(number).fit(table[seen], y[seen])
     context, points = table[:7, 1 : 1 + D], np.random.default_rng(2).normal(size=(5, E))
     pairs = np.column_stack(
         [np.tile(np.arange(5), 7), np.repeat(context, 5, axis=0), np.tile(points, (7, 1))]
     )
     assert model.everywhere(context, points) == pytest.approx(model.predict(pairs), abs=1e-9)
-    plain = PooledRegressor(None, max_products).fit(table[:, 1:], y)
+    plain = limited(number, by_action=False).fit(table[:, 1:], y)
     found = plain.everywhere(context, points)
     assert found == pytest.approx(plain.predict(pairs[:, 1:]), abs=1e-9)
 
@@ -167,9 +193,9 @@ def test_units_are_held_out_whole():
 
 def test_wide_tables_are_solved_by_iteration(monkeypatch):
     table, y = rows_of()
-    exact = PooledRegressor(D, 0, [float(D + E)]).fit(table, y)
+    exact = limited(0, penalties=[float(D + E)]).fit(table, y)
     monkeypatch.setattr(pooled, "MAX_SIDE", 3)
-    model = PooledRegressor(D, 0).fit(table, y)
+    model = limited(0).fit(table, y)
     assert model.penalty_ == D + E
     assert model.predict(table) == pytest.approx(exact.predict(table), abs=1e-6)
 
@@ -211,9 +237,7 @@ def test_ten_thousand_actions_with_their_numbers_as_categories(cls):
     schema = Schema((Column(),) * D, (Column("categorical", tuple(number[:, 0])),))
     view = tiny.view_of(problem_of(number, schema), cls().access)
     tracemalloc.start()
-    reward = (
-        cls("pooled", cross_fit=2).fit(view, rng=np.random.default_rng(0), device="cpu").reward_
-    )
+    reward = cls(cross_fit=2).fit(view, rng=np.random.default_rng(0), device="cpu").reward_
     assert tracemalloc.get_traced_memory()[1] < 200 * 10_000 * 8
     tracemalloc.stop()
     never = np.setdiff1d(np.arange(10_000), view.action)[:50]
@@ -264,3 +288,19 @@ def test_continuous_actions_have_no_parts_of_their_own():
     view = tiny.view_of(replace(problem, n_actions=None, logging_policy=None, target_policy=None))
     with pytest.raises(UnavailableError, match="continuous"):
         view.fitted(PooledRewardModel((), 1))
+
+
+@pytest.mark.parametrize("cls", [DM, MRDR])
+def test_a_choice_of_action_features_is_refused_where_it_would_be_ignored(cls):
+    with pytest.raises(ParameterError, match="name a regressor"):
+        tiny.run(cls(action_features="embedding"), problem_of(np.eye(5)))
+
+
+@pytest.mark.parametrize("cls", [DM, DR, EDM, EDR])
+def test_it_is_the_default(cls):
+    assert cls().regressor == "pooled"
+
+
+@pytest.mark.parametrize("cls", [DMPaper, DMStarPaper, EDMPaper])
+def test_forms_of_the_paper_keep_gradient_boosting(cls):
+    assert cls().regressor == "gbm"

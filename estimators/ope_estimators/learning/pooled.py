@@ -48,9 +48,11 @@ class PooledRegressor:
     """E[y|x, a] = c + m(x, e_a) + b_a . phi(x), m common to all actions and one b_a per action.
 
     A linear mixed model. m is a ridge regression on the context and the features e_a of the
-    action, their squares and their products of two, or on the features alone where these are more
-    than ``max_products``. phi(x) is a one and the d standardized context columns over sqrt(d), so
-    that intercept and slopes of an action have equal prior variance:
+    action, their squares and their products of two. Where these are more than ``max_squares``, it
+    is on the features and the products of one of the context with one of e_a; where these are
+    more than ``max_products``, on the features alone. phi(x) is a one and the d standardized
+    context columns over sqrt(d), so that intercept and slopes of an action have equal prior
+    variance:
 
         y = c + m(x, e_a) + b_a . phi(x) + noise,   b_a ~ N(0, tau² I),  noise ~ N(0, sigma²)
 
@@ -60,20 +62,21 @@ class PooledRegressor:
     others or, where rows form units, each fifth of the units from the other four. An action that
     was never logged has b_a = 0: what is known of it is its features.
 
-    Without ``n_context`` there are no actions, and it is m alone.
+    Without ``by_action`` it is m alone.
 
     Parameters
     ----------
-    n_context : number of context columns, the first after that of the action's number; None for
-        features without an action's number.
-    max_products : most features, squares and products together; 0 for a linear m.
+    n_context : number of context columns, which come first; None where they are not told apart.
+    by_action : whether a column with the action's number is in front of them.
+    max_squares : most features, squares and products together.
+    max_products : most features and products of a context column with another column together.
     penalties : candidate penalties on the squared coefficients of standardized columns, relative
         to a sum of squared errors. With more than 2,000 rows and columns it is the number of
         columns instead.
 
     Attributes
     ----------
-    degree_ : 2 with squares and products, else 1.
+    n_products_ : number of squares and products.
     penalty_ : the chosen penalty of m.
     shrinkage_ : sigma² / tau².
 
@@ -87,10 +90,15 @@ class PooledRegressor:
     def __init__(
         self,
         n_context: int | None = None,
-        max_products: int = 300,
+        *,
+        by_action: bool = False,
+        max_squares: int = 300,
+        max_products: int = 500,
         penalties: Sequence[float] = PENALTIES,
     ) -> None:
         self.n_context = n_context
+        self.by_action = by_action
+        self.max_squares = max_squares
         self.max_products = max_products
         self.penalties = penalties
 
@@ -109,11 +117,9 @@ class PooledRegressor:
         self.mean_, self.scale_ = _moments(table, share)
         table = (table - self.mean_) / self.scale_
         self.varying_ = max(1, int((table[:, : self.n_context] != 0).any(axis=0).sum()))
-        n_products = d * (d + 3) // 2
-        few = n_products <= self.max_products and n * n_products <= MAX_CELLS
-        self.degree_ = 2 if few else 1
-        first, second = np.triu_indices(d)
-        basis = np.hstack([table, table[:, first] * table[:, second]]) if few else table
+        first, second = self._products(n, d)
+        self.n_products_ = len(first)
+        basis = np.hstack([table, table[:, first] * table[:, second]])
         mean, scale = _moments(basis, share)
         # Rows times the roots of their weights, which are 1 on average.
         root = np.sqrt(n * share)[:, None]
@@ -132,9 +138,8 @@ class PooledRegressor:
         self.linear_ = coefficients[:d]
         # A symmetric form: half of each product's coefficient on either side.
         self.form_ = np.zeros((d, d))
-        if few:
-            self.form_[first, second] = coefficients[d:] / 2
-            self.form_ += self.form_.T
+        self.form_[first, second] = coefficients[d:] / 2
+        self.form_ += self.form_.T
         return self
 
     def predict(self, features: ArrayLike) -> FloatArray:
@@ -154,7 +159,7 @@ class PooledRegressor:
         Parameters
         ----------
         context : (k, d_context)
-        points : (p, d), features of embeddings or, with ``n_context``, of all actions in order.
+        points : (p, d), features of embeddings or, with ``by_action``, of all actions in order.
         """
         d = context.shape[1]
         own, others = slice(None, d), slice(d, None)
@@ -163,7 +168,7 @@ class PooledRegressor:
         out = 2 * (context @ self.form_[own, others]) @ points.T
         out += self._part(context, own)[:, None]
         out += self.intercept_ + self._part(points, others)
-        if self.n_context is not None:
+        if self.by_action:
             deviation = np.zeros((len(points), self.deviation_.shape[1]))
             deviation[self.seen_] = self.deviation_
             out += self._design(context) @ deviation.T
@@ -171,7 +176,17 @@ class PooledRegressor:
 
     def _split(self, features: ArrayLike) -> tuple[IntArray | None, FloatArray]:
         table = np.asarray(features, dtype=np.float64)
-        return (None, table) if self.n_context is None else (table[:, 0].astype(int), table[:, 1:])
+        return (table[:, 0].astype(int), table[:, 1:]) if self.by_action else (None, table)
+
+    def _products(self, n: int, d: int) -> tuple[IntArray, IntArray]:
+        """Return both columns of each product of m, for n rows of d features: (q,), (q,)."""
+        first, second = np.triu_indices(d)
+        if len(first) + d <= self.max_squares and (len(first) + d) * n <= MAX_CELLS:
+            return first, second
+        own = d if self.n_context is None else self.n_context
+        crossed = (first < own) & (second >= own)
+        few = crossed.sum() + d <= self.max_products and (crossed.sum() + d) * n <= MAX_CELLS
+        return first[crossed & few], second[crossed & few]
 
     def _design(self, table: FloatArray) -> FloatArray:
         """Return phi(x) of standardized features: (k, 1 + n_context)."""
@@ -181,7 +196,7 @@ class PooledRegressor:
     def _part(self, table: FloatArray, columns: slice) -> FloatArray:
         """Return what some columns add to m by themselves, of standardized ones: (k,)."""
         part: FloatArray = table @ self.linear_[columns]
-        if self.degree_ == 2:
+        if self.n_products_:
             part += np.einsum("kd,kd->k", table @ self.form_[columns, columns], table)
         return part
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench import FloatArray, IntArray, UnavailableError, View
+from ope_bench import FloatArray, IntArray, ParameterError, UnavailableError, View
 from ope_estimators.features.pairs import PairFeatures
 from ope_estimators.learning.learners import POOLED, regressor
 from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
-__all__ = ["PooledRewardModel", "pooled_parts"]
+__all__ = ["PooledRewardModel", "pooled_parts", "require_no_features"]
 
 MAX_WIDTH = 200
 """Most features of an action's embedding that the common part uses."""
@@ -46,6 +46,16 @@ class PooledRewardModel:
         return fit_by_folds(view, features, view.action, make, cross_fit=self.cross_fit, rng=rng)
 
 
+def require_no_features(action_features: str) -> None:
+    """Raise ParameterError where a choice of action features would be ignored."""
+    if action_features != "one-hot":
+        msg = (
+            f"action_features = {action_features!r} is for other regressors than 'pooled', the "
+            "default, which has a part for each action: name a regressor, or leave it out"
+        )
+        raise ParameterError(msg)
+
+
 def pooled_parts(
     view: View, params: tuple[tuple[str, Any], ...]
 ) -> tuple[PooledFeatures, Callable[[int], Any]]:
@@ -54,7 +64,7 @@ def pooled_parts(
         msg = "a part of each action is for finitely many actions; these are continuous"
         raise UnavailableError(msg)
     features = PooledFeatures(view, min(MAX_WIDTH, view.n_actions - 2))
-    given = {**dict(params), "n_context": features.n_context}
+    given = {**dict(params), "n_context": features.n_context, "by_action": True}
     return features, lambda seed: regressor(POOLED, seed=seed, params=given)
 
 

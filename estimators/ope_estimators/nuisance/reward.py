@@ -12,7 +12,7 @@ from ope_bench import FloatArray, IntArray, Policy, View, row_chunks
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures, Points
 from ope_estimators.learning.folds import logged_folds, target_folds
-from ope_estimators.learning.learners import fit_weighted, fitted, regressor
+from ope_estimators.learning.learners import POOLED, fit_weighted, fitted, regressor
 from ope_estimators.learning.pipelines import LinearPrediction, linear_prediction
 from ope_estimators.learning.trees import split_columns
 
@@ -69,9 +69,12 @@ class RewardModel:
         """Return the fitted model; each fold's model is fitted without that fold."""
         features = PairFeatures(view, self.on, self.action_features)
         points = view.action if self.on == "action" else view.embedding
+        params = dict(self.params)
+        if self.learner == POOLED:
+            params["n_context"] = features.n_context
 
         def make(seed: int) -> Any:
-            return regressor(self.learner, seed=seed, device=device, params=self.params)
+            return regressor(self.learner, seed=seed, device=device, params=params)
 
         return fit_by_folds(view, features, points, make, cross_fit=self.cross_fit, rng=rng)
 

@@ -12,7 +12,7 @@ from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures
 from ope_estimators.learning.learners import POOLED, frozen, regressor
-from ope_estimators.nuisance.pooled import pooled_parts
+from ope_estimators.nuisance.pooled import pooled_parts, require_no_features
 from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
 __all__ = ["MRDR"]
@@ -81,6 +81,7 @@ class MRDR(DR):
         given = frozen(self.regressor_params)
         features: PairFeatures
         if self.regressor == POOLED and view.n_actions is not None:
+            require_no_features(self.action_features)
             features, make = pooled_parts(view, given)
         else:
             features = PairFeatures(view, "action", self.action_features)
