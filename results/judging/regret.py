@@ -25,7 +25,7 @@ from ope_bench.trials.record import TrialRecord
 FAILS = 1.25
 """Factor over the best of its own candidates from which a rule is said to fail."""
 
-FURTHER = ("edr",)
+FURTHER = ("edr[regressor=gbm]",)
 """Fixed choices from samples that are shown though no rule chooses among them."""
 
 CLASSES = {"known": "Both policies known", "samples": "Samples of the new policy only"}

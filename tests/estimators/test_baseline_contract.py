@@ -38,7 +38,7 @@ SMALL: dict[type[Estimator], dict[str, Any]] = {
     IPWS: {"clip": 20.0},
     IPWStar: {"on_missing": "laplace", "laplace": 0.5},
     IPWSStar: {"classifier_params": {"C": 0.5}},
-    DM: {"regressor_params": {"n_estimators": 5}},
+    DM: {"regressor": "gbm", "regressor_params": {"n_estimators": 5}},
     DMStar: {"regressor": "ridge"},
     DMPaper: {"regressor_params": {"n_estimators": 5}},
     DMStarPaper: {"regressor_params": {"n_estimators": 5}},
@@ -46,7 +46,7 @@ SMALL: dict[type[Estimator], dict[str, Any]] = {
     EIPW: {},
     EIPWS: {"clip": 20.0},
     MIPS: {},
-    EDM: {"regressor_params": {"n_estimators": 5}},
+    EDM: {},
     EDMStar: {"regressor": "ridge"},
     EDMPaper: {"regressor_params": {"n_estimators": 5}},
 }

@@ -161,7 +161,7 @@ def test_one_hot_features_of_too_many_actions_are_unavailable():
     problem = Problem(ones, np.arange(n), ones, np.ones(n), ones, np.arange(n), ones, n_actions=n)
     view = View(problem, Access.SAMPLES, seed=DataSeed("t", 0, 0), fit_cache=FitCache())
     with pytest.raises(UnavailableError, match="set action_features to 'embedding', 'separate'"):
-        DMStar().fit(view, rng=np.random.default_rng(0), device="cpu")
+        DMStar("gbm").fit(view, rng=np.random.default_rng(0), device="cpu")
 
 
 def test_cross_fitting_survives_fewer_rows_than_folds(world):
@@ -178,7 +178,7 @@ def test_estimators_that_ask_for_the_same_fit_share_it(world):
     for cls in (DM, DMStar, DMPaper):
         view = View(problem, cls().access, seed=DataSeed("t", 0, 0), fit_cache=fit_cache)
         fits.append(
-            cls(regressor_params={"n_estimators": 3})
+            cls("gbm", regressor_params={"n_estimators": 3})
             .fit(view, rng=np.random.default_rng(len(fits)), device="cpu")
             .reward_
         )

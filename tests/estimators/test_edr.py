@@ -241,8 +241,10 @@ def test_both_limits_are_inclusive():
 @pytest.mark.parametrize(
     ("params", "many", "regressor", "classifier"),
     [
-        ({}, False, "quadratic", "logistic"),
-        ({}, True, "ridge", "logistic"),
+        ({}, False, "hist-gbm", "logistic"),
+        ({}, True, "hist-gbm", "logistic"),
+        ({"regressor": "gbm"}, False, "quadratic", "logistic"),
+        ({"regressor": "gbm"}, True, "ridge", "logistic"),
         ({"regressor": "quadratic", "classifier": "logistic"}, False, "gbm", "hist-gbm"),
         ({"regressor": "ridge"}, True, "gbm", "logistic"),
     ],
@@ -278,7 +280,7 @@ def test_the_second_pair_has_products_up_to_six_hundred_features(columns, regres
     schema = Schema((Column(),) * wide.shape[2], given.schema.embedding)
     changes = {"context": wide[0], "target_context": wide[1], "schema": schema}
     view = tiny.view_of(replace(given, **changes))
-    assert second_reward(view, EDR().reward_model()).learner == regressor
+    assert second_reward(view, EDR(regressor="gbm").reward_model()).learner == regressor
 
 
 @pytest.mark.parametrize(("ratio", "second"), [("rulsif", "logistic"), ("classifier", "hist-gbm")])

@@ -133,7 +133,7 @@ def test_known_weights_give_the_printed_means(written: Written) -> None:
 def test_direct_methods_sum_over_actions_and_their_printed_forms_do_not(written: Written) -> None:
     p, at = written.problem, (written.row, written.problem.action)
     assert len(np.unique(p.action)) == N_ACTIONS  # or one-hot features would have fewer columns
-    dm, printed, star = DM(), DMPaper(), DMStar()
+    dm, printed, star = DM("gbm"), DMPaper(), DMStar("gbm")
     value = said(written, dm)
     q = boosted(written, "action", seed_of(dm))
     assert value == pytest.approx((written.target * q).sum(axis=1).mean())
@@ -145,7 +145,7 @@ def test_direct_methods_sum_over_actions_and_their_printed_forms_do_not(written:
 
 
 def test_embedded_direct_methods_sum_over_embeddings(written: Written) -> None:
-    edm, mass = EDM(), written.target @ written.embedded
+    edm, mass = EDM("gbm"), written.target @ written.embedded
     value = said(written, edm)
     q = boosted(written, "embedding", seed_of(edm))
     assert value == pytest.approx((mass * q).sum(axis=1).mean())

@@ -170,8 +170,9 @@ def test_other_configurations_keep_their_identity():
 @pytest.mark.parametrize("wrong", [-1.0, "much", True])
 def test_a_wrong_shrinkage_is_one_clear_error(wrong):
     problem = tiny.small().sample(10, np.random.default_rng(0))
+    params = {"shrinkage": wrong}
     with pytest.raises(ParameterError, match="expected a number >= 0"):
-        tiny.run(DM(action_features="separate", regressor_params={"shrinkage": wrong}), problem)
+        tiny.run(DM("ridge", action_features="separate", regressor_params=params), problem)
 
 
 def test_continuous_actions_have_no_separate_models():
@@ -180,7 +181,7 @@ def test_continuous_actions_have_no_separate_models():
     policy = GaussianPolicy(1.0, 0.0, 1.0)
     problem = Problem(x, a, a[:, None], a, x, a, a[:, None], n_actions=None, target_policy=policy)
     with pytest.raises(UnavailableError, match="'separate' is for finitely many actions"):
-        tiny.run(DM(action_features="separate"), problem)
+        tiny.run(DM("ridge", action_features="separate"), problem)
 
 
 def test_a_thousand_actions_need_no_table_of_rows_and_actions():

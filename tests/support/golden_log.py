@@ -81,7 +81,8 @@ class GivenFits(FitCache):
         self.rows = rows
 
     def get(self, key: str, make: Any) -> CachedFit:
-        if ".RewardModel(" in key and "on='action'" in key:
+        actions = ".RewardModel(" in key and "on='action'" in key
+        if actions or ".PooledRewardModel(" in key:
             self.put(key, CachedFit(given_reward(self.rows), 0.0, 0.0))
         return super().get(key, make)
 

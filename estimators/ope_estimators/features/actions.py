@@ -5,6 +5,7 @@ Categorical columns become indicators of their categories; other columns are unc
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -68,13 +69,14 @@ class ActionFeatures:
     ----------
     view : source of the actions and embeddings.
     name : kind of features.
+    max_width : most features of an embedding; one that has more is left out.
 
     Raises
     ------
     UnavailableError : one-hot features of more than `MAX_ONE_HOT` logged actions.
     """
 
-    def __init__(self, view: View, name: ActionFeaturesName) -> None:
+    def __init__(self, view: View, name: ActionFeaturesName, max_width: float = math.inf) -> None:
         self._table: FloatArray | None = None
         self._column: IntArray | None = None
         self._n_columns = 0
@@ -82,6 +84,8 @@ class ActionFeatures:
             return
         if name == "one-hot":
             self._column, self._n_columns = _columns(view.action, view.n_actions)
+        elif encoded(view.schema.embedding, view.embedding[:1]).shape[1] > max_width:
+            self._table = np.empty((view.n_actions, 0))
         else:
             self._table = _embedding_table(view, view.n_actions)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -25,10 +26,19 @@ class PairFeatures:
     view : source of the columns and actions.
     on : the second part of the pair.
     action_features : how actions become features.
+    max_width : most features of an action's embedding; one that has more is left out.
+
+    Attributes
+    ----------
+    n_context : number of features of the context.
     """
 
     def __init__(
-        self, view: View, on: Literal["action", "embedding"], action_features: ActionFeaturesName
+        self,
+        view: View,
+        on: Literal["action", "embedding"],
+        action_features: ActionFeaturesName,
+        max_width: float = math.inf,
     ) -> None:
         self._columns = view.schema.context
         self._points: Callable[[Any], FloatArray]
@@ -36,19 +46,19 @@ class PairFeatures:
         if on == "embedding":
             self._points = partial(encoded, view.schema.embedding)
         else:
-            self._points = self._actions = ActionFeatures(view, action_features)
-        self._n_context = encoded(self._columns, view.context[:1]).shape[1]
+            self._points = self._actions = ActionFeatures(view, action_features, max_width)
+        self.n_context = encoded(self._columns, view.context[:1]).shape[1]
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
         """Return the features of each pair, a new array: (k, n_features)."""
         if self._actions is None:
             return design(encoded(self._columns, context), self._points(points))
-        width = self._n_context + self._actions.width
+        width = self.n_context + self._actions.width
         if width == 0:
             return design(np.empty((len(context), 0)))
         table = np.empty((len(context), width))
-        table[:, : self._n_context] = encoded(self._columns, context)
-        self._actions.write(points, table[:, self._n_context :])
+        table[:, : self.n_context] = encoded(self._columns, context)
+        self._actions.write(points, table[:, self.n_context :])
         return table
 
     def apart(self, context: FloatArray, n_actions: int) -> tuple[FloatArray, FloatArray] | None:
@@ -59,15 +69,21 @@ class PairFeatures:
         if self._actions is None:
             return None
         width = self._actions.width
-        if width == 0 or len(row_chunks(n_actions, self._n_context + width)) > 1:
+        if width == 0 or len(row_chunks(n_actions, self.n_context + width)) > 1:
             return None
-        return encoded(self._columns, context), self._actions(np.arange(n_actions))
+        return self.sides(context, np.arange(n_actions))
+
+    def sides(self, context: FloatArray, points: Points) -> tuple[FloatArray, FloatArray]:
+        """Return the features of contexts and of points, not paired: (k, d_context), (p, d)."""
+        others = self._points(points)
+        # Where neither has any, the only column is one of zeros.
+        return encoded(self._columns, context), others if self.n_context else design(others)
 
     @property
     def n_filled(self) -> int | None:
         """Number of features of a pair that may not be 0, where actions are one-hot; else None."""
         one_hot = self._actions is not None and self._actions.one_hot
-        return self._n_context + 1 if one_hot else None
+        return self.n_context + 1 if one_hot else None
 
     def filled(self, context: FloatArray, action: Points) -> Any:
         """Return the features of pairs without the zeros of one-hot actions: (k, n_features).
@@ -82,7 +98,7 @@ class PairFeatures:
         from scipy.sparse import csr_array
 
         assert self._actions is not None  # noqa: S101  the caller has asked
-        n_context = self._n_context
+        n_context = self.n_context
         column = np.empty((len(context), n_context + 1), dtype=np.int32)
         value = np.empty(column.shape, dtype=np.float32)
         indicator, one = self._actions.indicator(action)
@@ -99,4 +115,4 @@ class PairFeatures:
         """
         if self._actions is None:
             return None
-        return self._actions.alike(columns[columns >= self._n_context] - self._n_context)
+        return self._actions.alike(columns[columns >= self.n_context] - self.n_context)

@@ -29,6 +29,7 @@ from ope_estimators.learning.unit_validation import fit_by_units
 
 __all__ = [
     "CLASSIFIERS",
+    "POOLED",
     "REGRESSORS",
     "ActionClassifierName",
     "ClassifierName",
@@ -118,10 +119,14 @@ CLASSIFIERS: Mapping[str, Maker] = {
 ``softmax`` has the objective of ``logistic`` and passes over chunks of rows in single precision,
 for very many classes."""
 
+POOLED = "pooled"
+"""The default regressor of rewards."""
+
 REGRESSORS: Mapping[str, Maker] = {
     "linear": _scaled("sklearn.linear_model.LinearRegression"),
     "ridge": _scaled("sklearn.linear_model.Ridge"),
     "quadratic": _of_class("ope_estimators.learning.quadratic.QuadraticRegressor"),
+    POOLED: _of_class("ope_estimators.learning.pooled.PooledRegressor"),
     "gbm": _of_class("sklearn.ensemble.GradientBoostingRegressor"),
     "hist-gbm": _of_class("sklearn.ensemble.HistGradientBoostingRegressor"),
     "random-forest": _of_class("sklearn.ensemble.RandomForestRegressor"),
@@ -298,6 +303,8 @@ def requires(name: str) -> tuple[str, ...]:
         return ("torch",)
     if name == "softmax":
         return ("scipy.optimize",)
+    if name == POOLED:
+        return ("scipy.sparse",)
     if name in ("logistic", "linear", "ridge", "quadratic"):
         return ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")
     if name in CLASSIFIERS:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["MAX_PRODUCTS", "QuadraticRegressor", "RidgePath"]
+__all__ = ["MAX_PRODUCTS", "PENALTIES", "QuadraticRegressor", "RidgePath", "unit_errors"]
 
 MAX_PRODUCTS = 3_000
 """Most features, squares and products together for a quadratic regression."""
@@ -74,7 +74,7 @@ class QuadraticRegressor:
         if unit is None:
             error = path.leave_one_out(penalties)
         else:
-            error = _by_units(scaled, y, unit, penalties)
+            error = unit_errors(scaled, y, unit, penalties)
         self.penalty_ = float(penalties[error.argmin()])
         self.coefficients_ = path.coefficients(np.array([self.penalty_]))[:, 0]
         return self
@@ -120,15 +120,17 @@ class RidgePath:
         """Return the coefficients for each penalty: (d, p)."""
         return self.axes @ (self._shrink(penalties) * (self.scores.T @ self.outcome)[:, None])
 
-    def leave_one_out(self, penalties: FloatArray) -> FloatArray:
+    def leave_one_out(self, penalties: FloatArray, share: FloatArray | None = None) -> FloatArray:
         """Return the leave-one-out mean squared error for each penalty: (p,).
 
         The error of a row left out is its residual over ``1 - h``, where h is the row's leverage,
-        including that of the intercept.
+        including that of the intercept. Where table and outcome are rows times the roots of
+        weights, ``share`` (k,) has the weights over their sum.
         """
         shrink = self._shrink(penalties)
         fit = self.scores @ (shrink * (self.scores.T @ self.outcome)[:, None])
-        leverage = 1.0 / len(self.outcome) + np.square(self.scores) @ shrink
+        own = 1.0 / len(self.outcome) if share is None else share[:, None]
+        leverage = own + np.square(self.scores) @ shrink
         error = (self.outcome[:, None] - fit) / np.maximum(1.0 - leverage, 1e-12)
         return np.asarray(np.square(error).mean(axis=0), dtype=np.float64)
 
@@ -136,7 +138,7 @@ class RidgePath:
         return 1.0 / (self.square[:, None] + penalties)
 
 
-def _by_units(
+def unit_errors(
     table: FloatArray, outcome: FloatArray, unit: IntArray, penalties: FloatArray
 ) -> FloatArray:
     """Return the mean squared error of folds of units predicted from the others: (p,)."""

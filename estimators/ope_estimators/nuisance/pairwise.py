@@ -64,7 +64,6 @@ class ClusteredFeatures(PairFeatures):
     def __init__(self, view: View, action_features: ActionFeaturesName, cluster: IntArray) -> None:
         super().__init__(view, "action", action_features)
         self._cluster = cluster
-        self.n_context = encoded(self._columns, view.context[:1]).shape[1]
 
     def __call__(self, context: FloatArray, points: FloatArray | IntArray) -> FloatArray:
         """Return the features of each pair: (k, 1 + n_context + n_features)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from ope_bench import FloatArray, IntArray, Policy, View, row_chunks
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures, Points
 from ope_estimators.learning.folds import logged_folds, multiplicity, target_folds
-from ope_estimators.learning.learners import fit_weighted, fitted, regressor
+from ope_estimators.learning.learners import POOLED, fit_weighted, fitted, regressor
 from ope_estimators.learning.pipelines import LinearPrediction, linear_prediction
 from ope_estimators.learning.trees import split_columns
 
 __all__ = [
+    "FittedFunction",
     "FittedReward",
     "RewardFunction",
     "RewardModel",
@@ -30,8 +31,19 @@ BLOCK = 2048
 DENSE = 256
 """Columns up to which trees predict from all features faster than from those that are not 0."""
 
+
 RewardFunction = Callable[[FloatArray, Any], FloatArray]
 """f(context (k, d_context), points) -> (k,)."""
+
+
+class FittedFunction(Protocol):
+    """A fitted q̂."""
+
+    def __call__(self, context: FloatArray, points: Any, /) -> FloatArray:
+        """Evaluate at pairs of a context (k, d_context) and a point: (k,)."""
+
+    def beside(self, context: FloatArray, points: Any, /) -> FloatArray:
+        """Evaluate at every point in each context (k, d_context): (k, p)."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +69,12 @@ class RewardModel:
         """Return the fitted model; each fold's model is fitted without that fold."""
         features = PairFeatures(view, self.on, self.action_features)
         points = view.action if self.on == "action" else view.embedding
+        params = dict(self.params)
+        if self.learner == POOLED:
+            params["n_context"] = features.n_context
 
         def make(seed: int) -> Any:
-            return regressor(self.learner, seed=seed, device=device, params=self.params)
+            return regressor(self.learner, seed=seed, device=device, params=params)
 
         return fit_by_folds(view, features, points, make, cross_fit=self.cross_fit, rng=rng)
 
@@ -129,6 +144,8 @@ class FittedReward:
         self._width = width
         self._groups: dict[tuple[int, ...], IntArray | None] = {}
         self._linear = [linear_prediction(model) for model in models]
+        # Predictions of all pairs of contexts and points by a few matrix products.
+        self._structured = width > 0 and all(hasattr(model, "everywhere") for model in models)
         trees = all(split_columns(model) is not None for model in models)
         self._n_filled = features.n_filled if trees and width > DENSE else None
 
@@ -139,6 +156,10 @@ class FittedReward:
     def everywhere(self, context: FloatArray, n_actions: int) -> FloatArray:
         """Evaluate q̂ at every action in each context, in the order of `np.ndindex`: (k * a,)."""
         return self._predicted_everywhere(self._models, context, n_actions)
+
+    def beside(self, context: FloatArray, points: Points) -> FloatArray:
+        """Evaluate q̂ at every point in each context: (k, p)."""
+        return self._beside(self._models, context, points)
 
     def logged(self, context: FloatArray, points: Points) -> FloatArray:
         """Evaluate q̂ at one point per logged row, by the model fitted without the row: (n,)."""
@@ -191,7 +212,7 @@ class FittedReward:
             out[rows] = expectation(policy, context[rows], model)
         return out
 
-    def parts(self) -> list[tuple[RewardFunction, Any]]:
+    def parts(self) -> list[tuple[FittedFunction, Any]]:
         """Return each model with the logged rows that it was fitted without."""
         if len(self._models) == 1:
             return [(self, slice(None))]
@@ -210,10 +231,25 @@ class FittedReward:
             return self._evaluated(models, context, points)
         return self._evaluated(models, context[first], points[first])[inverse]
 
+    def _beside(self, models: tuple[Any, ...], context: FloatArray, points: Points) -> FloatArray:
+        k, p = len(context), len(points)
+        if self._structured:
+            sides = self._features.sides(context, points)
+            out = np.zeros(k * p)
+            for model in models:
+                out += model.everywhere(*sides)
+            out /= len(models)
+        else:
+            every = points[np.tile(np.arange(p), k)]
+            out = self._predicted(models, np.repeat(context, p, axis=0), every)
+        return out.reshape(k, p)
+
     def _predicted_everywhere(
         self, models: tuple[Any, ...], context: FloatArray, n_actions: int
     ) -> FloatArray:
         n_pairs = len(context) * n_actions
+        if self._structured:
+            return self._beside(models, context, np.arange(n_actions)).reshape(-1)
         if self._alike(models) is not None:
             pairs = np.repeat(context, n_actions, axis=0)
             return self._predicted(models, pairs, np.tile(np.arange(n_actions), len(context)))
@@ -335,6 +371,10 @@ class _FoldReward:
     def everywhere(self, context: FloatArray, n_actions: int) -> FloatArray:
         """Evaluate the model at every action in each context: (k * n_actions,)."""
         return self._reward._predicted_everywhere(self._models, context, n_actions)
+
+    def beside(self, context: FloatArray, points: Points) -> FloatArray:
+        """Evaluate the model at every point in each context: (k, p)."""
+        return self._reward._beside(self._models, context, points)
 
 
 def distinct_pairs(context: FloatArray, group: IntArray) -> tuple[IntArray, IntArray]:

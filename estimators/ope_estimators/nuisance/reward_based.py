@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from ope_bench import Access, Estimator, FloatArray, Nuisance, ParameterError, View
 from ope_estimators.learning import learners
-from ope_estimators.learning.learners import GIVEN
+from ope_estimators.learning.learners import GIVEN, POOLED
 from ope_estimators.nuisance.expected_reward import ExpectedReward
 from ope_estimators.nuisance.given import GivenRewardModel
+from ope_estimators.nuisance.pooled import PooledRewardModel, require_no_features
 from ope_estimators.nuisance.reward import FittedReward, RewardModel
 from ope_estimators.nuisance.separate import ActionFeaturesOption, SeparateRewardModel
 
@@ -23,9 +24,7 @@ class RewardBased(Estimator):
     them at the logged rows alone has `_with_predictions` in its ``access``.
     """
 
-    check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
-
-    regressor: learners.RewardModelName = "gbm"
+    regressor: learners.RewardModelName = POOLED
     regressor_params: Mapping[str, Any] | None = None
 
     @property
@@ -56,10 +55,14 @@ class RewardBased(Estimator):
                 msg = f"{type(self).__name__} cannot use regressor=given: choose a regressor"
                 raise ParameterError(msg)
             model: Nuisance[FittedReward] = GivenRewardModel()
-        elif action_features == "separate":
+        elif on == "action" and self.regressor == POOLED and view.n_actions is not None:
+            require_no_features(action_features)
+            model = PooledRewardModel(params, cross_fit)
+        elif on == "action" and action_features == "separate":
             model = SeparateRewardModel(self.regressor, params, cross_fit)
         else:
-            model = RewardModel(self.regressor, params, on, action_features, cross_fit)
+            names = "one-hot" if action_features == "separate" else action_features
+            model = RewardModel(self.regressor, params, on, names, cross_fit)
         self.reward_model_ = model
         return view.fitted(self.reward_model_)
 

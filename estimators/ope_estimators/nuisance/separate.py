@@ -71,7 +71,6 @@ class SeparateFeatures(PairFeatures):
 
     def __init__(self, view: View) -> None:
         super().__init__(view, "action", "embedding")
-        self.n_context = encoded(self._columns, view.context[:1]).shape[1]
 
     def __call__(self, context: FloatArray, points: FloatArray | IntArray) -> FloatArray:
         """Return the features of each pair: (k, 1 + n_context + n_common)."""

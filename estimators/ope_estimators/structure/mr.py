@@ -9,7 +9,7 @@ from annotated_types import Ge
 
 from ope_bench import Access, Estimate, FloatArray, View
 from ope_estimators.learning.folds import logged_folds
-from ope_estimators.learning.learners import fitted, frozen, regressor
+from ope_estimators.learning.learners import RewardModelName, fitted, frozen, regressor
 from ope_estimators.nuisance.reward_based import RewardBased
 
 __all__ = ["MarginalRatio"]
@@ -53,6 +53,8 @@ class MarginalRatio(RewardBased):
 
     access = Access.PROPENSITY | Access.TARGET_POLICY
 
+    # Weights have heavy tails, which squares of rewards would follow; trees stay within them.
+    regressor: RewardModelName = "gbm"
     form: Literal["ratio", "outcome"] = "ratio"
     cross_fit: Annotated[int, Ge(1)] = 5
 

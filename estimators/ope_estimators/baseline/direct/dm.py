@@ -27,17 +27,21 @@ class DM(RewardBased):
 
     Parameters
     ----------
-    regressor : a regressor's name, such as ``gbm``, ``ridge``, ``quadratic`` (squares and products
-        of features, with a penalty chosen from the data) or ``mlp``; ``given`` takes the problem's
-        predictions.
+    regressor : a regressor's name. The default ``pooled`` is a linear mixed model: effects of
+        context and embedding that all actions share, with squares and products where these are
+        few, and an intercept and slopes of each action, shrunk toward zero by an amount chosen
+        from the data. An action with few rows stays near what is shared; one that was never
+        logged has that alone, so its embedding is what is known of it. Others are ``gbm``,
+        ``ridge``, ``quadratic`` (squares and products of features, with a penalty chosen from the
+        data) or ``mlp``; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
-    action_features : how actions become features: ``one-hot`` (an action never logged looks
-        has zeros only), ``ordinal`` (its number), ``embedding`` (its embedding, or the mean of its
-        embeddings in both samples). ``separate`` fits the regressor to context and embedding and
-        then, to its residuals, a linear model of the context for each action, shrunk toward zero:
-        an action with few rows stays near the common model, one without rows has it. The amount is
-        chosen from the data, or is ``shrinkage`` in ``regressor_params``: the number of rows that
-        move an action half-way.
+    action_features : how actions become features of other regressors than ``pooled``: ``one-hot``
+        (an action never logged has zeros only), ``ordinal`` (its number), ``embedding`` (its
+        embedding, or the mean of its embeddings in both samples). ``separate`` fits the regressor
+        to context and embedding and then, to its residuals, a linear model of the context for each
+        action, shrunk toward zero: an action with few rows stays near the common model, one
+        without rows has it. The amount is chosen from the data, or is ``shrinkage`` in
+        ``regressor_params``: the number of rows that move an action half-way.
     cross_fit : number of folds of the logs; the model for a row is fitted without its fold; 1 fits
         one model on all rows.
 
@@ -50,7 +54,7 @@ class DM(RewardBased):
     Examples
     --------
     >>> from ope_bench import evaluate
-    >>> forms = DM(action_features="embedding"), DM(action_features="ordinal")
+    >>> forms = DM("gbm", action_features="embedding"), DM("gbm", action_features="ordinal")
     >>> embedding, ordinal = evaluate(forms, "saito-toy", replicates=1)
     >>> truth = embedding.truth_expected
     >>> abs(embedding.estimate - truth) < abs(ordinal.estimate - truth)

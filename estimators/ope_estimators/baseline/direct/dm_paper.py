@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ope_bench import Estimate, View
 from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.learning import learners
 
 __all__ = ["DMPaper"]
 
@@ -41,6 +42,10 @@ class DMPaper(DM):
             "as printed: the weight of logged actions gives no average over actions"
         )
     }
+
+    check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
+
+    regressor: learners.RewardModelName = "gbm"
 
     @property
     def row_weights(self) -> bool:

@@ -50,6 +50,9 @@ class DMStarPaper(DM):
         )
     }
 
+    check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
+
+    regressor: learners.RewardModelName = "gbm"
     classifier: learners.ActionClassifierName = "logistic"
     classifier_params: Mapping[str, Any] | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from annotated_types import Ge
@@ -11,7 +11,8 @@ from ope_bench import FloatArray, View
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures
-from ope_estimators.learning.learners import frozen, regressor
+from ope_estimators.learning.learners import POOLED, frozen, regressor
+from ope_estimators.nuisance.pooled import pooled_parts, require_no_features
 from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
 __all__ = ["MRDR"]
@@ -80,11 +81,21 @@ class MRDR(DR):
 
     def _fitted(self, view: View, cross_fit: int, rng: np.random.Generator) -> FittedReward:
         given = frozen(self.regressor_params)
+        features: PairFeatures
+        if self.regressor == POOLED and view.n_actions is not None:
+            require_no_features(self.action_features)
+            features, make = pooled_parts(view, given)
+        else:
+            features = PairFeatures(view, "action", self.action_features)
+
+            def make(seed: int) -> Any:
+                return regressor(self.regressor, seed=seed, device=view.device, params=given)
+
         return fit_by_folds(
             view,
-            PairFeatures(view, "action", self.action_features),
+            features,
             view.action,
-            lambda seed: regressor(self.regressor, seed=seed, device=view.device, params=given),
+            make,
             cross_fit=cross_fit,
             rng=rng,
             weight=variance_weights(view, self._propensity(view)),

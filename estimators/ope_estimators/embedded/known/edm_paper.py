@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ope_bench import Access, Estimate, View
 from ope_estimators.embedded.learned.edm_star import EDMStar
+from ope_estimators.learning import learners
 
 __all__ = ["EDMPaper"]
 
@@ -41,6 +42,10 @@ class EDMPaper(EDMStar):
             "as printed: the weight of logged embeddings gives no average over embeddings"
         )
     }
+
+    check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
+
+    regressor: learners.RewardModelName = "gbm"
 
     def estimate(self, view: View) -> Estimate:
         """Average over the logged rows."""

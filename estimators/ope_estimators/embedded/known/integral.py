@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from ope_bench import EmbeddingDistribution, FloatArray, IntArray, Policy, View, row_chunks
-from ope_estimators.nuisance.reward import expectation
+from ope_estimators.nuisance.reward import FittedFunction, expectation
 
 __all__ = ["MAX_ATOMS", "embedding_expectation"]
 
 MAX_ATOMS = 1024
 """Most embeddings for an exact sum over all of them."""
-
-EmbeddingFunction = Callable[[FloatArray, FloatArray], FloatArray]
-"""f(context (k, d_context), embedding (k, d_embedding)) -> (k,)."""
-
 
 How = Literal["atoms", "actions", "draws"]
 """How an expectation over embeddings was computed."""
@@ -25,7 +21,7 @@ How = Literal["atoms", "actions", "draws"]
 
 def embedding_expectation(
     view: View,
-    f: EmbeddingFunction,
+    f: FittedFunction,
     *,
     context: FloatArray,
     draws: int,
@@ -39,7 +35,7 @@ def embedding_expectation(
     Parameters
     ----------
     view : grants the target policy and the embedding distribution.
-    f : the function to average.
+    f : the function to average, of context and embedding.
     context : (k, d_context)
     draws : number of draws per context, for Monte Carlo only.
     rng : generator of the draws.
@@ -50,11 +46,7 @@ def embedding_expectation(
         return _over_atoms(policy, embeddings, atoms, context, f), "atoms"
     table = view.action_embedding
     if table is not None:
-
-        def value(x: FloatArray, a: IntArray) -> FloatArray:
-            return f(x, table[a])
-
-        return expectation(policy, context, value), "actions"
+        return expectation(policy, context, _AtActions(f, table)), "actions"
     total = np.zeros(len(context))
     for _ in range(draws):
         action = policy.sample(context, rng)
@@ -62,12 +54,34 @@ def embedding_expectation(
     return total / draws, "draws"
 
 
+@dataclass(frozen=True, eq=False)
+class _AtActions:
+    """f as a function of context and action.
+
+    Parameters
+    ----------
+    f : of context and embedding.
+    table : (n_actions, d_embedding)
+    """
+
+    f: FittedFunction
+    table: FloatArray
+
+    def __call__(self, context: FloatArray, action: IntArray) -> FloatArray:
+        """Evaluate at pairs: (k,)."""
+        return self.f(context, self.table[action])
+
+    def everywhere(self, context: FloatArray, n_actions: int) -> FloatArray:
+        """Evaluate at every action in each context: (k * n_actions,)."""
+        return self.f.beside(context, self.table).reshape(-1)
+
+
 def _over_atoms(
     policy: Policy,
     embeddings: EmbeddingDistribution,
     atoms: FloatArray,
     context: FloatArray,
-    f: EmbeddingFunction,
+    f: FittedFunction,
 ) -> FloatArray:
     """Return sum_g pi(g|x) f(x, g), computed once per distinct context: (n,)."""
     different, inverse = np.unique(context, axis=0, return_inverse=True)
@@ -75,12 +89,11 @@ def _over_atoms(
     out = np.empty(len(different))
     for rows in row_chunks(len(different), len(atoms)):
         part = different[rows]
-        pairs = np.repeat(part, len(atoms), axis=0), np.tile(atoms, (len(part), 1))
         # A distribution may have a method for a policy's masses on all atoms.
-        mass = (
-            masses(policy, part)
-            if masses is not None
-            else embeddings.marginal(policy, *pairs).reshape(len(part), len(atoms))
-        )
-        out[rows] = (mass * f(*pairs).reshape(len(part), len(atoms))).sum(axis=1)
+        if masses is not None:
+            mass = masses(policy, part)
+        else:
+            pairs = np.repeat(part, len(atoms), axis=0), np.tile(atoms, (len(part), 1))
+            mass = embeddings.marginal(policy, *pairs).reshape(len(part), len(atoms))
+        out[rows] = (mass * f.beside(part, atoms)).sum(axis=1)
     return out[inverse.reshape(-1)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ope_estimators.embedded.learned.second_models import (
     second_reward,
 )
 from ope_estimators.learning.learners import (
+    POOLED,
     RegressorName,
     devices,
     frozen,
@@ -45,9 +46,10 @@ class EDR(Bootstrapped, RatioBased):
 
     The standard error is that of the mean of the terms, both models taken as given, which is
     right where their errors multiply to less than 1/sqrt(n). It is withheld where that cannot be
-    believed: where a second pair of cheap models (quadratic and logistic regression) answers more
-    than one standard error away, or where q̂ explains less than half of the rewards' variance. The
-    second pair plays no part in the estimate. Where both pairs err alike, no such check sees it.
+    believed: where a second pair of cheap models (a regression of another kind, and logistic
+    regression) answers more than one standard error away, or where q̂ explains less than half of
+    the rewards' variance. The second pair plays no part in the estimate. Where both pairs err
+    alike, no such check sees it.
 
     Assumptions: rewards depend on the action through its embedding only; embedding support as
     in `EPW`; q̂ or ŵ consistent.
@@ -78,9 +80,7 @@ class EDR(Bootstrapped, RatioBased):
     True
     """
 
-    check_params: ClassVar[Mapping[str, Any]] = {"regressor_params": {"n_estimators": 20}}
-
-    regressor: RegressorName = "gbm"
+    regressor: RegressorName = POOLED
     regressor_params: Mapping[str, Any] | None = None
     self_normalized: bool = True
 

@@ -38,10 +38,7 @@ class FEDR(EDR):
     Featurized Density Ratio Estimation (Choi, Liao and Ermon, 2021).
     """
 
-    check_params: ClassVar[Mapping[str, Any]] = {
-        "regressor_params": {"n_estimators": 20},
-        "flow_params": {"epochs": 2},
-    }
+    check_params: ClassVar[Mapping[str, Any]] = {"flow_params": {"epochs": 2}}
 
     flow: FlowName = "maf"
     flow_params: FlowOptions | None = None
