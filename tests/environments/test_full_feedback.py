@@ -150,8 +150,8 @@ def test_wrong_roles_are_refused(tmp_path, rows):
         sampled(path=path, scores=list(MODELS))
     with pytest.raises(ParameterError, match="costs"):
         sampled(path=path, scores=list(MODELS), costs=["small_cost"], context=["length"])
-    with pytest.raises(DataFileError, match="no column 'lenght'"):
-        sampled(path=path, scores=list(MODELS), context=["lenght"])
+    with pytest.raises(DataFileError, match="no column 'lengthy'"):
+        sampled(path=path, scores=list(MODELS), context=["lengthy"])
     with pytest.raises(DataFileError, match="one action only"):
         sampled(path=path, scores=["small"], context=["length"])
     with pytest.raises(ParameterError, match="train_share"):

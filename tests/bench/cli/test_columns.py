@@ -178,6 +178,6 @@ def test_an_average_is_over_all_data_sets_of_a_parameter(shown, cli, tmp_path):
 
 
 def test_an_average_over_no_parameter_is_refused(shown):
-    told = shown("--average", "bais")
+    told = shown("--average", "biases")
     assert told.code == 2
     assert "'bias'" in told.err
