@@ -49,6 +49,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     f"{PACKAGE}/nuisance/embedding_weights.py": ("tests/estimators/test_embedding_weights.py",),
     f"{PACKAGE}/nuisance/reward.py": (
         "tests/estimators/test_nuisance_models.py",
+        "tests/estimators/test_nuisance_learners.py",
+        "tests/estimators/test_bounded_terms.py",
         "tests/estimators/test_sums_over_actions.py",
         *_EDR,
     ),
@@ -60,6 +62,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     f"{PACKAGE}/baseline/weighting/weighted_mean.py": (
         *_EDR,
         "tests/estimators/test_baseline_weighting.py",
+        "tests/estimators/test_row_weights.py",
         "tests/estimators/test_units.py",
     ),
     f"{PACKAGE}/embedded/known/edm.py": (
@@ -150,6 +153,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
         f"{_ADVISE}::test_the_error_of_an_estimated_truth_adds_to_every_error",
     ),
     f"{BENCH}/logs/advice_worlds.py": (
+        "tests/bench/logs/test_advice_settings.py",
         "tests/bench/logs/test_likeness.py",
         f"{_ADVISE}::test_worlds_are_told_from_the_log_by_what_was_changed",
     ),

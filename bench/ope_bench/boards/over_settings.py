@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -25,6 +25,7 @@ from ope_bench.contracts.random import stream
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED
 from ope_bench.statistics.ranks import (
+    Selection,
     critical_difference,
     interquartile_mean,
     mean_ranks,
@@ -248,28 +249,20 @@ def summaries(boards: Iterable[Board]) -> list[Summary]:
 
 # Policy selection: the value lost by choosing among target policies on the same logs.
 
-_MEASURES = ("spearman", "kendall", "regret", "relative_regret", "type_one", "type_two")
-
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionRow(RowOverSettings):
+class SelectionRow(Selection, RowOverSettings):
     """Selection measures of one estimator; means over replicates, None where undefined.
+
+    A policy whose estimate failed cannot be chosen. The policy in use is the logging policy, at
+    its average reward.
 
     Parameters
     ----------
     replicates : number of replicates with estimates for at least two policies.
-    spearman ... type_two : see `ope_bench.statistics.ranks.Selection`; a policy whose
-        estimate failed cannot be chosen. The policy in use is the logging policy, at its
-        average reward.
     """
 
     replicates: int
-    spearman: float | None
-    kendall: float | None
-    regret: float | None
-    relative_regret: float | None
-    type_one: float | None
-    type_two: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -433,9 +426,9 @@ def _selection_row(
         reference = None if math.isnan(average) else average
         selections.append(selection(estimate, value, reference=reference))
     means: dict[str, Any] = {}
-    for name in _MEASURES:
-        known = [one for item in selections if (one := getattr(item, name)) is not None]
-        means[name] = sum(known) / len(known) if known else None
+    for measure in fields(Selection):
+        known = [one for item in selections if (one := getattr(item, measure.name)) is not None]
+        means[measure.name] = sum(known) / len(known) if known else None
     return SelectionRow(**identity, replicates=len(selections), **means)
 
 

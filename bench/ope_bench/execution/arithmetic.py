@@ -57,7 +57,12 @@ def arithmetic_facts() -> dict[str, Any]:
     """Return the kernels by which this process computes; *portable* if they are the fixed ones."""
     from threadpoolctl import threadpool_info
 
-    _load_scipys_blas()
+    # SciPy's own BLAS, by one extension: to import scipy.linalg takes ten times as long.
+    scipy = importlib.util.find_spec("scipy")
+    folders = scipy.submodule_search_locations if scipy else None
+    extension = PathFinder.find_spec("_fblas", [f"{path}/linalg" for path in folders or ()])
+    with contextlib.suppress(OSError):
+        ctypes.CDLL(extension.origin if extension else "")
     fixed = arithmetic_variables("portable")
     is_fixed = fixed and all(os.environ.get(name, "") == value for name, value in fixed.items())
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -108,15 +113,6 @@ def run_as_worker(
 def main() -> None:
     """Print the facts of this process as the last line of standard output."""
     sys.stdout.write("\n" + json.dumps(arithmetic_facts()) + "\n")
-
-
-def _load_scipys_blas() -> None:
-    """Load SciPy's own BLAS by one extension: to import scipy.linalg takes ten times as long."""
-    scipy = importlib.util.find_spec("scipy")
-    folders = scipy.submodule_search_locations if scipy else None
-    found = PathFinder.find_spec("_fblas", [f"{path}/linalg" for path in folders or ()])
-    with contextlib.suppress(OSError):
-        ctypes.CDLL(found.origin if found else "")
 
 
 def _numpy_simd() -> dict[str, list[str]]:

@@ -160,8 +160,21 @@ class LocalExecutor(Executor):
             if self._stopping and not told:
                 told = True
                 yield Stopping(running)
-            workers_to_read, due = self._wait(workers)
-            for worker in workers_to_read:
+            # Wait for messages and ended processes until limits are to be checked: at a worker's
+            # deadline, at the latest after a tick.
+            deadlines = [
+                one.deadline for one in workers if one.in_flight and one.deadline is not None
+            ]
+            check_at = min([self._checked + TICK, *deadlines])
+            readable = self._selector.select(max(0.0, check_at - time.monotonic()))
+            now = time.monotonic()
+            due = now >= check_at
+            if due:
+                self._checked = now
+                for worker in workers:
+                    worker.drain()
+            active = {key.data.number: key.data for key, _ in readable}
+            for worker in workers if due else active.values():
                 yield from self._handle_messages(worker)
                 if due:
                     # After its messages, for its trial may have ended in time; whatever they are,
@@ -209,51 +222,27 @@ class LocalExecutor(Executor):
             tasks.append(Task(trial, exclusive))
             ahead += self._expected(trial)
         if tasks and not worker.alive:
-            self._start(worker)
+            if self._folder is None:
+                self._folder = tempfile.mkdtemp(prefix="ope-bench-")
+            if self._watchdog is None and sys.platform == "linux":
+                told = [self._mark, str(KEEPER_SECONDS), self._folder]
+                self._watchdog = subprocess.Popen(  # noqa: S603
+                    [sys.executable, "-I", "-S", watchdog.__file__, *told],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            worker.start(self._folder)
+            self._selector.register(worker, selectors.EVENT_READ, worker)
+            if worker.pidfd is not None:
+                self._selector.register(worker.pidfd, selectors.EVENT_READ, worker)
         for task in reversed(worker.send(tasks)):
             queue.put_back(worker.number, task.trial)
 
     def _expected(self, trial: Trial) -> float:
         """Return the seconds of a trial, as those of its cell that ended last."""
         return self._seconds.get(_cell(trial), PREFETCH_SECONDS)
-
-    def _start(self, worker: WorkerProcess) -> None:
-        if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="ope-bench-")
-        if self._watchdog is None and sys.platform == "linux":
-            told = [self._mark, str(KEEPER_SECONDS), self._folder]
-            self._watchdog = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-I", "-S", watchdog.__file__, *told],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        worker.start(self._folder)
-        self._selector.register(worker, selectors.EVENT_READ, worker)
-        if worker.pidfd is not None:
-            self._selector.register(worker.pidfd, selectors.EVENT_READ, worker)
-
-    def _wait(self, workers: Sequence[WorkerProcess]) -> tuple[list[WorkerProcess], bool]:
-        """Return workers with possible messages, after waiting at most one tick.
-
-        Also returns whether limits are due to be checked; then these are all workers.
-        """
-        now = time.monotonic()
-        due = [
-            worker.deadline
-            for worker in workers
-            if worker.in_flight and worker.deadline is not None
-        ]
-        patience = max(0.0, min([self._checked + TICK, *due]) - now)
-        readable = {key.data.number: key.data for key, _ in self._selector.select(patience)}
-        now = time.monotonic()
-        if now < min([self._checked + TICK, *due]):
-            return list(readable.values()), False
-        self._checked = now
-        for worker in workers:
-            worker.drain()
-        return list(workers), True
 
     def _handle_messages(self, worker: WorkerProcess) -> Iterator[Event]:
         for message in worker.messages():

@@ -29,6 +29,10 @@ def machine_facts(workers: Arithmetic | None = None) -> dict[str, Any]:
     # Not by torch, whose import takes longer than many runs.
     listed = _output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     cards = [line.rpartition(",") for line in (listed or "").splitlines() if "," in line]
+    import numpy as np
+
+    build: Any = np.show_config(mode="dicts")
+    blas = build.get("Build Dependencies", {}).get("blas")
     return {
         "platform": platform.platform(),
         "python": platform.python_version(),
@@ -37,7 +41,7 @@ def machine_facts(workers: Arithmetic | None = None) -> dict[str, Any]:
         "memory_bytes": memory_bytes(),
         "gpu": [name.strip() for name, _, _ in cards],
         "gpu_driver": cards[0][2].strip() if cards else None,
-        "blas": _blas(),
+        "blas": f"{blas['name']} {blas['version']}" if blas else None,
         "arithmetic": worker_arithmetic(workers) if workers else arithmetic_facts(),
         "packages": {name: found for name in _PACKAGES if (found := installed_version(name))},
         "plugins": dict(sorted(origin.rpartition(" ")[::2] for origin in origins)),
@@ -134,17 +138,6 @@ def thread_pools() -> list[dict[str, Any]]:
 
     names = ("internal_api", "version", "num_threads")
     return [{name: found.get(name) for name in names} for found in threadpool_info()]
-
-
-def _blas() -> str | None:
-    import numpy as np
-
-    try:
-        build: Any = np.show_config(mode="dicts")
-        blas = build["Build Dependencies"]["blas"]
-        return f"{blas['name']} {blas['version']}"
-    except (KeyError, TypeError):
-        return None
 
 
 def _git(folder: Path) -> dict[str, Any] | None:

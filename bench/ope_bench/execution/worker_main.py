@@ -67,41 +67,7 @@ def main(parent: int) -> None:
     process_tree.die_with(parent)
     process_tree.adopt_orphans()
     cramped = _limit(memory)
-    _serve(socket.socket(fileno=descriptor), cramped)
-
-
-def _limit(memory: int) -> str:
-    """Limit the memory; return why no trial can run within the limit, or the empty string."""
-    try:
-        # If the machine runs out of memory, the kernel should kill a worker.
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("500")
-    except OSError:
-        pass
-    if not memory:
-        return ""
-    # Loaded before the limit is set: OpenBLAS retries a failed allocation at load time forever.
-    with contextlib.suppress(ImportError):
-        importlib.import_module("scipy.linalg")
-    import psutil
-
-    # What counts: private writable memory, on other systems resident memory.
-    info = psutil.Process().memory_info()
-    used = info.data if sys.platform == "linux" else info.rss
-    if used + LEAST_ROOM > memory:
-        told = f"Python and its libraries take {used / 2**20:,.0f} MiB before a trial begins"
-        return f"{told}; the limit is {memory / 2**20:,.0f} MiB"
-    if sys.platform == "linux":
-        import resource
-
-        # Not the address space, of which torch and CUDA reserve far more than they use. On other
-        # systems the coordinator's watch is the only limit.
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    return ""
-
-
-def _serve(channel: socket.socket, cramped: str) -> None:
-    """Run tasks until the coordinator closes the channel."""
+    channel = socket.socket(fileno=descriptor)
     tasks = channel.makefile("rb")
     workspace = Workspace()
     pid = os.getpid()
@@ -153,6 +119,36 @@ def _serve(channel: socket.socket, cramped: str) -> None:
         send("done", to_row(record), retire)
         if retire:
             os._exit(0)
+
+
+def _limit(memory: int) -> str:
+    """Limit the memory; return why no trial can run within the limit, or the empty string."""
+    try:
+        # If the machine runs out of memory, the kernel should kill a worker.
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("500")
+    except OSError:
+        pass
+    if not memory:
+        return ""
+    # Loaded before the limit is set: OpenBLAS retries a failed allocation at load time forever.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("scipy.linalg")
+    import psutil
+
+    # What counts: private writable memory, on other systems resident memory.
+    info = psutil.Process().memory_info()
+    used = info.data if sys.platform == "linux" else info.rss
+    if used + LEAST_ROOM > memory:
+        told = f"Python and its libraries take {used / 2**20:,.0f} MiB before a trial begins"
+        return f"{told}; the limit is {memory / 2**20:,.0f} MiB"
+    if sys.platform == "linux":
+        import resource
+
+        # Not the address space, of which torch and CUDA reserve far more than they use. On other
+        # systems the coordinator's watch is the only limit.
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    return ""
 
 
 def _descriptors_left() -> bool:

@@ -326,42 +326,39 @@ class DaskExecutor(Executor):
         """
         if self._connection is not None:
             return self._connection
-        self._nodes = Nodes(findings(self._asked), self._most)
+        nodes = self._nodes = Nodes(findings(self._asked), self._most)
         connection = self._connection = connect(self._address, self.jobs)
         try:
             connection.listen(self._settings.topic)
-            self._meet(connection)
+            # Wait for the first nodes, then for their checks.
+            end = time.monotonic() + min(self._patience, worker_side.IDLE)
+            while not (there := connection.nodes()) and not self._stopping:
+                if time.monotonic() > end:
+                    where = connection.address
+                    msg = (
+                        f"the Dask scheduler at {where} has no workers; "
+                        f"start some with `dask worker {where}`"
+                    )
+                    raise UsageError(msg)
+                time.sleep(TICK)
+            self._examine(connection, there)
+            end = time.monotonic() + EXAMINATION_SECONDS
+            while nodes.asked and not self._stopping:
+                try:
+                    self._handle_check(connection.messages.get(timeout=TICK))
+                except queue.Empty:
+                    for node in nodes.asked - connection.nodes():
+                        nodes.remove(node)
+                    if time.monotonic() > end:
+                        for node in list(nodes.asked):
+                            nodes.accept_or_refuse(node, None, "it does not answer")
+            if nodes.refused:
+                raise UsageError(refusal(nodes.refused))
         except BaseException:
             self.close()
             raise
-        self.jobs = max(1, sum(not worker.gpu for worker in self._nodes.workers))
+        self.jobs = max(1, sum(not worker.gpu for worker in nodes.workers))
         return connection
-
-    def _meet(self, connection: Connection) -> None:
-        """Wait for the first nodes and their checks."""
-        nodes = self._nodes
-        end = time.monotonic() + min(self._patience, worker_side.IDLE)
-        while not (there := connection.nodes()) and not self._stopping:
-            if time.monotonic() > end:
-                msg = (
-                    f"the Dask scheduler at {connection.address} has no workers; start some with "
-                    f"`dask worker {connection.address}`"
-                )
-                raise UsageError(msg)
-            time.sleep(TICK)
-        self._examine(connection, there)
-        end = time.monotonic() + EXAMINATION_SECONDS
-        while nodes.asked and not self._stopping:
-            try:
-                self._handle_check(connection.messages.get(timeout=TICK))
-            except queue.Empty:
-                for node in nodes.asked - connection.nodes():
-                    nodes.remove(node)
-                if time.monotonic() > end:
-                    for node in list(nodes.asked):
-                        nodes.accept_or_refuse(node, None, "it does not answer")
-        if nodes.refused:
-            raise UsageError(refusal(nodes.refused))
 
     def _examine(self, connection: Connection, present: set[str]) -> None:
         for node in sorted(present - self._nodes.known):
@@ -393,29 +390,25 @@ class DaskExecutor(Executor):
         work = {gpu: Chunks(some, self._seconds) for gpu, some in kinds.items() if some}
         parts = [{gpu: chunks} for gpu, chunks in work.items()] if exclusive else [work]
         for part in parts:
-            yield from self._run(connection, part, exclusive=exclusive)
-
-    def _run(
-        self, connection: Connection, work: dict[bool, Chunks], *, exclusive: bool
-    ) -> Iterator[Event]:
-        told = False
-        while not self._giving_up:
-            if self._stopping and not told:
-                # Take back chunks that have not started.
-                for worker in self._nodes.workers:
-                    for number in worker.in_flight[1:]:
-                        self._sent.pop(number).cancel()
-                    del worker.in_flight[1:]
-                if self._sent:
-                    told = True
-                    yield Stopping(len(self._sent))
-            elif not self._stopping:
-                self._feed(connection, work, exclusive)
-            if not self._sent and (self._stopping or not any(one.left for one in work.values())):
-                return
-            yield from self._handle_messages(connection)
-            yield from self._look(connection)
-            yield from self._wait_for_workers(work)
+            told = False
+            while not self._giving_up:
+                if self._stopping and not told:
+                    # Take back chunks that have not started.
+                    for worker in self._nodes.workers:
+                        for number in worker.in_flight[1:]:
+                            self._sent.pop(number).cancel()
+                        del worker.in_flight[1:]
+                    if self._sent:
+                        told = True
+                        yield Stopping(len(self._sent))
+                elif not self._stopping:
+                    self._feed(connection, part, exclusive)
+                left = any(chunks.left for chunks in part.values())
+                if not self._sent and (self._stopping or not left):
+                    break
+                yield from self._handle_messages(connection)
+                yield from self._look(connection)
+                yield from self._wait_for_workers(part)
 
     def _feed(self, connection: Connection, work: dict[bool, Chunks], exclusive: bool) -> None:
         for gpu, chunks in work.items():

@@ -135,7 +135,14 @@ class WorkerRun:
 
     def run(self, chunk: Chunk) -> list[Row]:
         """Run the trials of a chunk; return their rows."""
-        trials = [self._shared(trial) for trial in chunk.trials]
+        trials: list[Trial] = []
+        for trial in chunk.trials:
+            # Specs of earlier chunks, since executors compare cells by identity.
+            environment, estimator = (
+                self.specs.setdefault((spec.reference, spec.identity_json), spec)
+                for spec in (trial.environment, trial.estimator)
+            )
+            trials.append(replace(trial, environment=environment, estimator=estimator))
         numbers = {id(trial): index for index, trial in enumerate(trials)}
         rows: list[Row] = []
         started_at = last = time.monotonic()
@@ -153,14 +160,6 @@ class WorkerRun:
                     self.executor.stop()
         self.executor.resume()
         return rows
-
-    def _shared(self, trial: Trial) -> Trial:
-        """Replace a trial's specs by those of earlier chunks: cells are compared by identity."""
-        environment, estimator = (
-            self.specs.setdefault((spec.reference, spec.identity_json), spec)
-            for spec in (trial.environment, trial.estimator)
-        )
-        return replace(trial, environment=environment, estimator=estimator)
 
 
 class NodeState:
@@ -212,7 +211,18 @@ class NodeState:
             over = self.released.wait(TICK)
             with self._lock:
                 for worker_run in self._busy:
-                    self._look_at(worker_run)
+                    chunk = worker_run.chunk
+                    assert chunk is not None  # noqa: S101  it is busy
+                    task = self._worker.state.tasks.get(chunk.key)
+                    if self.released.is_set() or task is None or task.state == "cancelled":
+                        # The coordinator canceled the chunk or disconnected.
+                        worker_run.abandoned = True
+                        worker_run.executor.stop(now=True)
+                    if worker_run.index != worker_run.reported:
+                        worker_run.reported = worker_run.index
+                        started = [chunk.number, worker_run.reported]
+                        with contextlib.suppress(RuntimeError):
+                            self._worker.log_event(self._settings.topic, started)
                 over |= not self._busy and time.monotonic() - self._used > IDLE
                 if not over:
                     continue
@@ -223,16 +233,3 @@ class NodeState:
             for worker_run in idle:
                 worker_run.executor.close()
             return
-
-    def _look_at(self, worker_run: WorkerRun) -> None:
-        chunk = worker_run.chunk
-        assert chunk is not None  # noqa: S101  it is busy
-        task = self._worker.state.tasks.get(chunk.key)
-        if self.released.is_set() or task is None or task.state == "cancelled":
-            # The coordinator canceled the chunk or disconnected.
-            worker_run.abandoned = True
-            worker_run.executor.stop(now=True)
-        if worker_run.index != worker_run.reported:
-            worker_run.reported = worker_run.index
-            with contextlib.suppress(RuntimeError):
-                self._worker.log_event(self._settings.topic, [chunk.number, worker_run.reported])
