@@ -7,6 +7,7 @@
   as JSON, which `ope-bench advise` quotes;
 - results/intervals/README.md: which interval to use when, and the same as JSON, which
   `ope-bench estimate` quotes;
+- results/propensities/README.md: what faults of logs cost, and which estimators survive them;
 - results/randomized/README.md: do orders and intervals hold on real rewards;
 - the marked blocks of README.md, results/README.md, bench/docs/gate.md and bench/docs/costs.md.
 
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from judging.blocks import filled
 from judging.claims import read_page
+from judging.damages import propensities_page
 from judging.defects import defects
 from judging.intervals import IntervalTrials, choices, document, intervals_page
 from judging.page import page_texts
@@ -47,6 +49,7 @@ def main() -> int:
         logs / "advice_benchmark.json": benchmark(results),
         results / "intervals" / "README.md": intervals_page(intervals),
         logs / "interval_choice.json": document(choices(intervals)),
+        results / "propensities" / "README.md": propensities_page(results),
         results / "randomized" / "README.md": randomized_page(results),
         **{path: filled(path, results) for path in with_blocks},
     }

@@ -103,6 +103,8 @@ class Problem:
         made elsewhere and from other data than these rows: ``regressor=given`` uses it.
     reward_range : the smallest and the largest reward that the environment can give, where it
         knows them: a fact of the environment, not the range of the rewards in the logs.
+    row_weight : (n,), positive: for how many rows each logged row stands, where the log keeps some
+        rows with a probability only; None for one each. A row of weight 2 is that row twice.
     unavailable : why data are missing and what would give them, by the name of the view's
         attribute, for example ``target_action`` or ``propensity``; an attribute that is named
         here is withheld from every view.
@@ -133,6 +135,7 @@ class Problem:
     reward_range: tuple[float, float] | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
     predicted_reward: FloatArray | None = None
+    row_weight: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = np.shape(self.reward)
@@ -159,6 +162,12 @@ class Problem:
             validate("action_embedding", (n_actions, self.embedding.shape[1]))
         if self.predicted_reward is not None:
             validate("predicted_reward", (n[0], self.n_actions or 0))
+        if self.row_weight is not None:
+            validate("row_weight", n, low=0.0)
+            if (self.row_weight == 0).any():
+                row = int(np.argmin(self.row_weight))
+                msg = f"row_weight[{row}] is 0; expected > 0, or the row left out"
+                raise DataError(msg)
         if self.schema is None:
             widths = self.context.shape[1], self.embedding.shape[1]
             object.__setattr__(self, "schema", Schema.continuous(*widths))
@@ -248,6 +257,11 @@ class Problem:
                     f"smallest is {table[at].min():g}; expected a distribution over actions"
                 )
                 raise DataError(msg)
+
+    @property
+    def logging_average(self) -> float:
+        """The mean logged reward, weighted where rows have weights."""
+        return float(np.average(self.reward, weights=self.row_weight))
 
     @property
     def has_target_sample(self) -> bool:

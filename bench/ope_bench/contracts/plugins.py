@@ -193,6 +193,13 @@ def checked_estimate(returned: object, n: int, m: int) -> Estimate:
     return returned
 
 
+def refuse_row_weights(estimator: Estimator, row_weight: FloatArray | None) -> None:
+    """Raise UnavailableError where logs have row weights and the estimator does not use them."""
+    if row_weight is not None and not estimator.row_weights:
+        msg = "the logs have row weights, which this estimator does not use; ipws, dm and dr-os do"
+        raise UnavailableError(msg)
+
+
 def _validate_diagnostics(diagnostics: Mapping[str, Diagnostic]) -> dict[str, Diagnostic]:
     plain: dict[str, Diagnostic] = {}
     for name, value in diagnostics.items():
@@ -233,6 +240,8 @@ class Estimator(Parametrized, ABC):
     ``nested``
         estimators that it runs; a change of their code makes stored trials out of date, as a
         change of its own does. See `NestedEstimator`.
+    ``row_weights``
+        whether it uses `View.row_weight`; where logs have row weights, others are ``unavailable``.
     ``devices``
         devices on which it can train; only estimators that list ``cuda`` are run on it.
     ``batched``
@@ -257,6 +266,11 @@ class Estimator(Parametrized, ABC):
     def optional_access(self) -> Access:
         """The part of ``access`` without which it can run."""
         return Access.SAMPLES
+
+    @property
+    def row_weights(self) -> bool:
+        """Whether it uses ``view.row_weight``."""
+        return False
 
     @property
     def nested(self) -> tuple[Estimator, ...]:
@@ -319,6 +333,15 @@ class Environment(Parametrized, ABC):
     def data_files(self) -> tuple[str, ...]:
         """Files and folders that the numbers depend on; after an edit, stored trials run again."""
         return ()
+
+    @property
+    def wrapped(self) -> Environment | None:
+        """The environment whose data this one changes.
+
+        Its id is in every stream of seeds, so that both draw the same data, and a change of its
+        code makes stored trials out of date. See `EnvironmentSpec`.
+        """
+        return None
 
     @property
     def origin_note(self) -> str:

@@ -11,7 +11,16 @@ import numpy as np
 from ope_bench.contracts.arrays import IntArray
 from ope_bench.contracts.data import Problem
 
-_LOGGED = ("context", "action", "embedding", "reward", "propensity", "unit", "predicted_reward")
+_LOGGED = (
+    "context",
+    "action",
+    "embedding",
+    "reward",
+    "propensity",
+    "unit",
+    "predicted_reward",
+    "row_weight",
+)
 _TARGET = ("target_context", "target_action", "target_embedding", "target_unit")
 
 

@@ -226,6 +226,7 @@ class View:
     target_unit : (m,), units of the target rows: a number that is in ``unit`` is the same unit
     fold_unit, target_fold_unit : (n,), (m,), units that folds must not separate: ``unit`` and
         ``target_unit``, but in a resample all copies of a unit have one number here
+    row_weight : (n,), for how many rows each logged row stands, or None; see `Problem`
     has_units : the problem defines units
     has_target_sample : there is a target sample
 
@@ -251,6 +252,7 @@ class View:
     target_unit: IntArray
     fold_unit: IntArray
     target_fold_unit: IntArray
+    row_weight: FloatArray | None
     has_units: bool
     has_target_sample: bool
 
@@ -449,6 +451,8 @@ class View:
             for name in names:
                 if name not in self._reasons:
                     part.__dict__[name] = _read_only(getattr(self, name)[index])
+        if self.row_weight is not None:
+            part.row_weight = cast(FloatArray, _read_only(self.row_weight[logged]))
         for name, numbers in (("unit", unit), ("target_unit", target_unit)):
             if numbers is not None and name not in self._reasons:
                 part.__dict__[name] = _read_only(numbers)

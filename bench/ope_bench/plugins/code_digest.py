@@ -47,13 +47,15 @@ LARGE = 1 << 26
 
 
 def result_digest(environment: Environment, estimator: Estimator) -> str:
-    """Return the `code_digest` of both classes and of nested estimators, and of data files."""
+    """Return the `code_digest` of both classes, of nested plugins, and of data files."""
     estimators = list(_with_nested(estimator))
+    environments = list(_with_wrapped(environment))
     learners = [learner for one in estimators for learner in _learners(one)]
-    modules = [type(one).__module__ for one in (environment, *estimators)]
+    modules = [type(one).__module__ for one in (*environments, *estimators)]
     modules += [module for module, _ in learners if module.partition(".")[0] != "sklearn"]
     code = _combined(tuple(filter(None, modules)))
-    named = (*environment.data_files, *(file for _, file in learners if file))
+    data_files = (file for one in environments for file in one.data_files)
+    named = (*data_files, *(file for _, file in learners if file))
     if not named:
         return code
     marks = [code]
@@ -72,6 +74,13 @@ def _with_nested(estimator: Estimator) -> Iterator[Estimator]:
     yield estimator
     for nested in estimator.nested:
         yield from _with_nested(nested)
+
+
+def _with_wrapped(environment: Environment | None) -> Iterator[Environment]:
+    """Yield an environment and those that it wraps."""
+    while environment is not None:
+        yield environment
+        environment = environment.wrapped
 
 
 def _learners(estimator: Estimator) -> Iterator[tuple[str, str]]:

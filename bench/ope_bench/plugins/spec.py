@@ -59,6 +59,19 @@ class PluginSpec:
         """The identity as canonical JSON, cached because thousands of trials share it."""
         return canonical_json(self.identity)
 
+    @cached_property
+    def stream_id(self) -> str:
+        """The id in every stream of seeds: that of the environment that this one wraps, if any."""
+        try:
+            cls = cast(type[Environment], registry().find(self.kind, self.reference).cls)
+        except PluginError:
+            # An object of a class that is not installed.
+            return self.id
+        if cls.wrapped is Environment.wrapped:
+            return self.id
+        wrapped = cls(**self.params).wrapped
+        return self.id if wrapped is None else spec_of(wrapped).stream_id
+
 
 # Labels that show only the parameters in which settings or estimators of one id differ.
 

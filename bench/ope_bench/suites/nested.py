@@ -1,8 +1,10 @@
-"""Estimators as parameters of other estimators.
+"""Plugins as parameters of other plugins.
 
 An estimator that runs other estimators annotates a parameter with `EstimatorSpec`, or with a list
-of them, and runs each with `NestedEstimator`. Users write a selector, ``sg-ipw[normalize=true]``;
-in a suite also ``{sg-ipw: {normalize: true}}``, and in Python an object.
+of them, and runs each with `NestedEstimator`; an environment that changes the data of another
+annotates a parameter with `EnvironmentSpec`, and builds it with `wrapped_environment`. Users write
+a selector, ``sg-ipw[normalize=true]``; in a suite also ``{sg-ipw: {normalize: true}}``, and in
+Python an object.
 """
 
 from __future__ import annotations
@@ -11,43 +13,75 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from ope_bench.base.errors import AccessError, ParameterError, UsageError
 from ope_bench.contracts.parameters import hints_of, signature
-from ope_bench.contracts.plugins import Estimate, Estimator, checked_estimate
+from ope_bench.contracts.plugins import (
+    Environment,
+    Estimate,
+    Estimator,
+    checked_estimate,
+    refuse_row_weights,
+)
 from ope_bench.contracts.view import View
-from ope_bench.plugins.registry import registry
+from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import resolve, spec_of
 from ope_bench.suites.suite import Selector, parse_selector, selector_of
 
 
-class _EstimatorText:
-    """Annotation that turns what names an estimator into its shortest selector."""
+@dataclass(frozen=True)
+class _PluginText:
+    """Annotation that turns what names a plugin into its shortest selector."""
 
-    shown = "estimator"
+    shown: Kind
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import PydanticCustomError, core_schema
 
         def check(given: Any) -> str:
             try:
-                return NestedEstimator.of(given).text
+                return _named(self.shown, given).text
             except UsageError as exc:
-                kind = "estimator"
-                raise PydanticCustomError(kind, "{reason}", {"reason": str(exc)}) from exc
+                raise PydanticCustomError(self.shown, "{reason}", {"reason": str(exc)}) from exc
 
         return core_schema.no_info_plain_validator_function(check)
 
 
-EstimatorSpec = Annotated[str | Estimator, _EstimatorText()]
+EstimatorSpec = Annotated[str | Estimator, _PluginText("estimator")]
 """Annotation of a parameter that names an estimator: a selector, or an estimator object.
 
 In keys and stores it is the shortest selector of the setting, with parameters that differ from
 their defaults. A list of them, ``list[EstimatorSpec]``, is one value in suites and on the command
 line, where other lists are grids.
 """
+
+EnvironmentSpec = Annotated[str | Environment, _PluginText("environment")]
+"""Annotation of a parameter that names an environment; see `EstimatorSpec`."""
+
+
+class _Named(NamedTuple):
+    """A plugin that a parameter names: its shortest selector, its id, and an object."""
+
+    text: str
+    id: str
+    plugin: Any
+
+
+def wrapped_environment(given: str | Environment | Mapping[str, Any]) -> Environment:
+    """Return the environment that a value of a parameter names.
+
+    Parameters
+    ----------
+    given : a selector; a mapping of one reference to parameters; or an environment.
+
+    Raises
+    ------
+    UsageError : it names no environment, or more than one.
+    """
+    environment: Environment = _named("environment", given).plugin
+    return environment
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,17 +115,7 @@ class NestedEstimator:
         >>> NestedEstimator.of("sg-ipw[normalize=true, delta=0.05]").text
         'sg-ipw[normalize=true]'
         """
-        if isinstance(given, Estimator):
-            spec = spec_of(given)
-            return cls(selector_of(spec, type(given)), spec.id, given)
-        selector = _selector(given)
-        if selector.label:
-            msg = f"{selector.reference}: 'as' is for rows of a board, not for a nested estimator"
-            raise UsageError(msg)
-        params = {name: _only(selector, name) for name in selector.params}
-        spec = resolve("estimator", selector.reference, params)
-        found = registry().find("estimator", spec.reference).cls
-        return cls(selector_of(spec, found), spec.id, found(**spec.params))
+        return cls(*_named("estimator", given))
 
     def run(self, view: View, *, device: str = "cpu") -> Estimate:
         """Fit a copy on a view and return its estimate, as a trial of its own would.
@@ -112,6 +136,7 @@ class NestedEstimator:
         """
         estimator = type(self.estimator)(**self.estimator.get_params(deep=False))
         import_all(estimator.requires)
+        refuse_row_weights(estimator, view.row_weight)
         own = view.restricted(estimator.access, optional=estimator.optional_access)
         rng = view.estimator_rng(self.id)
         where = device if device in estimator.devices else "cpu"
@@ -123,7 +148,24 @@ class NestedEstimator:
         return checked_estimate(estimate, view.n, view.m if view.has_target_sample else 0)
 
 
-def _selector(given: object) -> Selector:
+def _named(kind: Kind, given: object) -> _Named:
+    if isinstance(given, Estimator if kind == "estimator" else Environment):
+        spec = spec_of(given)
+        return _Named(selector_of(spec, type(given)), spec.id, given)
+    selector = _selector(kind, given)
+    if selector.label or "worlds" in selector.params:
+        word, why = (
+            ("as", "for rows of a board") if selector.label else ("worlds", "of the outer one")
+        )
+        msg = f"{selector.reference}: '{word}' is {why}, not for a nested {kind}"
+        raise UsageError(msg)
+    params = {name: _only(kind, selector, name) for name in selector.params}
+    spec = resolve(kind, selector.reference, params)
+    found = registry().find(kind, spec.reference).cls
+    return _Named(selector_of(spec, found), spec.id, found(**spec.params))
+
+
+def _selector(kind: Kind, given: object) -> Selector:
     if isinstance(given, str):
         return parse_selector(given)
     if isinstance(given, Mapping) and len(given) == 1:
@@ -135,21 +177,22 @@ def _selector(given: object) -> Selector:
                 for name, value in (params or {}).items()
             }
             return Selector(reference, single)
-    msg = f"{given!r} names no estimator; write a selector such as 'ipws' or 'epw[clip=10]'"
+    example = {"estimator": "epw[clip=10]", "environment": "saito-toy[n_actions=50]"}[kind]
+    msg = f"{given!r} names no {kind}; write a selector such as '{example}'"
     raise UsageError(msg)
 
 
-def _only(selector: Selector, name: str) -> Any:
+def _only(kind: Kind, selector: Selector, name: str) -> Any:
     """Return the only value of a parameter; one in a list of one, as in a grid of one."""
     value = selector.params[name]
-    cls = registry().find("estimator", selector.reference).cls
+    cls = registry().find(kind, selector.reference).cls
     if not isinstance(value, list) or is_estimator_list(cls, name, value):
         return value
     if len(value) == 1:
         return value[0]
     msg = (
         f"{selector.reference}: a list is a grid, and '{name}' needs one value here; list one "
-        f"estimator for each, or write [{value}] for one list"
+        f"{kind} for each, or write [{value}] for one list"
     )
     raise UsageError(msg)
 
@@ -181,5 +224,5 @@ def _lists_estimators(hint: Any) -> bool:
         return _lists_estimators(arguments[0])
     if origin is list:
         metadata = getattr(arguments[0], "__metadata__", ())
-        return any(isinstance(item, _EstimatorText) for item in metadata)
+        return any(isinstance(item, _PluginText) for item in metadata)
     return any(map(_lists_estimators, arguments)) if origin is not None else False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ _SHAPE = re.compile(r"(?P<reference>[^\[\]]+?)\s*(?:\[(?P<body>.*)\])?", re.DOTA
 _NAME = re.compile(r"[^\W\d]\w*")
 _CLOSING = {"]": "[", "}": "{"}
 _BARE = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
+_RUN = re.compile(r"(\d{1,6})\.\.(\d{1,6})", re.ASCII)
 _RESERVED = re.compile(r"null|true|false", re.IGNORECASE)
 
 
@@ -43,13 +45,28 @@ class Selector:
     Parameters
     ----------
     reference : an id, ``distribution:id`` or ``path.py:Class``.
-    params : values by name; a list is a grid.
+    params : values by name; a list is a grid, in which ``a..b`` is the integers from a to b.
     label : value of ``as=``, empty by default.
     """
 
     reference: str
     params: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
+
+    def __post_init__(self) -> None:
+        params = {
+            name: list(itertools.chain.from_iterable(map(_run_of_integers, value)))
+            if isinstance(value, list)
+            else value
+            for name, value in self.params.items()
+        }
+        object.__setattr__(self, "params", params)
+
+
+def _run_of_integers(item: Any) -> Iterable[Any]:
+    """Return the integers from a to b for ``a..b`` in a list; else the item alone."""
+    ends = _RUN.fullmatch(item) if isinstance(item, str) else None
+    return [item] if ends is None else range(int(ends[1]), int(ends[2]) + 1)
 
 
 def parse_selector(text: str) -> Selector:
@@ -61,6 +78,8 @@ def parse_selector(text: str) -> Selector:
 
     >>> parse_selector("epws[classifier=[gbm,xgboost],clip=1e3]").params
     {'classifier': ['gbm', 'xgboost'], 'clip': 1000.0}
+    >>> parse_selector("population[world=[1..3,9]]").params
+    {'world': [1, 2, 3, 9]}
     """
     match = _SHAPE.fullmatch(text.strip())
     if match is None:

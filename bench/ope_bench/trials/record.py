@@ -84,7 +84,7 @@ class Trial:
     def data_seed(self) -> DataSeed:
         """The source of all random streams of the trial."""
         environment = self.environment
-        return DataSeed(environment.id, self.seed, self.replicate, environment.worlds)
+        return DataSeed(environment.stream_id, self.seed, self.replicate, environment.worlds)
 
 
 @cache

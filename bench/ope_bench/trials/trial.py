@@ -17,7 +17,13 @@ from ope_bench.base import errors
 from ope_bench.base.errors import DataError, PositivityViolation, UnavailableError
 from ope_bench.contracts.arrays import row_chunks
 from ope_bench.contracts.data import Problem, Truth
-from ope_bench.contracts.plugins import Environment, Estimator, Interval, checked_estimate
+from ope_bench.contracts.plugins import (
+    Environment,
+    Estimator,
+    Interval,
+    checked_estimate,
+    refuse_row_weights,
+)
 from ope_bench.contracts.policies import DiscretePolicy
 from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.plugins.code_digest import result_digest
@@ -342,11 +348,12 @@ class _Attempt:
         if imported or sampled or batched:
             seed_global_states(self.global_seed)
         self.problem = data.problem
+        refuse_row_weights(estimator, data.problem.row_weight)
         if environment.origin_note:
             facts["environment_origin"] += f" ({environment.origin_note})"
         facts |= vars(data.support)
         facts |= data.truth.facts
-        facts["logging_average"] = float(data.problem.reward.mean())
+        facts["logging_average"] = data.problem.logging_average
         if not batched:
             # Batched fits and single fits are never exchanged.
             fit_cache = data.fit_cache

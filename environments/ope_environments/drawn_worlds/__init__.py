@@ -1,1 +1,1 @@
-"""Worlds drawn from priors, and what is wrong with real logs."""
+"""Worlds drawn from priors, one for each number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ope_bench import Estimate, Estimator, View
+from ope_estimators.baseline.weighting.weighted_mean import weighted_terms
 
 __all__ = ["LoggingAverage"]
 
@@ -29,6 +30,9 @@ class LoggingAverage(Estimator):
     True
     """
 
+    row_weights = True
+
     def estimate(self, view: View) -> Estimate:
         """Return the mean logged reward."""
-        return Estimate(float(view.reward.mean()), terms=view.reward)
+        terms = weighted_terms(view.reward, view.row_weight)
+        return Estimate(float(terms.mean()), terms=terms)

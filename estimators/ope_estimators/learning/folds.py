@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ope_bench import IntArray, View
+from ope_bench import FloatArray, IntArray, View
 
-__all__ = ["fold_of", "folds", "logged_folds", "target_folds"]
+__all__ = ["fold_of", "folds", "logged_folds", "multiplicity", "target_folds"]
 
 
 def fold_of(n: int, k: int, rng: np.random.Generator) -> IntArray:
@@ -18,6 +18,30 @@ def fold_of(n: int, k: int, rng: np.random.Generator) -> IntArray:
     [0, 0, 1, 0, 1]
     """
     return rng.permutation(np.arange(n) % k).astype(np.int64)
+
+
+MOST_REPEATS = 20
+"""Rows per logged row, on average, in fits to rows that stand for several."""
+
+
+def multiplicity(row_weight: FloatArray) -> IntArray:
+    """How often each row enters a fit so that it counts as the rows that it stands for: (n,).
+
+    Whole weights are the numbers themselves, so that a row of weight 2 is that row twice to every
+    learner. Others are rounded such that sums over neighbors stay right; where rows stand for more
+    than `MOST_REPEATS` each on average, all weights are scaled down.
+
+    Parameters
+    ----------
+    row_weight : (n,), as `View.row_weight`.
+
+    >>> multiplicity(np.array([1.0, 2.0, 1.5, 1.5])).tolist()
+    [1, 2, 2, 1]
+    """
+    scale = min(1.0, MOST_REPEATS / float(row_weight.mean()))
+    # Half of a row above whole sums, so that rounding of the sums moves none.
+    last = np.floor(np.cumsum(row_weight * scale) + 0.5).astype(np.int64)
+    return np.diff(last, prepend=0)
 
 
 def logged_folds(unit: IntArray, k: int, rng: np.random.Generator) -> IntArray:

@@ -38,6 +38,8 @@ class EstimatedPropensity(Estimator):
     propensity_folds : folds of the classifier, by unit; 1 fits it in-sample.
     """
 
+    _uses_row_weights: ClassVar[bool] = False
+
     added_parameters: ClassVar[Mapping[str, Any]] = {
         "propensity": "given",
         "propensity_classifier": "logistic",
@@ -54,6 +56,12 @@ class EstimatedPropensity(Estimator):
         """That of the estimator; no propensities, where they are estimated."""
         needed = super().access
         return needed & ~Access.PROPENSITY if self._estimates else needed
+
+    @property
+    def row_weights(self) -> bool:
+        """Whether it uses row weights: not for estimated propensities and finite-sample bounds."""
+        plain = getattr(self, "interval", "asymptotic") in ("asymptotic", "bootstrap")
+        return self._uses_row_weights and plain and not self._estimates
 
     @property
     def requires(self) -> tuple[str, ...]:

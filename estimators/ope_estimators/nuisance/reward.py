@@ -11,7 +11,7 @@ import numpy as np
 from ope_bench import FloatArray, IntArray, Policy, View, row_chunks
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures, Points
-from ope_estimators.learning.folds import logged_folds, target_folds
+from ope_estimators.learning.folds import logged_folds, multiplicity, target_folds
 from ope_estimators.learning.learners import POOLED, fit_weighted, fitted, regressor
 from ope_estimators.learning.pipelines import LinearPrediction, linear_prediction
 from ope_estimators.learning.trees import split_columns
@@ -105,10 +105,13 @@ def fit_by_folds(
     n_folds = 1 if cross_fit == 1 else min(cross_fit, len(np.unique(view.fold_unit)))
     fold = logged_folds(view.fold_unit, n_folds, rng)
     models = []
+    count = None if view.row_weight is None else multiplicity(view.row_weight)
     for k in range(n_folds):
         rows = slice(None) if n_folds == 1 else fold != k
+        if count is not None:
+            rows = np.repeat(np.arange(view.n)[rows], count[rows])
         model = make(int(rng.integers(2**31)))
-        unit = view.fold_unit[rows] if view.has_units else None
+        unit = view.fold_unit[rows] if view.has_units or count is not None else None
         if weight is None:
             models.append(fitted(model, table[rows], view.reward[rows], unit))
         else:

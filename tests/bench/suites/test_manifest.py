@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ope_bench.base.errors import OpeBenchError, SuiteError, UsageError
-from ope_bench.suites.manifest import MAX_TRIALS, Manifest, plan, selects
+from ope_bench.suites.manifest import MAX_TRIALS, Manifest, plan, selects, specs_of
 from ope_bench.suites.suite import adhoc, parse_selector, read_suite
 from ope_bench.trials.status import Device
 from support.paths import TINY_PLUGINS as TINY
@@ -36,6 +36,13 @@ def test_grids_are_crossed_within_an_entry_and_entries_follow_one_another() -> N
     assert settings == [{"n_samples": n, "bias": bias} for n in (5, 6) for bias in (0.1, 0.2)]
     assert [cell.estimator.params["shift"] for cell in manifest.cells[:3]] == [1.0, 2.0, 0.0]
     assert len(manifest.trials) == 4 * 3 * 20
+
+
+def test_a_run_of_integers_is_a_grid_of_them() -> None:
+    grid = specs_of("environment", "population[world=[1..3,7]]")
+    assert [spec.params["world"] for spec in grid] == [1, 2, 3, 7]
+    with pytest.raises(UsageError, match="empty"):
+        specs_of("environment", "population[world=[3..1]]")
 
 
 def test_trials_on_the_same_data_stand_together() -> None:

@@ -69,6 +69,11 @@ class DM(RewardBased):
     action_features: ActionFeaturesOption = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 1
 
+    @property
+    def row_weights(self) -> bool:
+        """The mean and the model use them."""
+        return True
+
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit the reward model; other estimators may share the fit."""
         self.reward_ = self._fitted_reward(view, "action", self.cross_fit, self.action_features)
@@ -76,4 +81,5 @@ class DM(RewardBased):
 
     def estimate(self, view: View) -> Estimate:
         """Average the model over contexts and actions."""
-        return Estimate(float(self._expected_reward(view).mean()))
+        value = np.average(self._expected_reward(view), weights=view.row_weight)
+        return Estimate(float(value))

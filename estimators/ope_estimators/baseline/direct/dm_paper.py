@@ -47,6 +47,11 @@ class DMPaper(DM):
 
     regressor: learners.RewardModelName = "gbm"
 
+    @property
+    def row_weights(self) -> bool:
+        """Not used."""
+        return False
+
     def estimate(self, view: View) -> Estimate:
         """Average over the logged rows."""
         policy = view.target_policy.probability(view.context, view.action)

@@ -37,6 +37,11 @@ class DMStar(DM):
 
     access = Access.SAMPLES
 
+    @property
+    def row_weights(self) -> bool:
+        """Not used."""
+        return False
+
     def estimate(self, view: View) -> Estimate:
         """Average the model over the target sample."""
         # Without units, all models are averaged, also with shared contexts.

@@ -73,6 +73,11 @@ class DMStarPaper(DM):
         self.target_ = view.fitted(PolicyModel("target", self.classifier, params))
         return super().fit(view, rng=rng, device=device)
 
+    @property
+    def row_weights(self) -> bool:
+        """Not used."""
+        return False
+
     def estimate(self, view: View) -> Estimate:
         """Average over the logged rows."""
         policy = self.target_.probability(view.context, view.action)

@@ -23,7 +23,7 @@ from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
 from ope_estimators.baseline.weighting.reward_limits import declared_limits
-from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error
+from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error, weighted_terms
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
 from ope_estimators.nuisance.reward import FittedReward
 
@@ -82,6 +82,8 @@ class DR(Bootstrapped, EstimatedPropensity, DM):
     True
     """
 
+    _uses_row_weights = True
+
     added_parameters: ClassVar[Mapping[str, Any]] = {"reward_range": None}
 
     cross_fit: Annotated[int, Ge(1)] = 5
@@ -100,8 +102,11 @@ class DR(Bootstrapped, EstimatedPropensity, DM):
         """Return the mean of the doubly robust terms and its standard error."""
         ratio = view.target_policy.probability(view.context, view.action) / self._propensity(view)
         weights, diagnostics = clipped(ratio, self.clip)
+        if view.row_weight is not None:
+            diagnostics["mean_weight"] = float(np.average(ratio, weights=view.row_weight))
         residual = view.reward - self.reward_.logged(view.context, view.action)
         terms = self._expected_reward(view) + weights * residual
+        terms = weighted_terms(terms, view.row_weight)
         value, error = float(terms.mean()), standard_error(terms, view.unit)
         return Estimate(
             value,

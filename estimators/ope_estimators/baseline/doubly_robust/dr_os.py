@@ -12,6 +12,7 @@ from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.weighting.transformed import GRID, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.learning.folds import multiplicity
 from ope_estimators.tuning.rules import DataRule
 
 __all__ = ["DROS"]
@@ -65,6 +66,8 @@ class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
     True
     """
 
+    _uses_row_weights = True
+
     tuned = "lambda_"
 
     lambda_: Annotated[float, Ge(0)] | DataRule = "mse"
@@ -76,9 +79,12 @@ class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
         return np.divide(parameter * weight, scale, out=np.zeros(scale.shape), where=scale > 0)
 
     def _candidates(self, rows: WeightedRows) -> FloatArray:
-        square = np.square(rows.weight[rows.weight > 0])
-        if not len(square):
+        positive = rows.weight > 0
+        if not positive.any():
             return np.array([1.0])
+        square = np.square(rows.weight[positive])
+        if rows.row_weight is not None:
+            square = np.repeat(square, multiplicity(rows.row_weight)[positive])
         low, high = np.quantile(square, [0.05, 0.95])
         return np.geomspace(100.0 * high, 0.01 * low, GRID)
 

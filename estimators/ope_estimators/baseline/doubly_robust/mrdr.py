@@ -66,6 +66,8 @@ class MRDR(DR):
     True
     """
 
+    _uses_row_weights = False
+
     action_features: ActionFeaturesName = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 5
 

@@ -54,6 +54,8 @@ class SNDR(Bootstrapped, ResidualWeighted):
     True
     """
 
+    _uses_row_weights = True
+
     def _answer(self, rows: WeightedRows) -> Answer:
         value, error, terms = rows.normalized(rows.weight)
         return Answer(value, error, rows.weight, terms=terms)

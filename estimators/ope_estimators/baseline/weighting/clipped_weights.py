@@ -11,6 +11,7 @@ from annotated_types import Gt
 from ope_bench import FloatArray
 from ope_estimators.baseline.weighting.transformed import GRID, Answer, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.learning.folds import multiplicity
 
 __all__ = ["ClippedWeights"]
 
@@ -34,7 +35,10 @@ class ClippedWeights(TransformedWeights):
         return np.minimum(rows.weight, parameter)
 
     def _candidates(self, rows: WeightedRows) -> FloatArray:
-        positive = rows.weight[rows.weight > 0]
+        positive = rows.weight
+        if rows.row_weight is not None:
+            positive = np.repeat(positive, multiplicity(rows.row_weight))
+        positive = positive[positive > 0]
         if not len(positive):
             return np.array([1.0])
         low, high = float(np.quantile(positive, 0.05)), float(positive.max())

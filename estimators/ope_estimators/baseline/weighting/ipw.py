@@ -56,6 +56,8 @@ class IPW(WeightedIntervals, ClippedWeights):
     True
     """
 
+    _uses_row_weights = True
+
     added_parameters: ClassVar[Mapping[str, Any]] = {"normalize": False}
 
     normalize: bool = False

@@ -49,6 +49,8 @@ class IPWS(WeightedIntervals, ClippedWeights):
     True
     """
 
+    _uses_row_weights = True
+
     @property
     def _normalized(self) -> bool:
         return True

@@ -97,7 +97,7 @@ class WeightedBase(Estimator):
             answer.value,
             answer.standard_error,
             answer.used,
-            {"mean_weight": float(rows.weight.mean()), **answer.diagnostics},
+            {"mean_weight": float(rows.counted(rows.weight).mean()), **answer.diagnostics},
             weight_space=self.weight_space,
             terms=answer.centered_terms,
             interval=self._interval(view, rows),
@@ -116,6 +116,7 @@ class WeightedBase(Estimator):
             propensity,
             view.reward,
             view.unit,
+            view.row_weight,
             reward_range=lambda: float(np.ptp(view.reward)),
             unsupported_mass=lambda: never_logged(view),
         )

@@ -14,6 +14,7 @@ from ope_estimators.baseline.weighting.weighted_mean import (
     standard_error,
     standard_errors,
     unknown_mass,
+    weighted_terms,
 )
 
 __all__ = ["WeightedRows"]
@@ -31,6 +32,7 @@ class WeightedRows:
     propensity : (n,), the logging policy's probability (or density) of the logged action.
     outcome : (n,), what the weights multiply: the reward, or the residual of a reward model.
     unit : (n,), rows of one unit depend on each other.
+    row_weight : (n,), for how many rows each row stands; None for one each.
     baseline : (n,), what is added to it, sum_a π1(a|x) q̂(x, a) in doubly robust forms; None
         for nothing.
     reward_range : computes the largest logged reward minus the smallest, which few rules use.
@@ -42,6 +44,7 @@ class WeightedRows:
     propensity: FloatArray
     outcome: FloatArray
     unit: IntArray
+    row_weight: FloatArray | None = None
     baseline: FloatArray | None = None
     reward_range: Callable[[], float] = float
     unsupported_mass: Mass = unknown_mass
@@ -64,13 +67,27 @@ class WeightedRows:
             propensity=self.propensity[index],
             outcome=self.outcome[index],
             unit=self.unit[index],
+            row_weight=None if self.row_weight is None else self.row_weight[index],
             baseline=None if self.baseline is None else self.baseline[index],
         )
 
     def terms(self, used: FloatArray) -> FloatArray:
         """Each row's term with some weights, one row of weights or several: (..., n)."""
         terms: FloatArray = used * self.outcome
-        return terms if self.baseline is None else self.baseline + terms
+        return weighted_terms(
+            terms if self.baseline is None else self.baseline + terms, self.row_weight
+        )
+
+    def counted(self, used: FloatArray) -> FloatArray:
+        """Weights times the rows that each row stands for, of mean one: (..., n)."""
+        return (
+            used if self.row_weight is None else used * (self.row_weight / self.row_weight.mean())
+        )
+
+    @property
+    def _counted_baseline(self) -> FloatArray | None:
+        """The baseline with row weights: (n,)."""
+        return None if self.baseline is None else weighted_terms(self.baseline, self.row_weight)
 
     def mean(self, used: FloatArray) -> tuple[float, float | None, FloatArray]:
         """Return the mean of the terms, its standard error, and the terms, (n,)."""
@@ -86,20 +103,22 @@ class WeightedRows:
         ------
         PositivityViolation : all weights are zero.
         """
-        mass = self.unsupported_mass
+        mass, baseline = self.unsupported_mass, self._counted_baseline
+        used = self.counted(used)
         value, error = self_normalized(used, self.outcome, self.unit, unsupported_mass=mass)
         relative = used / used.mean()
         ratio = float(used @ self.outcome) / float(used.sum())
         linear: FloatArray = relative * (self.outcome - ratio)
-        if self.baseline is None:
+        if baseline is None:
             return value, error, linear
-        spread = self.baseline + relative * (self.outcome - value)
+        spread = baseline + relative * (self.outcome - value)
         error = None if error is None else standard_error(spread, self.unit)
-        return value + float(self.baseline.mean()), error, self.baseline + linear
+        return value + float(baseline.mean()), error, baseline + linear
 
     def average(self, used: FloatArray, *, normalize: bool) -> float:
         """The estimate alone; weights that are all zero then give the mean baseline."""
-        base = 0.0 if self.baseline is None else float(self.baseline.mean())
+        baseline, used = self._counted_baseline, self.counted(used)
+        base = 0.0 if baseline is None else float(baseline.mean())
         total = float(used.sum()) if normalize else float(self.n)
         return base + (float(used @ self.outcome) / total if total > 0 else 0.0)
 
@@ -113,9 +132,11 @@ class WeightedRows:
         used : (k, n)
         normalize : as `normalized`; weights that are all zero then give the mean baseline.
         """
-        base = 0.0 if self.baseline is None else self.baseline
+        baseline = self._counted_baseline
+        base = 0.0 if baseline is None else baseline
         estimate: FloatArray
         if normalize:
+            used = self.counted(used)
             total = used.sum(axis=1, keepdims=True)
             share = np.divide(used, total, out=np.zeros_like(used), where=total > 0)
             ratio = share @ self.outcome

@@ -1,0 +1,1 @@
+"""What is wrong with real logs, as dials on any environment."""

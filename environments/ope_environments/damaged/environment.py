@@ -1,0 +1,235 @@
+"""`damaged`: another environment's logs, with what is wrong with real ones."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+
+from ope_bench import (
+    Diagnostic,
+    Environment,
+    EnvironmentSpec,
+    Estimate,
+    Problem,
+    Truth,
+    wrapped_environment,
+)
+from ope_environments.damaged import logged_rows
+from ope_environments.damaged.logged_propensities import STRENGTHS, Propensities, logged_propensity
+
+__all__ = ["Damaged"]
+
+_DIALS = (
+    "propensity",
+    "support",
+    "drift",
+    "users",
+    "duplicates",
+    "retention",
+    "confounding",
+    "delay",
+)
+
+
+class Damaged(Environment):
+    """Logs of another environment, with one or several of the faults that real logs have.
+
+    The truth is that of the undamaged world. With all dials off the data are those of the other
+    environment, bit for bit; streams of seeds are always its own, so that damaged and clean trials
+    share worlds, and most dials their rows too.
+
+    =============  ==========================================================================
+    dial           the log
+    =============  ==========================================================================
+    propensity     says a wrong one: see below. The logging policy is then unknown
+    support        never holds actions that have this share of the target policy's mass
+    drift          has rewards that grow with time, at the end by this share of their deviation
+    users          has users with so many rows each, whose rewards are alike
+    duplicates     holds this share of its rows twice
+    retention      keeps rows with the smallest reward with this probability (1 of 100 non-clicks)
+    confounding    hides a cause of action and reward; the odds of an action given the cause differ
+                   from the logged ones by at most this factor
+    delay          has the reward 0 in this share of its last rows, which have not got theirs yet
+    =============  ==========================================================================
+
+    ============  ===================================================  =============
+    propensity    written to the log, at most 1                        strength
+    ============  ===================================================  =============
+    items         wrong by a factor of 2 to 5 for some actions         .2 of them
+    rounded       rounded, at least one step                           2 decimals
+    clipped       raised to a floor                                    .05
+    stale         of another policy: log-probabilities with normal     .5, the
+                  errors for each action                               deviation
+    temperature   proportional to p to the power 1/strength            2
+    constant      1 / n_actions                                        none
+    monte-carlo   share of draws that hit the action, at least one     1,024 draws
+    draws-until   r / T, T the draws until the r-th hit: E[T/r] = 1/p  10 hits
+    missing       nothing                                              none
+    ============  ===================================================  =============
+
+    Truth
+    -----
+    That of the wrapped environment. What a dial does to the distribution of rows is exact: rows
+    are drawn from as many logs of the world as are needed and accepted by chance, with contexts as
+    before (``support``, ``confounding``).
+
+    Access: that of the wrapped environment; a wrong propensity, and ``known=propensity``, withhold
+    the logging policy.
+
+    Traps: ``support``, ``confounding``, ``stale`` and ``temperature`` need the whole logging
+    policy; for a `population` that means ``known=policy`` there. ``known`` then says what the log
+    shows. Dials apply in the order confounding, support, retention, users, drift, delay,
+    duplicates, propensity; rows are in the order of time.
+
+    Parameters
+    ----------
+    environment : whose logs are damaged.
+    n_samples : number of logged rows; None for that of the environment.
+    propensity, strength : kind of error and how strong it is; None for the table's.
+    support, drift, users, duplicates, retention, confounding, delay : dials, off by default.
+    named : the log says of which user each row is.
+    weighted : the log says for how many rows each of its rows stands, `Problem.row_weight`.
+    known : what the log shows of the logging policy; None for what the other environment shows.
+
+    References
+    ----------
+    Kallus and Zhou (2018), "Confounding-Robust Policy Improvement": the odds of a hidden cause.
+
+    >>> problem, truth = Damaged("saito-toy[n_samples=50]", propensity="rounded").sample(
+    ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
+    ...     target_rng=np.random.default_rng(2))
+    >>> bool((abs(100 * problem.propensity - (100 * problem.propensity).round()) < 1e-9).all())
+    True
+    """
+
+    check_params = {"environment": "saito-toy", "n_samples": 200, "propensity": "items"}  # noqa: RUF012
+
+    environment: EnvironmentSpec = "saito-mips"
+    n_samples: Annotated[int, Ge(1)] | None = None
+    propensity: Propensities | None = None
+    strength: Annotated[float, Gt(0)] | None = None
+    support: Annotated[float, Ge(0), Lt(1)] = 0.0
+    drift: Annotated[float, Ge(0)] = 0.0
+    users: Annotated[int, Ge(1)] = 1
+    named: bool = False
+    duplicates: Annotated[float, Ge(0), Le(1)] = 0.0
+    retention: Annotated[float, Gt(0), Le(1)] = 1.0
+    weighted: bool = False
+    confounding: Annotated[float, Ge(1)] = 1.0
+    delay: Annotated[float, Ge(0), Lt(1)] = 0.0
+    known: Literal["propensity"] | None = None
+
+    @cached_property
+    def _wrapped(self) -> Environment:
+        wrapped = wrapped_environment(self.environment)
+        if self.n_samples is not None:
+            wrapped.set_params(n_samples=self.n_samples)
+        return wrapped
+
+    @property
+    def wrapped(self) -> Environment:
+        """The environment whose logs are damaged."""
+        return self._wrapped
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Modules of the wrapped environment."""
+        return self._wrapped.requires
+
+    @property
+    def origin_note(self) -> str:
+        """The note of the wrapped environment."""
+        return self._wrapped.origin_note
+
+    def examine(self, problem: Problem, estimate: Estimate) -> Mapping[str, Diagnostic]:
+        """Return the facts of the wrapped environment and the dials that are on."""
+        dials = {f"damage_{name}": getattr(self, name) for name in self._on}
+        facts = self._wrapped.examine(problem, estimate)
+        return {**facts, "damages": len(dials), **dials}
+
+    def sample(
+        self,
+        *,
+        world_rng: np.random.Generator,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
+        """Sample one problem and its truth."""
+        again = copy.deepcopy(world_rng)
+        clean, truth = self._wrapped.sample(
+            world_rng=world_rng, logged_rng=logged_rng, target_rng=target_rng
+        )
+        if not self._on and self.known is None:
+            return clean, truth
+        rng = logged_rng.spawn(1)[0]
+
+        def logs() -> Iterator[Problem]:
+            yield clean
+            while True:
+                yield self._wrapped.sample(
+                    world_rng=copy.deepcopy(again),
+                    logged_rng=logged_rng.spawn(1)[0],
+                    target_rng=copy.deepcopy(target_rng),
+                )[0]
+
+        return self._damaged(clean, truth.expected, logs(), world_rng, rng), truth
+
+    def _damaged(
+        self,
+        problem: Problem,
+        value: float,
+        logs: Iterator[Problem],
+        world_rng: np.random.Generator,
+        rng: np.random.Generator,
+    ) -> Problem:
+        on, n = self._on, len(problem.reward)
+        changes: list[logged_rows.Accept] = []
+        if "confounding" in on:
+            changes.append(logged_rows.confounded(self.confounding, value, world_rng))
+        if "support" in on:
+            changes.append(logged_rows.unsupported(self.support, world_rng))
+        if "retention" in on:
+            changes.append(logged_rows.retained(self.retention, self.weighted))
+        users = self.users > 1
+        if changes or users:
+            candidates = n * logged_rows.CANDIDATES if users else n
+            problem = logged_rows.accepted(logs, candidates, changes, rng)
+        if users:
+            problem = logged_rows.grouped(problem, self.users, self.named, rng)
+        reward = logged_rows.drifted(problem, self.drift, rng) if self.drift else problem.reward
+        if self.delay:
+            problem, reward = logged_rows.delayed(problem, reward, self.delay)
+        problem = replace(problem, reward=reward)
+        if self.duplicates:
+            problem = logged_rows.copied(problem, self.duplicates, rng)
+        return self._shown(problem, world_rng, rng)
+
+    def _shown(
+        self, problem: Problem, world_rng: np.random.Generator, rng: np.random.Generator
+    ) -> Problem:
+        """Return the problem with what the log says of the logging policy."""
+        reasons = dict(problem.unavailable)
+        propensity = problem.propensity
+        if self.propensity is not None:
+            strength = STRENGTHS.get(self.propensity, 0.0)
+            strength = strength if self.strength is None else self.strength
+            propensity = logged_propensity(
+                self.propensity, strength, problem, world_rng=world_rng, logged_rng=rng
+            )
+            if propensity is None:
+                reasons["propensity"] = "these damaged logs hold no propensities"
+        elif self.known is None:
+            return problem
+        reasons["logging_policy"] = "these damaged logs do not hold the whole logging policy"
+        return replace(problem, propensity=propensity, logging_policy=None, unavailable=reasons)
+
+    @property
+    def _on(self) -> tuple[str, ...]:
+        """Names of the dials that are on."""
+        return tuple(name for name in _DIALS if getattr(self, name) != getattr(type(self), name))

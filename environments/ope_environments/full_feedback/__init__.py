@@ -1,0 +1,1 @@
+"""Tables that score every action in every row, as bandits."""

@@ -1,0 +1,300 @@
+"""Damaged logs: each dial against its definition, and worlds that stay what they are."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom, nbinom
+
+from ope_bench import DataError, ParameterError, UnavailableError, evaluate, stream
+from ope_bench.plugins.spec import resolve
+from ope_bench.trials.record import Trial
+from ope_environments.damaged import logged_rows
+from ope_environments.damaged.environment import Damaged
+
+ARRAYS = ("context", "action", "embedding", "reward", "propensity", "target_action", "unit")
+TOY = "saito-toy[n_actions=10,n_samples=2000]"
+BINARY = "linear-bandit[n_samples=4000,reward=logistic]"
+
+
+def drawn(environment=TOY, seed=0, **params):
+    return Damaged(environment, **params).sample(
+        world_rng=stream("world", seed),
+        logged_rng=stream("logs", seed),
+        target_rng=stream("target", seed),
+    )
+
+
+def test_without_a_dial_the_logs_are_those_of_the_environment():
+    for text in (TOY, "multiclass", "population[world=5]", "randomized", "saito-mips"):
+        made = Damaged(text)
+        rngs = [
+            {f"{name}_rng": stream(name) for name in ("world", "logged", "target")}
+            for _ in range(2)
+        ]
+        clean, truth = made.wrapped.sample(**rngs[0])
+        damaged, same = made.sample(**rngs[1])
+        assert truth == same
+        for name in ARRAYS:
+            np.testing.assert_array_equal(getattr(clean, name), getattr(damaged, name))
+
+
+def test_streams_are_those_of_the_environment_that_is_damaged():
+    inner = resolve("environment", "saito-toy", {"n_actions": 10})
+    outer = resolve("environment", "damaged", {"environment": "saito-toy[n_actions=10]"})
+    twice = resolve(
+        "environment", "damaged", {"environment": f"damaged[environment={TOY!r},drift=1]"}
+    )
+    ipw = resolve("estimator", "ipw")
+    seeds = [Trial(one, ipw, 3).data_seed for one in (inner, outer, twice)]
+    assert seeds[0] == seeds[1] == seeds[2]
+    assert Trial(inner, ipw, 3).key != Trial(outer, ipw, 3).key
+
+
+def test_clean_and_damaged_trials_share_rows():
+    rows = evaluate(
+        "dm", ["saito-toy", "damaged[environment=saito-toy,propensity=rounded]"], replicates=1
+    )
+    clean, damaged = (row.estimate for row in rows)
+    assert clean == damaged
+
+
+@pytest.mark.parametrize(
+    ("kind", "strength"),
+    [("items", 0.3), ("rounded", 2), ("clipped", 0.08), ("constant", None), ("monte-carlo", 50)],
+)
+def test_a_wrong_propensity_is_that_of_its_definition(kind, strength):
+    clean, _ = drawn()
+    damaged, _ = drawn(propensity=kind, strength=strength)
+    p, q = clean.propensity, damaged.propensity
+    np.testing.assert_array_equal(clean.reward, damaged.reward)
+    assert damaged.logging_policy is None
+    assert q.min() > 0
+    assert q.max() <= 1
+    if kind == "items":
+        ratio = np.array([np.unique((q / p)[clean.action == a].round(9)) for a in range(10)][:10])
+        off = ratio[np.abs(ratio - 1) > 1e-6]
+        assert 1 <= len(off) <= 6
+        assert ((np.maximum(off, 1 / off) > 2) & (np.maximum(off, 1 / off) < 5)).all()
+    elif kind == "rounded":
+        np.testing.assert_allclose(q, np.maximum(np.round(p, 2), 0.01))
+    elif kind == "clipped":
+        np.testing.assert_array_equal(q, np.where(p < 0.08, 0.08, p))
+        assert (q > p).any()
+    elif kind == "constant":
+        assert (q == 0.1).all()
+    else:
+        np.testing.assert_allclose(q * 50, np.round(q * 50))
+        assert q.min() == 1 / 50
+        assert abs((q - p)[p > 0.2].mean()) < 4 * math.sqrt(0.25 / 50 / (p > 0.2).sum())
+
+
+@pytest.mark.parametrize("kind", ["stale", "temperature"])
+def test_propensities_of_another_policy_belong_to_a_policy(kind):
+    clean, _ = drawn()
+    damaged, _ = drawn(propensity=kind)
+    table = clean.logging_policy.table(clean.context)
+    other = np.sqrt(table)
+    if kind == "stale":
+        world = stream("world", 0)
+        streams = {"logged_rng": stream("logs", 0), "target_rng": stream("target", 0)}
+        Damaged(TOY).wrapped.sample(world_rng=world, **streams)
+        other = table * np.exp(0.5 * world.standard_normal(10))
+    expected = (other / other.sum(axis=1, keepdims=True))[np.arange(2000), clean.action]
+    np.testing.assert_allclose(damaged.propensity, expected)
+    assert np.abs(damaged.propensity - clean.propensity).max() > 0.05
+
+
+def bias_of_weight(p, chance_of, counts):
+    """Return E[p / q] - 1 for a logged propensity q that is a function of a count."""
+    return float(sum(chance_of(k) * p / q for k, q in counts)) - 1
+
+
+def test_draws_until_a_hit_give_unbiased_weights_and_a_floor_does_not():
+    for p, expected in ((0.01, 0.125), (0.003, 0.38)):
+        draws = binom(1024, p)
+        counts = [(k, max(k, 1) / 1024) for k in range(200)]
+        assert bias_of_weight(p, draws.pmf, counts) == pytest.approx(expected, abs=0.01)
+        misses = nbinom(10, p)
+        counts = [(k, 10 / (10 + k)) for k in range(int(misses.ppf(1 - 1e-13)))]
+        assert bias_of_weight(p, misses.pmf, counts) == pytest.approx(0, abs=1e-6)
+    clean, _ = drawn(n_samples=20_000)
+    for kind, strength, low, high in (
+        ("draws-until", 3, -0.03, 0.03),
+        ("monte-carlo", 20, 0.1, 1.0),
+    ):
+        damaged, _ = drawn(n_samples=20_000, propensity=kind, strength=strength)
+        ratio = clean.propensity / damaged.propensity - 1
+        assert low < ratio[clean.propensity < 0.2].mean() < high
+
+
+def test_missing_propensities_are_withheld_with_a_reason():
+    problem, _ = drawn(propensity="missing")
+    assert problem.propensity is None
+    (record,) = evaluate("ipw", [f"damaged[environment={TOY!r},propensity=missing]"], replicates=1)
+    assert record.status == "unavailable"
+    assert "no propensities" in record.error_message
+
+
+def test_an_unsupported_action_is_never_logged_and_contexts_keep_their_distribution():
+    clean, _ = drawn("population[world=3,known=policy]", n_samples=6000)
+    damaged, _ = drawn("population[world=3,known=policy]", n_samples=6000, support=0.3)
+    table = damaged.logging_policy.table(damaged.context)
+    never = (table == 0).all(axis=0)
+    assert not never[damaged.action].any()
+    mass = clean.target_policy.table(clean.context)[:, never].sum(axis=1).mean()
+    assert 0.3 <= mass < 0.9
+    rows = np.arange(len(damaged.reward))
+    np.testing.assert_allclose(damaged.propensity, table[rows, damaged.action])
+    np.testing.assert_allclose(table.sum(axis=1), 1)
+    old = clean.logging_policy.table(damaged.context)
+    np.testing.assert_allclose(
+        table * (1 - old[:, never].sum(axis=1, keepdims=True)), np.where(never, 0, old), atol=1e-12
+    )
+    error = np.nanstd(clean.context, axis=0) * math.sqrt(2 / 6000)
+    gap = np.nanmean(damaged.context, axis=0) - np.nanmean(clean.context, axis=0)
+    assert (np.abs(gap) < 4.5 * error + 1e-12).all()
+    # What the policies say of the actions that are left is what the logs hold.
+    played = np.bincount(damaged.action, minlength=len(never)) / 6000
+    assert np.abs(played - table.mean(axis=0)).max() < 5 * math.sqrt(0.25 / 6000)
+
+
+@pytest.mark.parametrize("environment", [TOY, BINARY])
+def test_drift_moves_the_mean_by_its_share_of_the_deviation(environment):
+    clean, truth = drawn(environment, n_samples=20_000)
+    damaged, same = drawn(environment, n_samples=20_000, drift=0.5)
+    assert truth == same
+    shift = damaged.reward - clean.reward
+    end = shift[-5000:].mean()
+    expected = 0.5 * clean.reward.std() * 0.875
+    assert end == pytest.approx(expected, rel=0.12)
+    assert abs(shift[:1000].mean()) < 0.05 * clean.reward.std()
+    if damaged.reward_range is not None:
+        assert set(np.unique(damaged.reward)) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("environment", [TOY, BINARY])
+def test_rows_of_a_user_are_alike_and_each_row_is_as_likely_as_before(environment):
+    values, spread = [], []
+    for seed in range(40):
+        problem, _ = drawn(environment, seed=seed, n_samples=500, users=10, named=True)
+        assert len(problem.reward) == 500
+        counts = np.unique(problem.unit, return_counts=True)[1]
+        assert counts.max() <= 10
+        assert len(counts) in (50, 51)
+        means = [problem.reward[problem.unit == one].mean() for one in np.unique(problem.unit)]
+        values.append(problem.reward.mean())
+        spread.append(np.var(means) / (problem.reward.var() / 10))
+        unnamed = drawn(environment, seed=seed, n_samples=500, users=10)[0]
+        assert len(np.unique(unnamed.row_units[0])) == 500
+    assert np.mean(spread) > 2.5
+    clean = [drawn(environment, seed=seed, n_samples=500)[0].reward.mean() for seed in range(40)]
+    gap = np.subtract(values, clean)
+    assert abs(gap.mean()) < 4 * gap.std() / math.sqrt(40)
+
+
+def test_copies_stand_below_their_rows():
+    problem, _ = drawn(duplicates=0.25)
+    n = len(problem.reward)
+    assert n == 2000
+    same = (problem.context[1:] == problem.context[:-1]).all(axis=1)
+    same &= problem.reward[1:] == problem.reward[:-1]
+    # Of 1,600 rows a quarter is written twice.
+    assert abs(same.sum() - 400) < 5 * math.sqrt(1600 * 0.25 * 0.75)
+    assert problem.unit is None or len(np.unique(problem.unit)) == n
+
+
+def test_weights_of_retained_rows_give_back_what_was_left_out():
+    clean, truth = drawn(BINARY, n_samples=50_000)
+    kept, same = drawn(BINARY, n_samples=50_000, retention=0.1, weighted=True)
+    assert truth == same
+    assert set(np.unique(kept.row_weight)) == {1.0, 10.0}
+    np.testing.assert_array_equal(kept.row_weight == 10, kept.reward == 0)
+    weighted = np.average(kept.reward, weights=kept.row_weight)
+    assert weighted == pytest.approx(clean.reward.mean(), abs=0.01)
+    assert kept.reward.mean() > clean.reward.mean() + 0.2
+    assert drawn(BINARY, retention=0.1)[0].row_weight is None
+
+
+@pytest.mark.parametrize("odds", [1.5, 4.0])
+def test_the_odds_given_the_hidden_cause_are_within_the_limit_and_reach_it(odds):
+    factor = 1 / math.sqrt(2 * odds - 1)
+    worst = 0.0
+    for share in np.linspace(0.001, 0.999, 200):
+        given = np.array(
+            [share / (share + factor * (1 - share)), factor * share / (factor * share + 1 - share)]
+        )
+        logged = given.mean()
+        # One action with the whole share, and one with nearly nothing of it.
+        for part in (1.0, 1e-6):
+            ratio = given * part / (1 - given * part) / (logged * part / (1 - logged * part))
+            worst = max(worst, ratio.max(), (1 / ratio).max())
+    assert worst <= odds * (1 + 1e-9)
+    assert worst > odds * 0.98
+
+
+def test_a_hidden_cause_leaves_contexts_propensities_and_the_value():
+    text = "population[world=3,known=policy,reward=binary]"
+    clean, truth = drawn(text, n_samples=20_000)
+    damaged, same = drawn(text, n_samples=20_000, confounding=3.0)
+    assert truth == same
+    table = damaged.logging_policy.table(damaged.context)
+    np.testing.assert_allclose(table.sum(axis=1), 1)
+    np.testing.assert_allclose(damaged.propensity, table[np.arange(20_000), damaged.action])
+    played = np.bincount(damaged.action, minlength=table.shape[1]) / 20_000
+    assert np.abs(played - table.mean(axis=0)).max() < 5 * math.sqrt(0.25 / 20_000)
+    gap = np.nanmean(damaged.context, axis=0) - np.nanmean(clean.context, axis=0)
+    assert (
+        np.abs(gap) < 4.5 * np.nanstd(clean.context, axis=0) * math.sqrt(2 / 20_000) + 1e-12
+    ).all()
+
+
+@pytest.mark.parametrize("environment", [TOY, BINARY])
+def test_rewards_given_a_hidden_cause_have_the_value_as_center(environment):
+    value = 0.3
+    change = logged_rows.confounded(2.0, value, stream("half"))
+    problem, _ = drawn(environment, n_samples=50_000)
+    changed, keep = change(problem, stream("cause"))
+    # Whatever the context, a row is accepted with the probability that is the factor.
+    assert keep.mean() == pytest.approx(1 / math.sqrt(3), abs=5 * math.sqrt(0.25 / 50_000))
+    expected = problem.reward.mean()
+    if problem.reward_range is not None:
+        expected = 0.5 * expected + 0.5 * value
+        assert set(np.unique(changed.reward)) <= {0.0, 1.0}
+    error = 5 * changed.reward.std() / math.sqrt(50_000)
+    assert changed.reward.mean() == pytest.approx(expected, abs=error)
+    # The cause moves both the reward and the action.
+    assert abs(np.corrcoef(changed.reward[keep], changed.action[keep])[0, 1]) < 0.9
+
+
+def test_late_rewards_are_0():
+    clean, _ = drawn()
+    damaged, _ = drawn(delay=0.1)
+    assert (damaged.reward[-200:] == 0).all()
+    np.testing.assert_array_equal(damaged.reward[:-200], clean.reward[:-200])
+
+
+def test_the_facts_of_a_trial_name_the_dials():
+    text = "damaged[environment='population[world=3]',drift=0.2,propensity=items]"
+    (record,) = evaluate("logging-average", [text], replicates=1)
+    facts = record.diagnostics
+    assert facts["damages"] == 2
+    assert facts["damage_propensity"] == "items"
+    assert facts["damage_drift"] == 0.2
+    assert facts["world"] == 3
+
+
+def test_mistakes_are_named(monkeypatch):
+    with pytest.raises(ParameterError, match="did you mean 'saito-toy'"):
+        resolve("environment", "damaged", {"environment": "saito-tony"})
+    with pytest.raises(ParameterError, match="worlds"):
+        resolve("environment", "damaged", {"environment": "saito-toy[worlds=fixed]"})
+    with pytest.raises(UnavailableError, match="logging policy"):
+        drawn("population[world=3,known=propensity]", support=0.1)
+    monkeypatch.setattr(logged_rows, "MOST_LOGS", 1)
+    with pytest.raises(UnavailableError, match="weaken"):
+        drawn(TOY, support=0.5)
+    problem, _ = drawn()
+    with pytest.raises(DataError, match=r"row_weight\[0\]"):
+        replace(problem, row_weight=np.zeros(2000))
