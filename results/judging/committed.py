@@ -40,20 +40,21 @@ EXPORTED_NOT = (
 """Figures of a board that need more than exported trials: which ran alone, and fallbacks."""
 
 
-def records_of(folder: Path) -> list[TrialRecord]:
-    """The exported trials of a folder.
+def records_of(folder: Path, every: int = 1) -> list[TrialRecord]:
+    """The exported trials of a folder, or those of its first board and each ``every``-th further.
 
     What an export leaves out but a board needs is taken from the committed board: labels, access
     and origins; and means over replicates, which stand in the first record alone so that they
     stay what they are. The logging average is the estimate of the estimator of that name.
     """
     boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
+    shown = boards[::every]
     lines = {
         (board["environment"], canonical_json(board["environment_params"]), *identity(line)): (
             board,
             line,
         )
-        for board in boards
+        for board in shown
         for line in board["rows"]
     }
 
@@ -73,7 +74,19 @@ def records_of(folder: Path) -> list[TrialRecord]:
             PluginSpec("estimator", "", line["estimator"], line["params"], label=label),
         )
 
-    rows = pq.read_table(folder / "trials.parquet").to_pylist()
+    given = {(board["environment"], canonical_json(board["environment_params"])) for board in shown}
+
+    @cache
+    def is_shown(environment: str, setting: str) -> bool:
+        params = json.loads(setting)
+        del params["worlds"]
+        return (environment, canonical_json(params)) in given
+
+    table = pq.read_table(folder / "trials.parquet")
+    if every > 1:
+        settings = zip(*(table[name].to_pylist() for name in LINE[:2]), strict=True)
+        table = table.filter([is_shown(*setting) for setting in settings])
+    rows = table.to_pylist()
     averages = {
         _data(row): row["estimate"] for row in rows if row["estimator"] == "logging-average"
     }

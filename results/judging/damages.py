@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +63,15 @@ def cells_of(folder: Path) -> tuple[Cells, list[str]]:
         for board in boards
         for row in board["rows"]
     }
-    rows = rows_of(folder)
-    clean = json.loads(rows[0]["environment_params"])
+    rows, loads = rows_of(folder), cache(json.loads)
+    clean = loads(rows[0]["environment_params"])
     cells: dict[str, dict[Fault, dict[str, list[dict[str, Any]]]]] = {}
+    known = cache(lambda text: json.dumps(loads(text), sort_keys=True))
     for row in sorted(rows, key=lambda one: one["replicate"]):
-        params = json.loads(row["environment_params"])
-        estimator = row["estimator"], json.dumps(json.loads(row["params"]), sort_keys=True)
+        params = loads(row["environment_params"])
         at = cells.setdefault(params["environment"], {})
         of_fault = at.setdefault(fault_of(params, clean), {})
-        of_fault.setdefault(labels[estimator], []).append(row)
+        of_fault.setdefault(labels[row["estimator"], known(row["params"])], []).append(row)
     return cells, list(dict.fromkeys(labels.values()))
 
 

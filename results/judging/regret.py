@@ -115,13 +115,14 @@ def _failures(records: Sequence[TrialRecord], by: str) -> str:
     records : all of the class, in all worlds.
     by : the rule, with its own anchors.
     """
-    found = []
-    for label, records_there in zip(_board(records).settings, _by_world(records), strict=True):
+    found, worlds = [], _by_world(records)
+    labels = distinct_labels([there[0].trial.environment for there in worlds])
+    for label, there in zip(labels, worlds, strict=True):
         own = [
             one
-            for one in records_there
-            if not (selects(one) and one.trial.estimator.params["by"] == by)
-            or one.trial.estimator.params["anchor"] is None
+            for one in there
+            if not selects(one)
+            or (one.trial.estimator.params["by"] == by and not one.trial.estimator.params["anchor"])
         ]
         row = next(one for one in _board(own).rows if one.params.get("by") == by)
         if row.own_regret is not None:

@@ -24,7 +24,7 @@ QUICK = [*FEWER, "--est", "logging-average", "--est", "ipw", "--est", "eipws"]
 DRY = ["--dry-run"]
 SHORTER = {
     ("run",): FEWER,
-    ("run", "--env"): FEWER,
+    ("run", "--env"): ["--replicates", "1"],
     ("run", "ci"): QUICK,
     ("baseline", "save"): QUICK,
     # Minutes, machines that are not here, or minutes on other machines.

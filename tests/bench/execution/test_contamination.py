@@ -137,7 +137,8 @@ def test_the_first_torch_trial_of_a_worker_is_seeded_as_all_others(requires: boo
     three = [trial(f"{FILE}:Drawing", asked, replicate) for replicate in range(3)]
     together = bits(run(three))
     assert bits(run(three[::-1]))[::-1] == together
-    assert [*bits(run(three[:1])), *bits(run(three[1:2])), *bits(run(three[2:]))] == together
+    # The first and the last of them were the first of a worker there.
+    assert bits(run(three[1:2])) == together[1:2]
 
 
 def test_data_do_not_depend_on_who_asks_first_nor_on_what_sampling_changes() -> None:

@@ -149,8 +149,8 @@ pathlib.Path({str(number)!r}).write_text(str(child.pid))
 time.sleep(600)
 """
     (folder / "policy.py").write_text(started)
-    with pytest.raises(UsageError, match=r"did not answer within 5\.0 s"):
-        Log.read(folder / "log.yaml", timeout=5.0)
+    with pytest.raises(UsageError, match=r"did not answer within 3\.0 s"):
+        Log.read(folder / "log.yaml", timeout=3.0)
     end = time.monotonic() + 30
     with contextlib.suppress(psutil.NoSuchProcess):
         child = psutil.Process(int(number.read_text()))

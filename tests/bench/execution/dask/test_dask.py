@@ -44,7 +44,7 @@ def workers(cluster: Cluster) -> Cluster:
 
 
 HOW = ("raise", "positivity", "nan", "segfault", "sys-exit", "swallow", "hang")
-TIMEOUT = 5.0
+TIMEOUT = 3.0
 
 
 @pytest.fixture(scope="module")
