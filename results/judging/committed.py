@@ -74,7 +74,9 @@ def records_of(folder: Path, every: int = 1) -> list[TrialRecord]:
             PluginSpec("estimator", "", line["estimator"], line["params"], label=label),
         )
 
-    given = {(board["environment"], canonical_json(board["environment_params"])) for board in shown}
+    given = {
+        (board["environment"], canonical_json(board["environment_params"])) for board in shown
+    }
 
     @cache
     def is_shown(environment: str, setting: str) -> bool:

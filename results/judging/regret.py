@@ -122,7 +122,9 @@ def _failures(records: Sequence[TrialRecord], by: str) -> str:
             one
             for one in there
             if not selects(one)
-            or (one.trial.estimator.params["by"] == by and not one.trial.estimator.params["anchor"])
+            or (
+                one.trial.estimator.params["by"] == by and not one.trial.estimator.params["anchor"]
+            )
         ]
         row = next(one for one in _board(own).rows if one.params.get("by") == by)
         if row.own_regret is not None:
