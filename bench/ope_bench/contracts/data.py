@@ -234,7 +234,8 @@ class Problem:
             row = int(np.argmax(self.propensity))
             msg = f"propensity[{row}] is {self.propensity[row]:g}; expected a probability"
             raise DataError(msg)
-        rows = np.unique(np.linspace(0, len(self.reward) - 1, _CHECKED_ROWS).astype(np.int64))
+        rows = np.arange(min(len(self.reward), _CHECKED_ROWS))
+        rows = rows * (len(self.reward) - 1) // max(1, len(rows) - 1)
         rows = rows[: max(1, CHUNK_ENTRIES // self.n_actions)]
         for name in ("logging_policy", "target_policy"):
             policy = getattr(self, name)
@@ -261,6 +262,8 @@ class Problem:
     @property
     def logging_average(self) -> float:
         """The mean logged reward, weighted where rows have weights."""
+        if self.row_weight is None:
+            return float(self.reward.mean())
         return float(np.average(self.reward, weights=self.row_weight))
 
     @property

@@ -85,11 +85,20 @@ def _with_wrapped(environment: Environment | None) -> Iterator[Environment]:
 
 def _learners(estimator: Estimator) -> Iterator[tuple[str, str]]:
     """Yield module and file of each learner that a parameter names by its path."""
-    hints = hints_of(type(estimator))
-    for name, value in estimator.get_params(deep=False).items():
-        for kind in getattr(hints.get(name), "__metadata__", ()):
-            if isinstance(kind, LearnerName) and value not in kind.known:
-                yield learner_source(value)
+    for name, kind in _learner_names(type(estimator)):
+        if (value := getattr(estimator, name)) not in kind.known:
+            yield learner_source(value)
+
+
+@cache
+def _learner_names(cls: type) -> list[tuple[str, LearnerName]]:
+    """Return the parameters of a class that name learners; every trial asks."""
+    return [
+        (name, kind)
+        for name, hint in hints_of(cls).items()
+        for kind in getattr(hint, "__metadata__", ())
+        if isinstance(kind, LearnerName)
+    ]
 
 
 @cache
