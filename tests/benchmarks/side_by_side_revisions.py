@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import json
 import os
 import resource
@@ -62,19 +63,19 @@ class Revision:
     """The few names of ope-bench that this needs, wherever the revision keeps them."""
 
     def __init__(self) -> None:
-        from ope_bench.execution.executors import InProcessExecutor
         from ope_bench.execution.local import LocalExecutor
+        from ope_bench.execution.runner import Outcome, run
         from ope_bench.store import Store
+        from ope_bench.trials.record import Trial
 
         try:
-            from ope_bench.execution.runner import Outcome, run
+            from ope_bench.execution.executors import InProcessExecutor
             from ope_bench.plugins.spec import resolve
-            from ope_bench.trials.record import Trial
         except ImportError:
-            # Modules of before the packages.
-            from ope_bench.records import Trial  # type: ignore[import-not-found, no-redef]
-            from ope_bench.resolve import resolve  # type: ignore[import-not-found, no-redef]
-            from ope_bench.runner import Outcome, run  # type: ignore[import-not-found, no-redef]
+            # Modules of before they were merged.
+            executors = importlib.import_module("ope_bench.execution.inprocess")
+            InProcessExecutor = executors.InProcessExecutor  # type: ignore[misc]
+            resolve = importlib.import_module("ope_bench.plugins.resolution").resolve
         self.in_process, self.local, self.store = InProcessExecutor, LocalExecutor, Store
         self.outcome, self.run, self.resolve, self.trial = Outcome, run, resolve, Trial
 

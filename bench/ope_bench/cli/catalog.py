@@ -15,6 +15,7 @@ from ope_bench.base.console import Format, json_stdout, width, write
 from ope_bench.base.errors import PluginError, UsageError
 from ope_bench.base.units import format_duration, format_size
 from ope_bench.contracts.parameters import describe
+from ope_bench.contracts.plugins import Estimator
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import is_installed, pip_line
 
@@ -342,8 +343,10 @@ def rows_of(kind: Kind) -> list[Row]:
             if registered == "estimator":
                 row["access"] = None
                 # With default parameters; a plugin's constructor or property may raise anything.
+                # Of one that runs others it depends on these; to resolve them imports pydantic.
                 with contextlib.suppress(Exception):
-                    row["access"] = cls().access.words()
+                    if cls.nested is Estimator.nested:
+                        row["access"] = cls().access.words()
             else:
                 row["version"] = getattr(cls, "version", 1)
         except PluginError as exc:
