@@ -285,12 +285,6 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "zip(self._models, self._linear, strict=",
         "True -> False",
     ): ("there is one entry for each model in both"),
-    (f"{PACKAGE}/embedded/learned/edr.py", "n_estimators", "20 -> 21"): (
-        "trees of the checks that every plugin passes, few so that they are quick"
-    ),
-    (f"{PACKAGE}/embedded/learned/fedr.py", "n_estimators", "20 -> 21"): (
-        "trees of the checks that every plugin passes, few so that they are quick"
-    ),
     (f"{PACKAGE}/embedded/learned/fedr.py", "epochs", "2 -> 3"): (
         "epochs of the checks that every plugin passes, few so that they are quick"
     ),

@@ -91,6 +91,12 @@ def row_warnings(row: Row) -> Iterator[str]:
         yield f"standard error withheld in {share}: {'; '.join(row.withheld.reasons)}"
 
 
+def _square(value: float | None) -> float | None:
+    """Return the square; None where it overflows."""
+    square = math.inf if value is None else value * value
+    return square if math.isfinite(square) else None
+
+
 def _pair(low: float | None, high: float | None) -> tuple[float, float] | None:
     """Return an interval; an upper end that overflows becomes infinite."""
     return None if low is None else (low, math.inf if high is None else high)
@@ -518,7 +524,7 @@ DERIVED = (
         "mse",
         "MSE",
         "mean square error over the trials with an estimate",
-        lambda row: row.rmse.value and row.rmse.value**2,
+        lambda row: _square(row.rmse.value),
     ),
     number(
         "relative_ee",
