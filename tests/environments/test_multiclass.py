@@ -16,7 +16,7 @@ from ope_bench.contracts.data import Problem, Truth
 from ope_bench.plugins.spec import resolve
 from ope_bench.tables import DataFileError
 from ope_bench.trials.trial import build
-from ope_environments.multiclass.classifier_policy import ClassifierPolicy
+from ope_environments.learned.classifier_policy import ClassifierPolicy
 from ope_environments.multiclass.environment import Multiclass, _log_of
 from ope_environments.multiclass.labelled import load_labelled
 

@@ -22,8 +22,8 @@ from ope_bench import (
     Schema,
     Uniform,
 )
-from ope_environments.multiclass.classifier_policy import ClassifierPolicy
-from ope_environments.multiclass.classifiers import (
+from ope_environments.learned.classifier_policy import ClassifierPolicy
+from ope_environments.learned.classifiers import (
     LABEL,
     UNIFORM,
     ClassifierName,
