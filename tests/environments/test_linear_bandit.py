@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import chisquare, norm
+from sklearn.linear_model import LogisticRegression
 
 from ope_bench import evaluate
+from ope_bench.base.errors import ParameterError
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.policies import EpsilonGreedy, Softmax, Uniform
+from ope_environments.learned.classifier_policy import ClassifierPolicy
 from ope_environments.linear_bandit.environment import LinearBandit, MeanReward
 from ope_environments.synthetic.linear_score import LinearScore
 
@@ -236,3 +239,105 @@ def test_one_model_an_action_is_right_and_one_common_slope_is_not() -> None:
         for k in range(2)
     )
     assert separate < 0.5 * common
+
+
+LEARNED: dict[str, Any] = {
+    "reward": "logistic",
+    "target": "learned",
+    "logging_beta": 2.0,
+    "n_actions": 4,
+    "target_classifier": "sklearn.linear_model.LogisticRegression",
+    "target_classifier_params": {"C": 100, "max_iter": 10_000},
+}
+
+
+def learned_by_hand(n: int, temper: float | None) -> tuple[np.ndarray, np.ndarray]:
+    """Contexts and the table of a target that is learned from n rows, all of them weighted."""
+    plain = LinearBandit(n_samples=5, reward="logistic", logging_beta=2.0, n_actions=4)
+    intercept, slopes = world(plain)
+    rng = np.random.default_rng([0, 0])
+    rng.standard_normal((4, 6))
+    (rng,) = rng.spawn(1)
+    x = rng.standard_normal((n, 5))
+    q = 1 / (1 + np.exp(-(intercept + x @ slopes.T)))
+    logging = np.exp(2.0 * q) / np.exp(2.0 * q).sum(axis=1, keepdims=True)
+    action = (logging.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
+    reward = (rng.random(n) < q[np.arange(n), action]).astype(float)
+    weight = reward / logging[np.arange(n), action]
+    model = LogisticRegression(C=100, max_iter=10_000).fit(x, action, sample_weight=weight)
+    new = np.random.default_rng(3).standard_normal((50, 5))
+    share = model.predict_proba(new)
+    if temper is None:
+        return new, 0.95 * np.eye(4)[share.argmax(axis=1)] + 0.05 / 4
+    return new, np.exp(temper * share) / np.exp(temper * share).sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("temper", [1.0, 3.0, None])
+def test_a_target_is_learned_from_rewards_over_propensities(
+    draw: Draw, temper: float | None
+) -> None:
+    environment = LinearBandit(n_samples=5, target_log=800, target_softmax=temper, **LEARNED)
+    target = draw(environment)[0].target_policy
+    assert isinstance(target, ClassifierPolicy)
+    context, expected = learned_by_hand(800, temper)
+    np.testing.assert_allclose(target.table(context), expected, atol=2e-4)
+
+
+def test_all_targets_of_a_world_have_the_same_log(draw: Draw) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"target_log": 200},
+        {"target_softmax": None},
+        {"target": "uniform"},
+        {"target": "softmax"},
+    ]
+    problems = [draw(LinearBandit(**{**LEARNED, **one}))[0] for one in changes]
+    for problem in problems[1:]:
+        np.testing.assert_array_equal(problem.reward, problems[0].reward)
+        np.testing.assert_array_equal(problem.action, problems[0].action)
+    values = {draw(LinearBandit(**{**LEARNED, **one}))[1].expected for one in changes}
+    assert len(values) == 5
+
+
+def test_a_learned_target_samples_around_its_value(check: SimpleNamespace, draw: Draw) -> None:
+    environment = LinearBandit(n_samples=4000, target_log=500, **LEARNED)
+    problem, truth = draw(environment)
+    check.weigh_to_the_value(problem, truth)
+    assert 0 < truth.expected_se < 1e-3
+
+
+def test_rewards_that_may_be_negative_teach_no_target(draw: Draw) -> None:
+    with pytest.raises(ParameterError, match="reward = 'logistic'"):
+        draw(LinearBandit(target="learned"))
+
+
+def test_the_value_at_the_logs_is_the_mean_over_their_contexts(draw: Draw) -> None:
+    settings: dict[str, Any] = {"reward": "logistic", "target": "softmax", "target_beta": 2.0,
+                                "n_samples": 300, "reward_offset": 1.5}  # fmt: skip
+    problem, truth = draw(LinearBandit(truth_at="logs", **settings))
+    intercept, slopes = world(LinearBandit(reward="logistic"))
+    total = 0.0
+    for x in problem.context:
+        q = 1 / (1 + np.exp(-(intercept + slopes @ x)))
+        weight = np.exp(2.0 * q)
+        total += weight @ q / weight.sum()
+    assert truth.expected == pytest.approx(1.5 + total / 300, abs=1e-12)
+    assert truth.expected_se == 0.0
+    assert truth.expected != draw(LinearBandit(**settings))[1].expected
+
+
+def test_uniform_coefficients_are_standardized_and_mostly_shared() -> None:
+    """Of the published score's variance 17/3, intercepts are 2/3, own slopes 5/3, shared 10/3."""
+    shares = []
+    for seed in range(60):
+        score = LinearBandit(coefficients="uniform", n_actions=200)._mean_reward(
+            np.random.default_rng(seed)
+        )
+        weights = score.score.weights
+        assert weights[0].mean() == pytest.approx(0.0, abs=1e-12)
+        assert np.square(weights).sum(axis=0).mean() == pytest.approx(1.0)
+        own = weights - weights.mean(axis=1, keepdims=True)
+        parts = np.square(own).mean(axis=1)
+        shares.append([parts[0], parts[1:].sum(), np.square(weights.mean(axis=1)).sum()])
+    unit = np.array(shares) / np.array(shares)[:, :1]
+    np.testing.assert_allclose(unit.mean(axis=0), [1.0, 2.5, 5.0], rtol=0.12)

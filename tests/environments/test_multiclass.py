@@ -16,7 +16,7 @@ from ope_bench.contracts.data import Problem, Truth
 from ope_bench.plugins.spec import resolve
 from ope_bench.tables import DataFileError
 from ope_bench.trials.trial import build
-from ope_environments.multiclass.classifier_policy import ClassifierPolicy
+from ope_environments.learned.classifier_policy import ClassifierPolicy
 from ope_environments.multiclass.environment import Multiclass, _log_of
 from ope_environments.multiclass.labelled import load_labelled
 
@@ -43,6 +43,15 @@ SETTINGS: list[dict[str, Any]] = [
         "logging_alpha": 0.4,
         "logging_beta": 0.2,
         "target_softening": "friendly",
+    },
+    {"dataset": "multilabel", "target_temperature": 1.0},
+    {
+        "dataset": "multilabel",
+        "logging_classifier": "label",
+        "logging_softmax": 1.0,
+        "logging_faulty": [2, 9],
+        "target_log": 500,
+        "reward_noise": 0.1,
     },
 ]
 
@@ -423,3 +432,110 @@ def test_sets_of_keel_are_found_in_the_installed_package(
     with pytest.raises(ParameterError, match="did you mean 'tiny'"):
         load_labelled("keel:tiney", None)
     assert Multiclass(dataset="keel:tiny").data_files == (str(folder / "tiny.dat"),)
+
+
+def rights(labels: list[str]) -> np.ndarray:
+    """The table of right labels, (n, n_labels), from words such as "ac"."""
+    return np.array([[letter in row for letter in "abc"] for row in labels], dtype=float)
+
+
+def write_several(path: Path, labels: list[str]) -> Path:
+    cells = rights(labels).astype(int)
+    rows = [",".join(map(str, (k, k % 7, *one))) for k, one in enumerate(cells)]
+    path.write_text("x,z,a,b,c\n" + "\n".join(rows))
+    return path
+
+
+def test_all_labels_of_a_row_are_right(draw: Draw, tmp_path: Path) -> None:
+    """The value, enumerated over rows and actions of a table of words of labels."""
+    labels = ["a", "ab", "c", "bc", "abc", "b"] * 20
+    path = write_several(tmp_path / "several.csv", labels)
+    environment = Multiclass(
+        dataset=str(path),
+        labels=["a", "b", "c"],
+        split="train-evaluation",
+        target_temperature=1.0,
+        embedding="one-hot",
+        n_samples=400,
+        reward_noise=0.1,
+    )
+    problem, truth = draw(environment)
+    assert isinstance(problem.target_policy, ClassifierPolicy)
+    rows = np.unique(problem.context[:, 0]).astype(int)
+    assert len(rows) == 60
+    assert problem.context.shape[1] == 2
+    total = 0.0
+    for row in rows:
+        (share,) = problem.target_policy.table(np.array([[row, row % 7]], dtype=float))
+        total += sum(
+            share[a] * (0.9 if letter in labels[row] else 0.1) for a, letter in enumerate("abc")
+        )
+    assert truth.expected == pytest.approx(total / 60, abs=1e-12)
+
+
+def test_a_row_with_m_labels_is_m_examples_of_weight_one_over_m(tmp_path: Path) -> None:
+    path = write_several(tmp_path / "t.csv", ["b", "ac", "", "abc"])
+    data = load_labelled(str(path), None, labels=("a", "b", "c"))
+    features, label, weight = data.examples(np.array([3, 1, 2, 0]))
+    assert weight is not None
+    found = sorted(zip(features[:, 0], label, weight, strict=True))
+    third = pytest.approx(1 / 3)
+    assert found == [
+        (0, 1, 1),
+        (1, 0, 0.5),
+        (1, 2, 0.5),
+        (3, 0, third),
+        (3, 1, third),
+        (3, 2, third),
+    ]
+    one = load_labelled("iris", None)
+    assert one.examples(np.array([5]))[2] is None
+
+
+def test_a_policy_that_knows_several_labels_likes_them_alike(draw: Draw, tmp_path: Path) -> None:
+    path = write_several(tmp_path / "t.csv", ["a", "ab", "c", "bc"] * 10)
+    made = Multiclass(
+        dataset=str(path),
+        labels=["a", "b", "c"],
+        logging_classifier="label",
+        logging_softmax=2.0,
+        logging_faulty=[2],
+        logging_epsilon=0.0,
+        embedding="one-hot",
+    ).population(np.random.default_rng(0))
+    table = made.logging.table(made.context)
+    known = {0: "a", 1: "ab", 2: "a", 3: "ba"}
+    given = rights([known[int(k) % 4] for k in made.context[:, 0]])
+    expected = np.exp(2.0 * given) / np.exp(2.0 * given).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(table, expected)
+
+
+def test_wrong_columns_of_labels_are_told(draw: Draw, tmp_path: Path) -> None:
+    path = write_several(tmp_path / "t.csv", ["a", "b"] * 10)
+    with pytest.raises(DataFileError, match="column 'z'"):
+        draw(Multiclass(dataset=str(path), labels=["a", "z"]))
+    with pytest.raises(DataFileError, match="no column 'aa'"):
+        draw(Multiclass(dataset=str(path), labels=["aa", "b"]))
+    with pytest.raises(DataFileError, match="one label only"):
+        draw(Multiclass(dataset=str(path), labels=["a"]))
+    with pytest.raises(ParameterError, match="omit one"):
+        draw(Multiclass(dataset=str(path), label="a", labels=["a", "b"]))
+    with pytest.raises(ParameterError, match="omit labels"):
+        draw(Multiclass(dataset="iris", labels=["a", "b"]))
+
+
+def test_targets_learned_from_different_logs_are_judged_by_the_same_log(draw: Draw) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"target_log": 300},
+        {"target_log": 3000},
+        {"target_log": 300, "target_classifier": "naive-bayes"},
+    ]
+    drawn = [
+        draw(Multiclass(dataset="wine", n_samples=80, target_temperature=1.0, **one))
+        for one in changes
+    ]
+    for problem, _ in drawn[1:]:
+        np.testing.assert_array_equal(problem.reward, drawn[0][0].reward)
+        np.testing.assert_array_equal(problem.propensity, drawn[0][0].propensity)
+    assert len({truth.expected for _, truth in drawn}) == 4

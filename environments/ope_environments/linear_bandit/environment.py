@@ -17,12 +17,15 @@ from ope_bench import (
     EpsilonGreedy,
     FloatArray,
     IntArray,
+    ParameterError,
     Problem,
     Schema,
     Softmax,
     Truth,
     Uniform,
 )
+from ope_environments.learned.classifier_policy import ClassifierPolicy
+from ope_environments.learned.classifiers import FittedName, fit_classifier
 from ope_environments.synthetic.context_integral import normal_expectation
 from ope_environments.synthetic.linear_score import LinearScore
 
@@ -48,10 +51,17 @@ class LinearBandit(Environment):
     plays the action of the largest q (of the smallest, for a negative beta) but for a share
     epsilon of uniform exploration.
 
+    A target may be ``learned`` from another log of the logging policy: a classifier of its
+    actions, each weighted by reward over propensity, with probabilities p(a|x) on new contexts;
+    the target is exp(T p(a|x)) / Z(x), or its best action but for a share epsilon. With
+    ``coefficients="uniform"`` the score is s = (theta + theta_a) . (1, x), every theta a sum of
+    independent U(-1, 1), standardized over actions and contexts.
+
     Truth
     -----
     Exact for a uniform target; else the integral over contexts is numerical, unbiased, with its
-    standard error. Rewards and actions are integrated exactly. For a uniform target the value is
+    standard error. Rewards and actions are integrated exactly. With ``truth_at="logs"`` it is
+    exact for any target: the mean over the logged contexts. For a uniform target the value is
     the mean of ``b_a``, or the mean over actions of a one-dimensional integral to rounding.
     ``empirical`` is the mean reward of the target sample.
 
@@ -79,12 +89,22 @@ class LinearBandit(Environment):
     shared_contexts : whether row i of both samples has the same context.
     truth_contexts : contexts in the integral of the truth, where it is numerical.
     reward_offset : constant added to every reward, and so to the value; policies do not see it.
+    coefficients : ``normal``, as above; ``uniform``, which uses neither ``intercept_std`` nor
+        ``slope_std``.
+    target_log : rows of the log from which a learned target is learned.
+    target_classifier : of a learned target: ``logistic`` (standardized contexts),
+        ``naive-bayes``, ``forest``, or the import path of a class of scikit-learn or of an
+        installed plugin's package.
+    target_classifier_params : its parameters, beyond their defaults.
+    target_softmax : T of a learned target; None for its best action, with ``target_epsilon``.
+    truth_at : whose value is the truth: of contexts from ``N(0, I)``, or of the logged contexts.
 
     References
     ----------
     "Open Bandit Dataset and Pipeline: Towards Realistic and Reproducible Off-Policy Evaluation"
     (Saito, Aihara, Matsutani and Narita, 2021): its synthetic bandits with a linear or a logistic
-    reward, ten actions, five dimensions and softmax policies; their coefficients are uniform.
+    reward, ten actions, five dimensions, softmax policies, coefficients that are uniform, and
+    targets learned from a log by ``IPWLearner``.
 
     >>> problem, truth = LinearBandit(n_samples=50, reward="logistic").sample(
     ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
@@ -93,7 +113,15 @@ class LinearBandit(Environment):
     (10, True, 0.0)
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {"reward_offset": 0.0}
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "reward_offset": 0.0,
+        "coefficients": "normal",
+        "target_log": 10_000,
+        "target_classifier": "logistic",
+        "target_classifier_params": None,
+        "target_softmax": 1.0,
+        "truth_at": "population",
+    }
 
     n_samples: Annotated[int, Ge(1)] = 1000
     n_actions: Annotated[int, Ge(2)] = 10
@@ -103,7 +131,7 @@ class LinearBandit(Environment):
     intercept_std: Annotated[float, Ge(0)] = 1.0
     slope_std: Annotated[float, Ge(0)] = 1.0
     logging: PolicyName = "softmax"
-    target: PolicyName = "uniform"
+    target: PolicyName | Literal["learned"] = "uniform"
     logging_beta: float = 1.0
     target_beta: float = 1.0
     logging_epsilon: Annotated[float, Ge(0), Le(1)] = 0.2
@@ -112,6 +140,18 @@ class LinearBandit(Environment):
     shared_contexts: bool = False
     truth_contexts: Annotated[int, Ge(32)] = 16_384
     reward_offset: float = 0.0
+    coefficients: Literal["normal", "uniform"] = "normal"
+    target_log: Annotated[int, Ge(1)] = 10_000
+    target_classifier: FittedName = "logistic"
+    target_classifier_params: Mapping[str, Any] | None = None
+    target_softmax: float | None = 1.0
+    truth_at: Literal["population", "logs"] = "population"
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Modules that learn the target."""
+        path = self.target_classifier.rpartition(".")[0]
+        return (path or "sklearn.linear_model",) if self.target == "learned" else ()
 
     def sample(
         self,
@@ -123,7 +163,11 @@ class LinearBandit(Environment):
         """Sample one problem and its truth."""
         mean = self._mean_reward(world_rng)
         logging = self._policy(mean, self.logging, self.logging_beta, self.logging_epsilon)
-        target = self._policy(mean, self.target, self.target_beta, self.target_epsilon)
+        if self.target == "learned":
+            # A stream of its own: all targets have the same world, and so the same logs.
+            target = self._learned(mean, logging, world_rng.spawn(1)[0])
+        else:
+            target = self._policy(mean, self.target, self.target_beta, self.target_epsilon)
         weights = mean.score.weights.T
         embed = DeterministicEmbedding(
             np.eye(self.n_actions) if self.embedding == "one-hot" else weights
@@ -137,7 +181,7 @@ class LinearBandit(Environment):
         target_action = target.sample(target_context, target_rng)
         target_reward = self._rewards(mean, target_context, target_action, target_rng)
         target_reward += self.reward_offset
-        expected, error = self._value(mean, target, target_rng)
+        expected, error = self._value(mean, target, context, target_rng)
         problem = Problem(
             context=context,
             action=action,
@@ -164,6 +208,9 @@ class LinearBandit(Environment):
 
     def _mean_reward(self, rng: np.random.Generator) -> MeanReward:
         # Action by action, so that a larger world begins with the smaller one's actions.
+        if self.coefficients == "uniform":
+            weights = self._uniform_weights(rng)
+            return MeanReward(LinearScore(weights), logistic=self.reward == "logistic")
         weights = rng.standard_normal((self.n_actions, 1 + self.d_context)).T
         weights[0] *= self.intercept_std
         weights[1:] *= self.slope_std / math.sqrt(self.d_context)
@@ -180,6 +227,44 @@ class LinearBandit(Environment):
         sign = -1.0 if beta < 0 else 1.0
         return EpsilonGreedy(LinearScore(sign * mean.score.weights), self.n_actions, epsilon)
 
+    def _uniform_weights(self, rng: np.random.Generator) -> FloatArray:
+        """Return standardized sums of U(-1, 1): (1 + d_context, n_actions).
+
+        The published score is bilinear in (1, x) and (1, one-hot action), plus an affine function
+        of either: a slope is shared by all actions twice, an action's own once, its intercept
+        twice.
+        """
+        shared = rng.uniform(-1.0, 1.0, (2, 1 + self.d_context)).sum(axis=0)
+        own = rng.uniform(-1.0, 1.0, (self.n_actions, 2 + self.d_context))
+        weights: FloatArray = shared[:, None] + own[:, 1:].T
+        weights[0] += own[:, 0]
+        # Moments over x ~ N(0, I) and all actions: E (w0 + w.x)**2 = w0**2 + |w|**2.
+        center = weights[0].mean()
+        variance = np.square(weights).sum(axis=0).mean() - center**2
+        weights[0] -= center
+        weights /= math.sqrt(variance)
+        return weights
+
+    def _learned(
+        self, mean: MeanReward, logging: DiscretePolicy, rng: np.random.Generator
+    ) -> DiscretePolicy:
+        """Learn a target from a log of its own."""
+        if self.reward != "logistic":
+            msg = (
+                "linear-bandit: a learned target weights actions by rewards, which must not be"
+                " negative; use reward = 'logistic'"
+            )
+            raise ParameterError(msg)
+        context = rng.standard_normal((self.target_log, self.d_context))
+        action, propensity = logging.draw(context, rng)
+        kept = self._rewards(mean, context, action, rng) > 0
+        params = self.target_classifier_params or {}
+        model = fit_classifier(
+            self.target_classifier, params, context[kept], action[kept], rng, 1 / propensity[kept]
+        )
+        epsilon = self.target_epsilon if self.target_softmax is None else 0.0
+        return ClassifierPolicy(model, self.n_actions, 0.0, epsilon, self.target_softmax)
+
     def _rewards(
         self, mean: MeanReward, context: FloatArray, action: IntArray, rng: np.random.Generator
     ) -> FloatArray:
@@ -189,8 +274,14 @@ class LinearBandit(Environment):
         return expected + self.reward_std * rng.standard_normal(len(context))
 
     def _value(
-        self, mean: MeanReward, target: DiscretePolicy, rng: np.random.Generator
+        self,
+        mean: MeanReward,
+        target: DiscretePolicy,
+        logged: FloatArray,
+        rng: np.random.Generator,
     ) -> tuple[float, float]:
+        if self.truth_at == "logs":
+            return float(target.contract(logged, lambda rows: mean(logged[rows])).mean()), 0.0
         if self.target == "uniform":
             return float(mean.over_contexts().mean()), 0.0
 

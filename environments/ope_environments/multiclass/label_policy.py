@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ope_bench import DiscretePolicy, FloatArray, IntArray, RowIndex
+from ope_bench import DiscretePolicy, FloatArray, RowIndex
 
 __all__ = ["LabelModel", "SofteningKind", "SoftenedPolicy"]
 
@@ -20,21 +20,21 @@ class LabelModel:
     Parameters
     ----------
     features : (n, d), of all rows.
-    label : (n,)
-    n_actions : number of labels.
+    right : (n, n_actions), 1 for the labels of each row, 0 for others.
     faulty : labels in whose place it gives the next one, the first one for the last.
     """
 
     def __init__(
-        self, features: FloatArray, label: IntArray, n_actions: int, faulty: Sequence[int] = ()
+        self, features: FloatArray, right: FloatArray, faulty: Sequence[int] = ()
     ) -> None:
         self._index = RowIndex(features)
-        self._label = np.where(np.isin(label, faulty), (label + 1) % n_actions, label)
-        self.classes_ = np.arange(n_actions)
+        self.classes_ = np.arange(right.shape[1])
+        taken = np.isin(self.classes_, faulty)
+        self._given = np.maximum(right * ~taken, np.roll(right * taken, 1, axis=1))
 
     def predict_proba(self, features: FloatArray) -> FloatArray:
-        """Return 1 for the label of each row, 0 for others: (k, n_actions)."""
-        chosen: FloatArray = np.eye(len(self.classes_))[self._label[self._index(features)]]
+        """Return 1 for the labels of each row, 0 for others: (k, n_actions)."""
+        chosen: FloatArray = self._given[self._index(features)]
         return chosen
 
 

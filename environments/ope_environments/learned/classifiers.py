@@ -9,7 +9,7 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray, LearnerName, ParameterError, learner_from_path
 
-__all__ = ["LABEL", "UNIFORM", "ClassifierName", "fit_classifier"]
+__all__ = ["LABEL", "UNIFORM", "ClassifierName", "FittedName", "fit_classifier"]
 
 UNIFORM = "uniform"
 """No classifier: the policy that gives every label the same probability."""
@@ -17,9 +17,12 @@ UNIFORM = "uniform"
 LABEL = "label"
 """No classifier: the policy knows the labels."""
 
-ClassifierName = Annotated[
-    str, LearnerName(("logistic", "naive-bayes", "forest", UNIFORM, LABEL), "classifier")
-]
+FITTED = ("logistic", "naive-bayes", "forest")
+
+FittedName = Annotated[str, LearnerName(FITTED, "classifier")]
+"""Annotation of a parameter that names a classifier which is fitted."""
+
+ClassifierName = Annotated[str, LearnerName((*FITTED, UNIFORM, LABEL), "classifier")]
 """Annotation of a parameter that names a classifier."""
 
 
@@ -35,7 +38,7 @@ def fit_classifier(
 
     Parameters
     ----------
-    name : a name of `ClassifierName` except ``uniform`` and ``label``, or an import path.
+    name : a name of `FittedName`, or an import path.
     params : parameters that differ from their defaults.
     features : (n, d)
     label : (n,)
@@ -54,7 +57,7 @@ def fit_classifier(
     try:
         return model.fit(features, label, **weights)
     except (ValueError, TypeError) as exc:
-        msg = f"multiclass: {name} cannot be fitted to {len(label)} rows: {exc}"
+        msg = f"{name} cannot be fitted to {len(label)} rows: {exc}"
         raise ParameterError(msg) from exc
 
 
@@ -74,6 +77,6 @@ def _unfitted(name: str, params: dict[str, Any], seed: int) -> Any:
         return learner_from_path(path, seed=seed, params={"min_samples_leaf": 2} | params)
     model = learner_from_path(name, seed=seed, params=params)
     if not callable(getattr(model, "predict_proba", None)):
-        msg = f"multiclass: {name} is no classifier with probabilities: it has no predict_proba"
+        msg = f"{name} is no classifier with probabilities: it has no predict_proba"
         raise ParameterError(msg)
     return model
