@@ -198,3 +198,40 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(
         save(prepared_surrogate(120, 60, 600, 0, 2), path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["p.npz"]
+
+
+def test_a_bootstrap_takes_rows_of_one_data_set_with_replacement(draw: Draw) -> None:
+    world: dict[str, Any] = {**SMALL, "n_samples": 400, "target": "popularity"}
+    one, truth = draw(Behance(bootstrap=3, **world), logged=1)
+    other, again = draw(Behance(bootstrap=3, **world), logged=2)
+    apart, _ = draw(Behance(bootstrap=4, **world), logged=1)
+    assert truth == again
+    assert truth.expected == draw(Behance(**world))[1].expected
+
+    def actions(problem: Problem) -> dict[int, set[tuple[int, int]]]:
+        """The actions, logged and target, of each row of the data set that was drawn."""
+        found: dict[int, set[tuple[int, int]]] = {}
+        assert problem.unit is not None
+        pairs = zip(problem.unit, problem.action, problem.target_sample[1], strict=True)
+        for unit, action, target in pairs:
+            found.setdefault(int(unit), set()).add((int(action), int(target)))
+        return found
+
+    first, second, third = map(actions, (one, other, apart))
+    for found in (first, second):
+        # A share 1/e of the rows is not drawn; copies of a row are equal.
+        assert 0.55 < len(found) / 400 < 0.72
+        assert all(len(copies) == 1 for copies in found.values())
+    assert first.keys() != second.keys()
+    assert all(first[unit] == second[unit] for unit in first.keys() & second.keys())
+    assert any(first[unit] != third[unit] for unit in first.keys() & third.keys())
+    assert np.array_equal(one.context, one.target_sample[0])
+
+
+def test_a_bootstrap_of_two_samples_draws_each_alone(draw: Draw) -> None:
+    problem, _ = draw(Behance(bootstrap=0, n_samples=200, shared_contexts=False, **SMALL))
+    assert problem.unit is not None
+    assert problem.target_unit is not None
+    assert set(problem.unit).isdisjoint(problem.target_unit)
+    assert len(set(problem.unit)) < 150
+    assert len(set(problem.target_unit)) < 150

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
@@ -15,8 +16,12 @@ from ope_bench import (
     FloatArray,
     IntArray,
     ParameterError,
+    Problem,
     Schema,
     Tabular,
+    Truth,
+    problem_rows,
+    stream,
 )
 from ope_environments.behance.policies import creator_code, epsilon_top, popularity
 from ope_environments.behance.prepared import Prepared, load
@@ -90,6 +95,9 @@ class Behance(FromPopulation, Environment):
     max_probability : probability of an appreciate for a context's most appreciated image.
     creator_probability : probability of context 1.
     shared_contexts : whether row i of both samples has the same context.
+    bootstrap : None draws every data set anew; a number draws one data set, by that number, and
+        each replicate takes rows of it with replacement. Copies of a row are one unit. The
+        empirical truth is then that data set's own.
 
     References
     ----------
@@ -103,6 +111,8 @@ class Behance(FromPopulation, Environment):
     >>> problem.n_actions, problem.embedding.shape, world.origin_note
     (199, (100, 4), 'surrogate (items=200, users=100, appreciates=2,000, seed=0)')
     """
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {"bootstrap": None}
 
     check_params = {"items": 300, "users": 200, "appreciates": 3000}  # noqa: RUF012
 
@@ -122,6 +132,7 @@ class Behance(FromPopulation, Environment):
     max_probability: Annotated[float, Gt(0), Le(1)] = 0.1
     creator_probability: Annotated[float, Ge(0), Le(1)] = 0.5
     shared_contexts: bool = True
+    bootstrap: Annotated[int, Ge(0)] | None = None
 
     @property
     def data_files(self) -> tuple[str, ...]:
@@ -147,6 +158,29 @@ class Behance(FromPopulation, Environment):
             self.max_probability,
             self.creator_probability,
         )
+
+    def sample(
+        self,
+        *,
+        world_rng: np.random.Generator,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
+        """Sample one problem and its truth."""
+        if self.bootstrap is None:
+            return super().sample(
+                world_rng=world_rng, logged_rng=logged_rng, target_rng=target_rng
+            )
+        problem, truth = super().sample(
+            world_rng=world_rng,
+            logged_rng=stream("behance", "logged", self.bootstrap),
+            target_rng=stream("behance", "target", self.bootstrap),
+        )
+        rows = logged_rng.integers(self.n_samples, size=self.n_samples)
+        target = rows
+        if not self.shared_contexts:
+            target = target_rng.integers(self.n_samples, size=self.n_samples)
+        return problem_rows(problem, rows, target), truth
 
     def _data(self) -> Prepared:
         if self.prepared is None:

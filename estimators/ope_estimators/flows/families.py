@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from ope_bench import UnavailableError
 
-__all__ = ["FlowName", "flow_module"]
+__all__ = ["FlowName", "flow_module", "is_trained_alone"]
 
-FlowName = Literal["maf", "nsf", "realnvp", "nice", "naf", "sospf", "bpf", "gf"]
+FlowName = Literal["maf", "nsf", "realnvp", "nice", "naf", "sospf", "bpf", "gf", "maf-norm"]
 """Masked autoregressive, neural spline, RealNVP, NICE, neural autoregressive, sum-of-squares
-polynomial, Bernstein polynomial and Gaussianization flows."""
+polynomial, Bernstein polynomial and Gaussianization flows; masked autoregressive with batch
+normalization after every map."""
 
 _CLASSES = {
     "maf": "MAF",
@@ -22,9 +23,11 @@ _CLASSES = {
     "sospf": "SOSPF",
     "bpf": "BPF",
     "gf": "GF",
+    "maf-norm": "MAF",
 }
 _COUPLING = ("realnvp", "nice")
-_NEAR_IDENTITY = ("maf", "nsf")
+_NEAR_IDENTITY = ("maf", "nsf", "maf-norm")
+_NORMALIZED = ("maf-norm",)
 
 
 def flow_module(
@@ -47,7 +50,18 @@ def flow_module(
     module = getattr(zuko.flows, _CLASSES[name])(features, context, **options)
     if name in _NEAR_IDENTITY:
         _init_near_identity(module)
+    if name in _NORMALIZED:
+        from ope_estimators.flows.batch_norm import BatchNorm
+
+        maps = module.transform.transforms
+        both = [part for one in maps for part in (one, BatchNorm(features))]
+        module.transform.transforms = type(maps)(both)
     return module
+
+
+def is_trained_alone(name: FlowName) -> bool:
+    """Return whether flows of the family cannot be stacked: each batch has moments of its own."""
+    return name in _NORMALIZED
 
 
 def _init_near_identity(module: Any) -> None:

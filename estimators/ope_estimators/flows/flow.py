@@ -21,7 +21,7 @@ from ope_bench import (
     View,
 )
 from ope_estimators.features.composition import Composition, Features, compose, separate
-from ope_estimators.flows.families import FlowName, flow_module
+from ope_estimators.flows.families import FlowName, flow_module, is_trained_alone
 from ope_estimators.flows.masks import fold_masks
 from ope_estimators.flows.overlap import nearest_neighbor_overlap
 from ope_estimators.learning.batched_descent import Training, finish_or_error, train_batched
@@ -47,7 +47,7 @@ class FlowOptions(TypedDict, total=False):
     weight_decay: Annotated[float, Ge(0)]
     patience: Annotated[int, Ge(1)]
     max_steps: Annotated[int, Ge(1)]
-    held_out: Annotated[float, Gt(0), Lt(1)]
+    held_out: Annotated[float, Ge(0), Lt(1)]
     dequantise: Annotated[float, Ge(0)]
     conditional: bool
 
@@ -70,7 +70,8 @@ class FlowModel:
     transforms : number of composed maps.
     hidden : width of the hidden layers of each map's network.
     epochs, batch_size, learning_rate, weight_decay, patience, max_steps : as `Schedule`.
-    held_out : share of the rows (groups of rows, where contexts are shared) for early stopping.
+    held_out : share of the rows (groups of rows, where contexts are shared) for early stopping;
+        with 0, all rows are for training, and the epoch with the best likelihood of them is kept.
     dequantise : noise on columns with few values, in their standard deviations.
     conditional : map the embedding given the context, and do not change the context.
 
@@ -103,7 +104,9 @@ class FlowModel:
     def complete(
         self, prepared: Sequence[PreparedFlow], *, device: str
     ) -> list[FittedFlow | OpeBenchError]:
-        """Train the maps of many replicates together."""
+        """Train the maps of many replicates together, where the family allows it."""
+        if is_trained_alone(self.name):
+            return [self._alone(one) for one in prepared]
         trainings = [
             Training(
                 one.flow.module,
@@ -122,6 +125,12 @@ class FlowModel:
             for one, descent in zip(prepared, outcomes, strict=True)
         ]
 
+    def _alone(self, prepared: PreparedFlow) -> FittedFlow | OpeBenchError:
+        try:
+            return prepared.finished(self._train(prepared))
+        except OpeBenchError as exc:
+            return exc
+
     def begin(self, view: View, *, rng: np.random.Generator, device: str) -> PreparedFlow:
         """Prepare the untrained map and its data."""
         features, context = self._inputs(view)
@@ -133,7 +142,9 @@ class FlowModel:
                 self.name, rows.table.shape[1], width, self.transforms, self.hidden
             )
         fitted = FittedFlow(module.to(device), rows, given, device)
-        held = np.concatenate(folds(view, max(2, round(1 / self.held_out)), rng)) == 0
+        held = np.zeros(view.n + view.m, dtype=np.bool_)
+        if self.held_out:
+            held = np.concatenate(folds(view, max(2, round(1 / self.held_out)), rng)) == 0
         noise = np.where(features.discrete, self.dequantise, 0.0)
         label = np.repeat([0, 1], [view.n, view.m])
         return PreparedFlow(fitted, label, held, noise, rng)

@@ -29,7 +29,8 @@ class FEPW(EPW):
     Parameters
     ----------
     composition, classifier, classifier_params, cross_fit, calibration, clip, ratio : as `EPW`.
-    flow : ``maf``, ``nsf``, ``realnvp``, ``nice``, ``naf``, ``sospf``, ``bpf`` or ``gf``.
+    flow : ``maf``, ``nsf``, ``realnvp``, ``nice``, ``naf``, ``sospf``, ``bpf``, ``gf`` or
+        ``maf-norm``.
     flow_params : options of `FlowModel` by name: ``epochs``, ``hidden``, ``dequantise``,
         ``conditional`` and so on.
 
