@@ -7,11 +7,20 @@ import numpy as np
 import pytest
 from scipy.stats import binom, nbinom
 
-from ope_bench import DataError, ParameterError, UnavailableError, evaluate, stream
+from ope_bench import (
+    DataError,
+    ParameterError,
+    UnavailableError,
+    UsageError,
+    evaluate,
+    stream,
+)
 from ope_bench.plugins.spec import resolve
+from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.record import Trial
 from ope_environments.damaged import logged_rows
 from ope_environments.damaged.environment import Damaged
+from ope_environments.damaged.priors import CHANCES, MOST, drawn_damages
 
 ARRAYS = ("context", "action", "embedding", "reward", "propensity", "target_action", "unit")
 TOY = "saito-toy[n_actions=10,n_samples=2000]"
@@ -298,3 +307,54 @@ def test_mistakes_are_named(monkeypatch):
     problem, _ = drawn()
     with pytest.raises(DataError, match=r"row_weight\[0\]"):
         replace(problem, row_weight=np.zeros(2000))
+
+
+def test_a_grid_within_a_nested_environment_is_a_grid_of_the_outer_one():
+    inner = "saito-toy[n_actions=[2,3],n_samples=2000]"
+    both = specs_of("environment", f"damaged[environment='{inner}',drift=[0.1,1]]")
+    assert [(one.params["environment"], one.params["drift"]) for one in both] == [
+        ("saito-toy[n_actions=2,n_samples=2000]", 0.1),
+        ("saito-toy[n_actions=2,n_samples=2000]", 1.0),
+        ("saito-toy[n_actions=3,n_samples=2000]", 0.1),
+        ("saito-toy[n_actions=3,n_samples=2000]", 1.0),
+    ]
+    with pytest.raises(UsageError, match="n_action"):
+        specs_of("environment", 'damaged[environment="saito-toy[n_action=[2,3]]"]')
+
+
+DRAWN = [f"population[world={world},known=policy]" for world in range(2000)]
+
+
+def test_drawn_faults_come_as_often_as_their_priors_say():
+    every = [drawn_damages(one) for one in DRAWN]
+    known = {"named", "weighted", "strength", "known"}
+    assert {len(one.keys() - known - {"propensity"}) for one in every} == set(range(MOST + 1))
+    # P(a dial | at least one), of which at most three are kept.
+    none = np.prod([1 - chance for chance in CHANCES.values()])
+    for name, chance in CHANCES.items():
+        if name == "propensity":
+            continue
+        seen = sum(
+            getattr(Damaged, name) != one.get(name, getattr(Damaged, name)) for one in every
+        )
+        expected = 2000 * chance / (1 - none)
+        assert 0.85 * expected < seen < 1.1 * expected
+    missing = sum(one.get("propensity") == "missing" for one in every)
+    assert missing == pytest.approx(300, abs=60)
+    assert drawn_damages("a") == drawn_damages("a") != drawn_damages("b")
+
+
+def test_drawn_dials_are_those_given_by_hand_and_told():
+    made = Damaged("population[world=151,known=policy,n_samples=300]", drawn=True)
+    text = str(made.environment)
+    dials = drawn_damages(text)
+    rngs = [{f"{name}_rng": stream(name) for name in ("world", "logged", "target")} for _ in "ab"]
+    one, truth = made.sample(**rngs[0])
+    other, same = Damaged(text, **dials).sample(**rngs[1])
+    assert truth == same
+    for name in ("context", "action", "reward"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    facts = made.examine(one, None)
+    assert facts["damages"] == len(Damaged(text, **dials)._on)
+    known = "samples" if one.propensity is None else "propensity"
+    assert facts["world_known"] == ("policy" if one.logging_policy is not None else known)

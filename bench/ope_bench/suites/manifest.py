@@ -24,8 +24,8 @@ from ope_bench.base.errors import ParameterError, PluginError, UsageError, did_y
 from ope_bench.contracts.parameters import signature
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.spec import PluginSpec, complete_params, resolve
-from ope_bench.suites.nested import is_estimator_list
-from ope_bench.suites.suite import Entry, Exclusion, Selector, Suite, parse_selector
+from ope_bench.suites.nested import environment_parameters, is_estimator_list
+from ope_bench.suites.suite import Entry, Exclusion, Selector, Suite, parse_selector, selector_of
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Device
 from ope_bench.trials.trial import build_checked, devices_of
@@ -237,10 +237,12 @@ def _expand(kind: Kind, entries: Iterable[Entry]) -> list[PluginSpec]:
 def _entry_specs(kind: Kind, entry: Entry) -> Iterator[PluginSpec]:
     """Yield the settings of one entry: the product of its lists."""
     selector, params = entry.selector, entry.selector.params
-    varied = [name for name, value in params.items() if isinstance(value, list)]
+    varied: list[str] = []
     # An unknown plugin is reported by `resolve` below, with the entry's line.
     with contextlib.suppress(PluginError):
         cls = registry().find(kind, selector.reference).cls
+        params = {**params, **_nested_grids(cls, params)}
+        varied = [name for name, value in params.items() if isinstance(value, list)]
         # A list of estimators is one value; a list of such lists is a grid.
         varied = [name for name in varied if not is_estimator_list(cls, name, params[name])]
     for name in varied:
@@ -262,6 +264,31 @@ def _entry_specs(kind: Kind, entry: Entry) -> Iterator[PluginSpec]:
         if varying and selector.label:
             spec = replace(spec, label=f"{spec.label} [{varying}]")
         yield spec
+
+
+def _nested_grids(cls: type, params: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return lists for parameters that name an environment with a grid of its own."""
+    grids = {}
+    for name in environment_parameters(cls) & params.keys():
+        given = params[name] if isinstance(params[name], list) else [params[name]]
+        texts = [text for one in given for text in _points(one)]
+        if len(texts) > len(given):
+            grids[name] = texts
+    return grids
+
+
+def _points(given: Any) -> list[Any]:
+    """Return the selectors of the points of an environment's grid; what is no grid as it is."""
+    # What cannot be parsed or resolved is reported with its entry.
+    with contextlib.suppress(UsageError):
+        if isinstance(given, str) and any(
+            isinstance(value, list) for value in parse_selector(given).params.values()
+        ):
+            specs = specs_of("environment", given)
+            return [
+                selector_of(one, registry().find(one.kind, one.reference).cls) for one in specs
+            ]
+    return [given]
 
 
 def _nesting_hint(kind: Kind, selector: Selector, params: Mapping[str, Any]) -> str:

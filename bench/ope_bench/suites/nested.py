@@ -208,14 +208,28 @@ def is_estimator_list(cls: type, name: str, value: object) -> bool:
 
 
 @cache
+def environment_parameters(cls: type) -> frozenset[str]:
+    """Return the parameters of a class that name an environment."""
+    return frozenset(
+        name
+        for name, hint in _hints(cls).items()
+        if _PluginText("environment") in getattr(hint, "__metadata__", ())
+    )
+
+
+@cache
 def _estimator_lists(cls: type) -> frozenset[str]:
     """Return the parameters of a class that are lists of estimators."""
+    return frozenset(name for name, hint in _hints(cls).items() if _lists_estimators(hint))
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    """Return the annotations of a class's parameters; none where resolving it reports why."""
     try:
         hints = hints_of(cls)
     except ParameterError:
-        # Resolving the class reports it.
-        return frozenset()
-    return frozenset(name for name in signature(cls) if _lists_estimators(hints.get(name)))
+        return {}
+    return {name: hints.get(name) for name in signature(cls)}
 
 
 def _lists_estimators(hint: Any) -> bool:

@@ -22,6 +22,7 @@ from ope_bench import (
 )
 from ope_environments.damaged import logged_rows
 from ope_environments.damaged.logged_propensities import STRENGTHS, Propensities, logged_propensity
+from ope_environments.damaged.priors import drawn_damages
 
 __all__ = ["Damaged"]
 
@@ -96,6 +97,10 @@ class Damaged(Environment):
     named : the log says of which user each row is.
     weighted : the log says for how many rows each of its rows stands, `Problem.row_weight`.
     known : what the log shows of the logging policy; None for what the other environment shows.
+    drawn : dials and ``known`` are drawn from priors, from the name of the other environment, and
+        those given here are not read: one to three faults. Propensities are wrong in 25 % of the
+        draws; users have several rows in 20 %; support is missing, rewards drift or a cause is
+        hidden in 15 % each; duplicates, retention and delay have 12 % each.
 
     References
     ----------
@@ -109,6 +114,7 @@ class Damaged(Environment):
     """
 
     check_params = {"environment": "saito-toy", "n_samples": 200, "propensity": "items"}  # noqa: RUF012
+    added_parameters = {"drawn": False}  # noqa: RUF012
 
     environment: EnvironmentSpec = "saito-mips"
     n_samples: Annotated[int, Ge(1)] | None = None
@@ -124,6 +130,7 @@ class Damaged(Environment):
     confounding: Annotated[float, Ge(1)] = 1.0
     delay: Annotated[float, Ge(0), Lt(1)] = 0.0
     known: Literal["propensity"] | None = None
+    drawn: bool = False
 
     @cached_property
     def _wrapped(self) -> Environment:
@@ -149,9 +156,15 @@ class Damaged(Environment):
 
     def examine(self, problem: Problem, estimate: Estimate) -> Mapping[str, Diagnostic]:
         """Return the facts of the wrapped environment and the dials that are on."""
+        if self.drawn:
+            return self._as_drawn.examine(problem, estimate)
         dials = {f"damage_{name}": getattr(self, name) for name in self._on}
-        facts = self._wrapped.examine(problem, estimate)
-        return {**facts, "damages": len(dials), **dials}
+        facts = {**self._wrapped.examine(problem, estimate), "damages": len(dials), **dials}
+        if "world_known" in facts and self.known is not None:
+            facts["world_known"] = "propensity"
+        if "world_known" in facts and self.propensity is not None:
+            facts["world_known"] = "samples" if self.propensity == "missing" else "propensity"
+        return facts
 
     def sample(
         self,
@@ -161,6 +174,10 @@ class Damaged(Environment):
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
         """Sample one problem and its truth."""
+        if self.drawn:
+            return self._as_drawn.sample(
+                world_rng=world_rng, logged_rng=logged_rng, target_rng=target_rng
+            )
         again = copy.deepcopy(world_rng)
         clean, truth = self._wrapped.sample(
             world_rng=world_rng, logged_rng=logged_rng, target_rng=target_rng
@@ -228,6 +245,12 @@ class Damaged(Environment):
             return problem
         reasons["logging_policy"] = "these damaged logs do not hold the whole logging policy"
         return replace(problem, propensity=propensity, logging_policy=None, unavailable=reasons)
+
+    @cached_property
+    def _as_drawn(self) -> Damaged:
+        """This environment with its drawn dials given."""
+        dials = drawn_damages(str(self.environment))
+        return Damaged(self.environment, n_samples=self.n_samples, **dials)
 
     @property
     def _on(self) -> tuple[str, ...]:
