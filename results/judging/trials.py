@@ -19,6 +19,7 @@ NORMAL_95 = 1.96
 """Standard errors from an estimate to the ends of its normal interval."""
 
 _COLUMNS = (
+    "fit_cpu_seconds",
     "environment", "environment_params", "estimator", "params", "replicate", "status", "estimate",
     "standard_error", "interval_low", "interval_high", "truth_expected", "truth_empirical",
     "diagnostics",

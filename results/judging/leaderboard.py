@@ -1,0 +1,531 @@
+"""The leaderboard: who errs least over worlds as users meet them, where, and does it predict?"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from judging.field import TRACKS, Setting, Track, settings_of
+from judging.page import opening, table
+from ope_bench.contracts.arrays import FloatArray
+
+NEAR = 1.25
+"""Factor over the panel's best error up to which an entrant counts as near it."""
+
+MOST_ROWS = 30
+SPLIT_ROWS = 12
+DEPTH = 3
+LEAF = 12
+"""Fewest worlds of a leaf of the tree, of those that choose."""
+
+RESAMPLES = 2000
+
+Split = tuple[str, Callable[[Setting], bool]]
+
+
+def _fact(name: str, test: Callable[[float], bool]) -> Callable[[Setting], bool]:
+    return lambda one: name in one.facts and test(one.facts[name])
+
+
+SPLITS: tuple[Split, ...] = (
+    ("clean", lambda one: not one.real and not one.facts.get("damages")),
+    ("faulty", lambda one: bool(one.facts.get("damages"))),
+    ("overlap < 10", _fact("world_rows_over_weight", lambda x: x < 10)),
+    ("10 to 100", _fact("world_rows_over_weight", lambda x: 10 <= x < 100)),
+    (">= 100", _fact("world_rows_over_weight", lambda x: x >= 100)),
+    ("rows < 3,000", _fact("world_rows", lambda x: x < 3000)),
+    (">= 3,000", _fact("world_rows", lambda x: x >= 3000)),
+    ("actions < 40", _fact("world_actions", lambda x: x < 40)),
+    (">= 40", _fact("world_actions", lambda x: x >= 40)),
+    ("binary reward", lambda one: one.facts.get("world_reward") == "binary"),
+    ("others", lambda one: one.facts.get("world_reward", "binary") != "binary"),
+    ("real tables", lambda one: one.real),
+)
+
+FAULTS = (
+    "propensity", "support", "drift", "users", "duplicates", "retention", "confounding", "delay",
+)  # fmt: skip
+
+NUMBERS = ("world_rows_over_weight", "world_ess_fraction", "world_rows", "world_actions")
+KINDS = ("world_reward", "world_structure", "world_embedding", "world_logging", "world_target")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One entrant of a track.
+
+    Parameters
+    ----------
+    entrant : its id.
+    ratio, low, high : geometric mean over sources of its RMSE over the reference's, with the 95 %
+        interval of a mean of logarithms.
+    ninth : 90th percentile of that ratio over settings.
+    near : share of settings in which it errs at most `NEAR` times as much as the panel's best.
+    failures : share of its trials without an answer.
+    coverage : share of its 95 % intervals that held the value, None without intervals.
+    seconds : median processor time of a fit.
+    settings : on how many settings it ran.
+    rank : shared by entrants that cannot be told from the first of them; None where it ran on a
+        part of the settings.
+    """
+
+    entrant: str
+    ratio: float
+    low: float
+    high: float
+    ninth: float
+    near: float
+    failures: float
+    coverage: float | None
+    seconds: float
+    settings: int
+    rank: int | None = None
+
+
+def by_source(settings: Sequence[Setting], figures: Sequence[float]) -> FloatArray:
+    """Return the mean of a figure over the settings of each source: (n_sources,)."""
+    found: dict[str, list[float]] = {}
+    for setting, figure in zip(settings, figures, strict=True):
+        found.setdefault(setting.source, []).append(figure)
+    return np.array([np.mean(one) for one in found.values()])
+
+
+def mean_interval(figures: FloatArray) -> tuple[float, float, float]:
+    """Return a mean with its 95 % interval by Student's t; figures are by source."""
+    from scipy.stats import t
+
+    mean = float(figures.mean())
+    if len(figures) < 2:
+        return mean, -np.inf, np.inf
+    half = float(t.ppf(0.975, len(figures) - 1) * figures.std(ddof=1) / np.sqrt(len(figures)))
+    return mean, mean - half, mean + half
+
+
+def log_ratios(settings: Sequence[Setting], entrant: str, other: str) -> FloatArray:
+    """Return log RMSE of one entrant less another's, by source: (n_sources,)."""
+    ran = [one for one in settings if entrant in one.answers and other in one.answers]
+    return by_source(ran, [one.log_rmse(entrant) - one.log_rmse(other) for one in ran])
+
+
+def line_of(track: Track, settings: Sequence[Setting], entrant: str) -> Line:
+    """Return an entrant's figures; they depend on it, the reference and the panel alone."""
+    ran = [one for one in settings if entrant in one.answers]
+    answers = [one.answers[entrant] for one in ran]
+    own = np.array([one.log_rmse(entrant) for one in ran])
+    best = np.array([min(one.log_rmse(name) for name in track.panel) for one in ran])
+    reference = np.array([one.log_rmse(track.reference) for one in ran])
+    held = np.concatenate([one.held for one in answers])
+    mean, low, high = mean_interval(by_source(ran, (own - reference).tolist()))
+    return Line(
+        entrant,
+        *(float(np.exp(end)) for end in (mean, low, high)),
+        ninth=float(np.exp(np.quantile(own - reference, 0.9))),
+        near=float((own - best <= np.log(NEAR)).mean()),
+        failures=float(np.concatenate([one.failed for one in answers]).mean()),
+        coverage=float(np.nanmean(held)) if np.isfinite(held).any() else None,
+        seconds=float(np.nanmedian(np.concatenate([one.seconds for one in answers]))),
+        settings=len(ran),
+    )
+
+
+def board_of(track: Track, settings: Sequence[Setting]) -> list[Line]:
+    """Return the entrants of a track, best first; entrants that do not differ share a rank.
+
+    Ties of figures are broken by nothing that a name decides: equal figures share a rank, and are
+    shown in the order of names.
+    """
+    inside = [one for one in settings if track.holds(one)]
+    lines = [line_of(track, inside, entrant) for entrant in track.entrants(inside)]
+    lines.sort(key=lambda line: (line.ratio, line.entrant))
+    ranked: list[Line] = []
+    head, rank, place = "", 0, 0
+    for line in lines:
+        if line.settings < len(inside):
+            ranked.append(line)
+            continue
+        place += 1
+        low = mean_interval(log_ratios(inside, line.entrant, head))[1] if head else 1.0
+        if low > 0:
+            head, rank = line.entrant, place
+        ranked.append(Line(**{**vars(line), "rank": rank}))
+    return ranked
+
+
+def leaderboard_pages(results: Path) -> dict[Path, str]:
+    """Return the page, and its figures, by path.
+
+    Parameters
+    ----------
+    results : the folder results/.
+    """
+    settings = settings_of(results)
+    texts: dict[Path, str] = {}
+    sections = []
+    for number, track in enumerate(TRACKS, 1):
+        inside = [one for one in settings if track.holds(one)]
+        lines = board_of(track, settings)
+        name = f"figures/leaderboard-{number}.svg"
+        texts[results / name] = drawn(f"{track.name}: RMSE over that of {track.reference}", lines)
+        sections.append(_section(number, track, inside, lines, name))
+    drawn_worlds = [one for one in settings if not one.real]
+    facts = {
+        "settings": f"{len(settings):,}",
+        "worlds": len(drawn_worlds),
+        "faulty": sum(bool(one.facts.get("damages")) for one in drawn_worlds),
+        "real": len(settings) - len(drawn_worlds),
+        "sources": len({one.source for one in settings if one.real}),
+        "near": NEAR,
+        "predicts": prediction_sentence(settings),
+        "leaders": _leaders(settings),
+    }
+    parts = [opening("leaderboard", **facts), *sections, _prediction(settings)]
+    texts[results / "leaderboard.md"] = "\n\n".join(parts) + "\n"
+    return texts
+
+
+def _leaders(settings: Sequence[Setting]) -> str:
+    """Name the first rank of each track."""
+    told = []
+    for track in TRACKS:
+        lines = board_of(track, settings)
+        first = [line for line in lines if line.rank == 1]
+        names = ", ".join(f"`{line.entrant}`" for line in first)
+        told.append(
+            f"- **{track.name}**: {names}; the first errs {first[0].ratio:.2f} "
+            f"({first[0].low:.2f} to {first[0].high:.2f}) times as much as `{track.reference}`"
+        )
+    return "\n".join(told)
+
+
+def _section(
+    number: int, track: Track, inside: Sequence[Setting], lines: Sequence[Line], figure: str
+) -> str:
+    sources = len({one.source for one in inside})
+    head = (
+        f"## {number}. {track.name[0].upper()}{track.name[1:]}\n\n"
+        f"{len(inside)} settings of {sources} sources; {len(lines)} entrants; reference "
+        f"`{track.reference}`; panel {', '.join(f'`{one}`' for one in track.panel)}."
+    )
+    folded = "".join(
+        f"\n\n<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+        for title, body in (
+            ("By what the log is like", _splits(track, inside, lines, SPLITS)),
+            ("By fault", _splits(track, inside, lines, _fault_splits())),
+            ("Where which entrant leads", _tree_text(track, inside, lines)),
+        )
+    )
+    return f"{head}\n\n{_board_table(lines)}\n\n![{track.name}]({figure}){folded}"
+
+
+def _board_table(lines: Sequence[Line]) -> str:
+    rows = [
+        [
+            "–" if line.rank is None else str(line.rank),
+            f"`{line.entrant}`" + (" (part)" if line.rank is None else ""),
+            f"{line.ratio:.2f} ({line.low:.2f} to {line.high:.2f})",
+            f"{line.ninth:.2f}",
+            f"{line.near:.0%}",
+            f"{line.failures:.1%}",
+            "–" if line.coverage is None else f"{line.coverage:.0%}",
+            f"{line.seconds:.2f}" if line.seconds >= 0.005 else "< .01",
+        ]
+        for line in lines[:MOST_ROWS]
+    ]
+    head = ["rank", "estimator", "error", "90 %", "near the best", "fails", "coverage", "s"]
+    return table(head, rows, "llr", tight=True)
+
+
+def _fault_splits() -> tuple[Split, ...]:
+    def with_fault(name: str) -> Callable[[Setting], bool]:
+        return lambda one: one.facts.get(f"damage_{name}") is not None
+
+    return tuple((name, with_fault(name)) for name in FAULTS)
+
+
+def _splits(
+    track: Track, inside: Sequence[Setting], lines: Sequence[Line], splits: Sequence[Split]
+) -> str:
+    """Geometric mean of the ratio to the reference in parts of the settings; least in bold."""
+    shown = [line.entrant for line in lines if line.rank is not None][:SPLIT_ROWS]
+    columns: dict[str, dict[str, float]] = {}
+    for name, test in splits:
+        part = [one for one in inside if test(one)]
+        if len({one.source for one in part}) >= 5:
+            columns[f"{name} ({len(part)})"] = {
+                entrant: float(np.exp(log_ratios(part, entrant, track.reference).mean()))
+                for entrant in shown
+            }
+    rows = []
+    for entrant in shown:
+        cells = [f"`{entrant}`"]
+        for column in columns.values():
+            told = f"{column[entrant]:.2f}"
+            cells.append(f"**{told}**" if column[entrant] == min(column.values()) else told)
+        rows.append(cells)
+    return table(["estimator", *columns], rows, "lr", tight=True)
+
+
+# Where which entrant leads: a tree that chooses on odd worlds and is judged on even ones.
+
+
+@dataclass(frozen=True)
+class Node:
+    """A leaf with its entrant, or a question with two parts.
+
+    Parameters
+    ----------
+    entrant : the best choice here.
+    worlds : how many chose it.
+    question : in words; "" for a leaf.
+    test : whether a setting goes to ``yes``.
+    yes, no : the parts.
+    """
+
+    entrant: str
+    worlds: int
+    question: str = ""
+    test: Callable[[Setting], bool] | None = None
+    yes: Node | None = None
+    no: Node | None = None
+
+    def choice(self, setting: Setting) -> str:
+        """Return the entrant of the leaf of a setting."""
+        if self.test is None or self.yes is None or self.no is None:
+            return self.entrant
+        return (self.yes if self.test(setting) else self.no).choice(setting)
+
+
+def tree_of(settings: Sequence[Setting], entrants: Sequence[str], depth: int = DEPTH) -> Node:
+    """Return the tree that greedily makes the mean of log RMSE least, on these settings."""
+    table = np.array([[one.log_rmse(entrant) for entrant in entrants] for one in settings])
+    questions = [
+        (text, test, np.array([test(one) for one in settings])) for text, test in _questions(settings)
+    ]
+    return _grown(table, np.ones(len(settings), dtype=bool), entrants, questions, depth)
+
+
+def _questions(settings: Sequence[Setting]) -> list[Split]:
+    found: list[Split] = [("the log has a fault", lambda one: bool(one.facts.get("damages")))]
+    for name in NUMBERS:
+        values = [one.facts[name] for one in settings]
+        for cut in np.unique(np.quantile(values, np.arange(0.1, 0.95, 0.1))):
+            found.append((f"{_plain(name)} < {cut:.3g}", _fact(name, lambda x, cut=cut: x < cut)))
+    for name in KINDS:
+        for kind in sorted({str(one.facts[name]) for one in settings}):
+            found.append((f"{_plain(name)} {kind}", _fact(name, lambda x, kind=kind: x == kind)))
+    return found
+
+
+def _plain(name: str) -> str:
+    return {
+        "world_rows_over_weight": "rows over the largest weight",
+        "world_ess_fraction": "effective share of the sample",
+    }.get(name, name.removeprefix("world_"))
+
+
+def _grown(
+    table: FloatArray,
+    here: np.ndarray,
+    entrants: Sequence[str],
+    questions: Sequence[tuple[str, Callable[[Setting], bool], np.ndarray]],
+    depth: int,
+) -> Node:
+    sums = table[here].sum(axis=0)
+    leaf = Node(entrants[int(sums.argmin())], int(here.sum()))
+    best, found = sums.min() - 1e-9, None
+    for question in questions if depth else ():
+        yes, no = here & question[2], here & ~question[2]
+        if min(yes.sum(), no.sum()) >= LEAF:
+            total = table[yes].sum(axis=0).min() + table[no].sum(axis=0).min()
+            if total < best:
+                best, found = total, (question, yes, no)
+    if found is None:
+        return leaf
+    (text, test, _), yes, no = found
+    parts = [_grown(table, part, entrants, questions, depth - 1) for part in (yes, no)]
+    return Node(leaf.entrant, leaf.worlds, text, test, *parts)
+
+
+def _tree_text(track: Track, inside: Sequence[Setting], lines: Sequence[Line]) -> str:
+    entrants = [line.entrant for line in lines if line.rank is not None]
+    odd = [one for one in inside if one.odd]
+    even = [one for one in inside if not one.real and not one.odd]
+    if len(odd) < 4 * LEAF:
+        return f"{len(odd)} odd worlds are too few for a tree."
+    tree = tree_of(odd, entrants)
+    gain = np.array([one.log_rmse(tree.choice(one)) - one.log_rmse(tree.entrant) for one in even])
+    mean, low, high = (float(np.exp(end)) for end in mean_interval(gain))
+    verdict = "better than" if high < 1 else "worse than" if low > 1 else "not apart from"
+    told = "\n".join(_tree_lines(tree, 0))
+    return (
+        f"Chosen on {len(odd)} odd worlds:\n\n{told}\n\nOn {len(even)} even worlds it errs "
+        f"{mean:.2f} ({low:.2f} to {high:.2f}) times as much as always `{tree.entrant}`, the best "
+        f"fixed choice on the odd ones: {verdict} it."
+    )
+
+
+def _tree_lines(node: Node, level: int) -> list[str]:
+    indent = "  " * level
+    if node.yes is None or node.no is None:
+        return [f"{indent}- `{node.entrant}` ({node.worlds} worlds)"]
+    return [
+        f"{indent}- if {node.question}:",
+        *_tree_lines(node.yes, level + 1),
+        f"{indent}- else:",
+        *_tree_lines(node.no, level + 1),
+    ]
+
+
+# Does the order on drawn worlds predict the order on real randomized rewards?
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Spearman's correlation of the drawn order with a real one, with its 95 % interval.
+
+    Parameters
+    ----------
+    value, low, high : the correlation.
+    chosen : error of the drawn order's leader over that of the best there.
+    """
+
+    value: float
+    low: float
+    high: float
+    chosen: float
+
+
+@cache
+def _resampled(n: int, label: str) -> np.ndarray:
+    rng = np.random.default_rng([n, *label.encode()])
+    return rng.integers(n, size=(RESAMPLES, n))
+
+
+def predicted(
+    drawn_worlds: Sequence[Setting], real: Sequence[Setting], entrants: Sequence[str]
+) -> Prediction:
+    """Compare the order on drawn worlds with that on settings of randomized trials.
+
+    The interval is a percentile bootstrap over drawn worlds and, within each real setting, over
+    data sets; settings of one trial are averaged, trials count alike.
+    """
+    from scipy.stats import rankdata
+
+    worlds = np.array([[one.log_rmse(name) for name in entrants] for one in drawn_worlds])
+    worlds = worlds - worlds.mean(axis=1, keepdims=True)
+    draws = _resampled(len(worlds), "worlds")
+    left = np.concatenate([worlds.mean(axis=0)[None], worlds[draws].mean(axis=1)])
+    by_trial: dict[str, list[FloatArray]] = {}
+    for place, one in enumerate(real):
+        squares = np.array([np.square(one.errors(name)) for name in entrants])
+        again = _resampled(squares.shape[1], f"real {place}")
+        means = np.concatenate([squares.mean(axis=1)[None], squares[:, again].mean(axis=2).T])
+        score = 0.5 * np.log(np.maximum(means, 1e-24))
+        by_trial.setdefault(one.source, []).append(score - score.mean(axis=1, keepdims=True))
+    right = np.mean([np.mean(scores, axis=0) for scores in by_trial.values()], axis=0)
+    ranks = [rankdata(scores, axis=1) for scores in (left, right)]
+    first, second = (rank - rank.mean(axis=1, keepdims=True) for rank in ranks)
+    root = np.sqrt(np.square(first).sum(axis=1) * np.square(second).sum(axis=1))
+    value, *others = (first * second).sum(axis=1) / root
+    low, high = np.quantile(others, [0.025, 0.975])
+    chosen = np.exp(right[0][left[0].argmin()] - right[0].min())
+    return Prediction(float(value), float(low), float(high), float(chosen))
+
+
+def _comparable(track: Track, settings: Sequence[Setting]) -> tuple[list[Setting], list[Setting], list[str]]:
+    """Return drawn worlds of a track, settings of randomized trials, and entrants of both."""
+    inside = [one for one in settings if track.holds(one)]
+    worlds = [one for one in inside if not one.real]
+    real = [one for one in inside if one.trial]
+    entrants = [
+        name
+        for name in track.entrants(inside)
+        if all(name in one.answers for one in [*worlds, *real])
+        and not any(one.answers[name].failed.any() for one in real)
+    ]
+    return worlds, real, entrants
+
+
+def prediction_sentence(settings: Sequence[Setting]) -> str:
+    """Say in one sentence how far the drawn order carries over, where propensities are known."""
+    worlds, real, entrants = _comparable(TRACKS[1], settings)
+    found = predicted(worlds, real, entrants)
+    return (
+        f"Of {len(entrants)} estimators with known propensities, the order over {len(worlds)} drawn "
+        f"worlds has Spearman {found.value:.2f} ({found.low:.2f} to {found.high:.2f}) with the order "
+        f"on real rewards of {len({one.source for one in real})} randomized trials; the drawn "
+        f"leader errs {found.chosen:.2f} times as much as the best there"
+    )
+
+
+def _prediction(settings: Sequence[Setting]) -> str:
+    rows = []
+    for track in TRACKS:
+        worlds, real, entrants = _comparable(track, settings)
+        clean = [one for one in worlds if not one.facts.get("damages")]
+        parts: list[tuple[str, Sequence[Setting], Sequence[Setting]]] = [("all", worlds, real)]
+        parts.append(("all, clean worlds", clean, real))
+        for trial in dict.fromkeys(one.source for one in real):
+            name = trial.removeprefix("randomized ").upper()
+            parts.append((name, worlds, [one for one in real if one.source == trial]))
+            rest = [one for one in real if one.source != trial]
+            parts.append((f"without {name}", worlds, rest))
+        for name, ours, theirs in parts:
+            found = predicted(ours, theirs, entrants)
+            rows.append(
+                [
+                    track.name,
+                    name,
+                    str(len(entrants)),
+                    f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})",
+                    f"{found.chosen:.2f}",
+                ]
+            )
+    head = ["track", "randomized trials", "entrants", "Spearman", "leader's error over the best's"]
+    return f"{opening('leaderboard predicts')}\n\n{table(head, rows, 'llr', tight=True)}"
+
+
+def drawn(title: str, lines: Sequence[Line]) -> str:
+    """Return a forest plot of a board as SVG: ratios with intervals on a logarithmic axis."""
+    shown = lines[:MOST_ROWS]
+    left, width, step, top = 170, 430, 16, 40
+    least = np.log(min(0.5, *(line.low for line in shown)))
+    most = np.log(min(8.0, max(2.0, *(line.high for line in shown))))
+
+    def place(ratio: float) -> float:
+        at = (np.log(ratio) - least) / (most - least)
+        return float(left + width * min(max(at, 0.0), 1.0))
+
+    height = top + step * len(shown) + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 30} {height}" '
+        f'width="{left + width + 30}" role="img"><title>{html.escape(title)}</title>'
+        "<style>text{font:11px sans-serif;fill:#57606a}.t{text-anchor:middle}.n{text-anchor:end}"
+        ".g{stroke:#d8dee4}.e{stroke:#0969da;fill:#0969da;stroke-width:1.5}</style>"
+        '<rect width="100%" height="100%" fill="#fff"/>'
+    ]
+    for tick in (0.25, 0.5, 0.7, 1, 1.4, 2, 4, 8):
+        if least <= np.log(tick) <= most:
+            at = place(tick)
+            parts.append(f'<path class="g" d="M{at:.1f} {top - 12}V{height - 8}"/>')
+            parts.append(f'<text class="t" x="{at:.1f}" y="{top - 18}">{tick:g}</text>')
+    for row, line in enumerate(shown):
+        y = top + step * row
+        ends = place(line.low), place(line.ratio), place(line.high)
+        parts.append(f'<text class="n" x="{left - 10}" y="{y + 4}">{html.escape(line.entrant)}</text>')
+        parts.append(
+            f'<g class="e"><path d="M{ends[0]:.1f} {y}H{ends[2]:.1f}"/>'
+            f'<circle cx="{ends[1]:.1f}" cy="{y}" r="3"/></g>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def board_sentences(results: Path) -> Mapping[str, str]:
+    """Return the texts that README and results/README.md begin with."""
+    settings = settings_of(results)
+    return {"leaders": _leaders(settings), "predicts": prediction_sentence(settings)}
