@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -114,10 +115,16 @@ def advise_command(
         list[str] | None,
         typer.Option(
             metavar="MAKER",
-            help="pseudo-reward, redrawn or resample, with parameters as of an environment; "
-            "all by default.",
+            help="With --simulate: pseudo-reward, redrawn or resample, with parameters as of an "
+            "environment; four of them by default.",
         ),
     ] = None,
+    simulate: Annotated[
+        bool,
+        typer.Option(
+            "--simulate", help="Also run the candidates on worlds made from the log."
+        ),
+    ] = False,
     replicates: options.ReplicatesOption = None,
     budget: Annotated[
         float,
@@ -125,7 +132,7 @@ def advise_command(
             parser=options.parser_of(parse_duration),
             metavar="5m",
             show_default="5m",
-            help="Longest time for the worlds made from the log.",
+            help="Longest time for the worlds of --simulate.",
         ),
     ] = 300.0,
     est: options.EstOption = None,
@@ -138,13 +145,13 @@ def advise_command(
 ) -> int:
     """Say whether a log can answer what a new policy would earn, and by which estimator.
 
-    The verdict is trust, caution or run-an-experiment. Candidates are compared on worlds made from
-    the log, whose true values are known. Exit code 3: no candidate has a value.
+    The verdict is trust, caution or run-an-experiment. The interval is wide where estimators
+    disagree. Exit code 3: no candidate has a value.
     """
     from ope_bench.cli.progress import RunState, display
     from ope_bench.execution.local import LocalExecutor
     from ope_bench.execution.machine import available_cores
-    from ope_bench.logs.advise import advice_tables
+    from ope_bench.logs.advise import advice_tables, summary
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
@@ -154,6 +161,7 @@ def advise_command(
             result = ope_bench.advise(
                 log,
                 target=target,
+                simulate=simulate,
                 worlds=worlds,
                 replicates=replicates,
                 budget=budget,
@@ -172,6 +180,8 @@ def advise_command(
             note(f"wrote {report}")
         emit(result.as_json())
     if output is Format.TEXT:
+        write(fill(summary(result), width()))
+        write("")
         _write_tables(advice_tables(result))
     return result.exit_code
 
@@ -193,7 +203,7 @@ def estimate_command(
     interval: Annotated[
         str,
         typer.Option(
-            metavar="<asymptotic|empirical-likelihood|guaranteed|bootstrap>",
+            metavar="<asymptotic|disagreement|empirical-likelihood|guaranteed|bootstrap>",
             help="Kind of the intervals; the output says which estimators do not offer it.",
         ),
     ] = "asymptotic",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from ope_bench.boards.aggregation import ReplicateFacts, aggregate
 from ope_bench.logs.advice_worlds import UNITS, WEIGHT_DISTANCE, World
 from ope_bench.logs.checks import LEAST_ESS, MOST_UNSUPPORTED, Finding
 from ope_bench.logs.estimation import interval_of
+from ope_bench.logs.log_data import LogData
+from ope_bench.logs.recommendation import LEAST_EFFECTIVE_ROWS
 from ope_bench.logs.result import EstimateRow
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.outcomes import Outcomes
@@ -25,7 +27,7 @@ _SUB_SAMPLES = "resample"
 
 Verdict = Literal["trust", "caution", "run-an-experiment"]
 
-_DECISIVE = ("unsupported mass", "effective sample size", "an estimate")
+_DECISIVE = ("unsupported mass", "enough rows", "rows over the largest weight", "an estimate")
 """Checks without which a log cannot answer, whatever the estimator."""
 
 _MOST_RATIO = 1.5
@@ -35,8 +37,24 @@ _LEAST_COVERAGE = 0.85
 _LEAST_LIKENESS = 0.75
 """Area under the curve up to which a world is like the log."""
 
-_MOST_APART = 2.0
-"""Distance of two estimates in standard errors of the wider one."""
+LEAST_OVER_WEIGHT = 5.0
+"""Rows over the largest weight from which one row does not decide the answer."""
+
+_FIRST: Mapping[str, str] = {
+    "an estimate": "Give what an estimator needs: see its message.",
+    "unsupported mass": "Log the actions that the policy takes and the log does not hold.",
+    "enough rows": "Log more rows, or choose actions more as the policy would.",
+    "rows over the largest weight": "Log rarely chosen actions of the policy more often.",
+    "implausible propensities": "Repair the propensities{of} first.",
+    "propensity against `logging`": "Make the propensities those of the logging policy first.",
+    "mean weight": "Find out why the weights do not average 1: propensities or support.",
+    "effective sample size": "Log more rows, or choose actions more as the policy would.",
+    "repeated rows": "Remove the rows that were written twice first.",
+    "drift of reward": "Estimate from recent rows alone: the reward has changed.",
+    "leaks": "Leave out the column that was known only after the reward.",
+    "an interval": "Treat the number as one without a known error.",
+}
+"""What to do about a failed check, the most urgent first."""
 
 _LEAST_REPLICATES = 5
 _LEAST_WORLDS = 3
@@ -236,7 +254,8 @@ def judge(
     worlds: Sequence[WorldFigures],
     candidates: Mapping[str, CandidateFigures],
     chosen: str | None,
-    n: int,
+    log: LogData,
+    recommended: Any = None,
 ) -> list[Finding]:
     """Return all checks, the decisive ones first.
 
@@ -247,13 +266,15 @@ def judge(
     worlds : figures of each made world.
     candidates : figures of each candidate over worlds.
     chosen : label of the recommended estimator, None if none has a value.
-    n : rows of the log.
+    log : the log, of one policy.
+    recommended : the recommendation; None where no estimator has a value.
     """
     known = {one.name: one for one in checks}
     working = [label for label, row in rows.items() if row.value is not None]
     found = [
         known.get("unsupported mass") or _support(known.get("mean weight")),
-        known.get("effective sample size") or _effective_size(rows, chosen, n),
+        *_sizes(known.get("effective sample size") or _effective_size(rows, chosen, log.n)),
+        *_largest_weight(log),
         Finding(
             name="an estimate",
             value=float(len(working)),
@@ -263,10 +284,15 @@ def judge(
         ),
     ]
     if chosen is not None:
-        found += _agreement(rows, chosen)
-        found += _evidence(worlds, candidates[chosen], chosen)
+        stated = recommended is not None and recommended.interval is not None
+        said = recommended.interval if stated else "none is stated for such a log"
+        found.append(Finding(name="an interval", passed=stated, message=f"{chosen}: {said}"))
+        # Made worlds inform: they cost no trust.
+        informing = _evidence(worlds, candidates[chosen], chosen) if worlds else ()
+        found += [replace(one, passed=None) for one in (*_agreement(rows, chosen), *informing)]
     taken = {one.name for one in found}
-    return found + [one for one in checks if one.passed is not None and one.name not in taken]
+    found += [one for one in checks if one.passed is not None and one.name not in taken]
+    return [one for one in found if one is not None]
 
 
 def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
@@ -282,6 +308,33 @@ def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
     if failed:
         return "caution", reasons
     return "trust", [f"all {len(checks)} checks passed"]
+
+
+def first_action(checks: Sequence[Finding]) -> str:
+    """Return what to repair or to do first, in one sentence; "" where no check failed."""
+    failed = {one.name: one for one in checks if one.passed is False}
+    for name, text in _FIRST.items():
+        if name in failed:
+            of = " and ".join(failed[name].subjects[:2])
+            return text.format(of=f" of {of}" if of else "")
+    return next((f"Look at: {name}." for name in failed), "")
+
+
+def _sizes(size: Finding) -> Iterator[Finding]:
+    """Return the effective sample size, and whether it is enough for any interval."""
+    yield size
+    if size.value is not None:
+        yield Finding.at_least("enough rows", size.value, LEAST_EFFECTIVE_ROWS, size.message)
+
+
+def _largest_weight(log: LogData) -> Iterator[Finding]:
+    """Compare the largest weight with the number of rows, where weights are known."""
+    weights = log.weights(next(iter(log.targets)))
+    if weights is None or not weights.max() > 0:
+        return
+    share = float(log.n / weights.max())
+    what = f"the largest weight is {weights.max():.3g} on {log.n:,} rows"
+    yield Finding.at_least("rows over the largest weight", share, LEAST_OVER_WEIGHT, what)
 
 
 def _support(mean: Finding | None) -> Finding:
@@ -312,8 +365,6 @@ def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int)
 def _agreement(rows: Mapping[str, EstimateRow], chosen: str) -> Iterator[Finding]:
     """Compare the recommended estimate with those of the other candidates."""
     own = rows[chosen]
-    offers = "offers one" if own.low is not None else f"offers none: {own.message}"
-    yield Finding(name="an interval", passed=own.low is not None, message=f"{own.label} {offers}")
     worst, who = 0.0, ""
     for label, row in rows.items():
         errors = [one for one in (row.standard_error, own.standard_error) if one]
@@ -322,9 +373,9 @@ def _agreement(rows: Mapping[str, EstimateRow], chosen: str) -> Iterator[Finding
         apart = abs(row.value - own.value) / max(errors)
         if apart > worst:
             worst, who = apart, label
-    what = f"{who} differs from {own.label} by {worst:.1f} standard errors"
-    what = what if who else "no other candidate to compare with"
-    yield Finding.at_most("candidates agree", worst, _MOST_APART, what)
+    if who:
+        what = f"{who} differs from {own.label} by {worst:.1f} standard errors"
+        yield Finding(name="largest disagreement", value=worst, message=what)
 
 
 def _evidence(

@@ -1,8 +1,7 @@
-"""Candidates, rules and made worlds of advice, and the likeness of worlds to the log."""
+"""Worlds that advice makes from a log, and how like the log they are."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,9 +22,6 @@ from ope_bench.suites.manifest import specs_of
 from ope_bench.suites.suite import Selector, parse_selector
 from ope_bench.suites.yaml_document import load_file
 
-FIRST = "first"
-"""The rule that takes the first candidate that has a value."""
-
 _ENVIRONMENT = "logs"
 """The environment that makes worlds from a log."""
 
@@ -42,121 +38,26 @@ _FOLDS = 3
 
 
 @dataclass(frozen=True)
-class Regret:
-    """The regret of a rule or of a fixed choice over held-out worlds.
-
-    Parameters
-    ----------
-    name : of the rule, or the shortest selector of the estimator.
-    regret, low, high : error over that of the best fixed choice of each world, with a 95 %
-        interval.
-    """
-
-    name: str
-    regret: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.regret:.2f} ({self.low:.2f} to {self.high:.2f})"
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """Regret of the best rule and of the best fixed choice in the benchmark of advice.
-
-    Parameters
-    ----------
-    worlds : their number.
-    rule, always : the rule and the fixed choice with the least regret.
-    better : whether the rule was shown to err less.
-    """
-
-    worlds: int
-    rule: Regret
-    always: Regret
-    better: bool
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> Benchmark:
-        """Read one class of the file advice_benchmark.json, which results/write.py makes."""
-        rule, always = Regret(**given["rule"]), Regret(**given["always"])
-        return cls(given["worlds"], rule, always, given["better"])
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Candidates, and the rule or the fixed choice among them.
-
-    Parameters
-    ----------
-    candidates : selectors.
-    benchmark : of rules on these candidates; None where there is none.
-    """
-
-    candidates: tuple[str, ...]
-    benchmark: Benchmark | None
-
-    @property
-    def rule(self) -> str:
-        """The rule of ``select``."""
-        found = self.benchmark
-        return found.rule.name if found is not None and found.better else FIRST
-
-    def ordered(self, texts: list[str]) -> list[str]:
-        """Return candidates in the order in which the rule gets them: the best fixed one first."""
-        best = None if self.benchmark is None else self.benchmark.always.name
-        return sorted(texts, key=lambda text: text != best)
-
-    def words(self) -> str:
-        """Return the rule or the fixed choice, with its regret, in words."""
-        if self.benchmark is None:
-            return "the first candidate that has a value; no rule was benchmarked for such logs"
-        where = f"on {self.benchmark.worlds} benchmark worlds"
-        rule, always = self.benchmark.rule, self.benchmark.always
-        if self.benchmark.better:
-            return (
-                f"the rule {rule.name}, whose regret {where} was {rule}; the best fixed choice, "
-                f"always {always.name}, had {always}"
-            )
-        return (
-            f"always {always.name}, where it has a value: its regret {where} was {always}, and no "
-            f"rule was shown to err less ({rule.name} had {rule})"
-        )
-
-
-@dataclass(frozen=True)
 class AdviceSettings:
     """The file advice.yaml.
 
     Parameters
     ----------
-    known : where the policies' probabilities are known.
-    samples : where there are samples only.
     worlds : makers of worlds.
     replicates : data sets of each world.
+    most_rows : of a data set.
     """
 
-    known: Choice
-    samples: Choice
     worlds: tuple[str, ...]
     replicates: int
+    most_rows: int
 
 
 @cache
 def advice_settings() -> AdviceSettings:
     """Return the shipped settings."""
-    folder = Path(__file__).parent
-    given = load_file(folder / "advice.yaml").value
-    found = json.loads((folder / "advice_benchmark.json").read_text(encoding="utf-8"))
-    known, samples = (
-        Choice(
-            tuple(given["candidates"][name]),
-            Benchmark.of(found[name]) if name in found else None,
-        )
-        for name in ("known", "samples")
-    )
-    return AdviceSettings(known, samples, tuple(given["worlds"]), int(given["replicates"]))
+    given = load_file(Path(__file__).with_name("advice.yaml")).value
+    return AdviceSettings(tuple(given["worlds"]), int(given["replicates"]), int(given["most_rows"]))
 
 
 # Worlds.
@@ -178,13 +79,16 @@ class World:
     spec: PluginSpec
 
 
-def made_worlds(policy: str, folder: Path, given: Sequence[str] | None = None) -> list[World]:
+def made_worlds(
+    policy: str, folder: Path, given: Sequence[str] | None = None, rows: int | None = None
+) -> list[World]:
     """Return the worlds to make.
 
     Parameters
     ----------
     policy : name of the policy to evaluate.
     folder : where the log is stored.
+    rows : of a data set; None for those of the log.
     given : makers, with parameters as in a selector; by default those of the shipped settings.
 
     Raises
@@ -205,7 +109,7 @@ def made_worlds(policy: str, folder: Path, given: Sequence[str] | None = None) -
                 msg = f"{text}: '{name}' is that of the log; leave it out"
                 raise UsageError(msg)
         params: dict[str, Any] = dict(selector.params)
-        asked = {**params, "maker": maker, "log": str(folder), "policy": policy, "n_samples": None}
+        asked = {**params, "maker": maker, "log": str(folder), "policy": policy, "n_samples": rows}
         for spec in specs_of("environment", Selector(_ENVIRONMENT, asked)):
             whole = complete_params(spec.kind, spec.reference, spec.params)
             words = [maker]

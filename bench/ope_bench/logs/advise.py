@@ -1,35 +1,37 @@
-"""Advise on a log: `advise`, estimates on the log and on worlds made from it."""
+"""Advise on a log: which number to trust, how far, and what to do first."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError
 from ope_bench.base.units import format_duration
-from ope_bench.contracts.plugins import CHOSEN_ESTIMATOR
 from ope_bench.execution import Event, Executor, Finished
-from ope_bench.logs import advice_verdict, advice_worlds, estimation
+from ope_bench.logs import advice_verdict, advice_worlds, estimation, problem
 from ope_bench.logs.checks import Finding, check_log, findings_table
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.result import EstimateRow, notebook_html, notebook_text, plot_values, span
+from ope_bench.logs.recommendation import (
+    DISAGREEMENT,
+    LEAST_EFFECTIVE_ROWS,
+    STATED_COVERAGE,
+    Recommendation,
+    recommendation_for,
+)
 from ope_bench.plugins.requirements import import_all
-from ope_bench.plugins.spec import distinct_labels
+from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, figure, percent
-from ope_bench.suites.nested import NestedEstimator
-from ope_bench.suites.suite import format_selector
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import run_trial
 
 Observer = Callable[[Sequence[Trial]], Any]
 """Called with all trials before the first; its context manager is told every event: `handle`."""
-
-_RULE = "select"
-"""The estimator whose rules choose."""
 
 _CANDIDATES_LEGEND = (
     "* recommended; error, rank, cover: over the worlds below; worst: largest error over that of "
@@ -42,6 +44,18 @@ _WORLDS_LEGEND = (
 )
 
 
+_CANDIDATE_COLUMNS = (
+    TableColumn(key="estimator", title="estimator", right=False, overflow="cut"),
+    TableColumn(key="value", title="value"),
+    TableColumn(key="interval", title="interval", right=False),
+    TableColumn(key="rmse", title="error"),
+    TableColumn(key="rank", title="rank", drop=1),
+    TableColumn(key="worlds_best", title="best on", drop=0),
+    TableColumn(key="worst_ratio", title="worst"),
+    TableColumn(key="coverage", title="cover"),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recommended:
     """The recommended estimator.
@@ -50,8 +64,12 @@ class Recommended:
     ----------
     estimator, label : id, and name on tables.
     value, low, high : its estimate of the policy's value, with its interval.
+    interval : kind of the interval; None where none is stated.
+    stated_coverage : share of logs like this one, of drawn worlds, in which it held the value.
+    first_action : what to repair or to do first; "" where nothing is wrong.
+    lift, lift_low, lift_high : the same over the mean logged reward.
     expected_rmse : its error over the made worlds; None without them.
-    expected_coverage : share of its intervals there that held the truth.
+    expected_coverage : share of its own intervals there that held the truth.
     """
 
     estimator: str
@@ -59,6 +77,12 @@ class Recommended:
     value: float
     low: float | None
     high: float | None
+    interval: str | None
+    stated_coverage: float | None
+    first_action: str
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
     expected_rmse: float | None
     expected_coverage: float | None
 
@@ -151,25 +175,27 @@ class Advice:
         return plot_values(self.rows, self.logging_average, self.target, chosen)
 
     def __repr__(self) -> str:
-        return notebook_text(advice_tables(self))
+        return f"{summary(self)}\n\n{notebook_text(advice_tables(self))}"
 
     def _repr_html_(self) -> str:
-        return notebook_html(advice_tables(self))
+        return f"<p><b>{escape(summary(self))}</b></p>\n{notebook_html(advice_tables(self))}"
 
 
 def summary(advice: Advice) -> str:
-    """Return the recommendation in one sentence."""
+    """Return the answer in one or two sentences: value, interval, lift, what to do first."""
     chosen = advice.recommended
     if chosen is None:
         return "no estimator has a value here"
-    words = f"use {chosen.label}: {figure(chosen.value)}"
-    if chosen.low is not None:
-        words += f" ({span(chosen.low, chosen.high)})"
-    lift = chosen.value - advice.logging_average
-    words += f", {'+' if lift > 0 else ''}{figure(lift)} over the logged average"
-    if chosen.expected_rmse is not None:
-        words += f"; expected error {figure(chosen.expected_rmse)}"
-    return words
+    words = f"{advice.target}: {figure(chosen.value)} a row by {chosen.label}"
+    if chosen.low is not None and chosen.high is not None:
+        words += f", between {figure(chosen.low)} and {figure(chosen.high)}"
+    average = advice.logging_average
+    if chosen.lift is not None and average:
+        words += f"; {chosen.lift / abs(average):+.0%} over today's {figure(average)}"
+    if chosen.lift_low is not None and chosen.lift_high is not None:
+        sure = chosen.lift_low > 0 or chosen.lift_high < 0
+        words += ", likely real" if sure else ", which may be chance"
+    return f"{words}. {chosen.first_action}".rstrip()
 
 
 def advice_tables(advice: Advice) -> list[TextTable]:
@@ -207,23 +233,19 @@ def advice_tables(advice: Advice) -> list[TextTable]:
         for world in advice.worlds
     )
     failed = dict.fromkeys(f"{one.name}: {one.message}" for one in advice.worlds if one.message)
-    return [
-        findings_table(title, advice.checks, [summary(advice)]),
+    shown = [
+        findings_table(title, advice.checks, [] if worlds else advice.notes),
         TextTable(
             title="candidates",
-            columns=(
-                TableColumn(key="estimator", title="estimator", right=False, overflow="cut"),
-                TableColumn(key="value", title="value"),
-                TableColumn(key="interval", title="interval", right=False),
-                TableColumn(key="rmse", title="error"),
-                TableColumn(key="rank", title="rank", drop=1),
-                TableColumn(key="worlds_best", title="best on", drop=0),
-                TableColumn(key="worst_ratio", title="worst"),
-                TableColumn(key="coverage", title="cover"),
-            ),
-            rows=tuple(candidates),
-            notes=(_CANDIDATES_LEGEND, f"chosen by: {advice.rule}"),
+            columns=_CANDIDATE_COLUMNS if worlds else _CANDIDATE_COLUMNS[:3],
+            rows=tuple(one if worlds else one[:3] for one in candidates),
+            notes=(*([_CANDIDATES_LEGEND] if worlds else []), f"chosen by: {advice.rule}"),
         ),
+    ]
+    if not worlds:
+        return shown
+    return [
+        *shown,
         TextTable(
             title="evidence",
             columns=(
@@ -246,6 +268,7 @@ def advise(
     log: LogData,
     *,
     target: str | None = None,
+    simulate: bool = False,
     worlds: Sequence[str] | None = None,
     replicates: int | None = None,
     budget: float | None = 300.0,
@@ -256,17 +279,20 @@ def advise(
 ) -> Advice:
     """Judge whether a log can answer what a policy would earn, by which estimator, how wrong.
 
-    Candidates are run on the log; a rule that was benchmarked chooses among them; then they are
-    run on worlds made from the log, whose true values are known.
+    The recommended estimator is the one that did best on drawn worlds, whatever the log; it and its
+    panel are run on the log, and their disagreement widens the interval.
 
     Parameters
     ----------
     log : from `Log.read` or `Log.from_frame`.
     target : name of the policy; needed where the log has several.
-    worlds : makers of worlds, such as ``pseudo-reward[reward_model=boosting]``; by default all.
+    simulate : whether candidates are also run on worlds made from the log, whose true values are
+        known; they never change recommendation or verdict.
+    worlds : makers of worlds, such as ``pseudo-reward[reward_model=boosting]``; they are made
+        where some are given.
     replicates : data sets of each world.
     budget : seconds for the worlds, None for no limit; whole data sets that have ended count.
-    candidates : selectors of the estimators to choose among.
+    candidates : selectors of the estimators to run; the recommended one and its panel by default.
     executor : where trials run; by default this process, where nothing can be ended from outside.
     on_event : called with each event of the trials on the log.
     observe : called with all trials on worlds; its context manager is told their events.
@@ -282,38 +308,37 @@ def advise(
         msg = f"replicates {replicates} is not positive"
         raise UsageError(msg)
     log = replace(log, targets={policy: log.targets[policy]})
-    known = log.propensity is not None and log.targets[policy].action is None
-    choice = shipped.known if known else shipped.samples
+    rule = recommendation_for(log, policy)
     notes = []
     with stored_log(log) as folder:
-        made = advice_worlds.made_worlds(policy, folder, worlds)
-        # Candidates on the log, and what the rule chooses among them.
+        simulate = simulate or worlds is not None
+        rows_made = min(log.n, shipped.most_rows)
+        made = (
+            advice_worlds.made_worlds(
+                policy, folder, worlds, None if rows_made == log.n else rows_made
+            )
+            if simulate
+            else []
+        )
         pairs = estimation.estimator_pairs(
-            list(choice.candidates if candidates is None else candidates)
+            list(rule.estimators if candidates is None else candidates)
         )
         specs = [spec for spec, _ in pairs]
         labels = distinct_labels(specs)
-        texts = [NestedEstimator.of({spec.reference: dict(spec.params)}).text for spec in specs]
-        selector = format_selector(_RULE, {"candidates": choice.ordered(texts), "by": choice.rule})
-        every = [*pairs, *estimation.estimator_pairs(selector)]
-        *found, chooser = estimation.run_on_log(log, every, folder, 0, executor, on_event)[policy]
+        found = estimation.run_on_log(log, pairs, folder, 0, executor, on_event)[policy]
         records: dict[str, TrialRecord] = dict(zip(labels, found, strict=True))
         working = {
             label: spec
             for label, spec in zip(labels, specs, strict=True)
             if records[label].status is Status.OK
         }
-        rule, by_text = choice.words(), dict(zip(texts, labels, strict=True))
-        chosen = by_text.get(str(chooser.diagnostics.get(CHOSEN_ESTIMATOR)))
-        if chosen not in working:
-            chosen = next(iter(working), None)
-            rule += f", which failed ({chooser.error_message or 'the rule chose none of them'})"
+        chosen = _chosen(rule, working)
         # Candidates on worlds.
         likeness = replace(
             advice_worlds.LIKENESS, params={"folder": str(folder), "policy": policy}
         )
         on_worlds: dict[str, TrialRecord] = {}
-        if working:
+        if working and made:
             trials = advice_verdict.plan_trials(made, list(working.values()), likeness, replicates)
             progress: Any = contextlib.nullcontext() if observe is None else observe(trials)
             with progress:
@@ -331,31 +356,34 @@ def advise(
             advice_verdict.world_figures(world, working, on_worlds, replicates, likeness)
             for world in made
         ]
+    level = advice_verdict.LEVEL
     rows = [
-        estimation.estimate_row(record, label, advice_verdict.LEVEL, units=log.n_units)
+        estimation.estimate_row(record, label, level, units=log.n_units)
         for label, record in records.items()
     ]
+    effective = problem.effective_size(log, policy)
+    rows, _ = estimation.with_disagreement(rows, specs, rule, level, effective)
     figures = advice_verdict.candidate_figures(evidence, list(working)) if working else {}
     own = [
         replace(one, name=one.name.removeprefix(f"{policy}: ")) for one in check_log(log).findings
     ]
-    checks = advice_verdict.judge(
-        own, {row.label: row for row in rows}, evidence, figures, chosen, log.n
-    )
-    verdict, reasons = advice_verdict.verdict_of(checks)
     best = next((row for row in rows if row.label == chosen), None)
     recommended = None
     if best is not None and best.value is not None:
+        recommended = _recommended(best, rows, specs, rule, effective)
         expected = figures.get(best.label, advice_verdict.CandidateFigures())
-        recommended = Recommended(
-            estimator=best.estimator,
-            label=best.label,
-            value=best.value,
-            low=best.low,
-            high=best.high,
-            expected_rmse=expected.rmse,
-            expected_coverage=expected.coverage,
+        recommended = replace(
+            recommended, expected_rmse=expected.rmse, expected_coverage=expected.coverage
         )
+    checks = advice_verdict.judge(
+        own, {row.label: row for row in rows}, evidence, figures, chosen, log, recommended
+    )
+    verdict, reasons = advice_verdict.verdict_of(checks)
+    if recommended is not None:
+        if verdict == "run-an-experiment" and (effective or 0.0) < LEAST_EFFECTIVE_ROWS:
+            nothing = dict.fromkeys(("low", "high", "lift_low", "lift_high", "interval"))
+            recommended = replace(recommended, **nothing, stated_coverage=None)
+        recommended = replace(recommended, first_action=advice_verdict.first_action(checks))
     return Advice(
         log=log.facts(),
         target=policy,
@@ -363,10 +391,61 @@ def advise(
         verdict=verdict,
         reasons=reasons,
         recommended=recommended,
-        rule=rule,
+        rule=_words(rule),
         rows=rows,
         candidates=figures,
         worlds=evidence,
         checks=checks,
         notes=(*notes, *log.notes, estimation.CONFOUNDING),
+    )
+
+
+def _chosen(rule: Recommendation, working: Mapping[str, PluginSpec]) -> str | None:
+    """Return the label of the recommended estimator, or of the first in its panel that works."""
+    for text in rule.estimators:
+        wanted = estimation.resolve_one(text).identity_json
+        for label, spec in working.items():
+            if spec.identity_json == wanted:
+                return label
+    return next(iter(working), None)
+
+
+def _words(rule: Recommendation) -> str:
+    return (
+        f"always {rule.center}, which no rule that looks at the log was shown to better; chosen on "
+        f"drawn worlds and confirmed on {rule.worlds} others"
+    )
+
+
+def _recommended(
+    best: EstimateRow,
+    rows: Sequence[EstimateRow],
+    specs: Sequence[PluginSpec],
+    rule: Recommendation,
+    effective: float | None,
+) -> Recommended:
+    """Return the recommendation with the interval whose stated coverage is enough."""
+    low, high, kind, stated = best.low, best.high, best.interval, None
+    lift_low, lift_high = best.lift_low, best.lift_high
+    if best.disagreement_low is not None:
+        low, high, kind = best.disagreement_low, best.disagreement_high, DISAGREEMENT
+        stated = rule.coverage_at(effective)
+        by_text = estimation.by_selector(rows, specs, rule)
+        lift_low, lift_high = rule.interval(by_text, advice_verdict.LEVEL, lift=True)
+        if stated < STATED_COVERAGE:
+            low = high = kind = lift_low = lift_high = None
+    return Recommended(
+        estimator=best.estimator,
+        label=best.label,
+        value=float(best.value or 0.0),
+        low=low,
+        high=high,
+        interval=kind,
+        stated_coverage=stated,
+        first_action="",
+        lift=best.lift,
+        lift_low=lift_low,
+        lift_high=lift_high,
+        expected_rmse=None,
+        expected_coverage=None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.logs.estimation import CONFOUNDING, default_estimators
 from ope_bench.logs.log_data import LogData
-from ope_bench.logs.problem import problem_of, two_sided, unit_of
+from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
 from ope_bench.logs.result import notebook_text
 from ope_bench.report.tables import Entry, TableColumn, TextTable
 from ope_bench.statistics.paired_tests import holm
@@ -27,6 +27,9 @@ MOST_UNSUPPORTED = 0.1
 _ERROR_RATE = 0.05
 _LEAK = 0.99
 """Share of the reward's variance explained by one column above which the column is a leak."""
+
+_MATTERS = 0.02
+"""Distance of the mean weight from one that matters."""
 
 LEAST_ROWS = 30
 """Rows of an action below which its propensities are not tested."""
@@ -49,6 +52,7 @@ class Finding:
     limit : what it is compared with, None for information.
     passed : whether it is within the limit; None for information.
     message : one sentence.
+    subjects : actions or columns that it is about, the worst first.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Finding:
     limit: float | None = None
     passed: bool | None = None
     message: str
+    subjects: tuple[str, ...] = ()
 
     @classmethod
     def at_most(cls, name: str, value: float, limit: float, message: str) -> Self:
@@ -220,17 +225,17 @@ def _support(log: LogData) -> Iterator[Finding]:
         weights = log.weights(name)
         if weights is None:
             continue
-        sums = _sum_by_unit(weights, unit_of(log))
-        squares = float(np.square(sums).sum())
-        ess = float(sums.sum()) ** 2 / squares if squares > 0 else 0.0
+        ess = effective_size(log, name) or 0.0
         what = (
-            f"the weights of {len(sums):,} {counted} are worth {ess:,.0f} {counted} "
+            f"the weights of {log.n_units:,} {counted} are worth {ess:,.0f} {counted} "
             "(ipw and its kin; doubly robust ones for the residuals)"
         )
         yield Finding.at_least(f"{name}: effective sample size", ess, LEAST_ESS, what)
         z = skewed_z(weights - 1.0, unit_of(log))
         mean = float(weights.mean())
-        fine = None if z is None else two_sided(z) >= _ERROR_RATE
+        # On long logs a z shows what does not matter.
+        close = abs(mean - 1.0) <= _MATTERS
+        fine = None if z is None else close or two_sided(z) >= _ERROR_RATE
         certainty = ""
         if z is not None:
             certainty = f" (z = {z:.1f})" if np.isfinite(z) else " (all weights are equal)"
@@ -247,18 +252,13 @@ def _support(log: LogData) -> Iterator[Finding]:
 
 def skewed_z(terms: FloatArray, unit: IntArray) -> float | None:
     """Return `johnson_z` of terms that are independent from unit to unit; None for one unit."""
-    sums = _sum_by_unit(terms, unit)
+    sums = sum_by_unit(terms, unit)
     k = len(sums)
     if k < 2:
         return None
     mean, deviation = sums.mean(keepdims=True), sums.std(ddof=1, keepdims=True)
     third = ((sums - mean) ** 3).mean(keepdims=True)
     return float(johnson_z(mean, deviation, third, k)[0])
-
-
-def _sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
-    row = np.unique(unit, return_inverse=True)[1].reshape(-1)
-    return np.bincount(row, values).astype(np.float64)
 
 
 def _propensities(log: LogData) -> Iterator[Finding]:
@@ -276,7 +276,8 @@ def _propensities(log: LogData) -> Iterator[Finding]:
     what = f"{len(found.action):,} actions with at least {LEAST_ROWS} rows tested"
     if bad:
         what += f"; the mean of 1/p is not 1 for {len(bad)}: {shown}"
-    yield Finding.at_most("propensities that cannot be", len(bad), 0, what)
+    finding = Finding.at_most("implausible propensities", len(bad), 0, what)
+    yield replace(finding, subjects=tuple(str(name) for name, _ in bad[:5]))
     if log.logging is not None:
         given = np.asarray(log.logging[np.arange(log.n), log.action]).reshape(-1)
         apart = int((np.abs(given - log.propensity) > 1e-6).sum())

@@ -8,8 +8,9 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 import numpy as np
 
@@ -21,7 +22,14 @@ from ope_bench.execution import Event, Executor, Finished
 from ope_bench.execution.runner import Outcome, interruptible
 from ope_bench.logs import problem
 from ope_bench.logs.log_data import LogData, stored_log
-from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates
+from ope_bench.logs.recommendation import (
+    DISAGREEMENT,
+    LEAST_EFFECTIVE_ROWS,
+    Recommendation,
+    recommendation_for,
+)
+from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates, span
+from ope_bench.report.tables import figure, percent
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
 from ope_bench.suites.manifest import specs_of
@@ -33,7 +41,7 @@ from ope_bench.trials.trial import Workspace, build, run_trial
 
 _ROUNDING = 1e-9
 
-INTERVALS: tuple[IntervalKind, ...] = get_args(IntervalKind)
+INTERVALS: tuple[str, ...] = (*get_args(IntervalKind), DISAGREEMENT)
 
 ENVIRONMENT = "own-log"
 """Id of the environment, from which random streams derive."""
@@ -66,7 +74,7 @@ def estimate(
     estimators: EstimatorLike | Iterable[EstimatorLike] | None = None,
     *,
     level: float = 0.95,
-    interval: IntervalKind = "asymptotic",
+    interval: str = "asymptotic",
     seed: int = 0,
     executor: Executor | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
@@ -78,7 +86,7 @@ def estimate(
     log : from `Log.read` or `Log.from_frame`.
     estimators : objects, ids or selectors; by default those that can run and are meant for it.
     level : of the intervals.
-    interval : their kind.
+    interval : their kind; ``disagreement`` runs the recommended estimator and its panel too.
     seed : from which all random streams derive.
     executor : where trials run; by default this process.
     on_event : called with each event of the trials.
@@ -95,18 +103,34 @@ def estimate(
         raise UsageError(msg)
     default, slow = default_estimators(log.n)
     given = estimator_pairs(default if estimators is None else estimators)
-    changed = [_with_interval(pair, log, interval, level) for pair in given]
+    shown = len(given)
+    kind: IntervalKind = "asymptotic"
+    if interval == DISAGREEMENT:
+        needed = (recommendation_for(log, name).estimators for name in log.targets)
+        known = {spec.identity_json for spec, _ in given}
+        panel = estimator_pairs(dict.fromkeys(itertools.chain.from_iterable(needed)))
+        given += [pair for pair in panel if pair[0].identity_json not in known]
+    else:
+        kind = cast(IntervalKind, interval)
+    changed = [_with_interval(pair, log, kind, level) for pair in given]
     pairs, lacks = zip(*changed, strict=True)
     labels = distinct_labels([spec for spec, _ in pairs])
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
-        differences = _differences(log, records, labels, folder, level, interval)
-    targets = []
+        differences = _differences(log, records, labels, folder, level, kind)
+    targets, notes = [], []
     for name, target in log.targets.items():
         rows = [
-            estimate_row(record, label, level, interval, units=log.n_units, missing=lack)
+            estimate_row(record, label, level, kind, units=log.n_units, missing=lack)
             for record, label, lack in zip(records[name], labels, lacks, strict=True)
         ]
+        rule = recommendation_for(log, name)
+        effective = problem.effective_size(log, name)
+        specs = [spec for spec, _ in given]
+        rows, said = with_disagreement(rows, specs, rule, level, effective)
+        if interval == DISAGREEMENT:
+            rows = [_as_disagreement(row, rule, level) for row in rows[:shown]]
+        notes.append(said if len(log.targets) == 1 else f"{name}: {said}")
         # Of the default estimators those are shown that could run, unless none could.
         unavailable = [row for row in rows if row.status == Status.UNAVAILABLE]
         if estimators is not None or len(unavailable) == len(rows):
@@ -119,7 +143,6 @@ def estimate(
                 left_out=tuple((row.label, row.message or "") for row in unavailable),
             )
         )
-    notes = []
     offered = any(row.interval for target in targets for row in target.rows)
     if interval != "asymptotic" and not offered:
         notes.append(
@@ -168,6 +191,7 @@ def estimate_row(
             max(abs(record.estimate), abs(average)),
         )
     lift_low, lift_high = _paired_interval(lift, lift_error, level, kind, units)
+    size = abs(record.logging_average or 0.0)
     if record.status is Status.OK:
         parts = list(record.warnings)
         if not offered:
@@ -195,7 +219,89 @@ def estimate_row(
         access=record.access,
         message=message,
         seconds=sum(seconds) if seconds else None,
+        lift_relative=None if lift is None or size == 0.0 else lift / size,
     )
+
+
+def with_disagreement(
+    rows: Sequence[EstimateRow],
+    specs: Sequence[PluginSpec],
+    rule: Recommendation,
+    level: float,
+    effective_rows: float | None,
+) -> tuple[list[EstimateRow], str]:
+    """Return the rows, the recommended one with its interval of disagreement, and a note on it.
+
+    Parameters
+    ----------
+    rows, specs : one for each estimator.
+    rule : the recommendation.
+    level : of the interval.
+    effective_rows : effective sample size; None where weights are not known.
+    """
+    by_text = by_selector(rows, specs, rule)
+    low, high = rule.interval(by_text, level)
+    if low is None or high is None:
+        lacks = [text for text in rule.estimators if not _has_value(by_text.get(text))]
+        return list(rows), (
+            f"no interval of disagreement: it needs {', '.join(rule.estimators)}"
+            f"{', and has no ' + ', '.join(lacks) if lacks else ''}"
+        )
+    if effective_rows is not None and effective_rows < LEAST_EFFECTIVE_ROWS:
+        return list(rows), (
+            f"no interval of disagreement: the weights are worth {effective_rows:.0f} rows, and "
+            f"intervals hold from {LEAST_EFFECTIVE_ROWS:.0f} on"
+        )
+    center = by_text[rule.center]
+    found = [
+        replace(row, disagreement_low=low, disagreement_high=high) if row is center else row
+        for row in rows
+    ]
+    held = percent(rule.coverage_at(effective_rows))
+    return found, (
+        f"recommended: {center.label} {figure(center.value)}, interval of disagreement "
+        f"{span(low, high)}; at 95 % it held the value in {held} of such logs of drawn worlds"
+    )
+
+
+def by_selector(
+    rows: Sequence[EstimateRow], specs: Sequence[PluginSpec], rule: Recommendation
+) -> dict[str, EstimateRow]:
+    """Return the rows of a recommendation's estimators by their selectors."""
+    wanted = {resolve_one(text).identity_json: text for text in rule.estimators}
+    return {
+        wanted[spec.identity_json]: row
+        for spec, row in zip(specs, rows, strict=True)
+        if spec.identity_json in wanted
+    }
+
+
+def _has_value(row: EstimateRow | None) -> bool:
+    return row is not None and row.value is not None
+
+
+def _as_disagreement(row: EstimateRow, rule: Recommendation, level: float) -> EstimateRow:
+    """Return a row whose interval is that of disagreement, or none."""
+    low, high = row.disagreement_low, row.disagreement_high
+    offered = low is not None
+    message = row.message
+    if not offered and row.status == Status.OK:
+        message = f"the interval of disagreement is that of {rule.center}"
+    return replace(
+        row,
+        low=low,
+        high=high,
+        interval=DISAGREEMENT if offered else None,
+        lift_low=None,
+        lift_high=None,
+        message=message,
+    )
+
+
+def resolve_one(selector: str) -> PluginSpec:
+    """Return the setting of a selector that has one."""
+    (spec,) = specs_of("estimator", selector)
+    return spec
 
 
 def interval_of(

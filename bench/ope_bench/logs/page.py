@@ -71,14 +71,14 @@ def advice_page(log: LogData, advice: Advice, *, script: Callable[[], str] = veg
     log, advice : the log, and what `advise` said of it.
     script : returns the Vega script.
     """
-    checks, candidates, worlds = advice_tables(advice)
+    checks, candidates, *worlds = advice_tables(advice)
     chosen = advice.recommended.label if advice.recommended is not None else None
     values = _values("values", advice.rows, chosen, advice.logging_average)
     weights = _weights("weights", log, advice.target)
     sections = [
         PageSection("verdict", f"Verdict on {advice.target}", _verdict(advice)),
         PageSection("candidates", "Candidates", _table(candidates), [values, *weights]),
-        PageSection("evidence", "Evidence", _table(worlds), _evidence(advice)),
+        *(PageSection("evidence", "Evidence", _table(one), _evidence(advice)) for one in worlds),
         PageSection("checks", "Checks", _table(checks)),
         _about_log(log),
     ]

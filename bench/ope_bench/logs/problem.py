@@ -173,6 +173,22 @@ def baseline_difference(
     return float(terms.mean()), standard_error(terms, unit)
 
 
+def effective_size(log: LogData, name: str) -> float | None:
+    """Return the effective sample size of a policy's weights, in units; None without weights."""
+    weights = log.weights(name)
+    if weights is None:
+        return None
+    sums = sum_by_unit(weights, unit_of(log))
+    squares = float(np.square(sums).sum())
+    return float(sums.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
+    """Return the sum of the values of each unit: (n_units,)."""
+    row = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    return np.bincount(row, values).astype(np.float64)
+
+
 def normal_interval(
     value: float | None, error: float | None, level: float, units: int | None = None
 ) -> tuple[float | None, float | None]:

@@ -31,6 +31,8 @@ class EstimateRow:
     access : what the estimator reads beyond samples.
     message : the reason where there is no value or no interval, or a warning.
     seconds : of fit and estimate.
+    lift_relative : lift over the mean logged reward's size.
+    disagreement_low, disagreement_high : interval of disagreement of the recommended estimator.
     """
 
     estimator: str
@@ -51,6 +53,9 @@ class EstimateRow:
     access: tuple[str, ...]
     message: str | None
     seconds: float | None
+    lift_relative: float | None = None
+    disagreement_low: float | None = None
+    disagreement_high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,122 @@
+"""What `advise` and `log check` say of logs of drawn worlds, whose values are known.
+
+    python tests/benchmarks/advice_verdicts.py --worlds 301 700 --output results/advice/verdicts.json
+
+Worlds below the middle are clean, those above have one to three drawn faults; none of them is in the
+suite ``field``. Odd worlds are for choosing thresholds, even ones for judging them. Each log is given
+as a user would: columns, the logged propensity where the world's logs have it, the new policy's
+probabilities of all actions or its own choices, users and the order of time where the log has them.
+Interrupted, it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ope_bench import Log, Problem, TargetPolicy, advise, stream
+from ope_environments.damaged.environment import Damaged
+
+
+def world_of(number: int, faulty: bool) -> Damaged:
+    """Return the environment of a world, damaged or not."""
+    known = ",known=policy" if faulty else ""
+    return Damaged(f"population[world={number}{known}]", drawn=faulty)
+
+
+def log_of(problem: Problem) -> Log:
+    """Return a problem as a log."""
+    n = len(problem.reward)
+    names = [f"x{j}" for j in range(problem.context.shape[1])]
+    frame: dict[str, Any] = {name: problem.context[:, j] for j, name in enumerate(names)}
+    frame |= {"action": problem.action, "reward": problem.reward, "time": np.arange(n)}
+    kinds = zip(names, problem.schema.context, strict=True)
+    given: dict[str, Any] = {
+        "categorical": [name for name, column in kinds if column.kind == "categorical"]
+    }
+    if problem.propensity is not None:
+        frame["propensity"] = problem.propensity
+        given["propensity"] = "propensity"
+    # Rows that are the same draw twice are no named user.
+    if problem.unit is not None and len(np.unique(problem.unit)) < 0.75 * n:
+        frame["user"] = problem.unit
+        given["unit"] = "user"
+    if problem.target_policy is not None:
+        table = problem.target_policy.table(problem.context)
+        sparse = np.nonzero(table > 0)
+        columns = {"row": sparse[0], "action": sparse[1], "probability": table[sparse]}
+        target = TargetPolicy(table=columns)
+    else:
+        target = TargetPolicy(sampled=problem.target_action[:n])
+    return Log.from_frame(
+        frame,
+        context=names,
+        action="action",
+        reward="reward",
+        time="time",
+        target=target,
+        **given,
+    )
+
+
+def judged(number: int, faulty: bool) -> dict[str, Any]:
+    """Return what is said of one log, and the truth."""
+    environment = world_of(number, faulty)
+    rngs = {f"{name}_rng": stream("advice", number, name) for name in ("world", "logged", "target")}
+    problem, truth = environment.sample(**rngs)
+    facts = environment.examine(problem, None)
+    if problem.target_policy is None and not problem.shared_contexts:
+        # The policy's own choices are needed in the log's contexts.
+        return {"world": number, "skipped": "a target sample of other rows"}
+    if problem.row_weight is not None:
+        return {"world": number, "skipped": "row weights"}
+    begun = time.perf_counter()
+    advice = advise(log_of(problem))
+    chosen = advice.recommended
+    return {
+        "world": number,
+        "faults": [name.removeprefix("damage_") for name in facts if name.startswith("damage_")],
+        "known": problem.propensity is not None,
+        "seconds": round(time.perf_counter() - begun, 2),
+        "verdict": advice.verdict,
+        "truth": truth.expected,
+        "value": None if chosen is None else chosen.value,
+        "low": None if chosen is None else chosen.low,
+        "high": None if chosen is None else chosen.high,
+        "checks": {
+            one.name: [None if one.value is None else _plain(one.value), one.passed]
+            for one in advice.checks
+        },
+        "rows": {row.label: [row.value, row.low, row.high] for row in advice.rows},
+    }
+
+
+def _plain(value: float) -> float | None:
+    return float(f"{value:.9g}") if math.isfinite(value) else None
+
+
+def main() -> None:
+    """Judge the worlds of a range."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--worlds", type=int, nargs=2, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args()
+    first, last = given.worlds
+    found = {}
+    if given.output.is_file():
+        found = {one["world"]: one for one in json.loads(given.output.read_text())}
+    for number in range(first, last + 1):
+        if number not in found:
+            found[number] = judged(number, faulty=number > (first + last) // 2)
+            lines = ",\n".join(json.dumps(found[one]) for one in sorted(found))
+            given.output.write_text(f"[\n{lines}\n]\n")
+
+
+if __name__ == "__main__":
+    main()
