@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench import Log, Problem, TargetPolicy, advise, stream
+from ope_bench import Log, Problem, TargetPolicy, UnavailableError, advise, stream
 from ope_environments.damaged.environment import Damaged
 
 
@@ -69,7 +69,10 @@ def judged(number: int, faulty: bool) -> dict[str, Any]:
     """Return what is said of one log, and the truth."""
     environment = world_of(number, faulty)
     rngs = {f"{name}_rng": stream("advice", number, name) for name in ("world", "logged", "target")}
-    problem, truth = environment.sample(**rngs)
+    try:
+        problem, truth = environment.sample(**rngs)
+    except UnavailableError as exc:
+        return {"world": number, "skipped": str(exc)}
     facts = environment.examine(problem, None)
     if problem.target_policy is None and not problem.shared_contexts:
         # The policy's own choices are needed in the log's contexts.

@@ -153,7 +153,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
         f"{_ADVISE}::test_the_error_of_an_estimated_truth_adds_to_every_error",
     ),
     f"{BENCH}/logs/advice_worlds.py": (
-        "tests/bench/logs/test_advice_settings.py",
         "tests/bench/logs/test_likeness.py",
         f"{_ADVISE}::test_worlds_are_told_from_the_log_by_what_was_changed",
     ),

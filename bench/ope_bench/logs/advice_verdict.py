@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from ope_bench.boards.aggregation import ReplicateFacts, aggregate
 from ope_bench.logs.advice_worlds import UNITS, WEIGHT_DISTANCE, World
 from ope_bench.logs.checks import LEAST_ESS, MOST_UNSUPPORTED, Finding
 from ope_bench.logs.estimation import interval_of
-from ope_bench.logs.log_data import LogData
 from ope_bench.logs.recommendation import LEAST_EFFECTIVE_ROWS
 from ope_bench.logs.result import EstimateRow
 from ope_bench.plugins.spec import PluginSpec
@@ -36,6 +35,19 @@ _MOST_RATIO = 1.5
 _LEAST_COVERAGE = 0.85
 _LEAST_LIKENESS = 0.75
 """Area under the curve up to which a world is like the log."""
+
+_MOST_APART = 2.0
+"""Distance of two estimates in standard errors of the wider one."""
+
+_INFORMING = (
+    "candidates agree",
+    "made worlds",
+    "order over worlds",
+    "coverage on worlds",
+    "likeness of worlds",
+)
+"""Checks that cost no trust: the interval is as wide as candidates disagree, and made worlds are
+no evidence against a log."""
 
 LEAST_OVER_WEIGHT = 5.0
 """Rows over the largest weight from which one row does not decide the answer."""
@@ -254,8 +266,10 @@ def judge(
     worlds: Sequence[WorldFigures],
     candidates: Mapping[str, CandidateFigures],
     chosen: str | None,
-    log: LogData,
-    recommended: Any = None,
+    n: int,
+    *,
+    over_weight: float | None = None,
+    interval: str | None = None,
 ) -> list[Finding]:
     """Return all checks, the decisive ones first.
 
@@ -266,15 +280,16 @@ def judge(
     worlds : figures of each made world.
     candidates : figures of each candidate over worlds.
     chosen : label of the recommended estimator, None if none has a value.
-    log : the log, of one policy.
-    recommended : the recommendation; None where no estimator has a value.
+    n : rows of the log.
+    over_weight : rows over the largest weight; None where weights are not known.
+    interval : kind of the interval that is stated; None where none is.
     """
     known = {one.name: one for one in checks}
     working = [label for label, row in rows.items() if row.value is not None]
     found = [
         known.get("unsupported mass") or _support(known.get("mean weight")),
-        *_sizes(known.get("effective sample size") or _effective_size(rows, chosen, log.n)),
-        *_largest_weight(log),
+        *_sizes(known.get("effective sample size") or _effective_size(rows, chosen, n)),
+        *_largest_weight(over_weight, n),
         Finding(
             name="an estimate",
             value=float(len(working)),
@@ -284,15 +299,12 @@ def judge(
         ),
     ]
     if chosen is not None:
-        stated = recommended is not None and recommended.interval is not None
-        said = recommended.interval if stated else "none is stated for such a log"
-        found.append(Finding(name="an interval", passed=stated, message=f"{chosen}: {said}"))
-        # Made worlds inform: they cost no trust.
-        informing = _evidence(worlds, candidates[chosen], chosen) if worlds else ()
-        found += [replace(one, passed=None) for one in (*_agreement(rows, chosen), *informing)]
+        said = f"{chosen}: {interval or 'none is stated for such a log'}"
+        found.append(Finding(name="an interval", passed=interval is not None, message=said))
+        found.append(_agreement(rows, chosen))
+        found += _evidence(worlds, candidates[chosen], chosen) if worlds else ()
     taken = {one.name for one in found}
-    found += [one for one in checks if one.passed is not None and one.name not in taken]
-    return [one for one in found if one is not None]
+    return found + [one for one in checks if one.passed is not None and one.name not in taken]
 
 
 def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
@@ -301,7 +313,7 @@ def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
     >>> verdict_of([Finding(name="leaks", passed=True, message="none")])[0]
     'trust'
     """
-    failed = [one for one in checks if one.passed is False]
+    failed = [one for one in checks if one.passed is False and one.name not in _INFORMING]
     reasons = [f"{one.name}: {one.message}" for one in failed]
     if any(one.name in _DECISIVE for one in failed):
         return "run-an-experiment", reasons
@@ -317,7 +329,7 @@ def first_action(checks: Sequence[Finding]) -> str:
         if name in failed:
             of = " and ".join(failed[name].subjects[:2])
             return text.format(of=f" of {of}" if of else "")
-    return next((f"Look at: {name}." for name in failed), "")
+    return next((f"Look at: {name}." for name in failed if name not in _INFORMING), "")
 
 
 def _sizes(size: Finding) -> Iterator[Finding]:
@@ -327,14 +339,11 @@ def _sizes(size: Finding) -> Iterator[Finding]:
         yield Finding.at_least("enough rows", size.value, LEAST_EFFECTIVE_ROWS, size.message)
 
 
-def _largest_weight(log: LogData) -> Iterator[Finding]:
+def _largest_weight(over_weight: float | None, n: int) -> Iterator[Finding]:
     """Compare the largest weight with the number of rows, where weights are known."""
-    weights = log.weights(next(iter(log.targets)))
-    if weights is None or not weights.max() > 0:
-        return
-    share = float(log.n / weights.max())
-    what = f"the largest weight is {weights.max():.3g} on {log.n:,} rows"
-    yield Finding.at_least("rows over the largest weight", share, LEAST_OVER_WEIGHT, what)
+    if over_weight is not None:
+        what = f"the largest weight is {n / over_weight:.3g} on {n:,} rows"
+        yield Finding.at_least("rows over the largest weight", over_weight, LEAST_OVER_WEIGHT, what)
 
 
 def _support(mean: Finding | None) -> Finding:
@@ -362,7 +371,7 @@ def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int)
     return Finding.at_least(name, size, LEAST_ESS, what)
 
 
-def _agreement(rows: Mapping[str, EstimateRow], chosen: str) -> Iterator[Finding]:
+def _agreement(rows: Mapping[str, EstimateRow], chosen: str) -> Finding:
     """Compare the recommended estimate with those of the other candidates."""
     own = rows[chosen]
     worst, who = 0.0, ""
@@ -373,9 +382,9 @@ def _agreement(rows: Mapping[str, EstimateRow], chosen: str) -> Iterator[Finding
         apart = abs(row.value - own.value) / max(errors)
         if apart > worst:
             worst, who = apart, label
-    if who:
-        what = f"{who} differs from {own.label} by {worst:.1f} standard errors"
-        yield Finding(name="largest disagreement", value=worst, message=what)
+    what = f"{who} differs from {own.label} by {worst:.1f} standard errors"
+    what = what if who else "no other candidate to compare with"
+    return Finding.at_most("candidates agree", worst, _MOST_APART, what)
 
 
 def _evidence(

@@ -375,8 +375,17 @@ def advise(
         recommended = replace(
             recommended, expected_rmse=expected.rmse, expected_coverage=expected.coverage
         )
+    weights = log.weights(policy)
+    largest = 0.0 if weights is None else float(weights.max())
     checks = advice_verdict.judge(
-        own, {row.label: row for row in rows}, evidence, figures, chosen, log, recommended
+        own,
+        {row.label: row for row in rows},
+        evidence,
+        figures,
+        chosen,
+        log.n,
+        over_weight=log.n / largest if largest > 0 else None,
+        interval=None if recommended is None else recommended.interval,
     )
     verdict, reasons = advice_verdict.verdict_of(checks)
     if recommended is not None:

@@ -262,11 +262,13 @@ def skewed_z(terms: FloatArray, unit: IntArray) -> float | None:
 
 
 def _propensities(log: LogData) -> Iterator[Finding]:
-    """Compare the mean of 1{a}/p with one for each action, with Holm's correction."""
+    """Find actions whose mean of 1{a}/p is above one, with Holm's correction."""
     found = reliability_of(log)
     if found is None:
         return
     wrong = holm(np.array([two_sided(float(z)) for z in found.z])) <= _ERROR_RATE
+    # A mean below one is what contexts make in which the action is never or hardly ever chosen.
+    wrong &= found.mean > 1.0 + _MATTERS
     bad = [
         (log.actions[action], float(z))
         for action, z in zip(found.action[wrong], found.z[wrong], strict=True)
@@ -275,7 +277,7 @@ def _propensities(log: LogData) -> Iterator[Finding]:
     shown = ", ".join(f"{name} (z = {z:.1f})" for name, z in bad[:5])
     what = f"{len(found.action):,} actions with at least {LEAST_ROWS} rows tested"
     if bad:
-        what += f"; the mean of 1/p is not 1 for {len(bad)}: {shown}"
+        what += f"; the mean of 1/p is above 1 for {len(bad)}: {shown}"
     finding = Finding.at_most("implausible propensities", len(bad), 0, what)
     yield replace(finding, subjects=tuple(str(name) for name, _ in bad[:5]))
     if log.logging is not None:

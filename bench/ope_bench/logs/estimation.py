@@ -118,7 +118,7 @@ def estimate(
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
         differences = _differences(log, records, labels, folder, level, kind)
-    targets, notes = [], []
+    targets, advice = [], []
     for name, target in log.targets.items():
         rows = [
             estimate_row(record, label, level, kind, units=log.n_units, missing=lack)
@@ -130,7 +130,9 @@ def estimate(
         rows, said = with_disagreement(rows, specs, rule, level, effective)
         if interval == DISAGREEMENT:
             rows = [_as_disagreement(row, rule, level) for row in rows[:shown]]
-        notes.append(said if len(log.targets) == 1 else f"{name}: {said}")
+        offered = any(row.disagreement_low is not None for row in rows)
+        if offered or estimators is None or interval == DISAGREEMENT:
+            advice.append(said if len(log.targets) == 1 else f"{name}: {said}")
         # Of the default estimators those are shown that could run, unless none could.
         unavailable = [row for row in rows if row.status == Status.UNAVAILABLE]
         if estimators is not None or len(unavailable) == len(rows):
@@ -143,6 +145,7 @@ def estimate(
                 left_out=tuple((row.label, row.message or "") for row in unavailable),
             )
         )
+    notes = []
     offered = any(row.interval for target in targets for row in target.rows)
     if interval != "asymptotic" and not offered:
         notes.append(
@@ -157,7 +160,7 @@ def estimate(
         logging_average=float(log.reward.mean()),
         targets=tuple(targets),
         differences=differences,
-        notes=(*notes, *log.notes, CONFOUNDING),
+        notes=(*notes, *advice, *log.notes, CONFOUNDING),
     )
 
 
@@ -286,7 +289,7 @@ def _as_disagreement(row: EstimateRow, rule: Recommendation, level: float) -> Es
     offered = low is not None
     message = row.message
     if not offered and row.status == Status.OK:
-        message = f"the interval of disagreement is that of {rule.center}"
+        message = f"offers no disagreement interval: it is that of {rule.center}"
     return replace(
         row,
         low=low,

@@ -25,10 +25,11 @@ from ope_bench.logs.advice_verdict import (
     judge,
     verdict_of,
 )
-from ope_bench.logs.advice_worlds import advice_settings, made_worlds
+from ope_bench.logs.advice_worlds import made_worlds
 from ope_bench.logs.checks import Finding
 from ope_bench.logs.estimation import CONFOUNDING
 from ope_bench.logs.log_data import stored_log
+from ope_bench.logs.recommendation import recommendation_for
 from ope_bench.logs.result import EstimateRow
 from support.small_logs import discrete, log_of, table_of, write_small
 
@@ -82,6 +83,8 @@ def case(**changes: Any) -> dict[str, Any]:
         "candidates": candidate_figures(worlds, ["ipws", "dr"]),
         "chosen": "ipws",
         "n": 1000,
+        "over_weight": 100.0,
+        "interval": "disagreement",
     }
     return known | changes
 
@@ -109,9 +112,17 @@ FAILED = {"passed": False}
         ),
         (
             {"checks": checks(effective_sample_size={"value": 49.0, **FAILED})},
-            "run-an-experiment",
+            "caution",
             "effective sample size",
         ),
+        (
+            {"checks": checks(effective_sample_size={"value": 9.0, **FAILED})},
+            "run-an-experiment",
+            "enough rows",
+        ),
+        ({"over_weight": 4.9}, "run-an-experiment", "rows over the largest weight"),
+        ({"over_weight": 5.0}, "trust", "all"),
+        ({"over_weight": None}, "trust", "all"),
         # Without probabilities of all actions the mean weight tells the supported mass.
         (
             {"checks": checks(unsupported_mass=None, mean_weight={"value": 0.85})},
@@ -128,7 +139,7 @@ FAILED = {"passed": False}
         ({"checks": checks(effective_sample_size=None)}, "trust", "all"),
         (
             {"checks": checks(effective_sample_size=None), "n": 80},
-            "run-an-experiment",
+            "caution",
             "worth 40 rows",
         ),
         (
@@ -141,26 +152,12 @@ FAILED = {"passed": False}
         ),
         ({"checks": checks(mean_weight=FAILED)}, "caution", "mean weight"),
         ({"chosen": None, "rows": {"ipws": row(value=None)}}, "run-an-experiment", "an estimate"),
-        ({"rows": {"ipws": row(low=None, message="none")}}, "caution", "an interval"),
-        ({"rows": {"ipws": row(), "dr": row("dr", value=1.21)}}, "caution", "candidates agree"),
-        ({"rows": {"ipws": row(), "dr": row("dr", value=1.19)}}, "trust", "all"),
-        ({"worlds": [world(str(k)) for k in range(2)]}, "caution", "made worlds"),
-        ({"worlds": [world(str(k), replicates=4) for k in range(4)]}, "caution", "made worlds"),
-        (
-            {"worlds": [*map(world, "abc"), world("d", rmse={"ipws": 0.16, "dr": 0.1})]},
-            "caution",
-            "1.60 times as much as the best candidate on 'd'",
-        ),
-        (
-            {"worlds": [world(str(k), held={"ipws": 8, "dr": 9}) for k in range(4)]},
-            "caution",
-            "held the truth in 80%",
-        ),
-        (
-            {"worlds": [world(str(k), likeness=0.8) for k in range(4)]},
-            "caution",
-            "likeness of worlds",
-        ),
+        ({"interval": None}, "caution", "an interval"),
+        # Made worlds and other candidates inform; they cost no trust.
+        ({"rows": {"ipws": row(), "dr": row("dr", value=1.21)}}, "trust", "all"),
+        ({"worlds": []}, "trust", "all"),
+        ({"worlds": [world(str(k), held={"ipws": 8, "dr": 9}) for k in range(4)]}, "trust", "all"),
+        ({"worlds": [world(str(k), likeness=0.8) for k in range(4)]}, "trust", "all"),
     ],
 )
 def test_the_verdict_follows_its_rules(changes, verdict, reason):
@@ -243,20 +240,50 @@ def test_worlds_are_told_from_the_log_by_what_was_changed(log):
     assert found[0].weight_distance < 0.15
 
 
-def test_the_recommended_estimator_is_the_one_that_the_rule_chooses(log, advice):
-    quoted = ", ".join(f"'{one}'" for one in FAST)
-    rule = f"select[candidates=[{quoted}],by={advice_settings().known.rule}]"
-    row = estimate(log, rule)["select"]
-    assert advice.recommended.value == row.value
-    assert (advice.recommended.low, advice.recommended.high) == (row.low, row.high)
-    figures = advice.candidates[advice.recommended.label]
-    assert advice.recommended.expected_rmse == figures.rmse
-    assert advice.exit_code == 0
+def test_the_recommended_estimator_is_the_center_of_its_panel(log):
+    rule = recommendation_for(log, "target")
+    found = advise(log)
+    rows = estimate(log, list(rule.estimators))
+    values = {text: rows[text].value for text in rule.estimators}
+    assert [row.label for row in found.rows] == list(rule.estimators)
+    chosen = found.recommended
+    assert (chosen.label, chosen.value) == (rule.center, values[rule.center])
+    panel = [values[text] for text in rule.panel]
+    apart = rule.constant * (max(panel) - min(panel))
+    half = math.hypot(1.959964 * rows[rule.error].standard_error, apart)
+    assert chosen.high - chosen.value == pytest.approx(half, rel=1e-3)
+    assert chosen.value - chosen.low == pytest.approx(half, rel=1e-3)
+    assert (chosen.interval, chosen.stated_coverage) == ("disagreement", rule.coverage_at(1e9))
+    assert found.worlds == []
+    assert found.exit_code == 0
+    lift = rows[rule.error]
+    error = (lift.lift_high - lift.lift_low) / 2
+    assert chosen.lift_high - chosen.lift == pytest.approx(math.hypot(error, apart), rel=1e-3)
+
+
+def test_made_worlds_change_neither_recommendation_nor_verdict(log):
+    plain_advice, simulated = advise(log), advise(log, worlds=WORLDS[1:2], replicates=2)
+    assert simulated.worlds
+    assert simulated.verdict == plain_advice.verdict
+    assert simulated.recommended.value == plain_advice.recommended.value
+    assert plain_advice.recommended.expected_rmse is None
+    assert simulated.recommended.expected_rmse > 0
+
+
+def test_a_tiny_effective_sample_has_no_interval():
+    tiny = discrete(12)
+    found = advise(log_of(tiny))
+    size = next(one for one in found.checks if one.name == "enough rows")
+    assert size.value < 10
+    assert found.verdict == "run-an-experiment"
+    assert (found.recommended.low, found.recommended.high) == (None, None)
+    assert found.recommended.first_action.startswith("Log more rows")
 
 
 KEYS = {"schema", "verdict", "reasons", "recommended", "candidates", "worlds", "checks"}
 CANDIDATE = {"estimator", "label", "rmse", "rank", "worlds_best", "coverage", "value"}
-RECOMMENDED = {"estimator", "label", "value", "low", "high", "expected_rmse"}
+RECOMMENDED = {"estimator", "label", "value", "low", "high", "expected_rmse", "interval"}
+RECOMMENDED |= {"stated_coverage", "first_action", "lift", "lift_low", "lift_high"}
 
 
 def test_the_document_has_the_fixed_keys(advice):
@@ -369,7 +396,7 @@ def test_the_command_says_all_within_eighty_columns(tmp_path, capsys, monkeypatc
     assert max(map(len, text.splitlines())) <= 80
     for one in ("run-an-experiment", "effective sample size", "no log can show it", "candidates"):
         assert one in text
-    assert "worlds made from the log: 3/3" in caught.err
+    assert "worlds made from the log: " in caught.err
     assert str(tmp_path) not in text
 
 

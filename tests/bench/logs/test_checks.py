@@ -44,7 +44,7 @@ def test_propensities_that_are_too_small_are_found():
     given = frame()
     broken = given["a"] == 2
     given["p"] = np.where(broken, given["p"] / 2, given["p"])
-    assert failed(given) == {"propensities that cannot be", "target: mean weight"}
+    assert failed(given) == {"implausible propensities", "target: mean weight"}
 
 
 def test_drift_of_the_reward_and_of_the_context_is_found():
@@ -176,8 +176,8 @@ def test_propensities_that_are_not_those_of_the_logging_policy_are_found():
 @pytest.mark.parametrize(
     ("p", "q", "wrong"),
     [
-        (0.5, 1.0, {"propensities that cannot be", "target: mean weight"}),
-        (0.3, 0.9, {"propensities that cannot be", "target: mean weight"}),
+        (0.5, 1.0, {"implausible propensities", "target: mean weight"}),
+        (0.3, 0.9, {"implausible propensities", "target: mean weight"}),
         (1.0, 0.5, {"target: mean weight"}),
         (1.0, 1.0, set()),
         (1 - 1e-12, 1.0, set()),
@@ -190,7 +190,7 @@ def test_equal_weights_are_right_only_if_they_are_one(p, q, wrong):
         "target": TargetPolicy(logged_probability=np.full(N, q)),
         "sampled": TargetPolicy(sampled="b"),
     }
-    of_propensities = {"propensities that cannot be", "target: mean weight"}
+    of_propensities = {"implausible propensities", "target: mean weight"}
     assert failed(given, target=targets) & of_propensities == wrong
 
 
@@ -202,7 +202,7 @@ def test_the_mean_weight_of_one_unit_is_not_tested():
     )
     found = {one.name: one for one in check_log(log).findings}
     assert found["target: mean weight"].passed is None
-    assert found["propensities that cannot be"].passed is True
+    assert found["implausible propensities"].passed is True
 
 
 def test_the_correction_for_skewness_does_not_call_rare_actions_wrong():
@@ -230,7 +230,7 @@ def test_the_example_is_what_it_says_it_is(tmp_path, capsys):
     assert checks["target: unsupported mass"]["value"] == pytest.approx(0.04, abs=1e-6)
     assert not checks["drift of reward"]["passed"]
     broken = {f"item-{one + 1:03d}" for one in _Shop().broken}
-    said = checks["propensities that cannot be"]["message"]
+    said = checks["implausible propensities"]["message"]
     named = {word.split(" ")[0] for word in said.split(": ")[1].split(", ")}
     assert named <= broken
     assert len(named) >= 2

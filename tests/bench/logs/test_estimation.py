@@ -387,6 +387,9 @@ KEYS = {
     "access",
     "message",
     "seconds",
+    "lift_relative",
+    "disagreement_low",
+    "disagreement_high",
 }
 
 
