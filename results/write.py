@@ -3,8 +3,10 @@
 - results/paper/README.md, results/beyond.md, results/claims.md: claims, judged, with their plots;
 - results/defects.md: published formulas that are wrong;
 - results/tuning/README.md: which rule chooses best;
-- results/advice/README.md: how rules for choosing an estimator do on held-out worlds, and the same
-  as JSON, which `ope-bench advise` quotes;
+- results/leaderboard.md, with its figures: who errs least over drawn worlds and real tables;
+- results/recommendation.md: which estimator and interval to use, and the same as JSON, which
+  `ope-bench estimate` and `advise` quote;
+- results/advice/README.md: how rules for choosing an estimator do on held-out worlds;
 - results/intervals/README.md: which interval to use when, and the same as JSON, which
   `ope-bench estimate` quotes;
 - results/published.md: published tables beside ours;
@@ -26,10 +28,13 @@ from judging.claims import read_page
 from judging.damages import propensities_page
 from judging.defects import defects
 from judging.intervals import IntervalTrials, choices, document, intervals_page
+from judging.leaderboard import leaderboard_pages
 from judging.page import page_texts
 from judging.published import published_page
 from judging.randomized import randomized_page
-from judging.regret import advice_page, benchmark, tuning_page
+from judging.recommendation import document as recommendation_document
+from judging.recommendation import recommendation_page
+from judging.regret import advice_page, tuning_page
 
 
 def main() -> int:
@@ -48,7 +53,9 @@ def main() -> int:
         results / "defects.md": defects(root),
         results / "tuning" / "README.md": tuning_page(results),
         results / "advice" / "README.md": advice_page(results),
-        logs / "advice_benchmark.json": benchmark(results),
+        results / "recommendation.md": recommendation_page(results),
+        logs / "recommendation.json": recommendation_document(results),
+        **leaderboard_pages(results),
         results / "intervals" / "README.md": intervals_page(intervals),
         logs / "interval_choice.json": document(choices(intervals)),
         results / "published.md": published_page(results),

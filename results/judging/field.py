@@ -1,4 +1,4 @@
-"""The trials of the suites ``field``, ``field-real`` and ``field-slow``, by setting and entrant."""
+"""The trials of ``field``, ``field-real`` and ``field-slow``, by setting and entrant."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def settings_of(results: Path, folders: Sequence[str] = FOLDERS) -> list[Setting
     for (environment, text), by_entrant in cells.items():
         params = loads(text)
         rows = sorted(by_entrant.pop(FALLBACK), key=lambda row: row["replicate"])
-        facts = next((loads(row["diagnostics"]) for row in rows if row["diagnostics"]), {})
+        facts: dict[str, Any] = next(
+            (loads(row["diagnostics"]) for row in rows if row["diagnostics"]), {}
+        )
         if facts.get("damage_retention") and _weighted(params):
             continue
         average = np.array([row["estimate"] for row in rows], dtype=np.float64)
@@ -147,7 +149,11 @@ def _answers(rows: Sequence[Mapping[str, Any]], average: FloatArray) -> Answers:
     )
     held = np.where(np.isnan(ends[:, 0]), np.nan, (ends[:, 0] <= truth) & (truth <= ends[:, 1]))
     return Answers(
-        np.where(ok, value, average), np.where(ok, error, np.nan), held, (~ok).astype(float), seconds
+        np.where(ok, value, average),
+        np.where(ok, error, np.nan),
+        held,
+        (~ok).astype(float),
+        seconds,
     )
 
 
@@ -175,9 +181,8 @@ class Track:
         target = setting.facts.get("world_target_form", "probabilities") == "probabilities"
         if not self.granted:
             return True
-        if Access.LOGGING_POLICY in self.granted:
-            return target and known == "policy"
-        return target and known != "samples"
+        enough = known == "policy" if Access.LOGGING_POLICY in self.granted else known != "samples"
+        return bool(target and enough)
 
     def entrants(self, settings: Iterable[Setting]) -> list[str]:
         """Return the estimators of the trials that need no more than is granted, by name."""
@@ -186,7 +191,7 @@ class Track:
 
 
 TRACKS = (
-    Track("samples only", Access.SAMPLES, "dm-star", (FALLBACK, "dm-star", "edr", "epws")),
+    Track("samples only", Access.SAMPLES, "dm-star", (FALLBACK, "dm-star", "edm-star", "epws")),
     Track(
         "propensities and target policy",
         Access.PROPENSITY | Access.TARGET_POLICY,

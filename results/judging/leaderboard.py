@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from operator import eq, gt
 from pathlib import Path
 
 import numpy as np
@@ -123,7 +124,9 @@ def line_of(track: Track, settings: Sequence[Setting], entrant: str) -> Line:
     mean, low, high = mean_interval(by_source(ran, (own - reference).tolist()))
     return Line(
         entrant,
-        *(float(np.exp(end)) for end in (mean, low, high)),
+        ratio=float(np.exp(mean)),
+        low=float(np.exp(low)),
+        high=float(np.exp(high)),
         ninth=float(np.exp(np.quantile(own - reference, 0.9))),
         near=float((own - best <= np.log(NEAR)).mean()),
         failures=float(np.concatenate([one.failed for one in answers]).mean()),
@@ -304,7 +307,8 @@ def tree_of(settings: Sequence[Setting], entrants: Sequence[str], depth: int = D
     """Return the tree that greedily makes the mean of log RMSE least, on these settings."""
     table = np.array([[one.log_rmse(entrant) for entrant in entrants] for one in settings])
     questions = [
-        (text, test, np.array([test(one) for one in settings])) for text, test in _questions(settings)
+        (text, test, np.array([test(one) for one in settings]))
+        for text, test in _questions(settings)
     ]
     return _grown(table, np.ones(len(settings), dtype=bool), entrants, questions, depth)
 
@@ -313,11 +317,11 @@ def _questions(settings: Sequence[Setting]) -> list[Split]:
     found: list[Split] = [("the log has a fault", lambda one: bool(one.facts.get("damages")))]
     for name in NUMBERS:
         values = [one.facts[name] for one in settings]
-        for cut in np.unique(np.quantile(values, np.arange(0.1, 0.95, 0.1))):
-            found.append((f"{_plain(name)} < {cut:.3g}", _fact(name, lambda x, cut=cut: x < cut)))
+        cuts = np.unique(np.quantile(values, np.arange(0.1, 0.95, 0.1))).tolist()
+        found += [(f"{_plain(name)} < {cut:.3g}", _fact(name, partial(gt, cut))) for cut in cuts]
     for name in KINDS:
-        for kind in sorted({str(one.facts[name]) for one in settings}):
-            found.append((f"{_plain(name)} {kind}", _fact(name, lambda x, kind=kind: x == kind)))
+        kinds = sorted({str(one.facts[name]) for one in settings})
+        found += [(f"{_plain(name)} {kind}", _fact(name, partial(eq, kind))) for kind in kinds]
     return found
 
 
@@ -437,7 +441,9 @@ def predicted(
     return Prediction(float(value), float(low), float(high), float(chosen))
 
 
-def _comparable(track: Track, settings: Sequence[Setting]) -> tuple[list[Setting], list[Setting], list[str]]:
+def _comparable(
+    track: Track, settings: Sequence[Setting]
+) -> tuple[list[Setting], list[Setting], list[str]]:
     """Return drawn worlds of a track, settings of randomized trials, and entrants of both."""
     inside = [one for one in settings if track.holds(one)]
     worlds = [one for one in inside if not one.real]
@@ -455,11 +461,12 @@ def prediction_sentence(settings: Sequence[Setting]) -> str:
     """Say in one sentence how far the drawn order carries over, where propensities are known."""
     worlds, real, entrants = _comparable(TRACKS[1], settings)
     found = predicted(worlds, real, entrants)
+    trials = len({one.source for one in real})
     return (
-        f"Of {len(entrants)} estimators with known propensities, the order over {len(worlds)} drawn "
-        f"worlds has Spearman {found.value:.2f} ({found.low:.2f} to {found.high:.2f}) with the order "
-        f"on real rewards of {len({one.source for one in real})} randomized trials; the drawn "
-        f"leader errs {found.chosen:.2f} times as much as the best there"
+        f"Of {len(entrants)} estimators with known propensities, the order over {len(worlds)} "
+        f"drawn worlds has Spearman {found.value:.2f} ({found.low:.2f} to {found.high:.2f}) with "
+        f"the order on real rewards of {trials} randomized trials; the drawn leader errs "
+        f"{found.chosen:.2f} times as much as the best there"
     )
 
 
@@ -502,13 +509,14 @@ def drawn(title: str, lines: Sequence[Line]) -> str:
         return float(left + width * min(max(at, 0.0), 1.0))
 
     height = top + step * len(shown) + 10
-    parts = [
+    head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 30} {height}" '
         f'width="{left + width + 30}" role="img"><title>{html.escape(title)}</title>'
         "<style>text{font:11px sans-serif;fill:#57606a}.t{text-anchor:middle}.n{text-anchor:end}"
         ".g{stroke:#d8dee4}.e{stroke:#0969da;fill:#0969da;stroke-width:1.5}</style>"
         '<rect width="100%" height="100%" fill="#fff"/>'
-    ]
+    )
+    parts = [head]
     for tick in (0.25, 0.5, 0.7, 1, 1.4, 2, 4, 8):
         if least <= np.log(tick) <= most:
             at = place(tick)
@@ -517,7 +525,9 @@ def drawn(title: str, lines: Sequence[Line]) -> str:
     for row, line in enumerate(shown):
         y = top + step * row
         ends = place(line.low), place(line.ratio), place(line.high)
-        parts.append(f'<text class="n" x="{left - 10}" y="{y + 4}">{html.escape(line.entrant)}</text>')
+        parts.append(
+            f'<text class="n" x="{left - 10}" y="{y + 4}">{html.escape(line.entrant)}</text>'
+        )
         parts.append(
             f'<g class="e"><path d="M{ends[0]:.1f} {y}H{ends[2]:.1f}"/>'
             f'<circle cx="{ends[1]:.1f}" cy="{y}" r="3"/></g>'

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -234,29 +232,6 @@ def _able(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     return kept
 
 
-def benchmark(results: Path) -> str:
-    """Return the file that `ope-bench advise` quotes."""
-    document: dict[str, Any] = {"schema": 1}
-    for name, one in sorted(_classes(results).items()):
-        rule, always = one.rules[0], one.always
-        value, low, high = one.ratio
-        document[name] = {
-            "worlds": len(one.board.settings),
-            "better": high < 1,
-            "rule": _facts(rule.params["by"], rule),
-            "always": _facts(
-                NestedEstimator.of({always.estimator: dict(always.params)}).text, always
-            ),
-            "ratio": {"value": round(value, 6), "low": round(low, 6), "high": round(high, 6)},
-        }
-    return json.dumps(document, indent=1) + "\n"
-
-
-def _facts(name: str, row: RegretRow) -> dict[str, Any]:
-    figures = {"regret": row.regret, "low": row.regret_low, "high": row.regret_high}
-    return {"name": name, **{key: round(value or 0.0, 6) for key, value in figures.items()}}
-
-
 def advice_page(results: Path) -> str:
     """Return the page of the folder results/advice.
 
@@ -269,9 +244,7 @@ def advice_page(results: Path) -> str:
         best, always = one.rules[0], f"always `{one.always.label}`"
         value, low, high = one.ratio
         shown = "the rule is worse" if low > 1 else "no difference is shown"
-        use = f"recommends `{one.always.label}` wherever it can run, and says so"
-        if high < 1:
-            shown, use = "the rule is better", f"uses {rule_label(best)}"
+        shown = "the rule is better" if high < 1 else shown
         beside = ", ".join(
             f"{rule_label(row)} {told(row)}" for row in one.rules if row.params["by"] in MAKERS
         )
@@ -283,7 +256,7 @@ def advice_page(results: Path) -> str:
         )
         parts += [
             f"## {CLASSES[one.name]}\n\n{least}",
-            f"`ope-bench advise` {use}.\nRules by made worlds: {beside}.\n",
+            f"Rules by made worlds: {beside}.\n",
             f"{len(one.board.settings)} worlds.\n\n{_choices(one.board)}\n",
         ]
         for by in dict.fromkeys(("anchored", best.params["by"])):

@@ -1,12 +1,13 @@
 """What `advise` and `log check` say of logs of drawn worlds, whose values are known.
 
-    python tests/benchmarks/advice_verdicts.py --worlds 301 700 --output results/advice/verdicts.json
+    python tests/benchmarks/advice_verdicts.py --worlds 301 700 \\
+        --output results/advice/verdicts.json
 
-Worlds below the middle are clean, those above have one to three drawn faults; none of them is in the
-suite ``field``. Odd worlds are for choosing thresholds, even ones for judging them. Each log is given
-as a user would: columns, the logged propensity where the world's logs have it, the new policy's
-probabilities of all actions or its own choices, users and the order of time where the log has them.
-Interrupted, it goes on where it was.
+Worlds below the middle are clean, those above have one to three drawn faults; none of them is in
+the suite ``field``. Odd worlds are for choosing thresholds, even ones for judging them. Each log
+is given as a user would: columns, the logged propensity where the world's logs have it, the new
+policy's probabilities, users and the order of time where the log has them. Interrupted, it goes on
+where it was.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench import Log, Problem, TargetPolicy, UnavailableError, advise, stream
+from ope_bench import DiscretePolicy, Log, Problem, TargetPolicy, UnavailableError, advise, stream
 from ope_environments.damaged.environment import Damaged
 
 
@@ -47,7 +48,7 @@ def log_of(problem: Problem) -> Log:
     if problem.unit is not None and len(np.unique(problem.unit)) < 0.75 * n:
         frame["user"] = problem.unit
         given["unit"] = "user"
-    if problem.target_policy is not None:
+    if isinstance(problem.target_policy, DiscretePolicy):
         table = problem.target_policy.table(problem.context)
         sparse = np.nonzero(table > 0)
         columns = {"row": sparse[0], "action": sparse[1], "probability": table[sparse]}
@@ -68,7 +69,9 @@ def log_of(problem: Problem) -> Log:
 def judged(number: int, faulty: bool) -> dict[str, Any]:
     """Return what is said of one log, and the truth."""
     environment = world_of(number, faulty)
-    rngs = {f"{name}_rng": stream("advice", number, name) for name in ("world", "logged", "target")}
+    rngs = {
+        f"{name}_rng": stream("advice", number, name) for name in ("world", "logged", "target")
+    }
     try:
         problem, truth = environment.sample(**rngs)
     except UnavailableError as exc:

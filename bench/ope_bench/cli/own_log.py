@@ -121,9 +121,7 @@ def advise_command(
     ] = None,
     simulate: Annotated[
         bool,
-        typer.Option(
-            "--simulate", help="Also run the candidates on worlds made from the log."
-        ),
+        typer.Option("--simulate", help="Also run the candidates on worlds made from the log."),
     ] = False,
     replicates: options.ReplicatesOption = None,
     budget: Annotated[
@@ -293,7 +291,7 @@ def estimate_command(
                 log,
                 est,
                 level=level,
-                interval=interval,  # type: ignore[arg-type]  # checked by `estimate`
+                interval=interval,
                 seed=seed or 0,
                 executor=executor,
                 on_event=_tell_outcome,

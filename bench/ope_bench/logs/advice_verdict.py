@@ -343,7 +343,9 @@ def _largest_weight(over_weight: float | None, n: int) -> Iterator[Finding]:
     """Compare the largest weight with the number of rows, where weights are known."""
     if over_weight is not None:
         what = f"the largest weight is {n / over_weight:.3g} on {n:,} rows"
-        yield Finding.at_least("rows over the largest weight", over_weight, LEAST_OVER_WEIGHT, what)
+        yield Finding.at_least(
+            "rows over the largest weight", over_weight, LEAST_OVER_WEIGHT, what
+        )
 
 
 def _support(mean: Finding | None) -> Finding:

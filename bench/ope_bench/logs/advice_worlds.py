@@ -57,7 +57,9 @@ class AdviceSettings:
 def advice_settings() -> AdviceSettings:
     """Return the shipped settings."""
     given = load_file(Path(__file__).with_name("advice.yaml")).value
-    return AdviceSettings(tuple(given["worlds"]), int(given["replicates"]), int(given["most_rows"]))
+    return AdviceSettings(
+        tuple(given["worlds"]), int(given["replicates"]), int(given["most_rows"])
+    )
 
 
 # Worlds.

@@ -15,7 +15,6 @@ from ope_bench.execution import Event, Executor, Finished
 from ope_bench.logs import advice_verdict, advice_worlds, estimation, problem
 from ope_bench.logs.checks import Finding, check_log, findings_table
 from ope_bench.logs.log_data import LogData, stored_log
-from ope_bench.logs.result import EstimateRow, notebook_html, notebook_text, plot_values, span
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
     LEAST_EFFECTIVE_ROWS,
@@ -23,6 +22,7 @@ from ope_bench.logs.recommendation import (
     Recommendation,
     recommendation_for,
 )
+from ope_bench.logs.result import EstimateRow, notebook_html, notebook_text, plot_values, span
 from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, figure, percent
@@ -279,8 +279,8 @@ def advise(
 ) -> Advice:
     """Judge whether a log can answer what a policy would earn, by which estimator, how wrong.
 
-    The recommended estimator is the one that did best on drawn worlds, whatever the log; it and its
-    panel are run on the log, and their disagreement widens the interval.
+    The recommended estimator is the one that did best on drawn worlds, whatever the log; it and
+    its panel are run on the log, and their disagreement widens the interval.
 
     Parameters
     ----------
@@ -390,8 +390,15 @@ def advise(
     verdict, reasons = advice_verdict.verdict_of(checks)
     if recommended is not None:
         if verdict == "run-an-experiment" and (effective or 0.0) < LEAST_EFFECTIVE_ROWS:
-            nothing = dict.fromkeys(("low", "high", "lift_low", "lift_high", "interval"))
-            recommended = replace(recommended, **nothing, stated_coverage=None)
+            recommended = replace(
+                recommended,
+                low=None,
+                high=None,
+                lift_low=None,
+                lift_high=None,
+                interval=None,
+                stated_coverage=None,
+            )
         recommended = replace(recommended, first_action=advice_verdict.first_action(checks))
     return Advice(
         log=log.facts(),
@@ -421,8 +428,8 @@ def _chosen(rule: Recommendation, working: Mapping[str, PluginSpec]) -> str | No
 
 def _words(rule: Recommendation) -> str:
     return (
-        f"always {rule.center}, which no rule that looks at the log was shown to better; chosen on "
-        f"drawn worlds and confirmed on {rule.worlds} others"
+        f"always {rule.center}: no rule that looks at the log was shown to do better; chosen on "
+        f"drawn worlds, judged on {rule.worlds} others"
     )
 
 

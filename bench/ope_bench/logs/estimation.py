@@ -29,8 +29,8 @@ from ope_bench.logs.recommendation import (
     recommendation_for,
 )
 from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates, span
-from ope_bench.report.tables import figure, percent
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
+from ope_bench.report.tables import figure, percent
 from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
 from ope_bench.suites.manifest import specs_of
 from ope_bench.suites.yaml_document import load_file

@@ -1,13 +1,14 @@
 """Which estimator to use on a log, and the interval of disagreement around it.
 
-Estimators of one value that disagree show an error that none of their standard errors knows: a wrong
-reward model, wrong propensities, weights that one row carries. The interval is
+Estimators of one value that disagree show an error that none of their standard errors knows: a
+wrong reward model, wrong propensities, weights that one row carries. The interval is
 
     center +- sqrt((z s)^2 + (k D z / 1.96)^2)
 
-with s the standard error of one of them, D the range of a panel's values, z the quantile of the level
-and k a constant. Estimators and constant were chosen on drawn worlds and confirmed on others; the file
-recommendation.json, which results/write.py makes from committed trials, has them with their coverage.
+with s the standard error of one of them, D the range of a panel's values, z the quantile of the
+level and k a constant. Estimators and constant were chosen on drawn worlds and judged on others;
+recommendation.json, which results/write.py makes from committed trials, has them with their
+coverage.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Recommendation:
     constant : k.
     worlds : number of the worlds that confirmed it.
     coverage : share of their logs in which the 95 % interval held the value.
-    parts : such shares where the effective sample size is below a limit or above, by name.
+    parts : such shares by the least effective sample size, up to the next one.
     """
 
     center: str
@@ -66,7 +67,7 @@ class Recommendation:
         return tuple(dict.fromkeys((self.center, *others)))
 
     def coverage_at(self, effective_rows: float | None) -> float:
-        """Return the share of logs with as large an effective sample in which the interval held."""
+        """Return the share of logs with such an effective sample in which the interval held."""
         if effective_rows is None:
             return self.coverage
         found = self.coverage

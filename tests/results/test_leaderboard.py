@@ -1,0 +1,235 @@
+"""The leaderboard: figures by hand, and what renaming, cloning and dropping leave alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from judging import field
+from judging.field import Answers, Setting, Track, settings_of
+from judging.leaderboard import board_of, by_source, line_of, mean_interval, predicted, tree_of
+from judging.recommendation import KINDS, chosen, half_width, held
+
+from ope_bench.contracts.view import Access
+
+TRACK = Track("all", Access.PROPENSITY, "ref", ("ref", "good"))
+
+
+@pytest.fixture(autouse=True)
+def _access(monkeypatch):
+    monkeypatch.setattr(field, "access_of", lambda entrant: Access.SAMPLES)
+
+
+def answers(errors, truth=0.0, held=1.0, failed=0.0, se=1.0):
+    errors = np.asarray(errors, dtype=float)
+    whole = np.full(len(errors), 1.0)
+    return Answers(truth + errors, se * whole, held * whole, failed * whole, whole)
+
+
+def setting(number, scales, *, source=None, rng=None, **facts):
+    rng = np.random.default_rng(number) if rng is None else rng
+    common = rng.standard_normal(4)
+    found = {name: answers(scale * common) for name, scale in scales.items()}
+    known = {"world_known": "policy", "world_target_form": "probabilities", **facts}
+    return Setting(source or f"world {number}", number, known, np.zeros(4), found)
+
+
+def worlds(count=30, **scales):
+    """Each entrant errs its scale times the reference, up to a factor of its own a world."""
+    rng = np.random.default_rng(0)
+    found = []
+    for number in range(1, count + 1):
+        noise = np.exp(0.1 * rng.standard_normal(len(scales)))
+        own = {name: one * n for (name, one), n in zip(scales.items(), noise, strict=True)}
+        found.append(setting(number, own))
+    return found
+
+
+def test_figures_of_a_line_are_those_by_hand():
+    settings = [
+        setting(1, {"ref": 1.0, "good": 0.5, "e": 2.0}),
+        setting(2, {"ref": 1.0, "good": 2.0, "e": 0.5}, source="table"),
+        setting(3, {"ref": 1.0, "good": 1.0, "e": 1.1}, source="table"),
+    ]
+    line = line_of(TRACK, settings, "e")
+    # Settings of a source are averaged first.
+    logs = np.array([np.log(2.0), (np.log(0.5) + np.log(1.1)) / 2])
+    assert line.ratio == pytest.approx(np.exp(logs.mean()))
+    assert line.near == pytest.approx(2 / 3)
+    assert line.ninth == pytest.approx(np.exp(np.quantile(np.log([2.0, 0.5, 1.1]), 0.9)))
+    assert (line.failures, line.coverage, line.settings) == (0.0, 1.0, 3)
+    half = 12.706205 * logs.std(ddof=1) / np.sqrt(2)
+    assert line.high == pytest.approx(np.exp(logs.mean() + half), rel=1e-6)
+    assert mean_interval(np.array([1.0]))[1] == -np.inf
+    np.testing.assert_array_equal(by_source(settings, [1.0, 2.0, 4.0]), [1.0, 3.0])
+
+
+def test_entrants_that_do_not_differ_share_a_rank():
+    board = board_of(TRACK, worlds(ref=1.0, good=0.5, same=0.505, bad=3.0))
+    assert [(line.entrant, line.rank) for line in board] == [
+        ("good", 1), ("same", 1), ("ref", 3), ("bad", 4),
+    ]  # fmt: skip
+
+
+def test_an_entrant_that_ran_on_a_part_has_no_rank_and_takes_none():
+    settings = worlds(ref=1.0, good=0.5, part=0.1)
+    settings = [one if one.number % 10 == 1 else without(one, "part") for one in settings]
+    board = {line.entrant: line for line in board_of(TRACK, settings)}
+    assert board["part"].rank is None
+    assert board["part"].settings == 3
+    assert (board["good"].rank, board["ref"].rank) == (1, 2)
+
+
+def without(one: Setting, *names: str) -> Setting:
+    return replace(one, answers={k: v for k, v in one.answers.items() if k not in names})
+
+
+def renamed(one: Setting, names: dict[str, str]) -> Setting:
+    return replace(one, answers={names.get(k, k): v for k, v in one.answers.items()})
+
+
+def figures(board):
+    return {
+        line.entrant: (line.ratio, line.low, line.high, line.near, line.ninth) for line in board
+    }
+
+
+SCALES = {"ref": 1.0, "good": 0.5, "a": 0.7, "b": 1.4, "c": 2.0}
+
+
+def test_order_and_figures_do_not_depend_on_who_else_enters():
+    settings = worlds(**SCALES)
+    whole = board_of(TRACK, settings)
+    order = [line.entrant for line in whole]
+    dropped = board_of(TRACK, [without(one, "a") for one in settings])
+    assert [line.entrant for line in dropped] == [name for name in order if name != "a"]
+    assert figures(dropped).items() <= figures(whole).items()
+    cloned = [
+        replace(one, answers={**one.answers, **{f"a{k}": one.answers["a"] for k in range(50)}})
+        for one in settings
+    ]
+    among = [line for line in board_of(TRACK, cloned) if not line.entrant[1:].isdigit()]
+    assert [line.entrant for line in among] == order
+    assert figures(among) == figures(whole)
+
+
+def test_names_and_the_order_of_settings_decide_nothing():
+    settings = worlds(**SCALES)
+    whole = figures(board_of(TRACK, settings))
+    other = board_of(TRACK, [renamed(one, {"a": "zzz", "c": "aaa"}) for one in settings])
+    assert figures(other)["zzz"] == whole["a"]
+    assert figures(other)["aaa"] == whole["c"]
+    backwards = figures(board_of(TRACK, settings[::-1]))
+    for name, one in whole.items():
+        assert backwards[name] == pytest.approx(one, rel=1e-12)
+
+
+def test_the_tree_finds_the_fact_that_decides():
+    settings = []
+    for number in range(1, 81):
+        small = number % 4 < 2
+        scales = {"ref": 1.0, "a": 0.5 if small else 2.0, "b": 2.0 if small else 0.5}
+        facts = {"world_rows": 100 if small else 1000, "world_actions": 10}
+        facts |= {"world_rows_over_weight": 10.0, "world_ess_fraction": 0.5}
+        facts |= dict.fromkeys(
+            (
+                "world_reward",
+                "world_structure",
+                "world_embedding",
+                "world_logging",
+                "world_target",
+            ),
+            "x",
+        )
+        settings.append(setting(number, scales, **facts))
+    tree = tree_of(settings, ["ref", "a", "b"])
+    assert "rows" in tree.question
+    assert {tree.choice(one) for one in settings[:4]} == {"a", "b"}
+    assert all(
+        tree.choice(one) == ("a" if one.facts["world_rows"] == 100 else "b") for one in settings
+    )
+
+
+def test_equal_orders_predict_and_reversed_ones_do_not():
+    drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
+    names = ["ref", "good", "a", "b"]
+    same = [replace(one, source="randomized x", number=None) for one in drawn[:3]]
+    assert predicted(drawn, same, names).value == 1.0
+    turned = worlds(ref=1.0, good=2.0, a=0.25, b=0.1)
+    real = [replace(one, source="randomized x", number=None) for one in turned[:3]]
+    found = predicted(drawn, real, names)
+    assert found.value == -1.0
+    assert found.high < 0
+    assert found.chosen == pytest.approx(20, rel=0.3)
+
+
+def test_the_interval_of_disagreement_is_the_formula():
+    one = setting(1, {"sndr": 0.0, "ipws": 0.0, "dm": 0.0})
+    one.answers["sndr"] = answers([0.0, 1.0], se=2.0)
+    one.answers["ipws"] = answers([3.0, 1.0])
+    one = replace(one, truth=np.array([0.0, -9.0]))
+    half = half_width(one, ("sndr", "ipws"), 0.5, "sndr")
+    np.testing.assert_allclose(half, np.hypot(1.96 * 2.0, 0.5 * np.array([3.0, 0.0])))
+    kind = replace(KINDS[0], error="sndr")
+    (inside,) = held([one], kind, "sndr", ("sndr", "ipws"), 0.5)
+    np.testing.assert_array_equal(inside, [1.0, 0.0])
+
+
+def test_odd_worlds_choose_the_least_error_and_the_least_constant_that_holds():
+    rng = np.random.default_rng(1)
+    settings = []
+    for number in range(1, 41):
+        shared = rng.standard_normal(50)
+        found = {
+            name: answers(scale * shared + 0.1 * rng.standard_normal(50), se=0.01)
+            for name, scale in {"ipws": 3.0, "sndr": 2.0, "dr-os": 0.5, "dm": 1.0}.items()
+        }
+        found |= {name: answers(9 + shared) for name in KINDS[0].centers if name not in found}
+        facts = {"world_known": "policy", "world_target_form": "probabilities"}
+        settings.append(Setting(f"world {number}", number, facts, np.zeros(50), found))
+    rule = chosen(KINDS[0], settings)
+    assert rule.center == "dr-os"
+    assert {one.number % 2 for one in rule.odd} == {1}
+    assert {one.number % 2 for one in rule.even} == {0}
+    shares = [
+        np.mean([part.mean() for part in held(rule.odd, KINDS[0], rule.center, rule.panel, k)])
+        for k in (rule.constant - 0.1, rule.constant)
+    ]
+    assert shares[0] < 0.95 <= shares[1]
+
+
+def test_a_trial_without_an_answer_counts_as_the_logged_average(tmp_path):
+    rows = []
+    for replicate in range(2):
+        for entrant, value in (("logging-average", 0.4), ("ipw", None if replicate else 0.9)):
+            rows.append(
+                {
+                    "environment": "population",
+                    "environment_params": json.dumps({"world": 7}),
+                    "estimator": entrant,
+                    "params": "{}",
+                    "replicate": replicate,
+                    "status": "ok" if value is not None else "positivity",
+                    "estimate": value,
+                    "standard_error": None,
+                    "interval_low": None,
+                    "interval_high": None,
+                    "truth_expected": 0.5,
+                    "truth_empirical": 0.5,
+                    "fit_cpu_seconds": 0.1,
+                    "diagnostics": json.dumps({"world": 7}),
+                }
+            )
+    folder = tmp_path / "field"
+    folder.mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), folder / "trials.parquet")
+    (one,) = settings_of(Path(tmp_path), ("field",))
+    np.testing.assert_allclose(one.errors("ipw"), [0.4, -0.1])
+    np.testing.assert_array_equal(one.answers["ipw"].failed, [0.0, 1.0])
+    assert one.log_rmse("ipw") == pytest.approx(0.5 * np.log((0.16 + 0.01) / 2))
+    assert (one.number, one.odd, one.real) == (7, True, False)
