@@ -205,6 +205,12 @@ def estimate_command(
             help="Kind of the intervals; the output says which estimators do not offer it.",
         ),
     ] = "asymptotic",
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity", help="Say how strong a hidden cause turns the sign of ipws' lift."
+        ),
+    ] = False,
     context: Annotated[
         str | None, typer.Option(metavar="COLUMN,...", help="Context columns of a table.")
     ] = None,
@@ -292,6 +298,7 @@ def estimate_command(
                 est,
                 level=level,
                 interval=interval,
+                sensitivity=sensitivity,
                 seed=seed or 0,
                 executor=executor,
                 on_event=_tell_outcome,

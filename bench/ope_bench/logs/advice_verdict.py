@@ -26,8 +26,11 @@ _SUB_SAMPLES = "resample"
 
 Verdict = Literal["trust", "caution", "run-an-experiment"]
 
-_DECISIVE = ("unsupported mass", "enough rows", "rows over the largest weight", "an estimate")
+_DECISIVE = ("unsupported mass", "rows over the largest weight", "an estimate")
 """Checks without which a log cannot answer, whatever the estimator."""
+
+_SIZE = "effective sample size"
+"""Decisive below `LEAST_EFFECTIVE_ROWS`."""
 
 _MOST_RATIO = 1.5
 """Error over that of the best candidate, on any world, up to which the order is called stable."""
@@ -55,7 +58,6 @@ LEAST_OVER_WEIGHT = 5.0
 _FIRST: Mapping[str, str] = {
     "an estimate": "Give what an estimator needs: see its message.",
     "unsupported mass": "Log the actions that the policy takes and the log does not hold.",
-    "enough rows": "Log more rows, or choose actions more as the policy would.",
     "rows over the largest weight": "Log rarely chosen actions of the policy more often.",
     "implausible propensities": "Repair the propensities{of} first.",
     "propensity against `logging`": "Make the propensities those of the logging policy first.",
@@ -288,7 +290,7 @@ def judge(
     working = [label for label, row in rows.items() if row.value is not None]
     found = [
         known.get("unsupported mass") or _support(known.get("mean weight")),
-        *_sizes(known.get("effective sample size") or _effective_size(rows, chosen, n)),
+        known.get(_SIZE) or _effective_size(rows, chosen, n),
         *_largest_weight(over_weight, n),
         Finding(
             name="an estimate",
@@ -315,7 +317,8 @@ def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
     """
     failed = [one for one in checks if one.passed is False and one.name not in _INFORMING]
     reasons = [f"{one.name}: {one.message}" for one in failed]
-    if any(one.name in _DECISIVE for one in failed):
+    tiny = [one for one in failed if one.name == _SIZE and (one.value or 0) < LEAST_EFFECTIVE_ROWS]
+    if tiny or any(one.name in _DECISIVE for one in failed):
         return "run-an-experiment", reasons
     if failed:
         return "caution", reasons
@@ -330,13 +333,6 @@ def first_action(checks: Sequence[Finding]) -> str:
             of = " and ".join(failed[name].subjects[:2])
             return text.format(of=f" of {of}" if of else "")
     return next((f"Look at: {name}." for name in failed if name not in _INFORMING), "")
-
-
-def _sizes(size: Finding) -> Iterator[Finding]:
-    """Return the effective sample size, and whether it is enough for any interval."""
-    yield size
-    if size.value is not None:
-        yield Finding.at_least("enough rows", size.value, LEAST_EFFECTIVE_ROWS, size.message)
 
 
 def _largest_weight(over_weight: float | None, n: int) -> Iterator[Finding]:

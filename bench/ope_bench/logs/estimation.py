@@ -29,6 +29,7 @@ from ope_bench.logs.recommendation import (
     recommendation_for,
 )
 from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates, span
+from ope_bench.logs.sensitivity import sensitivity as hidden_cause
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
 from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
@@ -75,6 +76,7 @@ def estimate(
     *,
     level: float = 0.95,
     interval: str = "asymptotic",
+    sensitivity: bool = False,
     seed: int = 0,
     executor: Executor | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
@@ -87,6 +89,7 @@ def estimate(
     estimators : objects, ids or selectors; by default those that can run and are meant for it.
     level : of the intervals.
     interval : their kind; ``disagreement`` runs the recommended estimator and its panel too.
+    sensitivity : whether `ipws` says how strong a hidden cause would turn its lift's sign.
     seed : from which all random streams derive.
     executor : where trials run; by default this process.
     on_event : called with each event of the trials.
@@ -130,6 +133,9 @@ def estimate(
         rows, said = with_disagreement(rows, specs, rule, level, effective)
         if interval == DISAGREEMENT:
             rows = [_as_disagreement(row, rule, level) for row in rows[:shown]]
+        if sensitivity:
+            rows = [_with_sensitivity(row, log, name) for row in rows]
+            advice += [_turn(row) for row in rows if row.sensitivity is not None]
         offered = any(row.disagreement_low is not None for row in rows)
         if offered or estimators is None or interval == DISAGREEMENT:
             advice.append(said if len(log.targets) == 1 else f"{name}: {said}")
@@ -265,6 +271,23 @@ def with_disagreement(
         f"recommended: {center.label} {figure(center.value)}, interval of disagreement "
         f"{span(low, high)}; at 95 % it held the value in {held} of such logs of drawn worlds"
     )
+
+
+def _with_sensitivity(row: EstimateRow, log: LogData, name: str) -> EstimateRow:
+    """Return the row of `ipws` with its bounds under a hidden cause; others as they are."""
+    weights = log.weights(name)
+    if row.estimator != "ipws" or weights is None or log.propensity is None:
+        return row
+    target = weights * log.propensity
+    return replace(row, sensitivity=hidden_cause(target, log.propensity, log.reward))
+
+
+def _turn(row: EstimateRow) -> str:
+    found = (row.sensitivity or {})["lambda_flip"]
+    what = "no hidden cause turns" if found is None else "a hidden cause that changes the odds of"
+    if found is None:
+        return f"{what} the sign of the lift of {row.label}"
+    return f"{what} actions by a factor of {found:.3g} turns the sign of the lift of {row.label}"
 
 
 def by_selector(

@@ -33,6 +33,7 @@ class EstimateRow:
     seconds : of fit and estimate.
     lift_relative : lift over the mean logged reward's size.
     disagreement_low, disagreement_high : interval of disagreement of the recommended estimator.
+    sensitivity : of `ipws`, where it was asked for: ``lambda_flip`` and ``bounds``.
     """
 
     estimator: str
@@ -56,6 +57,7 @@ class EstimateRow:
     lift_relative: float | None = None
     disagreement_low: float | None = None
     disagreement_high: float | None = None
+    sensitivity: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

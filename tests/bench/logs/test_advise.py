@@ -118,7 +118,7 @@ FAILED = {"passed": False}
         (
             {"checks": checks(effective_sample_size={"value": 9.0, **FAILED})},
             "run-an-experiment",
-            "enough rows",
+            "effective sample size",
         ),
         ({"over_weight": 4.9}, "run-an-experiment", "rows over the largest weight"),
         ({"over_weight": 5.0}, "trust", "all"),
@@ -273,7 +273,7 @@ def test_made_worlds_change_neither_recommendation_nor_verdict(log):
 def test_a_tiny_effective_sample_has_no_interval():
     tiny = discrete(12)
     found = advise(log_of(tiny))
-    size = next(one for one in found.checks if one.name == "enough rows")
+    size = next(one for one in found.checks if one.name == "effective sample size")
     assert size.value < 10
     assert found.verdict == "run-an-experiment"
     assert (found.recommended.low, found.recommended.high) == (None, None)

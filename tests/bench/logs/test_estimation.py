@@ -390,6 +390,7 @@ KEYS = {
     "lift_relative",
     "disagreement_low",
     "disagreement_high",
+    "sensitivity",
 }
 
 
