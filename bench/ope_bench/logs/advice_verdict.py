@@ -317,7 +317,10 @@ def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
     """
     failed = [one for one in checks if one.passed is False and one.name not in _INFORMING]
     reasons = [f"{one.name}: {one.message}" for one in failed]
-    tiny = [one for one in failed if one.name == _SIZE and (one.value or 0) < LEAST_EFFECTIVE_ROWS]
+    tiny = any(
+        one.name == _SIZE and one.value is not None and one.value < LEAST_EFFECTIVE_ROWS
+        for one in failed
+    )
     if tiny or any(one.name in _DECISIVE for one in failed):
         return "run-an-experiment", reasons
     if failed:

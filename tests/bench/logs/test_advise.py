@@ -277,7 +277,7 @@ def test_a_tiny_effective_sample_has_no_interval():
     assert size.value < 10
     assert found.verdict == "run-an-experiment"
     assert (found.recommended.low, found.recommended.high) == (None, None)
-    assert found.recommended.first_action.startswith("Log more rows")
+    assert found.recommended.first_action.startswith("Log ")
 
 
 KEYS = {"schema", "verdict", "reasons", "recommended", "candidates", "worlds", "checks"}
