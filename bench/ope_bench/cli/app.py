@@ -40,6 +40,7 @@ _HOMES = {
     "log": "own_log",
     "estimate": "own_log",
     "advise": "own_log",
+    "shortlist": "own_log",
     "baseline": "baseline",
     "check": "check",
     "compare": "boards",

@@ -184,6 +184,44 @@ def advise_command(
     return result.exit_code
 
 
+# ``ope-bench shortlist``: which of several policies to try.
+
+
+def shortlist_command(
+    file: LogFileArgument,
+    incumbent: Annotated[
+        str | None,
+        typer.Option(help="The policy to beat; what was logged by default."),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option(help="Probability with which any of the intervals may miss.")
+    ] = 0.05,
+    jobs: options.JobsOption = None,
+    timeout: options.TimeoutOption = None,
+    memory: options.MemoryOption = None,
+    no_code: options.NoCodeOption = False,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Compare the policies of a log file with each other: which may be the best, which are not.
+
+    The intervals hold for all pairs of policies at once. Exit code 3: no policy has a value.
+    """
+    from ope_bench.execution.local import LocalExecutor
+    from ope_bench.execution.machine import available_cores
+
+    with exit_on_signals(), json_stdout(output) as emit:
+        log = ope_bench.Log.read(file, timeout=timeout)
+        executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
+        with contextlib.closing(executor):
+            result = ope_bench.shortlist(
+                log, incumbent=incumbent, alpha=alpha, executor=executor, on_event=_tell_outcome
+            )
+        emit(result.as_json())
+    if output is Format.TEXT:
+        _write_tables([result.table()])
+    return 3 if result.winner is None else 0
+
+
 # ``ope-bench estimate``: the value of a new policy, from a log.
 
 LOG_FILES = (".yaml", ".yml")

@@ -1,0 +1,294 @@
+"""Which of several policies to try: `shortlist`, with intervals that hold for all pairs at once.
+
+For two policies, or a policy and what was logged, the difference of their values lies within
+
+    V_a - V_b +- sqrt((c s_ab)^2 + (k D_ab)^2)
+
+s_ab the standard error of the difference by per-row terms, c the quantile of the largest
+studentized difference over all pairs (multiplier bootstrap by unit), D_ab the range of the
+differences by the recommended panel, k its constant (`recommendation`).
+
+References
+----------
+"Gaussian approximations and multiplier bootstrap for maxima of sums of high-dimensional random
+vectors" (Chernozhukov, Chetverikov and Kato, 2013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ope_bench.base.canonical import plain
+from ope_bench.base.errors import UsageError
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.random import stream
+from ope_bench.execution import Event, Executor
+from ope_bench.logs import problem
+from ope_bench.logs.estimation import (
+    CONFOUNDING,
+    estimator_pairs,
+    resolve_one,
+    run_on_log,
+)
+from ope_bench.logs.log_data import LogData, stored_log
+from ope_bench.logs.recommendation import Recommendation, recommendation_for
+from ope_bench.logs.result import notebook_html, notebook_text, span
+from ope_bench.report.tables import Entry, TableColumn, TextTable, figure
+
+Status = Literal["certified", "dominated", "unresolved"]
+
+LOGGED = "logged"
+"""The incumbent where none is named: what the log earned."""
+
+RESAMPLES = 1000
+_CHUNK = 64
+"""Policies whose pairs are resampled at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortlistRow:
+    """One policy.
+
+    Parameters
+    ----------
+    name : of the policy.
+    value : by the recommended estimator; None where it has none.
+    low, high : simultaneous interval of its difference to the incumbent.
+    status : ``certified`` where the interval lies above zero, ``dominated`` where another policy's
+        difference to it does, else ``unresolved``.
+    """
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    status: Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortlist:
+    """Policies of a log, those that are surely better and those that are surely not the best.
+
+    Parameters
+    ----------
+    alpha : probability with which any of the intervals may miss.
+    incumbent : what policies are compared with.
+    policies : best value first.
+    winner : name, value and simultaneous interval of the policy with the largest value; the
+        interval holds although the policy was chosen for its value. None where there is no value.
+    """
+
+    alpha: float
+    incumbent: str
+    policies: tuple[ShortlistRow, ...]
+    winner: Mapping[str, Any] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of ``ope-bench shortlist --format json``."""
+        document: dict[str, Any] = plain(
+            {
+                "schema": 1,
+                "alpha": self.alpha,
+                "incumbent": self.incumbent,
+                "policies": [asdict(row) for row in self.policies],
+                "winner": self.winner,
+                "notes": [CONFOUNDING],
+            }
+        )
+        return document
+
+    def table(self) -> TextTable:
+        """Return one line for each policy."""
+        styles: Mapping[Status, Any] = {"certified": "good", "dominated": "bad", "unresolved": ""}
+        rows = tuple(
+            (
+                Entry(row.name, row.name),
+                Entry(figure(row.value), row.value),
+                Entry(span(row.low, row.high, signed=True), [row.low, row.high]),
+                Entry(row.status, row.status, styles[row.status]),
+            )
+            for row in self.policies
+        )
+        columns = (
+            TableColumn(key="name", title="policy", right=False, overflow="cut"),
+            TableColumn(key="value", title="value"),
+            TableColumn(key="interval", title=f"over {self.incumbent}", right=False),
+            TableColumn(key="status", title="status", right=False),
+        )
+        return TextTable(title=self.summary(), columns=columns, rows=rows, notes=(CONFOUNDING,))
+
+    def summary(self) -> str:
+        """Return the answer in one sentence."""
+        if self.winner is None:
+            return "no policy has a value"
+        open_ = [row.name for row in self.policies if row.status != "dominated"]
+        best = self.winner
+        return (
+            f"{len(open_)} of {len(self.policies)} policies may be the best; first "
+            f"{best['name']}, {figure(best['value'])} ({span(best['low'], best['high'])}), "
+            f"{next(row.status for row in self.policies if row.name == best['name'])}"
+        )
+
+    def __repr__(self) -> str:
+        return notebook_text([self.table()])
+
+    def _repr_html_(self) -> str:
+        return notebook_html([self.table()])
+
+
+def shortlist(
+    log: LogData,
+    *,
+    incumbent: str | None = None,
+    alpha: float = 0.05,
+    executor: Executor | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> Shortlist:
+    """Compare all policies of a log with each other and with the incumbent.
+
+    Parameters
+    ----------
+    log : from `Log.read` or `Log.from_frame`, with several policies.
+    incumbent : name of a policy; None for what was logged.
+    alpha : probability with which any of the intervals may miss.
+    executor : where trials run; by default this process.
+    on_event : called with each event of the trials.
+
+    Raises
+    ------
+    UsageError : there is one policy only, the incumbent is unknown, or alpha is no probability.
+    """
+    names = list(log.targets)
+    if not 0 < alpha < 1:
+        msg = f"alpha {alpha:g} is not between 0 and 1"
+        raise UsageError(msg)
+    if len(names) < 2:
+        msg = "a shortlist needs several policies; `estimate` evaluates one"
+        raise UsageError(msg)
+    if incumbent is not None:
+        log.policy_name(incumbent)
+    rule = recommendation_for(log, names[0])
+    if rule.error is None:
+        msg = "a shortlist needs propensities and the policies' probabilities"
+        raise UsageError(msg)
+    pairs = estimator_pairs(rule.estimators)
+    place = {resolve_one(text).identity_json: text for text in rule.estimators}
+    order = [place[spec.identity_json] for spec, _ in pairs]
+    values: dict[str, FloatArray] = {}
+    terms: dict[str, FloatArray] = {}
+    with stored_log(log) as folder:
+        records = run_on_log(log, pairs, folder, 0, executor, on_event)
+        for name in names:
+            by_text = dict(zip(order, records[name], strict=True))
+            found = [by_text[text].estimate for text in (rule.center, *rule.panel)]
+            file = by_text[rule.error].diagnostics.get(problem.TERMS)
+            if file and None not in found:
+                values[name] = np.array(found, dtype=np.float64)
+                terms[name] = np.asarray(np.load(folder / str(file)))
+    logged = float(log.reward.mean())
+    values[LOGGED] = np.full(1 + len(rule.panel), logged)
+    terms[LOGGED] = log.reward
+    return _decided(rule, names, incumbent or LOGGED, values, terms, problem.unit_of(log), alpha)
+
+
+def _decided(
+    rule: Recommendation,
+    names: Sequence[str],
+    incumbent: str,
+    values: Mapping[str, FloatArray],
+    terms: Mapping[str, FloatArray],
+    unit: Any,
+    alpha: float,
+) -> Shortlist:
+    known = [name for name in values if name in names or name == incumbent]
+    table = np.array([values[name] for name in known])
+    influence = np.stack(
+        [problem.sum_by_unit(terms[name] - terms[name].mean(), unit) for name in known], axis=1
+    ) / len(unit)
+    quantile, error = simultaneous(influence, alpha)
+    difference = table[:, None, :] - table[None, :, :]
+    apart = difference[..., 1:].max(axis=2) - difference[..., 1:].min(axis=2)
+    half = np.hypot(quantile * error, rule.constant * apart)
+    low, high = difference[..., 0] - half, difference[..., 0] + half
+    at = {name: k for k, name in enumerate(known)}
+    rows = []
+    for name in names:
+        if name not in at:
+            rows.append(
+                ShortlistRow(name=name, value=None, low=None, high=None, status="unresolved")
+            )
+            continue
+        k, versus = at[name], at.get(incumbent)
+        status: Status = "unresolved"
+        if any(low[at[other], k] > 0 for other in names if other in at and other != name):
+            status = "dominated"
+        elif versus is not None and versus != k and low[k, versus] > 0:
+            status = "certified"
+        ends = (None, None) if versus is None else (float(low[k, versus]), float(high[k, versus]))
+        rows.append(
+            ShortlistRow(
+                name=name, value=float(table[k, 0]), low=ends[0], high=ends[1], status=status
+            )
+        )
+    rows.sort(key=lambda row: -np.inf if row.value is None else row.value, reverse=True)
+    return Shortlist(
+        alpha=alpha,
+        incumbent=incumbent,
+        policies=tuple(rows),
+        winner=_winner(rule, rows, at, table, influence, alpha),
+    )
+
+
+def _winner(
+    rule: Recommendation,
+    rows: Sequence[ShortlistRow],
+    at: Mapping[str, int],
+    table: FloatArray,
+    influence: FloatArray,
+    alpha: float,
+) -> dict[str, Any] | None:
+    """Return the first policy with an interval that holds for all policies at once."""
+    if rows[0].value is None:
+        return None
+    policies = [at[row.name] for row in rows if row.value is not None]
+    # Differences to a constant: one more column without spread.
+    alone = np.concatenate([influence[:, policies], np.zeros((len(influence), 1))], axis=1)
+    quantile, error = simultaneous(alone, alpha, versus_last=True)
+    apart = float(np.ptp(table[policies[0], 1:]))
+    half = float(np.hypot(quantile * error[0, -1], rule.constant * apart))
+    value = rows[0].value
+    return {"name": rows[0].name, "value": value, "low": value - half, "high": value + half}
+
+
+def simultaneous(
+    influence: FloatArray, alpha: float, *, versus_last: bool = False
+) -> tuple[float, FloatArray]:
+    """Return the quantile of the largest studentized difference, and the differences' errors.
+
+    Parameters
+    ----------
+    influence : (n_units, n_policies), each unit's part of a value, centered.
+    alpha : probability above the quantile.
+    versus_last : whether only differences to the last policy count.
+    """
+    k = influence.shape[1]
+    gram = influence.T @ influence
+    spread = np.maximum(np.add.outer(np.diag(gram), np.diag(gram)) - 2 * gram, 0.0)
+    error: FloatArray = np.sqrt(spread * len(influence) / max(len(influence) - 1, 1))
+    # Policies of equal terms differ by nothing.
+    tiny = 1e-9 * float(np.sqrt(np.diag(gram)).max(initial=0.0))
+    draws = stream("shortlist").standard_normal((RESAMPLES, len(influence))) @ influence
+    largest = np.zeros(RESAMPLES)
+    for first in range(0, k, _CHUNK):
+        part = slice(first, first + _CHUNK)
+        others = slice(k - 1, k) if versus_last else slice(None)
+        scale = error[part, others]
+        moved = np.abs(draws[:, part, None] - draws[:, None, others])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            studentized = np.where(scale > tiny, moved / scale, 0.0)
+        largest = np.maximum(largest, studentized.max(axis=(1, 2)))
+    return float(np.quantile(largest, 1 - alpha)), error
