@@ -5,6 +5,7 @@
 
 becomes a table of scores (RMSE with failures at the logging average's error) by that parameter,
 from ``leaderboard.json`` of the folder;
+``<!-- leaders -->`` what README says of the leaderboard;
 ``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
 power, ``<!-- costs harness -->`` and
 ``<!-- costs obp 10000 1000 -->`` of what is measured in results/performance. Links lead from the
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from judging.leaderboard import leaders_block
 from judging.page import table
 
 TRIALS = 1_000
@@ -41,7 +43,7 @@ CORRELATIONS = (0.0, 0.9, 0.99)
 """Of the gate's power that is shown: how much errors grew, over how many, how correlated."""
 
 _BLOCK = re.compile(
-    r"(<!-- (board|runs|costs|gate)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (board|leaders|runs|costs|gate)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL
 )
 
 
@@ -89,6 +91,11 @@ def board(results: Path, words: str) -> str:
         for name in names.split(", ")
     )
     return table(head, rows, "lr")
+
+
+def leaders(results: Path, _words: str) -> str:
+    """The first entrants of each track, and how far their order predicts that on real rewards."""
+    return leaders_block(results)
 
 
 def runs(results: Path, _words: str) -> str:
@@ -241,6 +248,7 @@ def _json(path: Path) -> Any:
 
 BLOCKS: Mapping[str, Callable[[Path, str], str]] = {
     "board": board,
+    "leaders": leaders,
     "runs": runs,
     "costs": costs,
     "gate": gate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import eq, gt
@@ -535,7 +535,14 @@ def drawn(title: str, lines: Sequence[Line]) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def board_sentences(results: Path) -> Mapping[str, str]:
-    """Return the texts that README and results/README.md begin with."""
+def leaders_block(results: Path) -> str:
+    """Return the first entrants of each track with their errors, and how far they predict."""
     settings = settings_of(results)
-    return {"leaders": _leaders(settings), "predicts": prediction_sentence(settings)}
+    rows = []
+    for track in TRACKS:
+        lines = [line for line in board_of(track, settings) if line.rank is not None]
+        first = ", ".join(f"`{line.entrant}` {line.ratio:.2f}" for line in lines[:4])
+        last = next(line for line in lines if line.entrant == track.reference)
+        rows.append([track.name, first, f"`{last.entrant}`, rank {last.rank}"])
+    head = ["what one knows", "least error, over that of the reference", "reference"]
+    return f"{table(head, rows)}\n\n{prediction_sentence(settings)}."
