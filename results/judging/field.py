@@ -17,7 +17,7 @@ from ope_bench.contracts.view import Access
 from ope_bench.plugins.spec import resolve
 from ope_bench.trials.trial import build
 
-FOLDERS = ("field", "field-real", "field-slow")
+FOLDERS = ("field", "field-real")
 FALLBACK = "logging-average"
 """What stands in for a trial without an answer: every team has the logged average."""
 
@@ -87,7 +87,9 @@ class Setting:
 
 
 def settings_of(results: Path, folders: Sequence[str] = FOLDERS) -> list[Setting]:
-    """Read the settings from committed trials; those with row weights are left out.
+    """Read the settings from committed trials.
+
+    Those with row weights are left out, and those of which no log could be drawn.
 
     Raises
     ------
@@ -107,6 +109,9 @@ def settings_of(results: Path, folders: Sequence[str] = FOLDERS) -> list[Setting
             (loads(row["diagnostics"]) for row in rows if row["diagnostics"]), {}
         )
         if facts.get("damage_retention") and _weighted(params):
+            continue
+        if any(row["status"] != "ok" for row in rows):
+            # No log of such a world could be drawn: its faults leave too few rows.
             continue
         average = np.array([row["estimate"] for row in rows], dtype=np.float64)
         setting = Setting(

@@ -1,6 +1,6 @@
 """What `advise` and `log check` say of logs of drawn worlds, whose values are known.
 
-    python tests/benchmarks/advice_verdicts.py --worlds 301 700 \\
+    python tests/benchmarks/advice_verdicts.py --worlds 301 500 \\
         --output results/advice/verdicts.json
 
 Worlds below the middle are clean, those above have one to three drawn faults; none of them is in

@@ -269,7 +269,8 @@ def with_disagreement(
     held = percent(rule.coverage_at(effective_rows))
     return found, (
         f"recommended: {center.label} {figure(center.value)}, interval of disagreement "
-        f"{span(low, high)}; at 95 % it held the value in {held} of such logs of drawn worlds"
+        f"{span(low, high)}; at 95 % it held the value in {held} of drawn logs like this one "
+        f"without faults, and in {percent(rule.faulty)} of those with"
     )
 
 

@@ -48,8 +48,9 @@ class Recommendation:
     error : selector of the one whose standard error is s; None for s = 0.
     constant : k.
     worlds : number of the worlds that confirmed it.
-    coverage : share of their logs in which the 95 % interval held the value.
-    parts : such shares by the least effective sample size, up to the next one.
+    coverage, faulty : share of their logs without and with faults in which the 95 % interval held
+        the value.
+    parts : the first by the least effective sample size, up to the next one.
     """
 
     center: str
@@ -58,6 +59,7 @@ class Recommendation:
     constant: float
     worlds: int
     coverage: float
+    faulty: float
     parts: Mapping[str, float]
 
     @property
@@ -126,6 +128,7 @@ def recommendations() -> Mapping[str, Recommendation]:
             constant=one["constant"],
             worlds=one["worlds"],
             coverage=one["coverage"],
+            faulty=one["faulty"],
             parts=one["parts"],
         )
         for name, one in given.items()
