@@ -253,7 +253,8 @@ def test_the_recommended_estimator_is_the_center_of_its_panel(log):
     half = math.hypot(1.959964 * rows[rule.error].standard_error, apart)
     assert chosen.high - chosen.value == pytest.approx(half, rel=1e-3)
     assert chosen.value - chosen.low == pytest.approx(half, rel=1e-3)
-    assert (chosen.interval, chosen.stated_coverage) == ("disagreement", rule.coverage_at(1e9))
+    size = next(one.value for one in found.checks if one.name == "effective sample size")
+    assert (chosen.interval, chosen.stated_coverage) == ("disagreement", rule.coverage_at(size))
     assert found.worlds == []
     assert found.exit_code == 0
     lift = rows[rule.error]
