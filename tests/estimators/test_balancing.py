@@ -16,7 +16,7 @@ from ope_estimators.density_ratio import kliep, matching
 from ope_estimators.density_ratio.basis import basis_functions, standardized
 from ope_estimators.density_ratio.kernels import median_distance
 from ope_estimators.density_ratio.kliep import most_likely, squared_distances
-from ope_estimators.density_ratio.matching import least_quadratic, means_of_rows, project
+from ope_estimators.density_ratio.matching import least_quadratic, matched, means_of_rows, project
 from ope_estimators.density_ratio.riesz import LeastSquaresRatio
 from ope_estimators.embedded.balancing.energy_balancing import EnergyBalancing
 from ope_estimators.embedded.balancing.entropy_balancing import EntropyBalancing
@@ -218,20 +218,23 @@ def test_energy_weights_are_nearer_than_any_others_tried():
 def test_a_quadratic_with_a_known_minimum():
     matrix = np.diag([1.0, 2.0, 4.0])
     # Within the bounds the minimum is Q^-1 c; the sum is free between 0 and 10.
-    free = least_quadratic(matrix, np.array([1.0, 1.0, 1.0]), 5.0, 0.0, 10.0)
+    free = least_quadratic(matrix.dot, np.array([1.0, 1.0, 1.0]), 5.0, 0.0, 10.0)
     np.testing.assert_allclose(free, [1.0, 0.5, 0.25], atol=1e-6)
     # With sum 3: a_i = (1 + m) / q_i, (1 + m) (1.75) = 3.
-    bound = least_quadratic(matrix, np.array([1.0, 1.0, 1.0]), 5.0, 3.0, 3.0)
+    bound = least_quadratic(matrix.dot, np.array([1.0, 1.0, 1.0]), 5.0, 3.0, 3.0)
     np.testing.assert_allclose(bound, 3 / 1.75 * np.array([1.0, 0.5, 0.25]), atol=1e-6)
 
 
-def test_steps_read_one_half_of_the_matrix():
+def test_weights_of_all_pairs_are_the_minimum():
     # Distances, as of the energy: positive semidefinite on vectors that sum to 0.
     rng = np.random.default_rng(6)
     rows, others = rng.normal(size=(40, 3)), rng.normal(loc=0.5, size=(30, 3))
     matrix, means = -cdist(rows, rows) / 40, -cdist(rows, others).mean(axis=1)
-    whole = least_quadratic(matrix, means, 40.0, 40.0, 40.0)
-    np.testing.assert_array_equal(least_quadratic(np.tril(matrix), means, 40.0, 40.0, 40.0), whole)
+    product, linear = matched(lambda one, other: -cdist(one, other), rows, others, rng)
+    vector = rng.normal(size=40)
+    np.testing.assert_allclose(product(vector), matrix @ vector, rtol=1e-12)
+    np.testing.assert_array_equal(linear, means)
+    whole = least_quadratic(product, linear, 40.0, 40.0, 40.0)
     # At the minimum the gradient is the same wherever a weight is within its bounds.
     gradient = matrix @ whole - means
     inside = (whole > 1e-3) & (whole < 40.0)
@@ -283,7 +286,31 @@ def test_a_projection_written_out():
     np.testing.assert_allclose(project(np.array([0.5, 0.1]), 5.0, 2.0, 3.0), [1.2, 0.8], atol=1e-9)
 
 
-def test_all_pairs_of_too_many_rows_are_refused(monkeypatch):
+@pytest.mark.parametrize("estimator", [KMM(), EnergyBalancing()], ids=["kmm", "energy"])
+def test_landmarks_that_are_all_rows_give_the_estimate_of_all_pairs(estimator, monkeypatch):
+    problem = shifted_normals(60)
+    exact = tiny.run(estimator, problem).value
+    monkeypatch.setattr(matching, "PAIRED_ROWS", 20)
+    monkeypatch.setattr(matching, "LANDMARKS", 120)
+    assert tiny.run(estimator, problem).value == pytest.approx(exact, abs=1e-4)
+    # Few landmarks: another kernel, and yet nearer to it than the logged mean is.
+    monkeypatch.setattr(matching, "LANDMARKS", 30)
+    few = tiny.run(estimator, problem).value
+    assert few != exact
+    assert abs(few - exact) < abs(problem.reward.mean() - exact) / 2
+
+
+def test_more_rows_of_one_sample_are_enough_for_landmarks():
+    rng = np.random.default_rng(3)
+    rows, others = rng.normal(size=(5000, 2)), rng.normal(size=(50, 2))
+    product, linear = matched(lambda one, other: np.exp(-cdist(one, other)), rows, others, rng)
+    # A table of all pairs would be 200 MB; this one has 600 columns.
+    assert product(np.ones(5000)).shape == linear.shape == (5000,)
+    exact = np.exp(-cdist(rows[:200], others)).mean(axis=1)
+    np.testing.assert_allclose(linear[:200], exact, atol=0.02)
+
+
+def test_too_many_rows_are_refused(monkeypatch):
     monkeypatch.setattr(matching, "MOST_ROWS", 20)
     for estimator in (KMM(), EnergyBalancing()):
         with pytest.raises(UnavailableError, match="at most 20 rows a sample, these are 30"):

@@ -16,8 +16,19 @@ from ope_estimators.density_ratio.sample_weights import SampleWeights
 
 __all__ = ["MOST_ROWS", "EnergyWeights", "KernelMeanWeights", "least_quadratic"]
 
-MOST_ROWS = 10_000
-"""Logged rows beyond which the table of all pairs, 0.8 GB, is not made."""
+PAIRED_ROWS = 4_000
+"""Rows of a sample up to which all pairs are compared: a table of 128 MB, read at each step.
+
+With more, the kernel is replaced by its projection on landmarks, rows drawn from both samples.
+"""
+
+LANDMARKS = 600
+
+MOST_ROWS = 100_000
+"""Rows of a sample beyond which the table of rows and landmarks, 480 MB, is not made."""
+
+Kernel = Callable[[FloatArray, FloatArray], FloatArray]
+"""Values at all pairs of rows, (k, d), (m, d) -> (k, m)."""
 
 STEPS, TOLERANCE = 2000, 1e-9
 """Most steps, and the largest move of a weight after which steps end.
@@ -47,7 +58,7 @@ class KernelMeanWeights:
 
         Raises
         ------
-        UnavailableError : more than `MOST_ROWS` logged rows.
+        UnavailableError : more than `MOST_ROWS` rows in a sample.
         """
         return self.weigh(view, *standardized(view), rng)
 
@@ -57,7 +68,7 @@ class KernelMeanWeights:
         """Fit the weights on given features, (n, d) and (m, d)."""
         from scipy.spatial.distance import cdist
 
-        _require_pairable(view)
+        _require_few(view)
         n, width = len(logged), median_distance(np.concatenate([logged, target]))
 
         def kernel(rows: FloatArray, others: FloatArray) -> FloatArray:
@@ -66,11 +77,9 @@ class KernelMeanWeights:
             table /= width**2
             return np.exp(table, out=table)
 
-        means = means_of_rows(kernel, logged, target)
-        pairs = kernel(logged, logged)
-        pairs /= n
         slack = (math.sqrt(n) - 1.0) / math.sqrt(n)
-        weights = least_quadratic(pairs, means, self.bound, n * (1 - slack), n * (1 + slack))
+        product, means = matched(kernel, logged, target, rng)
+        weights = least_quadratic(product, means, self.bound, n * (1 - slack), n * (1 + slack))
         return SampleWeights(weights, None, {"bandwidth": width})
 
 
@@ -86,7 +95,7 @@ class EnergyWeights:
 
         Raises
         ------
-        UnavailableError : more than `MOST_ROWS` logged rows.
+        UnavailableError : more than `MOST_ROWS` rows in a sample.
         """
         return self.weigh(view, *standardized(view), rng)
 
@@ -96,26 +105,57 @@ class EnergyWeights:
         """Fit the weights on given features, (n, d) and (m, d)."""
         from scipy.spatial.distance import cdist
 
-        _require_pairable(view)
-        n, means = len(logged), -means_of_rows(cdist, logged, target)
-        pairs: FloatArray = cdist(logged, logged)
-        pairs /= -n
-        weights = least_quadratic(pairs, means, float(n), n, n)
-        return SampleWeights(weights, None)
+        _require_few(view)
+        n = len(logged)
+
+        def kernel(rows: FloatArray, others: FloatArray) -> FloatArray:
+            table: FloatArray = cdist(rows, others)
+            np.negative(table, out=table)
+            if len(logged) > PAIRED_ROWS or len(target) > PAIRED_ROWS:
+                # With sum α fixed this moves no weight, and a projection needs a kernel that is
+                # positive definite on all vectors.
+                table += np.linalg.norm(rows, axis=1)[:, None] + np.linalg.norm(others, axis=1)
+            return table
+
+        product, means = matched(kernel, logged, target, rng)
+        return SampleWeights(least_quadratic(product, means, float(n), n, n), None)
 
 
-def _require_pairable(view: View) -> None:
+def _require_few(view: View) -> None:
     if max(view.n, view.m) > MOST_ROWS:
-        msg = (
-            f"it compares all pairs of rows: at most {MOST_ROWS:,} rows a sample, "
-            f"these are {max(view.n, view.m):,}"
-        )
+        msg = f"it takes at most {MOST_ROWS:,} rows a sample, these are {max(view.n, view.m):,}"
         raise UnavailableError(msg)
 
 
-def means_of_rows(
-    table: Callable[[FloatArray, FloatArray], FloatArray], rows: FloatArray, others: FloatArray
-) -> FloatArray:
+def matched(
+    kernel: Kernel, logged: FloatArray, target: FloatArray, rng: np.random.Generator
+) -> tuple[Callable[[FloatArray], FloatArray], FloatArray]:
+    """Return α -> Kα / n over logged rows, and their mean kernel with the target sample: (n,).
+
+    With more than `PAIRED_ROWS` rows, k(x, y) becomes k(x, L) k(L, L)^-1 k(L, y), where L are
+    `LANDMARKS` rows of both samples.
+    """
+    from scipy.linalg import eigh
+    from scipy.linalg.blas import dsymv
+
+    n, m = len(logged), len(target)
+    if max(n, m) <= PAIRED_ROWS:
+        pairs = kernel(logged, logged)
+        pairs /= n
+        # Steps take as long as it takes to read the table: this product reads half of it.
+        return partial(dsymv, 1.0, pairs.T), means_of_rows(kernel, logged, target)
+    drawn = np.sort(rng.choice(n + m, LANDMARKS, replace=False))
+    landmarks = np.concatenate([logged, target])[drawn]
+    values, vectors = eigh(kernel(landmarks, landmarks))
+    # Landmarks that coincide, or nearly, give eigenvalues of 0 whose inverse would be noise.
+    kept = values > values[-1] * 1e-10
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    table = kernel(logged, landmarks) @ root
+    means = table @ (means_of_rows(kernel, landmarks, target) @ root)
+    return lambda alpha: table @ ((alpha @ table) / n), means
+
+
+def means_of_rows(table: Kernel, rows: FloatArray, others: FloatArray) -> FloatArray:
     """Average a function of two rows over the second, in chunks of the first: (n,).
 
     Parameters
@@ -131,7 +171,11 @@ def means_of_rows(
 
 
 def least_quadratic(
-    matrix: FloatArray, linear: FloatArray, bound: float, low: float, high: float
+    product: Callable[[FloatArray], FloatArray],
+    linear: FloatArray,
+    bound: float,
+    low: float,
+    high: float,
 ) -> FloatArray:
     """Return α that minimizes α'Qα / 2 - c'α with 0 <= α <= bound and low <= sum α <= high: (n,).
 
@@ -139,14 +183,10 @@ def least_quadratic(
 
     Parameters
     ----------
-    matrix : Q, (n, n), symmetric, positive semidefinite on vectors that sum to 0.
+    product : α -> Qα; Q is symmetric, positive semidefinite on vectors that sum to 0.
     linear : c, (n,)
     """
-    from scipy.linalg.blas import dsymv
-
     n = len(linear)
-    # Steps take as long as it takes to read the matrix: this product reads half of it.
-    product = partial(dsymv, 1.0, matrix.T)
     alpha = ahead = project(np.ones(n), bound, low, high)
     # The largest eigenvalue on vectors that sum to 0 bounds steps within the constraint; that of
     # the whole matrix, if positive, bounds all.

@@ -18,7 +18,8 @@ class EnergyBalancing(Balanced):
 
     x are the logged rows of embedding and context, t the target rows, each column divided by its
     standard deviation over both samples; α >= 0 and sum α = n. A descent of at most 2,000 steps
-    from equal weights solves it. There is nothing to choose.
+    from equal weights solves it. There is nothing to choose. With more than 4,000 rows in a sample
+    the distance's kernel |x| + |t| - |x - t| is replaced by its projection on 600 of them.
 
     Assumptions: rewards depend on the action through its embedding only; every embedding of the
     target policy has positive density under the logging policy.
@@ -27,7 +28,7 @@ class EnergyBalancing(Balanced):
 
     Raises
     ------
-    UnavailableError : more than 10,000 rows in a sample, since all pairs are compared.
+    UnavailableError : more than 100,000 rows in a sample.
 
     References
     ----------

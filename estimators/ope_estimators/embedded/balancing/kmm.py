@@ -24,6 +24,7 @@ class KMM(Balanced):
     logged and the target sample. 0 <= α <= B and |sum α - n| <= n (√n - 1) / √n. The estimate is
     not that of the minimum but of a descent of at most 2,000 steps from equal weights: the
     stopping rule is part of it, because the minimum itself follows the scatter of the samples.
+    With more than 4,000 rows in a sample, k is replaced by its projection on 600 of them.
 
     Assumptions: rewards depend on the action through its embedding only; every embedding of the
     target policy has positive density under the logging policy; rewards are smooth at the kernel's
@@ -37,7 +38,7 @@ class KMM(Balanced):
 
     Raises
     ------
-    UnavailableError : more than 10,000 rows in a sample, since all pairs are compared.
+    UnavailableError : more than 100,000 rows in a sample.
 
     References
     ----------

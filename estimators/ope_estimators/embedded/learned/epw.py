@@ -42,7 +42,7 @@ class EPW(RatioBased):
     ------
     ParameterError : calibration without folds.
     PositivityViolation : ``entropy``, where no weights balance the means.
-    UnavailableError : ``kmm`` or ``energy`` on more than 10,000 rows in a sample.
+    UnavailableError : ``kmm`` or ``energy`` on more than 100,000 rows in a sample.
 
     References
     ----------
