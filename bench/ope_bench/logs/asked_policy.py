@@ -61,6 +61,43 @@ def policy_of_function(
     )
 
 
+def policy_of_pairs(
+    probability: Callable[[Any, Any], Any], context: Contexts, actions: Sequence[str], name: str
+) -> sparse.csr_array:
+    """Compute the probabilities of a function of contexts and actions: (n, n_actions).
+
+    Parameters
+    ----------
+    probability : maps a mapping of column names to arrays (k,), and actions (k,), to their
+        probabilities (k,).
+    context : the columns of the whole log, before encoding.
+    actions : names of all actions; numbers are given as numbers.
+    name : name of the policy in messages.
+
+    Raises
+    ------
+    UsageError : the function raises, or returns something else.
+    """
+    words = np.array(actions)
+    with contextlib.suppress(ValueError):
+        numbers = words.astype(np.float64)
+        words = numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
+
+    def chunk(part: slice) -> Any:
+        rows = part.stop - part.start
+        pairs = {c: np.repeat(values[part], len(words)) for c, values in context.items()}
+        answer = np.asarray(probability(pairs, np.tile(words, rows)), dtype=np.float64)
+        if answer.shape != (rows * len(words),):
+            msg = (
+                f"{name}: probability() returned shape {answer.shape} for {rows * len(words)} "
+                f"pairs; expected ({rows * len(words)},)"
+            )
+            raise UsageError(msg)
+        return answer.reshape(rows, len(words))
+
+    return _collect(chunk, _length(context), len(words), name)
+
+
 def policy_of_file(
     reference: str,
     context: Contexts,
@@ -180,7 +217,7 @@ def _collect(chunk: Callable[[slice], Any], n: int, n_actions: int, name: str) -
 def _compute(folder: Path, reference: str) -> None:
     """Compute the probabilities of the task in a folder, and write them there."""
     task = json.loads((folder / "task.json").read_text())
-    name, words = f"{task['name']}: {reference}", np.array(task["actions"])
+    name = f"{task['name']}: {reference}"
     with np.load(folder / "context.npz") as held:
         context = {column: held[column] for column in task["columns"]}
     path, _, attribute = reference.rpartition(":")
@@ -201,23 +238,7 @@ def _compute(folder: Path, reference: str) -> None:
     except BaseException as exc:
         msg = f"{name} cannot be used: {type(exc).__name__}: {exc}; correct it"
         raise UsageError(msg) from exc
-    with contextlib.suppress(ValueError):
-        numbers = words.astype(np.float64)
-        words = numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
-
-    def chunk(part: slice) -> Any:
-        rows = part.stop - part.start
-        pairs = {c: np.repeat(values[part], len(words)) for c, values in context.items()}
-        answer = np.asarray(probability(pairs, np.tile(words, rows)), dtype=np.float64)
-        if answer.shape != (rows * len(words),):
-            msg = (
-                f"{name}: probability() returned shape {answer.shape} for {rows * len(words)} "
-                f"pairs; expected ({rows * len(words)},)"
-            )
-            raise UsageError(msg)
-        return answer.reshape(rows, len(words))
-
-    matrix = _collect(chunk, _length(context), len(words), name)
+    matrix = policy_of_pairs(probability, context, task["actions"], name)
     sparse.save_npz(folder / "matrix.npz", sparse.csr_matrix(matrix), compressed=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import Column, Schema
 from ope_bench.logs.asked_policy import LONGEST
 from ope_bench.logs.log_data import Items, LogData, LogSpec
-from ope_bench.logs.source import column_names, load_table, path_of, refuse_first, word_columns
+from ope_bench.logs.source import (
+    LOOKED_AT,
+    column_names,
+    load_table,
+    path_of,
+    refuse_first,
+    word_columns,
+)
 from ope_bench.logs.targets import ActionCodes, Target, TargetTable, policy_column, resolve
 from ope_bench.tables import DataFileError, Table
 
@@ -43,6 +51,8 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
             )
             raise DataFileError(path_of(spec.table), what)
     table = _read(spec, categorical)
+    if spec.categorical is None:
+        _refuse_timestamps(table, categorical)
     reward = table.number(spec.reward)
     if spec.reward_range is not None:
         low, high = spec.reward_range
@@ -67,6 +77,7 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
         if policy.form == "table" and not isinstance(policy.value, np.ndarray | list)
     }
     codes = _action_codes(spec, table, items, tables)
+    logged = codes.of(table, spec.action)
     encoded = _encode(table, spec.context, categorical)
     # What a policy sees: words as words, numbers with NaN where they are missing.
     contexts: dict[str, np.ndarray[Any, Any]] = {}
@@ -84,6 +95,7 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
             given=tables.get(name),
             codes=codes,
             context=contexts,
+            actions=spec.actions,
             timeout=timeout or LONGEST,
         )
         for name, policy in policies.items()
@@ -95,7 +107,7 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
         embedding[codes.of(items, spec.items.key)] = described.values
     return LogData(
         context=encoded.values,
-        action=codes.of(table, spec.action),
+        action=logged,
         reward=reward,
         schema=Schema(encoded.columns, () if described is None else described.columns),
         context_names=encoded.names,
@@ -110,6 +122,26 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
         reward_range=spec.reward_range,
         spec=spec,
     )
+
+
+def _refuse_timestamps(table: Table, names: Sequence[str]) -> None:
+    """Raise an error at a column of dates: as words, each of them would be a category."""
+    for name in names:
+        some = [word for word in table.words(name)[1] if word][:LOOKED_AT]
+        if some and all(_is_timestamp(word) for word in some):
+            what = (
+                f"column '{name}' holds timestamps ('{some[0]}'); make numbers of them (the hour, "
+                "days since a date), name it as `time`, or list it in `categorical`"
+            )
+            raise DataFileError(table.path, what)
+
+
+def _is_timestamp(word: str) -> bool:
+    try:
+        datetime.fromisoformat(word)
+    except ValueError:
+        return False
+    return "-" in word
 
 
 def _read(spec: LogSpec, categorical: Sequence[str]) -> Table:
@@ -164,7 +196,14 @@ def _action_codes(
     spec: LogSpec, table: Table, items: Table | None, tables: dict[str, TargetTable]
 ) -> ActionCodes:
     if spec.items is not None and items is not None:
-        return ActionCodes(set(items.words(spec.items.key)[1]), f"the items ({items.path})")
+        known = set(items.words(spec.items.key)[1])
+        if spec.actions is not None and known != {*spec.actions}:
+            name = sorted(known ^ {*spec.actions})[0]
+            what = f"action '{name}' is in one of items and `actions` only; name the same in both"
+            raise DataFileError(items.path, what)
+        return ActionCodes(known, f"the items ({items.path})")
+    if spec.actions is not None:
+        return ActionCodes(set(spec.actions), "`actions`")
     names = set(table.words(spec.action)[1])
     for name, policy in spec.targets.items():
         if policy.form == "action":

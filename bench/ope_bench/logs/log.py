@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from ope_bench.logs.loading import load_log
 from ope_bench.logs.log_data import Items, LogData, LogSpec, is_stored, open_log
 from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
 from ope_bench.logs.problem import problem_of
-from ope_bench.logs.target_policy import TargetPolicy
+from ope_bench.logs.target_policy import read_policies, read_policy
 
 
 class Log(LogData):
@@ -66,7 +66,7 @@ class Log(LogData):
         context: Sequence[str],
         action: str,
         reward: str,
-        target: TargetPolicy | Mapping[str, TargetPolicy],
+        target: Any,
         propensity: str | None = None,
         categorical: Sequence[str] | None = None,
         items: Any = None,
@@ -75,22 +75,42 @@ class Log(LogData):
         unit: str | None = None,
         time: str | None = None,
         reward_range: tuple[float, float] | None = None,
-        logging: TargetPolicy | None = None,
+        logging: Any = None,
+        actions: Sequence[Any] | None = None,
     ) -> Self:
         """Take a log from a data frame, or from a mapping of column names to arrays.
 
         Parameters
         ----------
-        frame : one row is one decision.
+        frame : one row is one decision: of pandas, Polars, pyarrow or DuckDB, or a mapping.
         context, action, reward, propensity, unit, time : names of columns.
-        target : the policy to evaluate, or several by name.
+        target : the policy to evaluate: a column's name (its probability of the logged action), a
+            mapping of one of ``action``, ``probability``, ``table``, ``policy`` as in a log file,
+            an array (n, n_actions), a function of contexts that returns such an array, or an
+            object with ``probability``; or a mapping of names to several. See `TargetPolicy`.
         categorical : columns of context and items that hold words or codes; columns of words by
             default.
         items : a frame that describes the actions.
         item_key : its column of the action; by default that of the log.
         embedding : its columns that describe the action; all others by default.
         reward_range : smallest and largest reward.
-        logging : the logging policy's whole distribution.
+        logging : the logging policy's whole distribution, given like a target.
+        actions : the actions to which columns of arrays belong; in sorted order by default.
+
+        Raises
+        ------
+        UsageError : a mistake in the data or its description; the message has place and cure.
+
+        Examples
+        --------
+        >>> from ope_bench import estimate
+        >>> frame = {"x": [0, 1, 0, 1], "a": list("uvuv"), "r": [1, 0, 1, 1], "p": [0.5] * 4}
+        >>> new = np.array([[0.9, 0.1], [0.2, 0.8]] * 2)  # of u and v, in each row
+        >>> log = Log.from_frame(
+        ...     frame, context=["x"], action="a", reward="r", propensity="p", target=new
+        ... )
+        >>> round(estimate(log, ["ipw"]).targets[0].rows[0].value, 3)
+        1.3
         """
         spec = LogSpec(
             table=frame,
@@ -103,8 +123,9 @@ class Log(LogData):
             items=None if items is None else Items(items, item_key or action, tuple(embedding)),
             time=time,
             unit=unit,
-            logging=logging,
-            targets={DEFAULT_TARGET: target} if isinstance(target, TargetPolicy) else target,
+            logging=None if logging is None else read_policy(logging, "logging"),
+            targets=read_policies(target, DEFAULT_TARGET),
+            actions=None if actions is None else tuple(str(name) for name in actions),
         )
         return cls.of(spec)
 

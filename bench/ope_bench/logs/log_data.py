@@ -54,6 +54,7 @@ class LogSpec:
     unit : column; rows of one unit depend on each other.
     logging : the logging policy's whole distribution.
     targets : the policies to evaluate, by name.
+    actions : the actions to which columns of arrays belong; in sorted order where None.
     """
 
     table: Any
@@ -68,6 +69,7 @@ class LogSpec:
     unit: str | None = None
     logging: TargetPolicy | None = None
     targets: Mapping[str, TargetPolicy] = field(default_factory=dict)
+    actions: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.context:
@@ -83,6 +85,10 @@ class LogSpec:
         if len(set(self.context)) < len(self.context):
             twice = next(name for name in self.context if self.context.count(name) > 1)
             msg = f"context names column '{twice}' twice"
+            raise UsageError(msg)
+        if self.actions is not None and len(set(self.actions)) < len(self.actions):
+            twice = next(name for name in self.actions if self.actions.count(name) > 1)
+            msg = f"actions names '{twice}' twice"
             raise UsageError(msg)
         if self.reward_range is not None and not self.reward_range[0] < self.reward_range[1]:
             low, high = self.reward_range
@@ -101,7 +107,7 @@ class LogSpec:
         found = [self.table, None if self.items is None else self.items.table]
         found += [one.value for one in policies if one.form == "table"]
         paths = [str(one) for one in found if isinstance(one, str | Path)]
-        code = [str(one.value) for one in policies if one.form == "policy"]
+        code = [one.value for one in policies if isinstance(one.policy, str)]
         return (*paths, *(one.rpartition(":")[0] for one in code if ".py:" in one))
 
 

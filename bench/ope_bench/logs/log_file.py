@@ -124,7 +124,7 @@ def _policy(document: Document, given: _Policy, place: Place) -> TargetPolicy:
         if not path.endswith(".py") or not name:
             msg = f"{value!r} is not FILE.py:NAME"
             raise document.error(msg, *place)
-        return TargetPolicy(predict=f"{_file(document, path, place)}:{name}")
+        return TargetPolicy(policy=f"{_file(document, path, place)}:{name}")
     return TargetPolicy.of(form, value)
 
 
@@ -145,7 +145,7 @@ def write_log_file(spec: LogSpec, path: Path) -> None:
 
     def policy(one: TargetPolicy) -> dict[str, str]:
         value = one.value
-        if one.form == "table":
+        if one.form == "table" or not isinstance(value, str):
             value = relative(value)
         if one.form == "policy":
             file, _, name = str(value).rpartition(":")

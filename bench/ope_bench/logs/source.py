@@ -108,13 +108,26 @@ def _table_of_frame(
 
 def _columns(source: Any) -> dict[str, Any]:
     """Return columns by name of a mapping, a data frame or a structured array."""
+    # Half a megabyte without dependencies, but imported for frames only: files need none.
+    import narwhals
+
     if isinstance(source, Mapping):
         return {str(name): np.asarray(column) for name, column in source.items()}
     if isinstance(source, np.ndarray) and source.dtype.names:
         return {name: source[name] for name in source.dtype.names}
+    frame = narwhals.from_native(source, pass_through=True)
+    if frame is source and hasattr(source, "to_table"):
+        # A pyarrow dataset is no frame, but gives one.
+        frame = narwhals.from_native(source.to_table())
+    if frame is not source:
+        whole = frame.collect() if isinstance(frame, narwhals.LazyFrame) else frame
+        return {str(name): whole[name].to_numpy() for name in whole.columns}
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):
         return {str(name): np.asarray(source[name]) for name in source.columns}
-    msg = f"expected a data frame or a mapping of columns, not {type(source).__name__}"
+    msg = (
+        f"expected a data frame (pandas, Polars, pyarrow, DuckDB) or a mapping of columns, not "
+        f"{type(source).__name__}"
+    )
     raise UsageError(msg)
 
 

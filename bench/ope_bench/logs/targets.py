@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,13 @@ from scipy import sparse
 
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.logs.asked_policy import ROUNDING, policy_of_file, policy_of_function
+from ope_bench.contracts.policies import DiscretePolicy
+from ope_bench.logs.asked_policy import (
+    ROUNDING,
+    policy_of_file,
+    policy_of_function,
+    policy_of_pairs,
+)
 from ope_bench.logs.source import load_table, refuse_first
 from ope_bench.logs.target_policy import Form, TargetPolicy
 from ope_bench.plugins.registry import registry
@@ -185,6 +191,7 @@ def resolve(
     given: TargetTable | None,
     codes: ActionCodes,
     context: Mapping[str, np.ndarray[Any, Any]],
+    actions: Sequence[str] | None,
     timeout: float,
 ) -> Target:
     """Return a policy over the log's rows.
@@ -197,6 +204,7 @@ def resolve(
     given : the policy's own table, if it has one.
     codes : of the actions.
     context : the context columns before encoding.
+    actions : the actions to which columns of arrays belong; those of the codes where None.
     timeout : seconds that a policy of a file may take.
     """
     if policy.form == "action":
@@ -209,17 +217,35 @@ def resolve(
         return Target(name, "probability", probability=values)
     if given is not None:
         return Target(name, "table", matrix=given.matrix(codes))
-    n_actions = len(codes.names)
-    if policy.form == "table":
-        array = np.asarray(policy.value, dtype=np.float64)
-        if array.shape != (table.n, n_actions):
-            msg = f"{name}: table has shape {array.shape}; expected ({table.n}, {n_actions})"
+    form, given_as = policy.form, policy.value
+    columns = codes.names if actions is None else tuple(actions)
+    rows: Mapping[str, np.ndarray[Any, Any]] = context
+    if form == "table":
+        try:
+            array = np.asarray(given_as, dtype=np.float64)
+        except (TypeError, ValueError) as exc:
+            msg = f"{name}: the array of probabilities holds other things than numbers"
+            raise UsageError(msg) from exc
+        if array.shape != (table.n, len(columns)):
+            msg = f"{name}: table has shape {array.shape}; expected ({table.n}, {len(columns)})"
             raise UsageError(msg)
         rows = {"row": np.arange(table.n)}
-        matrix = policy_of_function(lambda part: array[part["row"]], rows, n_actions, name)
-        return Target(name, "table", matrix=matrix)
-    if callable(policy.value):
-        matrix = policy_of_function(policy.value, context, n_actions, name)
+
+        def given_as(part: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+            return array[part["row"]]
+
+    if isinstance(given_as, DiscretePolicy):
+        # It takes contexts as one array, and actions as codes.
+        matrix = policy_of_function(
+            lambda part: policy.value.table(np.column_stack(list(part.values())).astype(float)),
+            rows,
+            len(columns),
+            name,
+        )
+    elif hasattr(given_as, "probability"):
+        matrix = policy_of_pairs(given_as.probability, rows, columns, name)
+    elif callable(given_as):
+        matrix = policy_of_function(given_as, rows, len(columns), name)
     else:
         reference = str(policy.value)
         if not Path(reference.rpartition(":")[0]).is_file():
@@ -228,5 +254,10 @@ def resolve(
         if not registry().files_allowed:
             msg = f"{name}: {reference} is a file whose code would run; --no-code refuses that"
             raise UsageError(msg)
-        matrix = policy_of_file(reference, context, codes.names, timeout=timeout, name=name)
-    return Target(name, "policy", matrix=matrix)
+        matrix = policy_of_file(reference, context, columns, timeout=timeout, name=name)
+    if columns != codes.names:
+        place = {word: at for at, word in enumerate(columns)}
+        matrix = sparse.csr_array(matrix[:, [place[word] for word in codes.names]])
+        # Look-ups search in sorted columns.
+        matrix.sort_indices()
+    return Target(name, form, matrix=matrix)

@@ -89,7 +89,7 @@ def test_files_and_frames_are_the_same_log(form, tmp_path):
         ({"context": []}, "at least one context column"),
         ({"logging": TargetPolicy(sampled="b")}, "`action` is not the whole distribution"),
         ({"unit": "word"}, "row 1, column 'word': the value is missing"),
-        ({"frame": 3}, "expected a data frame or a mapping of columns, not int"),
+        ({"frame": 3}, "expected a data frame .* not int"),
         ({"frame": {**FRAME, "a": [1, 2]}}, "columns differ in length"),
         ({"frame": {**FRAME, "r": [0, 1, NAN, 1]}}, "row 2, column 'r': the value is missing"),
         ({"frame": {**FRAME, "x": [NAN] * 4}}, "column 'x' has no value"),

@@ -1,0 +1,242 @@
+"""One door in Python: forms of a policy, any data frame, mistakes in one line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+
+from ope_bench import Log, TargetPolicy, estimate
+from ope_bench.base.errors import UsageError
+from ope_bench.logs.log_file import read_log_file
+from support.small_logs import write_csv
+
+N = 60
+RNG = np.random.default_rng(3)
+NEW = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
+"""Probabilities of the actions u, v, w where the device is 0 and 1."""
+
+FRAME = {
+    "age": RNG.normal(size=N).round(2),
+    "device": np.arange(N) % 2,
+    "item": RNG.choice(["u", "v", "w"], N),
+    "click": RNG.integers(0, 2, N),
+    "p": np.full(N, 1 / 3),
+    "session": np.arange(N) // 2,
+}
+TABLE = NEW[FRAME["device"]]
+FRAME["p_new"] = TABLE[np.arange(N), np.searchsorted(["u", "v", "w"], FRAME["item"])]
+FRAME["new_item"] = RNG.choice(["u", "v", "w"], N)
+NAMES = {"context": ["age", "device"], "action": "item", "reward": "click", "propensity": "p"}
+
+
+class ByPairs:
+    """What a policy file holds."""
+
+    def probability(self, context, action):
+        return NEW[context["device"].astype(int), np.searchsorted(["u", "v", "w"], action)]
+
+
+def long_table():
+    row, action = np.divmod(np.arange(3 * N), 3)
+    return {
+        "row": row,
+        "action": np.array(["u", "v", "w"])[action],
+        "probability": TABLE.reshape(-1),
+    }
+
+
+def log(**changes) -> Log:
+    frame = changes.pop("frame", FRAME)
+    return Log.from_frame(frame, **(NAMES | {"target": "p_new"} | changes))
+
+
+def value(made: Log, estimator: str = "ipw") -> float:
+    (target,) = estimate(made, [estimator]).targets
+    return target.rows[0].value
+
+
+@pytest.mark.parametrize(
+    ("target", "form"),
+    [
+        ("p_new", "probability"),
+        ({"probability": "p_new"}, "probability"),
+        ({"probability": FRAME["p_new"]}, "probability"),
+        ({"logged_probability": "p_new"}, "probability"),
+        (TargetPolicy(probability="p_new"), "probability"),
+        (TargetPolicy(logged_probability="p_new"), "probability"),
+        (TABLE, "table"),
+        (TABLE.tolist(), "table"),
+        ({"table": TABLE}, "table"),
+        (long_table(), "table"),
+        ({"table": long_table()}, "table"),
+        (lambda context: NEW[context["device"].astype(int)], "policy"),
+        ({"policy": lambda context: NEW[context["device"].astype(int)]}, "policy"),
+        ({"predict": lambda context: NEW[context["device"].astype(int)]}, "policy"),
+        (ByPairs(), "policy"),
+        ({"policy": ByPairs()}, "policy"),
+    ],
+)
+def test_every_form_of_a_policy_gives_the_same_weights(target, form):
+    made = log(target=target)
+    assert made.facts()["target_form"] == form
+    exact = float(np.mean(3 * FRAME["p_new"] * FRAME["click"]))
+    assert value(made) == pytest.approx(exact, rel=1e-12)
+
+
+def test_actions_of_a_policy_are_its_sample():
+    for target in ({"action": "new_item"}, {"sampled": "new_item"}):
+        made = log(target=target)
+        codes = np.searchsorted(["u", "v", "w"], FRAME["new_item"])
+        np.testing.assert_array_equal(made.targets["target"].action, codes)
+
+
+def test_several_policies_have_names():
+    made = log(target={"new": "p_new", "pairs": ByPairs(), "drawn": {"action": "new_item"}})
+    assert {name: one.form for name, one in made.targets.items()} == {
+        "new": "probability",
+        "pairs": "policy",
+        "drawn": "action",
+    }
+
+
+def test_actions_name_the_columns_of_an_array():
+    wide = np.column_stack([TABLE[:, 2], np.zeros(N), TABLE[:, :2]])
+    made = log(target=wide, actions=["w", "never", "u", "v"])
+    assert made.actions == ("never", "u", "v", "w")
+    assert value(made) == pytest.approx(value(log()), rel=1e-12)
+    np.testing.assert_allclose(made.targets["target"].matrix.toarray()[:, 1:], TABLE)
+
+
+def test_the_whole_logging_policy_is_given_like_a_target():
+    made = log(logging=np.full((N, 3), 1 / 3), target=TABLE)
+    np.testing.assert_allclose(made.logging.toarray(), 1 / 3)
+
+
+def converted(kind: str):
+    """The frame in the form of a library."""
+    library = importlib.import_module
+    if kind == "pyarrow table":
+        return pytest.importorskip("pyarrow").table(FRAME)
+    if kind == "pyarrow dataset":
+        arrow = pytest.importorskip("pyarrow")
+        return library("pyarrow.dataset").dataset(arrow.table(FRAME))
+    if kind == "pandas":
+        return pytest.importorskip("pandas").DataFrame(FRAME)
+    if kind == "DuckDB relation":
+        duckdb = pytest.importorskip("duckdb")
+        return duckdb.from_arrow(library("pyarrow").table(FRAME))
+    frame = pytest.importorskip("polars").DataFrame(FRAME)
+    return frame.lazy() if kind == "Polars lazy" else frame
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["pyarrow table", "pyarrow dataset", "pandas", "Polars", "Polars lazy", "DuckDB relation"],
+)
+def test_any_data_frame_is_the_same_log(kind):
+    made, plain = log(frame=converted(kind), unit="session"), log(unit="session")
+    for name in ("context", "action", "reward", "propensity", "unit"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))
+    assert made.schema == plain.schema
+
+
+def test_missing_values_of_arrow_columns():
+    arrow = pytest.importorskip("pyarrow")
+    columns = {name: arrow.array(values) for name, values in FRAME.items()}
+    columns["device"] = arrow.array([None, *FRAME["device"][1:].tolist()])
+    columns["item"] = arrow.array(FRAME["item"]).dictionary_encode()
+    made = log(frame=arrow.table(columns))
+    assert made.notes[0].startswith("device: 1 missing")
+    np.testing.assert_array_equal(made.action, log().action)
+
+
+DAY = np.arange("2026-01-01", "2026-03-02", dtype="datetime64[D]")
+MISTAKES = {
+    "no policy": ({"target": {}}, "no policy"),
+    "none": ({"target": None}, "NoneType is no policy"),
+    "number": ({"target": 3}, "int is no policy"),
+    "misspelled form": ({"target": {"probabilty": "p_new"}}, "mean 'probability'"),
+    "misspelled column": ({"target": "p_neu"}, "mean 'p_new'"),
+    "misspelled column of a form": ({"target": {"action": "new_itm"}}, "mean 'new_item'"),
+    "two forms": ({"target": {"probability": "p_new", "action": "new_item"}}, "2 forms"),
+    "form without value": ({"target": {"probability": None}}, "is None"),
+    "one dimension": ({"target": TABLE[:, 0]}, '"action": array'),
+    "rows of an array": ({"target": TABLE[:5]}, r"shape \(5, 3\); expected \(60, 3\)"),
+    "columns of an array": ({"target": TABLE[:, :2]}, r"shape \(60, 2\); expected \(60, 3\)"),
+    "rows that sum to two": ({"target": 2 * TABLE}, "row 0"),
+    "negative": ({"target": TABLE - 0.2}, "is not a probability"),
+    "NaN": ({"target": TABLE * np.nan}, "is not a probability"),
+    "words": ({"target": np.full((N, 3), "u")}, "other things than numbers"),
+    "function raises": ({"target": lambda context: context["color"]}, "raised KeyError"),
+    "function of other shape": ({"target": lambda context: NEW}, "shape"),
+    "function gives None": ({"target": lambda context: None}, "shape|raised"),
+    "object raises": ({"target": type("P", (), {"probability": len})()}, "raised|shape"),
+    "several, one wrong": ({"target": {"a": "p_new", "b": "p_neu"}}, "mean 'p_new'"),
+    "several, one of no form": ({"target": {"a": "p_new", "b": 3}}, "b: int is no policy"),
+    "array of rows": ({"target": {"probability": FRAME["p_new"][:7]}}, "has 7 rows"),
+    "probabilities above one": ({"target": {"probability": 3 * FRAME["p_new"]}}, "0 to 1"),
+    "unknown action": (
+        {"target": {"action": ["z"] * N}, "items": {"item": list("uvw"), "c": [1, 2, 3]}},
+        "action 'z' is not in",
+    ),
+    "actions twice": ({"target": TABLE, "actions": ["u", "v", "v"]}, "names 'v' twice"),
+    "actions lack one": ({"target": TABLE[:, :2], "actions": ["u", "v"]}, "'w' is not in"),
+    "actions beside items": (
+        {
+            "target": TABLE,
+            "actions": ["u", "v", "w"],
+            "items": {"item": ["u", "v", "x"], "c": [1, 2, 3]},
+        },
+        "in one of items and `actions` only",
+    ),
+    "logging by column": ({"logging": "p"}, "not the whole distribution"),
+    "logging of two forms": ({"logging": {"table": TABLE, "policy": len}}, "logging: 2 forms"),
+    "context misspelled": ({"context": ["age", "devise"]}, "mean 'device'"),
+    "no context": ({"context": []}, "at least one context"),
+    "context twice": ({"context": ["age", "age"]}, "twice"),
+    "reward misspelled": ({"reward": "clik"}, "mean 'click'"),
+    "reward is the action": ({"reward": "item"}, "must differ|both"),
+    "propensity misspelled": ({"propensity": "prob"}, "no column 'prob'"),
+    "propensity is the reward": ({"propensity": "click"}, "both reward and propensity"),
+    "propensity zero": ({"frame": FRAME | {"p": np.zeros(N)}}, "is not positive"),
+    "propensity above one": ({"frame": FRAME | {"p": np.full(N, 1.5)}}, "above 1"),
+    "propensity missing": ({"frame": FRAME | {"p": np.full(N, np.nan)}}, "missing"),
+    "reward missing": ({"frame": FRAME | {"click": np.full(N, np.nan)}}, "missing"),
+    "reward of words": ({"frame": FRAME | {"click": ["yes"] * N}}, "'yes' is not a finite"),
+    "one action": ({"frame": FRAME | {"item": ["u"] * N}}, "one action only"),
+    "timestamps": ({"frame": FRAME | {"age": DAY}}, "list it in `categorical`|timestamps"),
+    "timestamps as text": ({"frame": FRAME | {"age": DAY.astype(str)}}, "'age' holds timestamps"),
+    "empty frame": ({"frame": {name: [] for name in FRAME}}, "no rows"),
+    "columns of two lengths": ({"frame": FRAME | {"age": [1.0]}}, "differ in length"),
+    "no frame": ({"frame": 7}, "expected a data frame"),
+    "a list": ({"frame": [1, 2]}, "expected a data frame"),
+    "unit misspelled": ({"unit": "sesion"}, "mean 'session'"),
+    "categorical stray": ({"categorical": ["color"]}, "neither context nor items"),
+    "range upside down": ({"reward_range": (1, 0)}, "not below"),
+    "reward out of range": ({"reward_range": (0, 0.5)}, "outside of reward_range"),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_one_line(changes, said):
+    with pytest.raises(UsageError, match=said) as caught:
+        log(**changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_log_in_memory_names_no_files(tmp_path):
+    made = log(target=ByPairs())
+    assert made.spec.files() == ()
+    path = tmp_path / "log.yaml"
+    write_csv(tmp_path / "t.csv", FRAME)
+    forms = {"new": {"probability": "p_new"}, "drawn": {"action": "new_item"}}
+    spec = {"schema": 1, "table": "t.csv", **NAMES, "target": forms}
+    path.write_text(json.dumps(spec), encoding="utf-8")
+    read = read_log_file(path).targets
+    assert {name: (one.form, one.value) for name, one in read.items()} == {
+        "new": ("probability", "p_new"),
+        "drawn": ("action", "new_item"),
+    }
