@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ope_bench.contracts.arrays import check_rewards as check_rewards
     from ope_bench.contracts.arrays import require_one_per_row as require_one_per_row
     from ope_bench.contracts.arrays import row_chunks as row_chunks
+    from ope_bench.contracts.arrays import weighted_terms as weighted_terms
     from ope_bench.contracts.data import Column as Column
     from ope_bench.contracts.data import Problem as Problem
     from ope_bench.contracts.data import Schema as Schema

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -61,6 +63,176 @@ def _tell_outcome(event: Event) -> None:
         note(f"{record.trial.estimator.id}: {record.status.value}")
 
 
+# A log of a command: a log file, or a table with options that describe it.
+
+LOG_FILES = (".yaml", ".yml")
+
+OpenLog = Callable[[float | None], Any]
+"""Loads the log of a command; its argument is the longest time of a policy's file."""
+
+
+def takes_log(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command FILE and the options that describe a table, in place of its first parameter.
+
+    That parameter is a function that loads the log, for the place where errors are answered.
+    """
+    shared = list(inspect.signature(log_of_command, eval_str=True).parameters.values())[1:]
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> int:
+        described = {one.name: given.pop(one.name) for one in shared}
+        return command(functools.partial(log_of_command, **described), **given)
+
+    # Typer makes the options from the signature.
+    wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+    return wrapped
+
+
+def log_of_command(
+    policy_timeout: float | None,
+    file: Annotated[
+        Path,
+        typer.Argument(help="A log file (.yaml), or a table with the options that describe it."),
+    ],
+    context: Annotated[
+        str | None, typer.Option(metavar="COLUMN,...", help="Context columns of a table.")
+    ] = None,
+    action: Annotated[str | None, typer.Option(metavar="COLUMN", help="The action.")] = None,
+    reward: Annotated[str | None, typer.Option(metavar="COLUMN", help="The reward.")] = None,
+    propensity: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The logging policy's probability of the action."),
+    ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(help="A table that describes the actions, one row each, in the same column."),
+    ] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="For how many rows each row stands."),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Rows of one unit depend on each other."),
+    ] = None,
+    categorical: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN,...", help="Columns of codes; columns of words are found."),
+    ] = None,
+    target_action: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="What the new policy did, once a row."),
+    ] = None,
+    target_probability: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The new policy's probability of the logged action."),
+    ] = None,
+    target_table: Annotated[
+        Path | None, typer.Option(help="The new policy: columns row, action, probability.")
+    ] = None,
+    target_policy: Annotated[
+        str | None, typer.Option(metavar="FILE.py:NAME", help="The new policy as code.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the log file of these options.")
+    ] = None,
+) -> Any:
+    """Load a log file, or a table and its options.
+
+    Raises
+    ------
+    UsageError : both are given, an option is missing, or the file or the data are wrong.
+    """
+    from ope_bench.logs.log_file import write_log_file
+
+    described = {
+        "context": context,
+        "action": action,
+        "reward": reward,
+        "propensity": propensity,
+        "items": items,
+        "weight": weight,
+        "unit": unit,
+        "categorical": categorical,
+        "target-action": target_action,
+        "target-probability": target_probability,
+        "target-table": target_table,
+        "target-policy": target_policy,
+    }
+    spec = spec_of_command(
+        file, {name: value for name, value in described.items() if value is not None}
+    )
+    if save is not None:
+        write_log_file(spec, save)
+        note(f"wrote {save}")
+    return ope_bench.Log.of(spec, timeout=policy_timeout)
+
+
+def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
+    """Return the description of a log file, or of a table and options.
+
+    Parameters
+    ----------
+    file : a log file or a table.
+    described : the options that describe a table and the new policy, those that were given.
+
+    Raises
+    ------
+    UsageError : both are given, an option is missing, or the file is wrong.
+    """
+    from ope_bench.logs.log_data import Items, LogSpec
+    from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
+    from ope_bench.logs.source import column_names, word_columns
+    from ope_bench.logs.target_policy import FORMS, TargetPolicy
+
+    if file.suffix in LOG_FILES:
+        for name in described:
+            msg = f"--{name}: {file} is a log file; write it there"
+            raise UsageError(msg)
+        return read_log_file(file)
+    if not file.exists():
+        msg = f"{file}: no such file"
+        raise UsageError(msg)
+
+    def columns(name: str) -> tuple[str, ...]:
+        words = described.get(name, "").split(",")
+        return tuple(word.strip() for word in words if word.strip())
+
+    for name in ("context", "action", "reward"):
+        if not columns(name):
+            msg = f"--{name}: is missing; a table needs it (a log file ends in {LOG_FILES[0]})"
+            raise UsageError(msg)
+    targets = [
+        TargetPolicy.of(form, described[f"target-{form}"])
+        for form in FORMS
+        if f"target-{form}" in described
+    ]
+    if len(targets) != 1:
+        names = ", ".join(f"--target-{form}" for form in FORMS)
+        msg = f"{len(targets)} target policies; give exactly one of {names}"
+        raise UsageError(msg)
+    context, action = columns("context"), described["action"]
+    categorical = {*word_columns(file, context), *columns("categorical")}
+    items = None
+    if "items" in described:
+        items = Items(described["items"], action)
+        others = [name for name in column_names(items.table) if name != action]
+        categorical |= set(word_columns(items.table, others))
+    return LogSpec(
+        table=file,
+        context=context,
+        categorical=tuple(sorted(categorical)),
+        action=action,
+        reward=described["reward"],
+        propensity=described.get("propensity"),
+        items=items,
+        weight=described.get("weight"),
+        unit=described.get("unit"),
+        targets={DEFAULT_TARGET: targets[0]},
+    )
+
+
 # ``ope-bench log``: check a user's own log, or write an example of one.
 
 log_app = typer.Typer(
@@ -72,8 +244,9 @@ log_app = typer.Typer(
 
 
 @log_app.command()
+@takes_log
 def check(
-    file: LogFileArgument,
+    log_of: OpenLog,
     timeout: options.TimeoutOption = None,
     no_code: options.NoCodeOption = False,
     output: options.FormatOption = Format.TEXT,
@@ -81,7 +254,7 @@ def check(
     """Say what is in a log, what is wrong with it, and which estimators can use it."""
 
     with exit_on_signals(), json_stdout(output) as emit:
-        result = ope_bench.Log.read(file, timeout=timeout).check()
+        result = log_of(timeout).check()
         emit(result.as_json())
     if output is Format.TEXT:
         _write_tables(result.tables())
@@ -106,8 +279,9 @@ def example(
 # ``ope-bench advise``: whether a log can answer, by which estimator, how wrong.
 
 
+@takes_log
 def advise_command(
-    file: LogFileArgument,
+    log_of: OpenLog,
     target: Annotated[
         str | None, typer.Option(help="The policy, where the log file has several.")
     ] = None,
@@ -153,7 +327,7 @@ def advise_command(
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
-        log = ope_bench.Log.read(file, timeout=timeout)
+        log = log_of(timeout)
         executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
         with contextlib.closing(executor):
             result = ope_bench.advise(
@@ -224,16 +398,12 @@ def shortlist_command(
 
 # ``ope-bench estimate``: the value of a new policy, from a log.
 
-LOG_FILES = (".yaml", ".yml")
-
 EstimateFormat = Literal["text", "json", "csv", "markdown"]
 
 
+@takes_log
 def estimate_command(
-    file: Annotated[
-        Path,
-        typer.Argument(help="A log file (.yaml), or a table with the options that describe it."),
-    ],
+    log_of: OpenLog,
     est: options.EstOption = None,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     interval: Annotated[
@@ -249,44 +419,6 @@ def estimate_command(
             "--sensitivity", help="Say how strong a hidden cause turns the sign of ipws' lift."
         ),
     ] = False,
-    context: Annotated[
-        str | None, typer.Option(metavar="COLUMN,...", help="Context columns of a table.")
-    ] = None,
-    action: Annotated[str | None, typer.Option(metavar="COLUMN", help="The action.")] = None,
-    reward: Annotated[str | None, typer.Option(metavar="COLUMN", help="The reward.")] = None,
-    propensity: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The logging policy's probability of the action."),
-    ] = None,
-    items: Annotated[
-        Path | None,
-        typer.Option(help="A table that describes the actions, one row each, in the same column."),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Rows of one unit depend on each other."),
-    ] = None,
-    categorical: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN,...", help="Columns of codes; columns of words are found."),
-    ] = None,
-    target_action: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="What the new policy did, once a row."),
-    ] = None,
-    target_probability: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The new policy's probability of the logged action."),
-    ] = None,
-    target_table: Annotated[
-        Path | None, typer.Option(help="The new policy: columns row, action, probability.")
-    ] = None,
-    target_policy: Annotated[
-        str | None, typer.Option(metavar="FILE.py:NAME", help="The new policy as code.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option("--save", help="Write the log file of these options.")
-    ] = None,
     report: ReportOption = None,
     seed: options.SeedOption = None,
     jobs: options.JobsOption = None,
@@ -305,30 +437,10 @@ def estimate_command(
     """
     from ope_bench.execution.local import LocalExecutor
     from ope_bench.execution.machine import available_cores
-    from ope_bench.logs.log_file import write_log_file
 
-    described = {
-        "context": context,
-        "action": action,
-        "reward": reward,
-        "propensity": propensity,
-        "items": items,
-        "unit": unit,
-        "categorical": categorical,
-        "target-action": target_action,
-        "target-probability": target_probability,
-        "target-table": target_table,
-        "target-policy": target_policy,
-    }
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
-        spec = spec_of_command(
-            file, {name: value for name, value in described.items() if value is not None}
-        )
-        if save is not None:
-            write_log_file(spec, save)
-            note(f"wrote {save}")
-        log = ope_bench.Log.of(spec, timeout=timeout)
+        log = log_of(timeout)
         executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
         with contextlib.closing(executor):
             result = ope_bench.estimate(
@@ -350,69 +462,6 @@ def estimate_command(
         emit(result.as_json())
     print_result(result, output)
     return result.exit_code
-
-
-def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
-    """Return the description of a log file, or of a table and options.
-
-    Parameters
-    ----------
-    file : a log file or a table.
-    described : the options that describe a table and the new policy, those that were given.
-
-    Raises
-    ------
-    UsageError : both are given, an option is missing, or the file is wrong.
-    """
-    from ope_bench.logs.log_data import Items, LogSpec
-    from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
-    from ope_bench.logs.source import column_names, word_columns
-    from ope_bench.logs.target_policy import FORMS, TargetPolicy
-
-    if file.suffix in LOG_FILES:
-        for name in described:
-            msg = f"--{name}: {file} is a log file; write it there"
-            raise UsageError(msg)
-        return read_log_file(file)
-    if not file.exists():
-        msg = f"{file}: no such file"
-        raise UsageError(msg)
-
-    def columns(name: str) -> tuple[str, ...]:
-        words = described.get(name, "").split(",")
-        return tuple(word.strip() for word in words if word.strip())
-
-    for name in ("context", "action", "reward"):
-        if not columns(name):
-            msg = f"--{name}: is missing; a table needs it (a log file ends in {LOG_FILES[0]})"
-            raise UsageError(msg)
-    targets = [
-        TargetPolicy.of(form, described[f"target-{form}"])
-        for form in FORMS
-        if f"target-{form}" in described
-    ]
-    if len(targets) != 1:
-        names = ", ".join(f"--target-{form}" for form in FORMS)
-        msg = f"{len(targets)} target policies; give exactly one of {names}"
-        raise UsageError(msg)
-    context, action = columns("context"), described["action"]
-    categorical = {*word_columns(file, context), *columns("categorical")}
-    items = None
-    if "items" in described:
-        items = Items(described["items"], action)
-        others = [name for name in column_names(items.table) if name != action]
-        categorical |= set(word_columns(items.table, others))
-    return LogSpec(
-        table=file,
-        context=context,
-        categorical=tuple(sorted(categorical)),
-        action=action,
-        reward=described["reward"],
-        propensity=described.get("propensity"),
-        items=items,
-        unit=described.get("unit"),
-        targets={DEFAULT_TARGET: targets[0]},
-    )
 
 
 def print_result(result: Estimates, output: EstimateFormat) -> None:

@@ -403,7 +403,7 @@ def advise(
     return Advice(
         log=log.facts(),
         target=policy,
-        logging_average=float(log.reward.mean()),
+        logging_average=float(log.reward_terms.mean()),
         verdict=verdict,
         reasons=reasons,
         recommended=recommended,

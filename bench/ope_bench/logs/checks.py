@@ -10,7 +10,8 @@ import numpy as np
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UnavailableError
-from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
+from ope_bench.contracts.plugins import refuse_row_weights
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.logs.estimation import CONFOUNDING, default_estimators
@@ -218,7 +219,7 @@ def _contents(log: LogData) -> Iterator[Finding]:
 def _support(log: LogData) -> Iterator[Finding]:
     counted = "rows" if log.unit is None else "units"
     for name, target in log.targets.items():
-        mass = target.unsupported_mass(log.action, log.logging)
+        mass = target.unsupported_mass(log.action, log.logging, log.weight)
         if mass is not None:
             what = f"{mass:.1%} of the policy is on actions that the log cannot speak of"
             yield Finding.at_most(f"{name}: unsupported mass", mass, MOST_UNSUPPORTED, what)
@@ -231,8 +232,9 @@ def _support(log: LogData) -> Iterator[Finding]:
             "(ipw and its kin; doubly robust ones for the residuals)"
         )
         yield Finding.at_least(f"{name}: effective sample size", ess, LEAST_ESS, what)
-        z = skewed_z(weights - 1.0, unit_of(log))
-        mean = float(weights.mean())
+        terms = weighted_terms(weights, log.weight)
+        z = skewed_z(terms - 1.0, unit_of(log))
+        mean = float(terms.mean())
         # On long logs a z shows what does not matter.
         close = abs(mean - 1.0) <= _MATTERS
         fine = None if z is None else close or two_sided(z) >= _ERROR_RATE
@@ -297,6 +299,7 @@ def _drift(log: LogData) -> Iterator[Finding]:
         return
     unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
     size = np.bincount(unit)
+    mass = np.bincount(unit, log.weight)
     # The median of each unit's times, by their order within the unit.
     ordered = log.time[np.lexsort((log.time, unit))]
     first = np.cumsum(size) - size
@@ -314,7 +317,8 @@ def _drift(log: LogData) -> Iterator[Finding]:
             columns.setdefault(f"context {name}", log.context[:, j])
     halves, z = {}, {}
     for name, values in columns.items():
-        means = np.bincount(unit, values) / size
+        weighted = values if log.weight is None else values * log.weight
+        means = np.bincount(unit, weighted) / mass
         early, later = halves[name] = means[~late], means[late]
         error = np.sqrt(early.var(ddof=1) / len(early) + later.var(ddof=1) / len(later))
         z[name] = float((later.mean() - early.mean()) / error) if error > 0 else 0.0
@@ -329,8 +333,9 @@ def _drift(log: LogData) -> Iterator[Finding]:
                 message=f"mean {float(early.mean()):.4g} in the earlier half, "
                 f"{float(later.mean()):.4g} in the later one (z = {one:.1f})",
             )
+    row = 1.0 if log.weight is None else log.weight
     share = [
-        np.bincount(log.action, part[unit] / size[unit], minlength=len(log.actions))
+        np.bincount(log.action, part[unit] * row / mass[unit], minlength=len(log.actions))
         for part in (~late, late)
     ]
     parts = [one / one.sum() for one in share]
@@ -353,7 +358,9 @@ def _drift(log: LogData) -> Iterator[Finding]:
 
 def _leaks(log: LogData) -> Iterator[Finding]:
     """Look for a column that determines the reward."""
-    total = float(np.square(log.reward - log.reward.mean()).sum())
+    row = np.ones(log.n) if log.weight is None else log.weight
+    average = float(np.average(log.reward, weights=row))
+    total = float(row @ np.square(log.reward - average))
     if total == 0:
         yield Finding(name="reward", value=0.0, passed=False, message="all rewards are equal")
         return
@@ -361,11 +368,12 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     for j, name in enumerate(log.context_names):
         values, code = np.unique(log.context[:, j], return_inverse=True)
         if len(values) <= log.n / 10:
-            count = np.bincount(code.reshape(-1))
-            sums = np.bincount(code.reshape(-1), log.reward)
-            share = (float((sums**2 / count).sum()) - log.n * log.reward.mean() ** 2) / total
+            count = np.bincount(code.reshape(-1), row)
+            sums = np.bincount(code.reshape(-1), row * log.reward)
+            share = (float((sums**2 / count).sum()) - float(row.sum()) * average**2) / total
         else:
-            share = float(np.corrcoef(log.context[:, j], log.reward)[0, 1]) ** 2
+            covariance = np.cov(log.context[:, j], log.reward, aweights=row)
+            share = float(covariance[0, 1] ** 2 / (covariance[0, 0] * covariance[1, 1]))
         if share > worst:
             worst, where = share, name
     what = f"context column '{where}' explains {worst:.1%} of the reward's variance"
@@ -384,6 +392,7 @@ def _runnable(log: LogData) -> Iterator[Runnable]:
             estimator = build(spec)
             lacks = ""
             try:
+                refuse_row_weights(estimator, log.weight)
                 view = View(
                     problem, estimator.access, seed=DataSeed("check", 0, 0), fit_cache=FitCache()
                 )
@@ -427,9 +436,10 @@ def reliability_of(log: LogData) -> Reliability | None:
     if log.propensity is None:
         return None
     unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
-    n_actions, size = len(log.actions), np.bincount(unit).astype(np.float64)
+    row = np.ones(log.n) if log.weight is None else log.weight
+    n_actions, size = len(log.actions), np.bincount(unit, row)
     pairs, place = np.unique(unit * n_actions + log.action, return_inverse=True)
-    x = np.bincount(place.reshape(-1), 1.0 / log.propensity).astype(np.float64)
+    x = np.bincount(place.reshape(-1), row / log.propensity).astype(np.float64)
     action, rows = pairs % n_actions, size[pairs // n_actions]
 
     def over(values: FloatArray) -> FloatArray:

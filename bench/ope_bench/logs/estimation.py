@@ -146,7 +146,7 @@ def estimate(
         targets.append(
             TargetEstimates(
                 name=name,
-                unsupported_mass=target.unsupported_mass(log.action, log.logging),
+                unsupported_mass=target.unsupported_mass(log.action, log.logging, log.weight),
                 rows=tuple(row for row in rows if row not in unavailable),
                 left_out=tuple((row.label, row.message or "") for row in unavailable),
             )
@@ -163,7 +163,7 @@ def estimate(
         notes.append(f"not run, since they take long on so many rows: {options}")
     return Estimates(
         log=log.facts(),
-        logging_average=float(log.reward.mean()),
+        logging_average=float(log.reward_terms.mean()),
         targets=tuple(targets),
         differences=differences,
         notes=(*notes, *advice, *log.notes, CONFOUNDING),
@@ -277,7 +277,12 @@ def with_disagreement(
 def _with_sensitivity(row: EstimateRow, log: LogData, name: str) -> EstimateRow:
     """Return the row of `ipws` with its bounds under a hidden cause; others as they are."""
     weights = log.weights(name)
-    if row.estimator != "ipws" or weights is None or log.propensity is None:
+    if (
+        row.estimator != "ipws"
+        or weights is None
+        or log.propensity is None
+        or log.weight is not None
+    ):
         return row
     target = weights * log.propensity
     return replace(row, sensitivity=hidden_cause(target, log.propensity, log.reward))
@@ -535,6 +540,8 @@ def _with_interval(
         return pair, ""
     # The kinds that need no known range of the rewards.
     rangeless = kind == "bootstrap" or (kind == "empirical-likelihood" and np.ptp(log.reward) > 0)
+    if log.weight is not None and not changed.row_weights:
+        return pair, "the log has row weights"
     if kind != "guaranteed" and log.n_units < 2:
         return pair, "the log has one unit"
     if not rangeless and log.reward_range is None and params.get("reward_range") is None:

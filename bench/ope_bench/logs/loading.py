@@ -65,6 +65,11 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
         refuse_first(table, spec.propensity, propensity, propensity > 1, f"is above 1; {cure}")
         what = f"is not positive, but the action was logged; {cure}"
         refuse_first(table, spec.propensity, propensity, propensity <= 0, what)
+    weight = None
+    if spec.weight is not None:
+        weight = table.number(spec.weight)
+        what = "is not positive; write for how many rows the row stands, or leave it out"
+        refuse_first(table, spec.weight, weight, weight <= 0, what)
     items = described = None
     if spec.items is not None:
         items, described = _load_items(spec.items, spec.categorical)
@@ -114,14 +119,25 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
         actions=codes.names,
         propensity=propensity,
         embedding=embedding,
+        weight=weight,
         unit=None if spec.unit is None else table.words(spec.unit)[0],
         time=None if spec.time is None else table.words(spec.time)[0],
         logging=None if logging is None else logging.matrix,
         targets=found,
-        notes=(*encoded.notes, *(() if described is None else described.notes)),
+        notes=(
+            *encoded.notes,
+            *(() if described is None else described.notes),
+            *_weight_note(spec.weight, weight),
+        ),
         reward_range=spec.reward_range,
         spec=spec,
     )
+
+
+def _weight_note(name: str | None, weight: FloatArray | None) -> tuple[str, ...]:
+    if weight is None:
+        return ()
+    return (f"{name}: {len(weight):,} rows stand for {float(weight.sum()):,.0f}",)
 
 
 def _refuse_timestamps(table: Table, names: Sequence[str]) -> None:
@@ -149,7 +165,7 @@ def _read(spec: LogSpec, categorical: Sequence[str]) -> Table:
     words = [*categorical, spec.action]
     words += [name for name in (spec.unit, spec.time) if name is not None]
     numbers = [name for name in spec.context if name not in categorical]
-    numbers += [spec.reward, *([] if spec.propensity is None else [spec.propensity])]
+    numbers += [name for name in (spec.reward, spec.propensity, spec.weight) if name is not None]
     for policy in spec.targets.values():
         if isinstance(policy.value, str) and policy.form in ("action", "probability"):
             (words if policy.form == "action" else numbers).append(policy.value)

@@ -73,6 +73,7 @@ class Log(LogData):
         item_key: str | None = None,
         embedding: Sequence[str] = (),
         unit: str | None = None,
+        weight: str | None = None,
         time: str | None = None,
         reward_range: tuple[float, float] | None = None,
         logging: Any = None,
@@ -84,6 +85,7 @@ class Log(LogData):
         ----------
         frame : one row is one decision: of pandas, Polars, pyarrow or DuckDB, or a mapping.
         context, action, reward, propensity, unit, time : names of columns.
+        weight : name of the column that says for how many rows each row stands.
         target : the policy to evaluate: a column's name (its probability of the logged action), a
             mapping of one of ``action``, ``probability``, ``table``, ``policy`` as in a log file,
             an array (n, n_actions), a function of contexts that returns such an array, or an
@@ -123,6 +125,7 @@ class Log(LogData):
             items=None if items is None else Items(items, item_key or action, tuple(embedding)),
             time=time,
             unit=unit,
+            weight=weight,
             logging=None if logging is None else read_policy(logging, "logging"),
             targets=read_policies(target, DEFAULT_TARGET),
             actions=None if actions is None else tuple(str(name) for name in actions),

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import temporary_folder
-from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Column, Schema
 from ope_bench.logs.target_policy import TargetPolicy
 from ope_bench.logs.targets import Target
@@ -51,6 +51,7 @@ class LogSpec:
     propensity : column of the logging policy's probability of the logged action.
     items : what describes the actions.
     time : column that orders the rows.
+    weight : column; for how many rows each row stands, where the log keeps a part of them.
     unit : column; rows of one unit depend on each other.
     logging : the logging policy's whole distribution.
     targets : the policies to evaluate, by name.
@@ -70,13 +71,14 @@ class LogSpec:
     logging: TargetPolicy | None = None
     targets: Mapping[str, TargetPolicy] = field(default_factory=dict)
     actions: tuple[str, ...] | None = None
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         if not self.context:
             msg = "name at least one context column"
             raise UsageError(msg)
         roles = dict.fromkeys(self.context, "context")
-        for role in ("action", "reward", "propensity"):
+        for role in ("action", "reward", "propensity", "weight"):
             name = getattr(self, role)
             if name is not None and name in roles:
                 msg = f"column '{name}' is both {roles[name]} and {role}; they must differ"
@@ -126,6 +128,7 @@ class LogData:
     propensity : (n,) or None
     embedding : (n_actions, d_embedding), what describes each action; None without items.
     unit : (n,) or None
+    weight : (n,), positive: for how many rows each row stands; None for one each.
     time : (n,), rank of each row's time, or None
     logging : (n, n_actions), the logging policy's probabilities, or None
     targets : the policies to evaluate, by name.
@@ -149,6 +152,7 @@ class LogData:
     notes: tuple[str, ...] = ()
     reward_range: tuple[float, float] | None = None
     spec: LogSpec | None = None
+    weight: FloatArray | None = None
 
     @property
     def n(self) -> int:
@@ -159,6 +163,11 @@ class LogData:
     def n_units(self) -> int:
         """Number of units; rows where the log names none."""
         return self.n if self.unit is None else len(np.unique(self.unit))
+
+    @property
+    def reward_terms(self) -> FloatArray:
+        """The rewards, weighted such that their plain mean is the logging average: (n,)."""
+        return weighted_terms(self.reward, self.weight)
 
     def policy_name(self, name: str | None) -> str:
         """Return the name of a policy to evaluate, of the only one where None is given.
@@ -202,7 +211,7 @@ class LogData:
 
 # A stored log: arrays in a folder that only this user can read, mapped into memory by workers.
 
-_ARRAYS = ("context", "action", "reward", "propensity", "embedding", "unit", "time")
+_ARRAYS = ("context", "action", "reward", "propensity", "embedding", "unit", "time", "weight")
 _PARTS = ("data", "indices", "indptr")
 _FACTS = "log.json"
 

@@ -42,10 +42,11 @@ class _LogFileKeys:
     items: str | dict[Literal["table", "key", "embedding"], _Names] | None = None
     time: str | None = None
     unit: str | None = None
+    weight: str | None = None
     logging: _Policy | None = None
 
 
-_PLAIN = ("action", "reward", "reward_range", "propensity", "time", "unit")
+_PLAIN = ("action", "reward", "reward_range", "propensity", "time", "unit", "weight")
 """Keys that a log's description holds as they are written."""
 
 

@@ -101,6 +101,7 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
         embedding_distribution=None if embedding is None else DeterministicEmbedding(embedding),
         shared_contexts=shared,
         unit=log.unit,
+        row_weight=log.weight,
         reward_range=log.reward_range,
         unavailable=unavailable,
     )
@@ -178,7 +179,7 @@ def effective_size(log: LogData, name: str) -> float | None:
     weights = log.weights(name)
     if weights is None:
         return None
-    sums = sum_by_unit(weights, unit_of(log))
+    sums = sum_by_unit(weights if log.weight is None else weights * log.weight, unit_of(log))
     squares = float(np.square(sums).sum())
     return float(sums.sum()) ** 2 / squares if squares > 0 else 0.0
 
@@ -307,7 +308,7 @@ class OwnLog(Environment):
             terms = terms + target
         log = self.opened()
         unit = unit_of(log)
-        facts: dict[str, Diagnostic] = {LIFT_ERROR: standard_error(terms - problem.reward, unit)}
+        facts: dict[str, Diagnostic] = {LIFT_ERROR: standard_error(terms - log.reward_terms, unit)}
         if BASELINE in estimate.diagnostics and estimate.weights is not None:
             ones = np.ones(len(terms))
             lift, error = baseline_difference(estimate.weights, ones, problem.reward, unit)

@@ -189,9 +189,9 @@ def shortlist(
             if file and None not in found:
                 values[name] = np.array(found, dtype=np.float64)
                 terms[name] = np.asarray(np.load(folder / str(file)))
-    logged = float(log.reward.mean())
+    logged = float(log.reward_terms.mean())
     values[LOGGED] = np.full(1 + len(rule.panel), logged)
-    terms[LOGGED] = log.reward
+    terms[LOGGED] = log.reward_terms
     return _decided(rule, names, incumbent or LOGGED, values, terms, problem.unit_of(log), alpha)
 
 

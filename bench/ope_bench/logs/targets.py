@@ -50,26 +50,31 @@ class Target:
             return self.probability
         return np.asarray(self.matrix[np.arange(len(action)), action]).reshape(-1)
 
-    def unsupported_mass(self, action: IntArray, logging: sparse.csr_array | None) -> float | None:
+    def unsupported_mass(
+        self,
+        action: IntArray,
+        logging: sparse.csr_array | None,
+        row_weight: FloatArray | None = None,
+    ) -> float | None:
         """Return the share of the policy on actions that the log cannot speak of.
 
         With a known logging policy: those to which it gives probability zero in the row; else
         those that no row logged. None where only probabilities of logged actions are known.
         """
+        share = np.ones(len(action)) if row_weight is None else row_weight
         if self.matrix is not None and logging is not None:
-            supported = self.matrix.multiply((logging > 0).astype(np.float64)).sum()
-            return max(0.0, 1.0 - float(supported) / self.matrix.shape[0])
+            supported = share @ self.matrix.multiply((logging > 0).astype(np.float64)).sum(axis=1)
+            return max(0.0, 1.0 - float(supported / share.sum()))
         if self.action is not None and logging is not None:
             probability = np.asarray(logging[np.arange(len(action)), self.action])
-            return float((probability == 0).mean())
+            return float(np.average(probability == 0, weights=share))
         if self.action is not None:
-            return float((~np.isin(self.action, action)).mean())
+            return float(np.average(~np.isin(self.action, action), weights=share))
         if self.matrix is None:
             return None
-        logged = np.zeros(self.matrix.shape[1], dtype=bool)
-        logged[action] = True
-        mass = float(self.matrix.data[~logged[self.matrix.indices]].sum())
-        return mass / self.matrix.shape[0]
+        never = np.ones(self.matrix.shape[1])
+        never[action] = 0.0
+        return float(share @ (self.matrix @ never) / share.sum())
 
 
 class ActionCodes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ope_bench import Estimate, Estimator, View
-from ope_estimators.baseline.weighting.weighted_mean import weighted_terms
+from ope_bench import Estimate, Estimator, View, weighted_terms
 
 __all__ = ["LoggingAverage"]
 

@@ -34,6 +34,11 @@ class Source:
 
     problem: Problem
 
+    def __post_init__(self) -> None:
+        if self.problem.row_weight is not None:
+            msg = "worlds are not made from logs whose rows have weights"
+            raise UnavailableError(msg)
+
     @property
     def n(self) -> int:
         """Number of logged rows."""

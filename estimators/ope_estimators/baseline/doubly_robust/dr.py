@@ -18,12 +18,13 @@ from ope_bench import (
     betting_interval_of_terms,
     check_rewards,
     largest_shortfall,
+    weighted_terms,
 )
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
 from ope_estimators.baseline.weighting.reward_limits import declared_limits
-from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error, weighted_terms
+from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
 from ope_estimators.nuisance.reward import FittedReward
 

@@ -20,7 +20,6 @@ __all__ = [
     "standard_error_of_sum",
     "standard_errors",
     "unknown_mass",
-    "weighted_terms",
 ]
 
 Mass = Callable[[], float | None]
@@ -43,27 +42,6 @@ def clipped(weights: FloatArray, limit: float | None) -> tuple[FloatArray, dict[
         diagnostics |= {"clip": limit, "clipped_share": float((weights > limit).mean())}
         weights = np.minimum(weights, limit)
     return weights, diagnostics
-
-
-def weighted_terms(terms: FloatArray, row_weight: FloatArray | None) -> FloatArray:
-    """Terms whose plain mean is the weighted mean V of some terms, and whose spread is its error.
-
-        V + ω_i / mean(ω) (t_i - V),   V = sum(ω t) / sum(ω)
-
-    Parameters
-    ----------
-    terms : (n,), or (k, n) for several rows of terms.
-    row_weight : (n,), as `View.row_weight`; None leaves the terms as they are.
-
-    >>> weighted_terms(np.array([1.0, 5.0]), np.array([3.0, 1.0])).tolist()
-    [0.5, 3.5]
-    """
-    if row_weight is None:
-        return terms
-    relative = row_weight / row_weight.mean()
-    value = (terms * relative).mean(axis=-1, keepdims=True)
-    weighted: FloatArray = value + relative * (terms - value)
-    return weighted
 
 
 def standard_error(terms: FloatArray, unit: IntArray) -> float | None:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ope_bench import FloatArray, IntArray
+from ope_bench import FloatArray, IntArray, weighted_terms
 from ope_estimators.baseline.weighting.weighted_mean import (
     Mass,
     self_normalized,
     standard_error,
     standard_errors,
     unknown_mass,
-    weighted_terms,
 )
 
 __all__ = ["WeightedRows"]
