@@ -9,12 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from ope_bench.base.canonical import plain
-from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
-from ope_bench.contracts.plugins import refuse_row_weights
-from ope_bench.contracts.random import DataSeed
-from ope_bench.contracts.view import Access, FitCache, View
-from ope_bench.logs.estimation import CONFOUNDING, default_estimators
+from ope_bench.logs.estimation import CONFOUNDING, default_estimators, what_lacks
 from ope_bench.logs.log_data import LogData
 from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
 from ope_bench.logs.result import notebook_text
@@ -185,13 +181,18 @@ def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]
 
 def check_log(log: LogData) -> LogCheck:
     """Check a log; nothing is trained."""
-    parts = (_contents, _support, _propensities, _drift, _leaks)
     return LogCheck(
         log=log.facts(),
-        findings=tuple(finding for part in parts for finding in part(log)),
+        findings=findings_of(log),
         estimators=tuple(_runnable(log)),
         notes=(*log.notes, CONFOUNDING),
     )
+
+
+def findings_of(log: LogData) -> tuple[Finding, ...]:
+    """Return what is in a log and what is wrong with it."""
+    parts = (_contents, _support, _propensities, _drift, _leaks)
+    return tuple(finding for part in parts for finding in part(log))
 
 
 def _contents(log: LogData) -> Iterator[Finding]:
@@ -384,25 +385,12 @@ def _leaks(log: LogData) -> Iterator[Finding]:
 
 def _runnable(log: LogData) -> Iterator[Runnable]:
     """Yield for each policy and default estimator that it can run, or the data that it lacks."""
-    default, slow = default_estimators(log.n)
+    default, slow, _ = default_estimators(log.n)
     specs = [spec for selector in (*default, *slow) for spec in specs_of("estimator", selector)]
     for name in log.targets:
         problem = problem_of(log, name, np.random.default_rng(0))
         for spec in specs:
-            estimator = build(spec)
-            lacks = ""
-            try:
-                refuse_row_weights(estimator, log.weight)
-                view = View(
-                    problem, estimator.access, seed=DataSeed("check", 0, 0), fit_cache=FitCache()
-                )
-                if Access.TARGET_POLICY not in estimator.access:
-                    _ = view.target_action
-                elif log.targets[name].form == "probability" and hasattr(estimator, "regressor"):
-                    # A reward model needs sums over actions.
-                    view.target_policy.expect(view.context[:1], lambda x, a: np.zeros(len(a)))
-            except UnavailableError as exc:
-                lacks = str(exc)
+            lacks = what_lacks(problem, log.targets[name].form, build(spec))
             yield Runnable(estimator=spec.id, target=name, lacks=lacks)
 
 

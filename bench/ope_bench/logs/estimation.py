@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +15,13 @@ from typing import cast, get_args
 
 import numpy as np
 
-from ope_bench.base.errors import ParameterError, UsageError
+from ope_bench.base.errors import ParameterError, UnavailableError, UsageError
+from ope_bench.contracts.arrays import IntArray
+from ope_bench.contracts.data import Problem
 from ope_bench.contracts.parameters import validated
-from ope_bench.contracts.plugins import Estimator, IntervalKind
-from ope_bench.contracts.view import Access
+from ope_bench.contracts.plugins import Estimator, IntervalKind, refuse_row_weights
+from ope_bench.contracts.random import DataSeed, stream
+from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.execution import Event, Executor, Finished
 from ope_bench.execution.runner import Outcome, interruptible
 from ope_bench.logs import problem
@@ -58,8 +62,10 @@ EstimatorPair = tuple[PluginSpec, Estimator | None]
 """The spec of an estimator, and the object where one was given."""
 
 
-def default_estimators(rows: int) -> tuple[list[str], list[str]]:
-    """Return the selectors of the estimators that run where none is named, and the slow others.
+def default_estimators(rows: int) -> tuple[list[str], list[str], int]:
+    """Return the selectors of the estimators that run where none is named.
+
+    Also returned are those that run on a part of so many rows, being slow, and its size.
 
     Parameters
     ----------
@@ -67,7 +73,8 @@ def default_estimators(rows: int) -> tuple[list[str], list[str]]:
     """
     listed = load_file(Path(__file__).with_name("estimators.yaml")).value
     slow = listed["slow"] if rows > listed["slow_rows"] else []
-    return [one for one in listed["estimators"] if one not in slow], slow
+    fast = [one for one in listed["estimators"] if one not in slow]
+    return fast, slow, listed["slow_rows"]
 
 
 def estimate(
@@ -104,7 +111,7 @@ def estimate(
     if interval not in INTERVALS:
         msg = f"interval '{interval}' is not one of {', '.join(INTERVALS)}"
         raise UsageError(msg)
-    default, slow = default_estimators(log.n)
+    default, slow, most = default_estimators(log.n)
     given = estimator_pairs(default if estimators is None else estimators)
     shown = len(given)
     kind: IntervalKind = "asymptotic"
@@ -121,6 +128,12 @@ def estimate(
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
         differences = _differences(log, records, labels, folder, level, kind)
+    small = slow_pairs = None
+    if slow and estimators is None:
+        small = log.part(_some_units(log, most, seed))
+        slow_pairs = [_with_interval(pair, log, kind, level)[0] for pair in estimator_pairs(slow)]
+        with stored_log(small) as folder:
+            slow_records = run_on_log(small, slow_pairs, folder, seed, executor, on_event)
     targets, advice = [], []
     for name, target in log.targets.items():
         rows = [
@@ -139,6 +152,13 @@ def estimate(
         offered = any(row.disagreement_low is not None for row in rows)
         if offered or estimators is None or interval == DISAGREEMENT:
             advice.append(said if len(log.targets) == 1 else f"{name}: {said}")
+        if small is not None:
+            rows += [
+                _of_sample(estimate_row(record, spec.id, level, kind, units=small.n_units), small)
+                for record, (spec, _) in zip(slow_records[name], slow_pairs or (), strict=True)
+            ]
+        several = f"{name}: " if len(log.targets) > 1 else ""
+        advice += [several + text for text in contradictions(rows)]
         # Of the default estimators those are shown that could run, unless none could.
         unavailable = [row for row in rows if row.status == Status.UNAVAILABLE]
         if estimators is not None or len(unavailable) == len(rows):
@@ -158,9 +178,13 @@ def estimate(
             f"no estimator here offers {interval} intervals; `--interval asymptotic` gives some"
         )
     notes += dict.fromkeys(interval_note(log, name, records[name]) for name in log.targets)
-    if slow and estimators is None:
+    if small is not None:
         options = " ".join(f"--est {one}" for one in slow)
-        notes.append(f"not run, since they take long on so many rows: {options}")
+        notes.append(
+            f"on {small.n:,} of {log.n:,} rows, drawn by unit, since they take long: "
+            f"{', '.join(slow)}; on all rows: {options}"
+        )
+    notes.append(looks(log))
     return Estimates(
         log=log.facts(),
         logging_average=float(log.reward_terms.mean()),
@@ -168,6 +192,95 @@ def estimate(
         differences=differences,
         notes=(*notes, *advice, *log.notes, CONFOUNDING),
     )
+
+
+def _some_units(log: LogData, most: int, seed: int) -> IntArray:
+    """Return rows of random units, about so many, in their order."""
+    unit = problem.unit_of(log)
+    units, code, size = np.unique(unit, return_inverse=True, return_counts=True)
+    order = stream("part of a log", seed).permutation(len(units))
+    last = int(np.searchsorted(np.cumsum(size[order]), most, side="right"))
+    chosen = np.zeros(len(units), dtype=bool)
+    chosen[order[: max(last, 1)]] = True
+    return np.flatnonzero(chosen[code.reshape(-1)])
+
+
+def _of_sample(row: EstimateRow, small: LogData) -> EstimateRow:
+    if row.status != Status.OK:
+        return row
+    parts = (f"on {small.n:,} random rows", row.message)
+    return replace(row, message="; ".join(part for part in parts if part))
+
+
+_CONTRADICTION = 3.0
+"""Standard errors by which two estimators of one value may differ."""
+
+
+def contradictions(rows: Sequence[EstimateRow]) -> list[str]:
+    """Return what estimators of one policy say against each other, and what nothing checks.
+
+    Two estimates differ by more than their errors allow where |V_1 - V_2| is above three times
+    sqrt(s_1^2 + s_2^2); a model without a standard error counts as exact.
+    """
+    known = [row for row in rows if row.value is not None and row.estimator != "logging-average"]
+    apart = []
+    for one, other in itertools.combinations(known, 2):
+        error = math.hypot(one.standard_error or 0.0, other.standard_error or 0.0)
+        if error > 0:
+            distance = abs((one.value or 0.0) - (other.value or 0.0)) / error
+            apart.append((distance, one, other))
+    said = []
+    far = [pair for pair in apart if pair[0] > _CONTRADICTION]
+    if far:
+        distance, one, other = max(far, key=lambda pair: pair[0])
+        others = f" ({len(far) - 1} more pairs by over 3)" if len(far) > 1 else ""
+        said.append(
+            f"{one.label} {figure(one.value)} and {other.label} {figure(other.value)} differ by "
+            f"{distance:.1f} standard errors{others}: at least one of them is wrong here"
+        )
+    if known and all(row.standard_error is None for row in known):
+        names = ", ".join(row.label for row in known)
+        said.append(f"reward models alone have a value ({names}), and nothing checks them")
+    return said
+
+
+def looks(log: LogData) -> str:
+    """Return how many checks of a log failed, which, and what explains them."""
+    from ope_bench.logs.checks import findings_of
+
+    findings = [one for one in findings_of(log) if one.passed is not None]
+    failed = [one for one in findings if not one.passed]
+    if not failed:
+        return f"all {len(findings)} checks of the log passed"
+    means = {"mean weight": " {:.3f} instead of 1"}
+    names = ", ".join(
+        one.name + means.get(one.name.rpartition(": ")[2], "").format(one.value) for one in failed
+    )
+    return (
+        f"{len(failed)} of {len(findings)} checks of the log say LOOK ({names}): "
+        "`ope-bench log check` explains them"
+    )
+
+
+def what_lacks(problem: Problem, form: str, estimator: Estimator) -> str:
+    """Return what a listed estimator lacks to run on a problem, empty where it can run.
+
+    Parameters
+    ----------
+    form : in which the target policy was given.
+    """
+    try:
+        refuse_row_weights(estimator, problem.row_weight)
+        seed = DataSeed("check", 0, 0)
+        view = View(problem, estimator.access, seed=seed, fit_cache=FitCache())
+        if Access.TARGET_POLICY not in estimator.access:
+            _ = view.target_action
+        elif form == "probability" and hasattr(estimator, "regressor"):
+            # A reward model needs sums over actions.
+            view.target_policy.expect(view.context[:1], lambda x, a: np.zeros(len(a)))
+    except UnavailableError as exc:
+        return str(exc)
+    return ""
 
 
 def estimate_row(
@@ -469,6 +582,20 @@ def run_on_log(
     found: dict[str, TrialRecord] = {}
     # Two estimators of one setting are one trial.
     distinct = {trial.key: trial for group in trials.values() for trial in group}
+    # Some fit models for long before they ask for what is not there.
+    selectors, *_ = default_estimators(0)
+    listed = {spec.id for one in selectors for spec in specs_of("estimator", one)}
+    for name, group in trials.items():
+        form = log.targets[name].form
+        asked = problem.problem_of(log, name, np.random.default_rng(0))
+        for trial in group:
+            estimator = objects[trial.key] or build(trial.estimator)
+            if trial.estimator.id in listed and (lack := what_lacks(asked, form, estimator)):
+                access = tuple(estimator.access.words())
+                found[trial.key] = TrialRecord(
+                    trial, "", Status.UNAVAILABLE, access=access, error_message=lack
+                )
+                distinct.pop(trial.key, None)
     for event in trial_events(list(distinct.values()), executor, run):
         on_event(event)
         if isinstance(event, Finished):

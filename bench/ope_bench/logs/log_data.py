@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -192,6 +192,18 @@ class LogData:
         """Return the importance weights of a policy, None where they are unknown: (n,)."""
         wanted = self.targets[name].of_logged(self.action)
         return None if wanted is None or self.propensity is None else wanted / self.propensity
+
+    def part(self, rows: IntArray) -> LogData:
+        """Return the log of some rows."""
+        names = ("context", "action", "reward", "propensity", "unit", "time", "weight")
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
+        arrays = {name: None if one is None else one[rows] for name, one in arrays.items()}
+        return replace(
+            self,
+            **arrays,
+            logging=None if self.logging is None else sparse.csr_array(self.logging[rows]),
+            targets={name: target.part(rows) for name, target in self.targets.items()},
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return the facts of the log that every output names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,15 @@ class Target:
         if self.matrix is None:
             return self.probability
         return np.asarray(self.matrix[np.arange(len(action)), action]).reshape(-1)
+
+    def part(self, rows: IntArray) -> Target:
+        """Return the policy over some of the log's rows."""
+        return replace(
+            self,
+            action=None if self.action is None else self.action[rows],
+            probability=None if self.probability is None else self.probability[rows],
+            matrix=None if self.matrix is None else sparse.csr_array(self.matrix[rows]),
+        )
 
     def unsupported_mass(
         self,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from ope_bench import Log, TargetPolicy, estimate
 from ope_bench.base.errors import UsageError
+from ope_bench.cli.app import invoke
 from ope_bench.logs.log_file import read_log_file
 from support.small_logs import write_csv
 
@@ -240,3 +242,89 @@ def test_a_log_in_memory_names_no_files(tmp_path):
         "new": ("probability", "p_new"),
         "drawn": ("action", "new_item"),
     }
+
+
+def noted(made: Log, estimators) -> str:
+    return " | ".join(estimate(made, estimators).notes)
+
+
+def test_an_estimate_says_what_the_checks_found_and_who_contradicts_whom():
+    # Propensities that are too small by four: the mean weight is 4, and ipw four times ipws.
+    halved = log(frame=FRAME | {"p": FRAME["p"] / 4}, target=TABLE)
+    said = noted(halved, ["ipw", "ipws"])
+    mean = float(np.mean(12 * FRAME["p_new"]))
+    assert f"mean weight {mean:.3f} instead of 1" in said
+    assert "checks of the log say LOOK" in said
+    assert "`ope-bench log check`" in said
+    rows = estimate(halved, ["ipw", "ipws"])
+    one, other = rows["ipw"], rows["ipws"]
+    z = (one.value - other.value) / np.hypot(one.standard_error, other.standard_error)
+    assert z > 3
+    assert f"differ by {z:.1f} standard errors" in said
+    assert "LOOK" not in noted(log(target=TABLE), ["ipw", "ipws"])
+    assert "standard errors" not in noted(log(target=TABLE), ["ipw", "ipws"])
+
+
+def test_models_alone_are_checked_by_nothing():
+    assert "nothing checks them" in noted(log(target=TABLE), ["dm"])
+    assert "nothing checks them" not in noted(log(target=TABLE), ["dm", "ipws"])
+
+
+def test_access_is_decided_before_a_model_is_fitted(monkeypatch):
+    from ope_estimators.embedded.learned.edr import EDR
+
+    monkeypatch.setattr(EDR, "fit", lambda *_, **__: pytest.fail("fitted in vain"))
+    row = estimate(log(), ["edr"])["edr"]
+    assert row.status == "unavailable"
+    assert "target" in row.message
+
+
+def test_slow_estimators_run_on_a_part_of_a_large_log(monkeypatch):
+    from ope_bench.logs import estimation
+
+    listed = {"estimators": ["ipws", "dm-star"], "slow": ["dm-star"], "slow_rows": 20}
+
+    class Listed:
+        value = listed
+
+    monkeypatch.setattr(estimation, "load_file", lambda _: Listed)
+    made = log(target=TABLE, unit="session")
+    result = estimate(made)
+    assert "20 of 60 rows, drawn by unit" in " ".join(result.notes)
+    assert result["dm-star"].message.startswith("on 20 random rows")
+    assert result["ipws"].message is None
+    rows = estimation._some_units(made, 20, 0)
+    assert len(rows) == 20
+    assert set(np.bincount(made.unit[rows])) == {0, 2}
+    part = made.part(rows)
+    again = estimate(part, ["dm-star"])["dm-star"]
+    assert again.lift == pytest.approx(again.value - made.reward[rows].mean())
+    np.testing.assert_array_equal(part.context, made.context[rows])
+    np.testing.assert_array_equal(
+        part.targets["target"].matrix.toarray(), made.targets["target"].matrix.toarray()[rows]
+    )
+
+
+def test_a_table_and_options_are_a_log_for_every_command(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    write_csv(path, FRAME | {"count": np.arange(N) % 3 + 1})
+    described = "--context age,device --action item --reward click --propensity p --weight count"
+    options = [str(path), *described.split(), "--target-probability", "p_new"]
+    for command in (["log", "check"], ["advise"], ["estimate", "--est", "ipws"]):
+        assert invoke([*command, *options]) == 0, capsys.readouterr().err
+    saved = tmp_path / "log.yaml"
+    assert invoke(["log", "check", *options, "--save", str(saved)]) == 0
+    assert read_log_file(saved).weight == "count"
+
+
+def test_without_pyarrow_parquet_is_one_line(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"PAR1")
+    for module in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, module, None)
+    described = "--context age --action item --reward click --target-action new_item"
+    for command in (["log", "check"], ["advise"], ["estimate"]):
+        assert invoke([*command, str(path), *described.split()]) == 2
+        error = capsys.readouterr().err
+        assert 'pip install "ope-bench[parquet]"' in error
+        assert error.count("\n") == 1
