@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import itertools
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -309,7 +311,7 @@ def read_table(
     Parameters
     ----------
     path : ``.parquet``, ARFF (KEEL's dialect included), or text with a header, separated by
-        commas, semicolons, tabs or bars.
+        commas, semicolons, tabs or bars, also compressed as ``.gz``.
     numbers : columns that must contain finite numbers.
     words : columns of words; all other columns if None.
     header : whether the first line names the columns; else they are called 1, 2, ...
@@ -345,7 +347,7 @@ def has_header(path: Path) -> bool:
         first, *others = (
             [field.strip() for field in fields] for _, fields in itertools.islice(rows, 1001)
         )
-    with path.open(encoding="utf-8-sig") as stream:
+    with _opened(path, "rt", encoding="utf-8-sig") as stream:
         if _is_arff(stream.readline(_FIRST_LINE)):
             return True
     again = any(word == field for row in others for word, field in zip(first, row, strict=False))
@@ -365,7 +367,7 @@ def read_rows(
     """
     number = 0
     try:
-        with path.open(encoding=encoding, newline="") as stream:
+        with _opened(path, "rt", encoding=encoding, newline="") as stream:
             first = stream.readline(_FIRST_LINE)
             stream.seek(0)
             if not first.strip():
@@ -386,13 +388,18 @@ def read_rows(
         raise _wrongly_encoded(path, encoding) from exc
     except csv.Error as exc:
         raise DataFileError(path, f"{exc}", where=f"line {number + 1:,}") from exc
-    except OSError as exc:
-        raise DataFileError(path, f"cannot be read: {exc.strerror or exc}") from exc
+    except (OSError, EOFError, zlib.error) as exc:
+        raise DataFileError(path, f"cannot be read: {getattr(exc, 'strerror', 0) or exc}") from exc
+
+
+def _opened(path: Path, mode: str, **how: Any) -> Any:
+    """Open a file, or what a gzip file holds."""
+    return (gzip.open if path.suffix == ".gz" else open)(path, mode, **how)
 
 
 def _wrongly_encoded(path: Path, encoding: str) -> DataFileError:
     """Locate the wrongly encoded line, which buffered decoding does not report."""
-    with path.open("rb") as stream:
+    with _opened(path, "rb") as stream:
         for number, line in enumerate(stream, start=1):
             try:
                 line.decode(encoding)
