@@ -16,6 +16,7 @@ FORMS = [
     "logging-average",
     "ipw",
     "ipws",
+    "beta-ipw",
     "ipw[clip=3]",
     "ipw[clip=mse]",
     "ipws[clip=slope]",
@@ -103,7 +104,7 @@ def test_only_ratios_of_weights_matter_where_no_model_is_fitted():
 
 def test_whoever_does_not_use_row_weights_is_unavailable():
     forms = [plugin.id for plugin in registry().plugins("estimator") if ":" not in plugin.id]
-    used = {"logging-average", "ipw", "ipws", "dm", "dr", "sndr", "dr-os"}
+    used = {"logging-average", "ipw", "ipws", "beta-ipw", "dm", "dr", "sndr", "dr-os"}
     for record in answers(Counted(), sorted({*forms} - {"select"})):
         if record.status == "ok":
             assert record.trial.estimator.id in used

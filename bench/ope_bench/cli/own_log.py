@@ -86,6 +86,7 @@ def takes_log(command: Callable[..., int]) -> Callable[..., int]:
 
     # Typer makes the options from the signature.
     wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {one.name: one.annotation for one in (*shared, *own)}
     return wrapped
 
 

@@ -495,7 +495,7 @@ def _differences(
         weight, other = log.weights(target), log.weights(versus)
         centered = problem.BASELINE in a.diagnostics and problem.BASELINE in b.diagnostics
         if centered and weight is not None and other is not None:
-            value, error = problem.baseline_difference(weight, other, log.reward, unit)
+            value, error = problem.baseline_difference(weight, other, log.reward, unit, log.weight)
         else:
             files = [record.diagnostics.get(problem.TERMS) for record in (a, b)]
             error = None

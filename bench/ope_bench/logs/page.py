@@ -174,7 +174,7 @@ def _values(
 
 def _weights(name: str, log: LogData, policy: str) -> list[PageChart]:
     weights = log.weights(policy)
-    if weights is None or not (lines := weight_lines(weights)):
+    if weights is None or not (lines := weight_lines(weights, log.weight)):
         return []
     chart = (
         alt.Chart(named_table())
@@ -193,21 +193,24 @@ def _weights(name: str, log: LogData, policy: str) -> list[PageChart]:
             tooltip=tooltip("of:N low:Q high:Q share:Q"),
         )
     )
-    words = weight_words(weights)
+    words = weight_words(weights, log.weight)
     return [PageChart(name, "Importance weights", words, chart, lines, 240)]
 
 
-def weight_lines(weights: FloatArray) -> list[dict[str, Any]]:
+def weight_lines(
+    weights: FloatArray, row_weight: FloatArray | None = None
+) -> list[dict[str, Any]]:
     """Return the weights' histogram: shares of rows and of the weight, in geometric bins."""
-    positive = weights[weights > 0]
+    count = np.ones(len(weights)) if row_weight is None else row_weight
+    positive, count, n = weights[weights > 0], count[weights > 0], float(count.sum())
     if not len(positive):
         return []
     low, high = float(positive.min()), float(positive.max())
     edges = np.geomspace(low, high, BINS + 1) if high > low else np.array([low / 1.1, low * 1.1])
     # Rounding in `geomspace` may leave the extremes outside.
     edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
-    rows = np.histogram(positive, edges)[0] / len(weights)
-    share = np.histogram(positive, edges, weights=positive)[0] / positive.sum()
+    rows = np.histogram(positive, edges, weights=count)[0] / n
+    share = np.histogram(positive, edges, weights=count * positive)[0] / (count @ positive)
     return [
         {"low": float(left), "high": float(right), "share": float(one), "of": of}
         for of, shares in (("rows", rows), ("weight", share))
@@ -215,15 +218,18 @@ def weight_lines(weights: FloatArray) -> list[dict[str, Any]]:
     ]
 
 
-def weight_words(weights: FloatArray) -> str:
+def weight_words(weights: FloatArray, row_weight: FloatArray | None = None) -> str:
     """Return the figures of the weights in one sentence."""
+    average = float(np.average(weights, weights=row_weight))
+    zero = float(np.average(weights == 0, weights=row_weight))
+    if row_weight is not None:
+        weights = weights * (row_weight / row_weight.mean())
     total, squares = float(weights.sum()), float(np.square(weights).sum())
-    zero = float((weights == 0).mean())
     if squares == 0:
         return "All weights are zero: no logged row speaks of the policy."
     return (
         f"{zero:.0%} of the rows have weight zero; the weights average "
-        f"{weights.mean():.3f} (1 is right), the largest is {weights.max():.3g} and carries "
+        f"{average:.3f} (1 is right), the largest is {weights.max():.3g} and carries "
         f"{weights.max() / total:.1%} of the weight; together they are worth "
         f"{total**2 / squares:,.0f} of {len(weights):,} rows."
     )

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Column, Problem, Schema, Truth
 from ope_bench.contracts.embeddings import DeterministicEmbedding
 from ope_bench.contracts.plugins import Diagnostic, Environment, Estimate
@@ -147,7 +147,11 @@ def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
 
 
 def baseline_difference(
-    weight: FloatArray, other: FloatArray, reward: FloatArray, unit: IntArray
+    weight: FloatArray,
+    other: FloatArray,
+    reward: FloatArray,
+    unit: IntArray,
+    row_weight: FloatArray | None = None,
 ) -> tuple[float, float | None]:
     """Difference of two policies' values, weighted around the constant of least variance.
 
@@ -160,17 +164,19 @@ def baseline_difference(
     weight, other : (n,), importance weights w and v of the policies; ones for the logging policy.
     reward : (n,)
     unit : (n,)
+    row_weight : (n,), for how many rows each stands; None for one each.
 
     References
     ----------
     Δ-OPE: off-policy estimation with pairs of policies (Jeunen and Ustimenko, 2024), Δβ-IPS.
     """
     apart = weight - other
-    squares = float(np.square(apart).sum())
+    square = np.square(apart) if row_weight is None else row_weight * np.square(apart)
+    squares = float(square.sum())
     if squares == 0:
         return 0.0, 0.0
-    baseline = float(np.square(apart) @ reward) / squares
-    terms = apart * (reward - baseline)
+    baseline = float(square @ reward) / squares
+    terms = weighted_terms(apart * (reward - baseline), row_weight)
     return float(terms.mean()), standard_error(terms, unit)
 
 
@@ -311,7 +317,9 @@ class OwnLog(Environment):
         facts: dict[str, Diagnostic] = {LIFT_ERROR: standard_error(terms - log.reward_terms, unit)}
         if BASELINE in estimate.diagnostics and estimate.weights is not None:
             ones = np.ones(len(terms))
-            lift, error = baseline_difference(estimate.weights, ones, problem.reward, unit)
+            lift, error = baseline_difference(
+                estimate.weights, ones, problem.reward, unit, log.weight
+            )
             facts |= {LIFT: lift, LIFT_ERROR: error}
         if self.folder and len(log.targets) > 1:
             name = f"terms-{uuid.uuid4().hex}.npy"

@@ -62,16 +62,24 @@ def same(one: dict, other: dict, names, of: str) -> None:
 
 
 def test_estimates_and_differences_are_those_of_repeated_rows():
-    kept = ["ipw", "ipws", "dm", "dr", "sndr", "dr-os[regressor=ridge,action_features=separate]"]
+    kept = [
+        "ipw",
+        "ipws",
+        "beta-ipw",
+        "dm",
+        "dr",
+        "sndr",
+        "dr-os[regressor=ridge,action_features=separate]",
+    ]
     weighted, repeated = (estimate(one, kept, interval="asymptotic") for one in pair())
     assert weighted.logging_average == pytest.approx(repeated.logging_average, rel=1e-12)
-    assert len(list(weighted)) == 12
+    assert len(list(weighted)) == 14
     for one, other in zip(weighted, repeated, strict=True):
         assert one.status == "ok", one.message
         same(asdict(one), asdict(other), FIELDS, one.label)
     masses = [[one.unsupported_mass for one in made.targets] for made in (weighted, repeated)]
     assert masses[0] == pytest.approx(masses[1])
-    assert len(weighted.differences) == 6
+    assert len(weighted.differences) == 7
     for ours, theirs in zip(weighted.differences, repeated.differences, strict=True):
         same(asdict(ours), asdict(theirs), ("difference", "low", "high"), ours.label)
         assert ours.label == "dm" or ours.low is not None
@@ -135,10 +143,10 @@ def test_kept_rows_of_a_thinned_log_give_its_value():
 
 def test_whoever_cannot_use_weights_says_so():
     weighted, _ = pair()
-    rows = estimate(weighted, ["ipw", "beta-ipw", "edr"], interval="empirical-likelihood")
+    rows = estimate(weighted, ["ipw", "lse-ipw", "edr"], interval="empirical-likelihood")
     assert rows["ipw"].value is not None
     assert "row weights" in rows["ipw"].message
-    for name in ("beta-ipw", "edr"):
+    for name in ("lse-ipw", "edr"):
         assert rows[name].status == "unavailable"
         assert "row weights" in rows[name].message
     lacks = {one.estimator: one.lacks for one in weighted.check().estimators}
@@ -173,3 +181,18 @@ def test_wrong_weights_are_refused(weight, said):
         )
     with pytest.raises(UsageError, match="both reward and weight"):
         Log.from_frame(FRAME, **NAMES, target=np.full((N, 3), 1 / 3), weight="click")
+
+
+def test_the_page_counts_rows_by_weight():
+    pytest.importorskip("altair")
+    from ope_bench.logs.page import weight_lines, weight_words
+
+    importance = np.random.default_rng(2).exponential(size=N)
+    importance[:40] = 0.0
+    again = np.repeat(importance, WEIGHT)
+    for one, other in zip(weight_lines(importance, WEIGHT), weight_lines(again), strict=True):
+        assert one["share"] == pytest.approx(other["share"])
+    # Copies of a row are one unit: means are those of repeated rows, the size is that of rows.
+    assert weight_words(importance, WEIGHT).split(",")[0] == weight_words(again).split(",")[0]
+    ones = np.ones(N, dtype=int)
+    assert weight_words(importance, ones) == weight_words(importance)

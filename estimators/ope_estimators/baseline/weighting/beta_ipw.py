@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ope_bench import Diagnostic, FloatArray
+import numpy as np
+
+from ope_bench import Diagnostic, FloatArray, weighted_terms
 from ope_estimators.baseline.weighting.transformed import Answer, WeightedBase
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
@@ -51,15 +53,17 @@ class BetaIPW(EstimatedPropensity, WeightedBase):
     True
     """
 
+    _uses_row_weights = True
+
     def _answer(self, rows: WeightedRows) -> Answer:
         weight, reward = rows.weight, rows.outcome
         excess: FloatArray = weight**2 - weight
-        spread = float(excess.mean())
+        spread = float(np.average(excess, weights=rows.row_weight))
         if spread <= 0:
             value, error, linear = rows.normalized(weight)
             return Answer(value, error, weight, {"baseline": None, "fallback": "ipws"}, linear)
-        baseline = float((excess * reward).mean()) / spread
-        terms = baseline + weight * (reward - baseline)
+        baseline = float(np.average(excess * reward, weights=rows.row_weight)) / spread
+        terms = weighted_terms(baseline + weight * (reward - baseline), rows.row_weight)
         error = standard_error(terms, rows.unit)
         diagnostics: dict[str, Diagnostic] = {"baseline": baseline, "fallback": None}
         return Answer(float(terms.mean()), error, weight, diagnostics, terms)
