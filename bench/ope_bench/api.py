@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.base.errors import UsageError
+from ope_bench.base.files import atomic_write
 from ope_bench.base.units import format_duration
 from ope_bench.boards.board import Board, By
 from ope_bench.boards.leaderboard import boards
@@ -28,6 +29,7 @@ from ope_bench.report.boards import (
     FEWEST_SETTINGS,
     board_table,
     overview_table,
+    render,
     render_result,
     summary_table,
 )
@@ -38,6 +40,9 @@ from ope_bench.trials.isolation import random_states_restored, thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import Workspace, build, environment_failed, run_trial
+
+if TYPE_CHECKING:
+    from ope_bench.report.content import ReportData
 
 _WIDTH = 100
 """Columns of a result that is printed."""
@@ -277,8 +282,9 @@ class Results(_Records):
     def to_pandas(self) -> Any:
         """Return one line for each row as a pandas DataFrame.
 
-        Parameters that differ between rows are columns: ``env_n_actions`` of the environment,
-        ``est_clip`` of the estimator; ``environment_params`` and ``params`` have all.
+        ``error`` is the estimate minus the expected true value. Parameters that differ between
+        rows are columns: ``env_n_actions`` of the environment, ``est_clip`` of the estimator;
+        ``environment_params`` and ``params`` have all.
 
         Raises
         ------
@@ -299,13 +305,9 @@ class Results(_Records):
         needs_extra()
         import altair as alt
 
-        from ope_bench.report.content import ReportData
         from ope_bench.report.figures import figure_spec, figures
-        from ope_bench.store import Run
-        from ope_bench.trials.outcomes import Outcomes
 
-        run = Run(id="", suite="", truth=truth)
-        content = ReportData.of(Path(), {truth: Outcomes.by_setting(self)}, [run])
+        content = self._content(truth)
         short, looks = content.looks
         figure = next(figures(content, short, kinds=("sweep", "intervals")), None)
         if figure is None:
@@ -315,6 +317,41 @@ class Results(_Records):
         # The figure is sized for print.
         spec |= {name: _PLOT_SCALE * spec[name] for name in ("width", "height")}
         return alt.LayerChart.from_dict(spec)
+
+    def to_latex(self, by: By = "rmse", truth: TruthKind = "expected") -> str:
+        """Return the leaderboards as LaTeX tables."""
+        return render(self.boards(by, truth), "latex")
+
+    def report(self, path: str | Path, *, truth: TruthKind = "expected") -> None:
+        """Write the page of ``ope-bench report`` about these rows; it needs no network.
+
+        Raises
+        ------
+        UsageError : the extra ``report`` is not installed, or the file cannot be written.
+        """
+        needs_extra()
+        from ope_bench.report.page.html import render_page
+
+        with atomic_write(Path(path), UsageError) as partial:
+            partial.write_text(render_page(self._content(truth)), encoding="utf-8")
+
+    def _content(self, truth: TruthKind) -> ReportData:
+        from ope_bench.report.content import ReportData
+        from ope_bench.store import Run
+        from ope_bench.trials.outcomes import Outcomes
+
+        now = time.time()
+        run = Run(
+            id="",
+            suite="adhoc",
+            truth=truth,
+            command="ope_bench.evaluate",
+            started=now,
+            finished=now,
+            planned=len(self),
+            exit_code=0,
+        )
+        return ReportData.of(Path(), {truth: Outcomes.by_setting(self)}, [run])
 
     def __repr__(self) -> str:
         if not self:
@@ -363,6 +400,7 @@ def record_lines(records: Sequence[TrialRecord]) -> list[dict[str, Any]]:
             "seed": record.trial.seed,
             "device": record.trial.device.value,
             **{name: getattr(record, name) for name in kept},
+            **_errors(record),
             "status": record.status.value,
             "warnings": "; ".join(record.warnings),
             "environment_params": pair[0],
@@ -371,6 +409,12 @@ def record_lines(records: Sequence[TrialRecord]) -> list[dict[str, Any]]:
         }
         for record, label, pair in zip(records, labels, specs, strict=True)
     ]
+
+
+def _errors(record: TrialRecord) -> dict[str, float | None]:
+    value, truth = record.estimate, record.truth_expected
+    error = None if value is None or truth is None else value - truth
+    return {"error": error, "squared_error": None if error is None else error**2}
 
 
 def _varying(params: Sequence[Mapping[str, Any]]) -> list[str]:

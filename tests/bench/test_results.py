@@ -180,3 +180,23 @@ def test_nothing_to_plot_is_told():
     failed = evaluate(Odd(), "saito-toy[n_actions=5,n_samples=60]", replicates=6).failures
     with pytest.raises(UsageError, match="nothing to plot"):
         Results(failed).plot()
+
+
+def test_a_line_has_its_error(results):
+    lines = record_lines(results)
+    assert {line["error"] is None for line in lines} == {True, False}
+    for line in lines:
+        if line["estimate"] is None:
+            assert line["squared_error"] is None
+        else:
+            assert line["error"] == line["estimate"] - line["truth_expected"]
+            assert line["squared_error"] == line["error"] ** 2
+
+
+def test_results_are_a_page_and_latex_tables(single, tmp_path):
+    assert single.to_latex().count("\\begin{tabular}") == 1
+    assert "RMSE" in single.to_latex()
+    pytest.importorskip("altair")
+    single.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert single[0].trial.estimator.id in page

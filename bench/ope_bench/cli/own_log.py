@@ -455,10 +455,7 @@ def estimate_command(
                 on_event=_tell_outcome,
             )
         if report is not None:
-            # Imports Altair, which is in the extra.
-            from ope_bench.logs.page import estimates_page, write_page
-
-            write_page(report, estimates_page(log, result))
+            result.report(report)
             note(f"wrote {report}")
         emit(result.as_json())
     print_result(result, output)

@@ -13,7 +13,7 @@ from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.logs.estimation import CONFOUNDING, default_estimators, what_lacks
 from ope_bench.logs.log_data import LogData
 from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
-from ope_bench.logs.result import notebook_text
+from ope_bench.logs.result import notebook_html, notebook_text
 from ope_bench.report.tables import Entry, TableColumn, TextTable
 from ope_bench.statistics.paired_tests import holm
 from ope_bench.suites.manifest import specs_of
@@ -155,6 +155,9 @@ class LogCheck:
 
     def __repr__(self) -> str:
         return notebook_text(self.tables())
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self.tables())
 
 
 def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]) -> TextTable:

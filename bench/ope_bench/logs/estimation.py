@@ -191,6 +191,7 @@ def estimate(
         targets=tuple(targets),
         differences=differences,
         notes=(*notes, *advice, *log.notes, CONFOUNDING),
+        source=log,
     )
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ope_bench.base.canonical import plain
+from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.boards.columns import Style
 from ope_bench.plugins.requirements import import_all
 from ope_bench.report import needs_extra, tables
+
+if TYPE_CHECKING:
+    from ope_bench.logs.log_data import LogData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +115,7 @@ class Estimates:
     targets : one for each policy.
     differences : between every two policies, the later one minus the earlier one.
     notes : what the reader must know.
+    source : the log, for `report`.
     exit_code : 0, or 3 where every estimator failed.
     """
 
@@ -118,6 +124,7 @@ class Estimates:
     targets: tuple[TargetEstimates, ...]
     differences: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
+    source: LogData | None = field(default=None, repr=False, compare=False)
 
     @property
     def exit_code(self) -> int:
@@ -154,7 +161,9 @@ class Estimates:
         for row in self:
             if estimator in (row.label, row.estimator):
                 return row
-        raise KeyError(estimator)
+        labels = [row.label for row in self]
+        msg = f"no estimator '{estimator}'{did_you_mean(estimator, labels)}; there are: "
+        raise KeyError(msg + ", ".join(labels))
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row for each policy and estimator, with all fields by name."""
@@ -182,6 +191,26 @@ class Estimates:
         by_name = {one.name: one for one in self.targets}
         name = next(iter(by_name)) if target is None else target
         return plot_values(by_name[name].rows, self.logging_average, name)
+
+    def to_latex(self) -> str:
+        """Return the tables as LaTeX."""
+        return "\n".join(map(tables.render_latex, estimates_tables(self)))
+
+    def report(self, path: str | Path) -> None:
+        """Write the page of ``ope-bench estimate --report``; it needs no network.
+
+        Raises
+        ------
+        UsageError : the extra ``report`` is not installed, the file cannot be written, or the
+            estimates are not of `ope_bench.estimate`.
+        """
+        needs_extra()
+        from ope_bench.logs.page import estimates_page, write_page
+
+        if self.source is None:
+            msg = "report: these estimates do not hold their log; make them by ope_bench.estimate"
+            raise UsageError(msg)
+        write_page(Path(path), estimates_page(self.source, self))
 
     def __repr__(self) -> str:
         return notebook_text(estimates_tables(self))

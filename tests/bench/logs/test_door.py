@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -359,3 +360,17 @@ def test_a_damaged_compressed_table_is_one_line(tmp_path, damage):
     with pytest.raises(UsageError, match=re.escape(str(path))) as caught:
         log(frame=path)
     assert "\n" not in str(caught.value)
+
+
+def test_results_of_a_log_show_in_a_notebook_and_a_paper(tmp_path):
+    made = log(target=TABLE)
+    result = estimate(made, ["ipw", "ipws"])
+    assert "<table" in made.check()._repr_html_()
+    assert result.to_latex().count("\\begin{tabular}") == 1
+    with pytest.raises(KeyError, match=r"mean 'ipw'.*there are: ipw, ipws"):
+        result["ipwz"]
+    pytest.importorskip("altair")
+    result.report(tmp_path / "page.html")
+    assert "ipws" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    with pytest.raises(UsageError, match="do not hold their log"):
+        replace(result, source=None).report(tmp_path / "other.html")
