@@ -346,10 +346,7 @@ def advise_command(
                 ),
             )
         if report is not None:
-            # Imports Altair, which is in the extra.
-            from ope_bench.logs.page import advice_page, write_page
-
-            write_page(report, advice_page(log, result))
+            log.report(result, report)
             note(f"wrote {report}")
         emit(result.as_json())
     if output is Format.TEXT:
@@ -455,7 +452,7 @@ def estimate_command(
                 on_event=_tell_outcome,
             )
         if report is not None:
-            result.report(report)
+            log.report(result, report)
             note(f"wrote {report}")
         emit(result.as_json())
     print_result(result, output)

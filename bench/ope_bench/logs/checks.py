@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from ope_bench.base.canonical import plain
+from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
-from ope_bench.logs.estimation import CONFOUNDING, default_estimators, what_lacks
+from ope_bench.contracts.data import Problem
+from ope_bench.contracts.plugins import Estimator, refuse_row_weights
+from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.logs.log_data import LogData
 from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
 from ope_bench.logs.result import notebook_html, notebook_text
 from ope_bench.report.tables import Entry, TableColumn, TextTable
 from ope_bench.statistics.paired_tests import holm
 from ope_bench.suites.manifest import specs_of
+from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.trial import build
 
 LEAST_ESS = 50.0
@@ -36,6 +42,12 @@ _ROUNDING = 1e-9
 
 _LEAST_SPREAD = 1e-6
 """Standard deviation, as a share of the mean, below which terms differ by rounding alone."""
+
+
+CONFOUNDING = (
+    "no log can show it: had the logging policy, or anything else that moved the reward, used "
+    "what is not in the context, every value here would be wrong"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,6 +396,42 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     if worst > _LEAK:
         what += "; was it known before the action was chosen?"
     yield Finding.at_most("leaks", worst, _LEAK, what)
+
+
+def default_estimators(rows: int) -> tuple[list[str], list[str], int]:
+    """Return the selectors of the estimators that run where none is named.
+
+    Also returned are those that run on a part of so many rows, being slow, and its size.
+
+    Parameters
+    ----------
+    rows : of the log.
+    """
+    listed = load_file(Path(__file__).with_name("estimators.yaml")).value
+    slow = listed["slow"] if rows > listed["slow_rows"] else []
+    fast = [one for one in listed["estimators"] if one not in slow]
+    return fast, slow, listed["slow_rows"]
+
+
+def what_lacks(problem: Problem, form: str, estimator: Estimator) -> str:
+    """Return what a listed estimator lacks to run on a problem, empty where it can run.
+
+    Parameters
+    ----------
+    form : in which the target policy was given.
+    """
+    try:
+        refuse_row_weights(estimator, problem.row_weight)
+        seed = DataSeed("check", 0, 0)
+        view = View(problem, estimator.access, seed=seed, fit_cache=FitCache())
+        if Access.TARGET_POLICY not in estimator.access:
+            _ = view.target_action
+        elif form == "probability" and hasattr(estimator, "regressor"):
+            # A reward model needs sums over actions.
+            view.target_policy.expect(view.context[:1], lambda x, a: np.zeros(len(a)))
+    except UnavailableError as exc:
+        return str(exc)
+    return ""
 
 
 def _runnable(log: LogData) -> Iterator[Runnable]:

@@ -15,16 +15,17 @@ from typing import cast, get_args
 
 import numpy as np
 
-from ope_bench.base.errors import ParameterError, UnavailableError, UsageError
+from ope_bench.base.errors import ParameterError, UsageError
 from ope_bench.contracts.arrays import IntArray
-from ope_bench.contracts.data import Problem
 from ope_bench.contracts.parameters import validated
-from ope_bench.contracts.plugins import Estimator, IntervalKind, refuse_row_weights
-from ope_bench.contracts.random import DataSeed, stream
-from ope_bench.contracts.view import Access, FitCache, View
+from ope_bench.contracts.plugins import Estimator, IntervalKind
+from ope_bench.contracts.random import stream
+from ope_bench.contracts.view import Access
 from ope_bench.execution import Event, Executor, Finished
 from ope_bench.execution.runner import Outcome, interruptible
 from ope_bench.logs import problem
+from ope_bench.logs.checks import CONFOUNDING as CONFOUNDING
+from ope_bench.logs.checks import default_estimators, findings_of, what_lacks
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
@@ -38,7 +39,6 @@ from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
 from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
 from ope_bench.suites.manifest import specs_of
-from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.isolation import random_states_restored, thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -51,30 +51,10 @@ INTERVALS: tuple[str, ...] = (*get_args(IntervalKind), DISAGREEMENT)
 ENVIRONMENT = "own-log"
 """Id of the environment, from which random streams derive."""
 
-CONFOUNDING = (
-    "no log can show it: had the logging policy, or anything else that moved the reward, used "
-    "what is not in the context, every value here would be wrong"
-)
-
 EstimatorLike = Estimator | str
 
 EstimatorPair = tuple[PluginSpec, Estimator | None]
 """The spec of an estimator, and the object where one was given."""
-
-
-def default_estimators(rows: int) -> tuple[list[str], list[str], int]:
-    """Return the selectors of the estimators that run where none is named.
-
-    Also returned are those that run on a part of so many rows, being slow, and its size.
-
-    Parameters
-    ----------
-    rows : of the log.
-    """
-    listed = load_file(Path(__file__).with_name("estimators.yaml")).value
-    slow = listed["slow"] if rows > listed["slow_rows"] else []
-    fast = [one for one in listed["estimators"] if one not in slow]
-    return fast, slow, listed["slow_rows"]
 
 
 def estimate(
@@ -247,8 +227,6 @@ def contradictions(rows: Sequence[EstimateRow]) -> list[str]:
 
 def looks(log: LogData) -> str:
     """Return how many checks of a log failed, which, and what explains them."""
-    from ope_bench.logs.checks import findings_of
-
     findings = [one for one in findings_of(log) if one.passed is not None]
     failed = [one for one in findings if not one.passed]
     if not failed:
@@ -261,27 +239,6 @@ def looks(log: LogData) -> str:
         f"{len(failed)} of {len(findings)} checks of the log say LOOK ({names}): "
         "`ope-bench log check` explains them"
     )
-
-
-def what_lacks(problem: Problem, form: str, estimator: Estimator) -> str:
-    """Return what a listed estimator lacks to run on a problem, empty where it can run.
-
-    Parameters
-    ----------
-    form : in which the target policy was given.
-    """
-    try:
-        refuse_row_weights(estimator, problem.row_weight)
-        seed = DataSeed("check", 0, 0)
-        view = View(problem, estimator.access, seed=seed, fit_cache=FitCache())
-        if Access.TARGET_POLICY not in estimator.access:
-            _ = view.target_action
-        elif form == "probability" and hasattr(estimator, "regressor"):
-            # A reward model needs sums over actions.
-            view.target_policy.expect(view.context[:1], lambda x, a: np.zeros(len(a)))
-    except UnavailableError as exc:
-        return str(exc)
-    return ""
 
 
 def estimate_row(

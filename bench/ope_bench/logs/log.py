@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,7 +14,12 @@ from ope_bench.logs.loading import load_log
 from ope_bench.logs.log_data import Items, LogData, LogSpec, is_stored, open_log
 from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
 from ope_bench.logs.problem import problem_of
+from ope_bench.logs.result import Estimates
 from ope_bench.logs.target_policy import read_policies, read_policy
+from ope_bench.report import needs_extra
+
+if TYPE_CHECKING:
+    from ope_bench.logs.advise import Advice
 
 
 class Log(LogData):
@@ -145,6 +150,19 @@ class Log(LogData):
         UsageError : there is no such policy, or there are several.
         """
         return problem_of(self, self.policy_name(policy), rng)
+
+    def report(self, result: Estimates | Advice, path: str | Path) -> None:
+        """Write a page about the log and its estimates or advice; it needs no network.
+
+        Raises
+        ------
+        UsageError : the extra ``report`` is not installed, or the file cannot be written.
+        """
+        needs_extra()
+        from ope_bench.logs import page
+
+        make: Any = page.estimates_page if isinstance(result, Estimates) else page.advice_page
+        page.write_page(Path(path), make(self, result))
 
     def check(self) -> LogCheck:
         """Check contents, support, propensities, drift and leaks of the log."""

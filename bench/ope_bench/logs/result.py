@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.boards.columns import Style
 from ope_bench.plugins.requirements import import_all
 from ope_bench.report import needs_extra, tables
-
-if TYPE_CHECKING:
-    from ope_bench.logs.log_data import LogData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +121,7 @@ class Estimates:
     targets: tuple[TargetEstimates, ...]
     differences: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
-    source: LogData | None = field(default=None, repr=False, compare=False)
+    source: Any = field(default=None, repr=False, compare=False)
 
     @property
     def exit_code(self) -> int:
@@ -204,13 +201,10 @@ class Estimates:
         UsageError : the extra ``report`` is not installed, the file cannot be written, or the
             estimates are not of `ope_bench.estimate`.
         """
-        needs_extra()
-        from ope_bench.logs.page import estimates_page, write_page
-
         if self.source is None:
             msg = "report: these estimates do not hold their log; make them by ope_bench.estimate"
             raise UsageError(msg)
-        write_page(Path(path), estimates_page(self.source, self))
+        self.source.report(self, path)
 
     def __repr__(self) -> str:
         return notebook_text(estimates_tables(self))

@@ -202,7 +202,7 @@ MISTAKES = {
     "context misspelled": ({"context": ["age", "devise"]}, "mean 'device'"),
     "no context": ({"context": []}, "at least one context"),
     "context twice": ({"context": ["age", "age"]}, "twice"),
-    "reward misspelled": ({"reward": "clik"}, "mean 'click'"),
+    "reward misspelled": ({"reward": "clck"}, "mean 'click'"),
     "reward is the action": ({"reward": "item"}, "must differ|both"),
     "propensity misspelled": ({"propensity": "prob"}, "no column 'prob'"),
     "propensity is the reward": ({"propensity": "click"}, "both reward and propensity"),
@@ -218,7 +218,7 @@ MISTAKES = {
     "columns of two lengths": ({"frame": FRAME | {"age": [1.0]}}, "differ in length"),
     "no frame": ({"frame": 7}, "expected a data frame"),
     "a list": ({"frame": [1, 2]}, "expected a data frame"),
-    "unit misspelled": ({"unit": "sesion"}, "mean 'session'"),
+    "unit misspelled": ({"unit": "session_"}, "mean 'session'"),
     "categorical stray": ({"categorical": ["color"]}, "neither context nor items"),
     "range upside down": ({"reward_range": (1, 0)}, "not below"),
     "reward out of range": ({"reward_range": (0, 0.5)}, "outside of reward_range"),
@@ -284,14 +284,14 @@ def test_access_is_decided_before_a_model_is_fitted(monkeypatch):
 
 
 def test_slow_estimators_run_on_a_part_of_a_large_log(monkeypatch):
-    from ope_bench.logs import estimation
+    from ope_bench.logs import checks, estimation
 
     listed = {"estimators": ["ipws", "dm-star"], "slow": ["dm-star"], "slow_rows": 20}
 
     class Listed:
         value = listed
 
-    monkeypatch.setattr(estimation, "load_file", lambda _: Listed)
+    monkeypatch.setattr(checks, "load_file", lambda _: Listed)
     made = log(target=TABLE, unit="session")
     result = estimate(made)
     assert "20 of 60 rows, drawn by unit" in " ".join(result.notes)
