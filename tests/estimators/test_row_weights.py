@@ -17,6 +17,10 @@ FORMS = [
     "ipw",
     "ipws",
     "beta-ipw",
+    "sg-ipw",
+    "sg-ipw[normalize=true]",
+    "sg-ipw[lambda_=mse]",
+    "sg-ipw[lambda_=slope,normalize=true]",
     "ipw[clip=3]",
     "ipw[clip=mse]",
     "ipws[clip=slope]",
@@ -104,7 +108,7 @@ def test_only_ratios_of_weights_matter_where_no_model_is_fitted():
 
 def test_whoever_does_not_use_row_weights_is_unavailable():
     forms = [plugin.id for plugin in registry().plugins("estimator") if ":" not in plugin.id]
-    used = {"logging-average", "ipw", "ipws", "beta-ipw", "dm", "dr", "sndr", "dr-os"}
+    used = {"logging-average", "ipw", "ipws", "beta-ipw", "sg-ipw", "dm", "dr", "sndr", "dr-os"}
     for record in answers(Counted(), sorted({*forms} - {"select"})):
         if record.status == "ok":
             assert record.trial.estimator.id in used

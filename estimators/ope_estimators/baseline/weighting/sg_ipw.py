@@ -55,4 +55,6 @@ class SGIPW(WeightedIntervals, ShrunkWeights):
     True
     """
 
+    _uses_row_weights = True
+
     normalize: bool = False

@@ -46,16 +46,21 @@ class ShrunkWeights(TransformedWeights):
         return zero_and_geometric(0.01 / max(1.0, float(rows.weight.max())), 1.0)
 
     def _by_formula(self, rows: WeightedRows) -> float:
-        return shrinkage_by_theory(rows.weight, self.delta, rows.n_units)
+        return shrinkage_by_theory(rows.weight, self.delta, rows.n_units, rows.row_weight)
 
 
-def shrinkage_by_theory(weight: FloatArray, delta: float, n: int | None = None) -> float:
+def shrinkage_by_theory(
+    weight: FloatArray,
+    delta: float,
+    n: int | None = None,
+    row_weight: FloatArray | None = None,
+) -> float:
     """The λ in (0, 1] that solves
 
         λ² mean_i [λ + (1 - λ) w_i^m]^(2/m) = 2 ln(1/δ) / (3 n),   m = n^(1/4)
 
     The left side grows from 0 to 1; where the right side is 1 or more, λ is 1. n is the number of
-    independent units; of weights where None.
+    independent units; of weights where None. The mean is weighted where rows stand for several.
 
     References
     ----------
@@ -85,7 +90,8 @@ def shrinkage_by_theory(weight: FloatArray, delta: float, n: int | None = None) 
         rest = math.log1p(-value) if value < 1 else -math.inf
         log_terms = 2.0 / power * np.logaddexp(math.log(value), rest + log_weight)
         top = float(log_terms.max())
-        mean = math.log(float(np.exp(log_terms - top).mean())) + top
+        terms = np.exp(log_terms - top)
+        mean = math.log(float(np.average(terms, weights=row_weight))) + top
         return 2.0 * math.log(value) + mean - target
 
     # No mean is larger than the square of the largest weight, or 1.
