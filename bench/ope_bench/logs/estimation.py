@@ -219,7 +219,7 @@ def contradictions(rows: Sequence[EstimateRow]) -> list[str]:
             f"{one.label} {figure(one.value)} and {other.label} {figure(other.value)} differ by "
             f"{distance:.1f} standard errors{others}: at least one of them is wrong here"
         )
-    if known and all(row.standard_error is None for row in known):
+    if known and all(row.standard_error is None and row.ess_fraction is None for row in known):
         names = ", ".join(row.label for row in known)
         said.append(f"reward models alone have a value ({names}), and nothing checks them")
     return said

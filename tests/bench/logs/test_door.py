@@ -272,6 +272,10 @@ def test_an_estimate_says_what_the_checks_found_and_who_contradicts_whom():
 def test_models_alone_are_checked_by_nothing():
     assert "nothing checks them" in noted(log(target=TABLE), ["dm"])
     assert "nothing checks them" not in noted(log(target=TABLE), ["dm", "ipws"])
+    # Weights without a standard error are no model of the reward.
+    drawn = log(target={"action": "new_item"})
+    assert "nothing checks them" in noted(drawn, ["dm-star"])
+    assert "nothing checks them" not in noted(drawn, ["dm-star", "ipw-star"])
 
 
 def test_access_is_decided_before_a_model_is_fitted(monkeypatch):
