@@ -17,7 +17,7 @@ from ope_bench.contracts.view import Access
 from ope_bench.plugins.spec import resolve
 from ope_bench.trials.trial import build
 
-FOLDERS = ("field", "field-real")
+FOLDERS = ("field", "field-real", "field-slow")
 FALLBACK = "logging-average"
 """What stands in for a trial without an answer: every team has the logged average."""
 
