@@ -86,10 +86,12 @@ def test_a_forged_row_costs_its_worker_at_most(name: str, text: str) -> None:
     forged[RECORD_COLUMNS.index(name)] = text
     steps = [["ready"], ["take"], ["fit"], ["raw", json.dumps(["done", forged, False]) + "\n"]]
     records = check([steps])
-    assert {record.status for record in records[1:]} == {Status.OK}
+    # On a busy machine another trial may be done before the crash is told.
+    lost = [record.status for record in records if record.status is not Status.OK]
+    assert len(lost) <= 1
     assert all(record.as_json() for record in records)
     if name == "diagnostics" and text != '{"mean_weight": []}':
-        assert records[0].status is Status.CRASH
+        assert lost == [Status.CRASH]
 
 
 def test_forged_facts_cost_their_worker() -> None:
