@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ope_bench.contracts.plugins import IntervalKind as IntervalKind
     from ope_bench.contracts.policies import DiscretePolicy as DiscretePolicy
     from ope_bench.contracts.policies import EpsilonGreedy as EpsilonGreedy
+    from ope_bench.contracts.policies import ListPolicy as ListPolicy
     from ope_bench.contracts.policies import PairFunction as PairFunction
     from ope_bench.contracts.policies import Policy as Policy
     from ope_bench.contracts.policies import Score as Score

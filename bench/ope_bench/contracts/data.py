@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ope_bench.base.errors import DataError, UnavailableError
 from ope_bench.contracts.arrays import (
@@ -61,6 +62,26 @@ class Schema:
         return cls((Column(),) * d_context, (Column(),) * d_embedding)
 
 
+BoolArray = npt.NDArray[np.bool_]
+
+ROW_ARRAYS = (
+    "context",
+    "action",
+    "embedding",
+    "reward",
+    "propensity",
+    "unit",
+    "predicted_reward",
+    "row_weight",
+    "slot",
+    "prefix_propensity",
+    "joint_propensity",
+    "position_marginals",
+    "stratum",
+    "action_mask",
+)
+"""Fields of `Problem` with one entry per logged row."""
+
 TruthKind = Literal["empirical", "expected"]
 """Name of the field of `Truth` that errors are measured against."""
 
@@ -105,6 +126,18 @@ class Problem:
         knows them: a fact of the environment, not the range of the rewards in the logs.
     row_weight : (n,), positive: for how many rows each logged row stands, where the log keeps some
         rows with a probability only; None for one each. A row of weight 2 is that row twice.
+    slot : (n,), integers: place of each row's item in its list, from 0, where rows are the items
+        of ranked lists; the rows of one list are one unit, and ``propensity`` is the probability
+        of the item at its slot.
+    prefix_propensity : (n, 2), probability under the logging and under the target policy of the
+        items of the row's list from its first slot to the row's.
+    joint_propensity : (n, 2), the same of the whole list.
+    position_marginals : (n, length, 2), the same of the row's item at each slot.
+    stratum : (n,), integers from 0: which of several loggers chose each row's action. The rows of
+        each are independent of those of the others, ``propensity`` is that of the row's logger.
+    stratum_policies : the policy of each logger.
+    action_mask : (n, n_actions), whether each action was available at each logged row; None where
+        all were. Policies give no mass to others.
     unavailable : why data are missing and what would give them, by the name of the view's
         attribute, for example ``target_action`` or ``propensity``; an attribute that is named
         here is withheld from every view.
@@ -136,6 +169,13 @@ class Problem:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     predicted_reward: FloatArray | None = None
     row_weight: FloatArray | None = None
+    slot: IntArray | None = None
+    prefix_propensity: FloatArray | None = None
+    joint_propensity: FloatArray | None = None
+    position_marginals: FloatArray | None = None
+    stratum: IntArray | None = None
+    stratum_policies: tuple[Policy, ...] | None = None
+    action_mask: BoolArray | None = None
 
     def __post_init__(self) -> None:
         n = np.shape(self.reward)
@@ -168,6 +208,7 @@ class Problem:
                 row = int(np.argmin(self.row_weight))
                 msg = f"row_weight[{row}] is 0; expected > 0, or the row left out"
                 raise DataError(msg)
+        self._check_lists_and_strata(n)
         if self.schema is None:
             widths = self.context.shape[1], self.embedding.shape[1]
             object.__setattr__(self, "schema", Schema.continuous(*widths))
@@ -258,6 +299,9 @@ class Problem:
                     f"smallest is {table[at].min():g}; expected a distribution over actions"
                 )
                 raise DataError(msg)
+            if self.action_mask is not None and (table[~self.action_mask[rows]] > 0).any():
+                msg = f"{name} gives mass to actions that action_mask says were unavailable"
+                raise DataError(msg)
 
     @property
     def logging_average(self) -> float:
@@ -310,6 +354,43 @@ class Problem:
         self._validate("target_embedding", (m[0], self.embedding.shape[1]))
         self._validate("target_action", m, **bounds)
         return m
+
+    def _check_lists_and_strata(self, n: tuple[int, ...]) -> None:
+        """Validate the optional arrays of lists, of several loggers and of available actions."""
+        whole = {"dtype": np.int64, "low": 0}
+        policies = None if self.stratum_policies is None else len(self.stratum_policies) - 1
+        shapes: dict[str, tuple[tuple[int | str, ...], dict[str, object]]] = {
+            "slot": (n, whole),
+            "prefix_propensity": ((n[0], 2), {"low": 0.0, "high": 1.0 + _ROUNDING}),
+            "joint_propensity": ((n[0], 2), {"low": 0.0, "high": 1.0 + _ROUNDING}),
+            "position_marginals": ((n[0], "length", 2), {"low": 0.0, "high": 1.0 + _ROUNDING}),
+            "stratum": (n, {**whole, "high": policies}),
+            "action_mask": ((n[0], self.n_actions or 0), {"low": 0.0, "high": 1.0}),
+        }
+        for name, (shape, limits) in shapes.items():
+            if getattr(self, name) is not None:
+                self._validate(name, shape, **limits)
+        for name in ("prefix_propensity", "joint_propensity"):
+            values = getattr(self, name)
+            if values is not None and (values[:, 0] == 0).any():
+                row = int(np.argmin(values[:, 0]))
+                msg = f"{name}[{row}, 0] is 0, but that list was logged; expected > 0"
+                raise DataError(msg)
+        if self.slot is not None and self.unit is None:
+            msg = "slot is given without unit; the rows of one list need one unit"
+            raise DataError(msg)
+        if self.stratum_policies is not None and self.stratum is None:
+            msg = "stratum_policies is given without stratum; give each row's stratum"
+            raise DataError(msg)
+        if self.action_mask is not None:
+            mask = self.action_mask.astype(np.bool_)
+            mask.flags.writeable = False
+            object.__setattr__(self, "action_mask", mask)
+            logged = mask[np.arange(n[0]), cast(IntArray, self.action)]
+            if not logged.all():
+                row = int(np.argmin(logged))
+                msg = f"action[{row}] is {self.action[row]}; action_mask says it was unavailable"
+                raise DataError(msg)
 
     def _check_units(self, n: tuple[int, ...], m: tuple[int, ...]) -> None:
         limits = {"dtype": np.int64, "low": -_LARGEST_UNIT, "high": _LARGEST_UNIT}

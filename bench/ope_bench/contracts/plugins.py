@@ -193,10 +193,14 @@ def checked_estimate(returned: object, n: int, m: int) -> Estimate:
     return returned
 
 
-def refuse_row_weights(estimator: Estimator, row_weight: FloatArray | None) -> None:
-    """Raise UnavailableError where logs have row weights and the estimator does not use them."""
-    if row_weight is not None and not estimator.row_weights:
+def refuse_unused(estimator: Estimator, data: Problem | View) -> None:
+    """Raise UnavailableError where logs have row weights or masks that an estimator ignores."""
+    if data.row_weight is not None and not estimator.row_weights:
         msg = "the logs have row weights, which this estimator does not use; ipws, dm and dr-os do"
+        raise UnavailableError(msg)
+    masked = data.has_action_mask if isinstance(data, View) else data.action_mask is not None
+    if masked and not estimator.action_masks:
+        msg = "the logs have action masks, which this estimator does not use; ipws, dm and dr do"
         raise UnavailableError(msg)
 
 
@@ -242,6 +246,10 @@ class Estimator(Parametrized, ABC):
         change of its own does. See `NestedEstimator`.
     ``row_weights``
         whether it uses `View.row_weight`; where logs have row weights, others are ``unavailable``.
+    ``action_masks``
+        whether it holds where actions are unavailable at some rows: it sums over actions by the
+        policies alone, or uses `View.action_mask`; where logs have masks, others are
+        ``unavailable``.
     ``devices``
         devices on which it can train; only estimators that list ``cuda`` are run on it.
     ``batched``
@@ -270,6 +278,11 @@ class Estimator(Parametrized, ABC):
     @property
     def row_weights(self) -> bool:
         """Whether it uses ``view.row_weight``."""
+        return False
+
+    @property
+    def action_masks(self) -> bool:
+        """Whether it holds where actions are unavailable at some rows."""
         return False
 
     @property

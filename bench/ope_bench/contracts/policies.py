@@ -157,6 +157,45 @@ class DiscretePolicy(ABC):
         return values.reshape(len(context), self.n_actions)
 
 
+class ListPolicy(DiscretePolicy):
+    """Base class of policies over ordered lists, on rows that are the slots of lists.
+
+    The last column of a row's context is its slot, from 0; `table` gives the probability of each
+    item at that slot, whatever is at the others.
+
+    Parameters
+    ----------
+    n_actions : number of items.
+    length : number of slots.
+    """
+
+    def __init__(self, n_actions: int, length: int) -> None:
+        super().__init__(n_actions)
+        self.length = length
+
+    @abstractmethod
+    def conditional(self, context: FloatArray, earlier: IntArray) -> FloatArray:
+        """Return the probability of each item at each row's slot, given earlier slots' items.
+
+        Parameters
+        ----------
+        context : (k, d_context)
+        earlier : (k, length), items of the slots before each row's; others are ignored.
+
+        Returns
+        -------
+        (k, n_actions)
+        """
+
+    @abstractmethod
+    def second_moments(self, context: FloatArray) -> FloatArray:
+        """Return the probability of each two items at each two slots, of each row's list.
+
+        (k, length * n_actions, length * n_actions), slot by slot: E[1_A 1_A'] of the indicators
+        of the items at the slots.
+        """
+
+
 class Uniform(DiscretePolicy):
     """Every action with probability 1 / n_actions."""
 

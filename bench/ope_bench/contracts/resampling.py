@@ -9,18 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ope_bench.contracts.arrays import IntArray
-from ope_bench.contracts.data import Problem
+from ope_bench.contracts.data import ROW_ARRAYS, Problem
 
-_LOGGED = (
-    "context",
-    "action",
-    "embedding",
-    "reward",
-    "propensity",
-    "unit",
-    "predicted_reward",
-    "row_weight",
-)
 _TARGET = ("target_context", "target_action", "target_embedding", "target_unit")
 
 
@@ -128,7 +118,7 @@ def problem_rows(
         if problem.has_target_sample and not problem.shared_contexts:
             parts["target_unit"] = len(problem.reward) + np.arange(len(problem.target_sample[1]))
     found = {}
-    for names, rows in ((_LOGGED, logged), (_TARGET, target)):
+    for names, rows in ((ROW_ARRAYS, logged), (_TARGET, target)):
         for name in names:
             values = parts.get(name, getattr(problem, name))
             found[name] = None if values is None or rows is None else values[rows]

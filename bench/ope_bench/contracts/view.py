@@ -18,7 +18,7 @@ import numpy as np
 
 from ope_bench.base.errors import AccessError, UnavailableError, no_attribute
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.data import Problem, Schema
+from ope_bench.contracts.data import ROW_ARRAYS, BoolArray, Problem, Schema
 from ope_bench.contracts.embeddings import EmbeddingDistribution
 from ope_bench.contracts.policies import Policy
 from ope_bench.contracts.random import DataSeed
@@ -35,6 +35,12 @@ class Access(enum.Flag):
     TARGET_POLICY = enum.auto()
     EMBEDDING_DISTRIBUTION = enum.auto()
     PREDICTED_REWARD = enum.auto()
+    PREFIX_PROPENSITY = enum.auto()
+    JOINT_PROPENSITY = enum.auto()
+    POSITION_MARGINALS = enum.auto()
+    STRATUM = enum.auto()
+    STRATUM_POLICIES = enum.auto()
+    ACTION_MASK = enum.auto()
     LOGGING_POLICY = _LOGGING_POLICY | PROPENSITY
 
     def words(self) -> list[str]:
@@ -54,6 +60,12 @@ _REQUIRED_ACCESS = {
     "target_policy": Access.TARGET_POLICY,
     "embedding_distribution": Access.EMBEDDING_DISTRIBUTION,
     "predicted_reward": Access.PREDICTED_REWARD,
+    "prefix_propensity": Access.PREFIX_PROPENSITY,
+    "joint_propensity": Access.JOINT_PROPENSITY,
+    "position_marginals": Access.POSITION_MARGINALS,
+    "stratum": Access.STRATUM,
+    "stratum_policies": Access.STRATUM_POLICIES,
+    "action_mask": Access.ACTION_MASK,
 }
 """The access that attributes of a view require beyond the samples."""
 
@@ -227,7 +239,9 @@ class View:
     fold_unit, target_fold_unit : (n,), (m,), units that folds must not separate: ``unit`` and
         ``target_unit``, but in a resample all copies of a unit have one number here
     row_weight : (n,), for how many rows each logged row stands, or None; see `Problem`
+    slot : (n,), place of each row in its list, where rows are the items of lists, or None
     has_units : the problem defines units
+    has_action_mask : actions have rows at which they were not available
     has_target_sample : there is a target sample
 
     Raises
@@ -253,7 +267,9 @@ class View:
     fold_unit: IntArray
     target_fold_unit: IntArray
     row_weight: FloatArray | None
+    slot: IntArray | None
     has_units: bool
+    has_action_mask: bool
     has_target_sample: bool
 
     def __init__(
@@ -273,6 +289,7 @@ class View:
             if name not in self._reasons:
                 setattr(self, name, getattr(problem, name))
         self.has_units = problem.unit is not None
+        self.has_action_mask = problem.action_mask is not None
         self.unit, target_unit = problem.row_units
         self.fold_unit = self.unit
         if problem.has_target_sample:
@@ -354,6 +371,36 @@ class View:
     def predicted_reward(self) -> FloatArray:
         """Predicted reward of every action at each logged row, from elsewhere: (n, n_actions)."""
         return cast(FloatArray, self._guarded("predicted_reward"))
+
+    @property
+    def prefix_propensity(self) -> FloatArray:
+        """Probability of each list up to the row's slot, logging and target policy: (n, 2)."""
+        return cast(FloatArray, self._guarded("prefix_propensity"))
+
+    @property
+    def joint_propensity(self) -> FloatArray:
+        """Probability of each row's whole list, logging and target policy: (n, 2)."""
+        return cast(FloatArray, self._guarded("joint_propensity"))
+
+    @property
+    def position_marginals(self) -> FloatArray:
+        """Probability of each row's item at every slot, both policies: (n, length, 2)."""
+        return cast(FloatArray, self._guarded("position_marginals"))
+
+    @property
+    def stratum(self) -> IntArray:
+        """Which logger chose each row's action: (n,)."""
+        return cast(IntArray, self._guarded("stratum"))
+
+    @property
+    def stratum_policies(self) -> tuple[Policy, ...]:
+        """The policy of each logger."""
+        return cast("tuple[Policy, ...]", self._guarded("stratum_policies"))
+
+    @property
+    def action_mask(self) -> BoolArray:
+        """Whether each action was available at each logged row: (n, n_actions)."""
+        return cast(BoolArray, self._guarded("action_mask"))
 
     def weight_range(self) -> tuple[float, float]:
         """Return the smallest and the largest possible importance weight.
@@ -453,12 +500,14 @@ class View:
                     part.__dict__[name] = _read_only(getattr(self, name)[index])
         if self.row_weight is not None:
             part.row_weight = cast(FloatArray, _read_only(self.row_weight[logged]))
+        if self.slot is not None:
+            part.slot = cast(IntArray, _read_only(self.slot[logged]))
         for name, numbers in (("unit", unit), ("target_unit", target_unit)):
             if numbers is not None and name not in self._reasons:
                 part.__dict__[name] = _read_only(numbers)
         part._granted = {
             name: _read_only(cast(FloatArray, value)[logged])
-            if name in ("propensity", "predicted_reward") and value is not None
+            if name in ROW_ARRAYS and value is not None
             else value
             for name, value in self._granted.items()
         }
@@ -510,7 +559,8 @@ class View:
 _COPIED = tuple(
     name
     for name in View.__annotations__
-    if name not in ("unit", "target_unit", "fold_unit", "target_fold_unit", "has_units")
+    if name not in ("unit", "target_unit", "fold_unit", "target_fold_unit")
+    and name not in ("has_units", "has_action_mask")
 )
 
 

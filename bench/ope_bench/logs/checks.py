@@ -13,7 +13,7 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.plugins import Estimator, refuse_row_weights
+from ope_bench.contracts.plugins import Estimator, refuse_unused
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.logs.log_data import LogData
@@ -421,7 +421,7 @@ def what_lacks(problem: Problem, form: str, estimator: Estimator) -> str:
     form : in which the target policy was given.
     """
     try:
-        refuse_row_weights(estimator, problem.row_weight)
+        refuse_unused(estimator, problem)
         seed = DataSeed("check", 0, 0)
         view = View(problem, estimator.access, seed=seed, fit_cache=FitCache())
         if Access.TARGET_POLICY not in estimator.access:

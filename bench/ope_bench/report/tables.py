@@ -100,6 +100,12 @@ ACCESS_LETTERS = {
     "target_policy": "T",
     "embedding_distribution": "E",
     "predicted_reward": "R",
+    "prefix_propensity": "l",
+    "joint_propensity": "l",
+    "position_marginals": "m",
+    "stratum": "s",
+    "stratum_policies": "S",
+    "action_mask": "a",
 }
 
 

@@ -22,7 +22,7 @@ from ope_bench.contracts.plugins import (
     Estimate,
     Estimator,
     checked_estimate,
-    refuse_row_weights,
+    refuse_unused,
 )
 from ope_bench.contracts.view import View
 from ope_bench.plugins.registry import Kind, registry
@@ -136,7 +136,7 @@ class NestedEstimator:
         """
         estimator = type(self.estimator)(**self.estimator.get_params(deep=False))
         import_all(estimator.requires)
-        refuse_row_weights(estimator, view.row_weight)
+        refuse_unused(estimator, view)
         own = view.restricted(estimator.access, optional=estimator.optional_access)
         rng = view.estimator_rng(self.id)
         where = device if device in estimator.devices else "cpu"

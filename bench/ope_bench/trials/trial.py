@@ -22,7 +22,7 @@ from ope_bench.contracts.plugins import (
     Estimator,
     Interval,
     checked_estimate,
-    refuse_row_weights,
+    refuse_unused,
 )
 from ope_bench.contracts.policies import DiscretePolicy
 from ope_bench.contracts.view import Access, FitCache, View
@@ -348,7 +348,7 @@ class _Attempt:
         if imported or sampled or batched:
             seed_global_states(self.global_seed)
         self.problem = data.problem
-        refuse_row_weights(estimator, data.problem.row_weight)
+        refuse_unused(estimator, data.problem)
         if environment.origin_note:
             facts["environment_origin"] += f" ({environment.origin_note})"
         facts |= vars(data.support)
