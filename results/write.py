@@ -12,6 +12,7 @@
 - results/published.md: published tables beside ours;
 - results/propensities/README.md: what faults of logs cost, and which estimators survive them;
 - results/randomized/README.md: do orders and intervals hold on real rewards;
+- results/figures/readme.svg;
 - the marked blocks of README.md, results/README.md, bench/docs/gate.md and bench/docs/costs.md.
 
 ``python results/write.py`` writes them; with ``--check`` it only compares, names the files that
@@ -23,7 +24,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from judging.blocks import filled
+from judging.blocks import filled, readme_figure
 from judging.claims import read_page
 from judging.damages import propensities_page
 from judging.defects import defects
@@ -56,6 +57,7 @@ def main() -> int:
         results / "recommendation.md": recommendation_page(results),
         logs / "recommendation.json": recommendation_document(results),
         **leaderboard_pages(results),
+        results / "figures" / "readme.svg": readme_figure(results),
         results / "intervals" / "README.md": intervals_page(intervals),
         logs / "interval_choice.json": document(choices(intervals)),
         results / "published.md": published_page(results),

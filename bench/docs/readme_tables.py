@@ -14,8 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from ope_bench import Log, advise
 from ope_bench.contracts.view import Access
+from ope_bench.logs.advise import summary
+from ope_bench.logs.example import write_example
 from ope_bench.plugins.registry import Kind, Plugin, registry
 from ope_bench.testing.checks import NotApplicable
 from ope_bench.testing.class_checks import formula_of, reference_of
@@ -90,6 +94,14 @@ def chart_of_access() -> str:
         held = frozenset(name for (name, _), one in zip(NEEDS, needs, strict=True) if one)
         groups.setdefault(held, {})[kind] = names
     return f"```text\n{access_chart(groups, 'samples of both policies')}\n```"
+
+
+def shop_answer() -> str:
+    """Build the first lines of `ope-bench advise` on the invented shop."""
+    with TemporaryDirectory() as folder:
+        write_example(Path(folder))
+        advice = advise(Log.read(Path(folder) / "shop.yaml"))
+    return f"```text\n{textwrap.fill(summary(advice), 80)}\n```"
 
 
 def _by_access() -> dict[tuple[tuple[bool, ...], str], list[str]]:
@@ -303,6 +315,7 @@ READMES = (
         f"{MAKER} packages",
         lambda root: package_table(root / "environments" / "ope_environments"),
     ),
+    ReadmeTable("README.md", f"{MAKER} shop", lambda root: shop_answer(), runs_plugins=True),
     ReadmeTable("estimators/README.md", MAKER, lambda root: estimator_table(), runs_plugins=True),
     ReadmeTable("environments/README.md", MAKER, lambda root: environment_table()),
     ReadmeTable("bench/docs/choose.md", f"{MAKER} chart", lambda root: chart_of_access()),

@@ -4,7 +4,8 @@
     <!-- end -->
 
 becomes a table of scores (RMSE with failures at the logging average's error) by that parameter,
-from ``leaderboard.json`` of the folder;
+from ``leaderboard.json`` of the folder; where its last row has an interval, with the coverage in
+the last setting and a sentence on it;
 ``<!-- leaders -->`` what README says of the leaderboard;
 ``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
 power, ``<!-- costs harness -->`` and
@@ -15,14 +16,17 @@ file's own folder.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from judging.leaderboard import leaders_block
 from judging.page import table
+from ope_bench.report.styles import styles_of
+from ope_bench.report.tables import figure
 
 TRIALS = 1_000
 """Of a round in tests/benchmarks/test_overhead.py."""
@@ -66,31 +70,110 @@ def filled(path: Path, results: Path) -> str:
 
 
 def board(results: Path, words: str) -> str:
-    """A table of scores by a parameter of the setting."""
+    """A table of scores by a parameter, the best of the last setting first, and what it says."""
     where, _, names = words.partition(": ")
     folder, axis = where.split()
-    by_setting = {
-        board["environment_params"][axis]: {row["label"]: row for row in board["rows"]}
-        for board in _json(results / folder / "leaderboard.json")["boards"]
-    }
+    by_setting = scores(results / folder, axis, names.split(", "))
+    settings = list(by_setting)
+    last = by_setting[settings[-1]]
+
+    order = sorted(last, key=lambda name: float(last[name]["score"]))
+    best, worst = last[order[0]], last[order[-1]]
+    shows_coverage = worst["coverage"] is not None
 
     def cell(row: Mapping[str, Any]) -> str:
         if not row["finite"]:
             return "all fail"
-        figure = f"{row['score']:.3g}"
-        if row["tied"]:
-            figure = f"**{figure}**"
-        elif row["tied"] is None and row["rank"]:
-            figure = f"{figure}?"
-        return f"{figure}, {row['failure_rate']:.0%} fail" if row["failure_rate"] else figure
+        text = figure(row["score"])
+        if not shows_coverage and row["tied"]:
+            text = f"**{text}**"
+        elif not shows_coverage and row["tied"] is None and row["rank"]:
+            text = f"{text}?"
+        return f"{text}, {row['failure_rate']:.0%} fail" if row["failure_rate"] else text
 
-    settings = sorted(by_setting)
     head = [f"RMSE by {axis}", *(f"{setting:,}" for setting in settings)]
-    rows = (
-        [f"`{name}`", *(cell(by_setting[one][name]) for one in settings)]
-        for name in names.split(", ")
+    rows = [[f"`{name}`", *(cell(by_setting[one][name]) for one in settings)] for name in order]
+    if not shows_coverage:
+        return table(head, rows, "lr")
+    for name, line in zip(order, rows, strict=True):
+        share = last[name]["coverage"]
+        line.append("no interval" if share is None else f"{share:.0%}")
+    return (
+        f"{table([*head, f'interval holds, {settings[-1]:,}'], rows, 'lr')}\n\n"
+        f"With {settings[-1]:,} actions `{order[-1]}` errs "
+        f"{worst['score'] / best['score']:.0f} times as much as `{order[0]}`, and its 95 % "
+        f"interval holds the true value in {worst['coverage']:.0%} of {worst['replicates']} data "
+        "sets. "
+        "Nothing but a known true value shows this."
     )
-    return table(head, rows, "lr")
+
+
+def scores(
+    folder: Path, axis: str, names: Sequence[str]
+) -> dict[float, dict[str, Mapping[str, Any]]]:
+    """Return the rows of a folder's boards by a parameter of the setting and by label."""
+    boards = _json(folder / "leaderboard.json")["boards"]
+    rows = {
+        board["environment_params"][axis]: {row["label"]: row for row in board["rows"]}
+        for board in boards
+    }
+    return {at: {name: rows[at][name] for name in names} for at in sorted(rows)}
+
+
+LINES = ("ipw", "ipws", "logging-average", "eipw", "eipws")
+"""Of README's figure."""
+
+_WIDE, _HIGH, _LEFT, _RIGHT = 620, 330, 56, 130
+
+
+def readme_figure(results: Path) -> str:
+    """README's figure as SVG: errors of five estimators against the number of actions."""
+    by_actions = scores(results / "paper" / "actions", "n_actions", LINES)
+    errors = [row["score"] for rows in by_actions.values() for row in rows.values()]
+    low, high = 0.05, max(errors) * 1.1
+    first, last = min(by_actions), max(by_actions)
+
+    def x(actions: float) -> float:
+        share = math.log(actions / first) / math.log(last / first)
+        return _LEFT + 14 + share * (_WIDE - _LEFT - _RIGHT - 20)
+
+    def y(error: float) -> float:
+        return _HIGH - 44 - math.log(error / low) / math.log(high / low) * (_HIGH - 60)
+
+    styles = styles_of({name: name for name in LINES})
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {_HIGH}" width="{_WIDE}">',
+        "<title>RMSE against the number of actions</title>",
+        "<style>text{font:14px sans-serif;fill:#444c56}.m{text-anchor:middle}.e{text-anchor:end}",
+        ".g{stroke:#8884}@media(prefers-color-scheme:dark){text{fill:#adbac7}}</style>",
+    ]
+    for tick in (0.1, 0.3, 1, 3):
+        parts.append(f'<path class="g" d="M{_LEFT} {y(tick):.1f}H{_WIDE - _RIGHT}"/>')
+        parts.append(f'<text class="e" x="{_LEFT - 8}" y="{y(tick) + 5:.1f}">{tick}</text>')
+    parts += [
+        f'<text class="m" x="{x(actions):.1f}" y="{_HIGH - 24}">{actions}</text>'
+        for actions in by_actions
+    ]
+    middle = (x(first) + x(last)) / 2
+    parts.append(f'<text class="m" x="{middle:.0f}" y="{_HIGH - 4}">actions</text>')
+    parts.append('<text x="6" y="16">RMSE</text>')
+    used: list[float] = []
+    for name in sorted(LINES, key=lambda one: -by_actions[last][one]["score"]):
+        points = [(x(at), y(rows[name]["score"])) for at, rows in by_actions.items()]
+        color, dash = styles[name].color, styles[name].dash
+        line = "L".join(f"{left:.1f} {top:.1f}" for left, top in points)
+        stroke = ",".join(map(str, dash))
+        parts.append(
+            f'<path d="M{line}" fill="none" stroke="{color}" stroke-width="2.5" '
+            f'stroke-dasharray="{stroke}"/>'
+        )
+        dot = f'r="4" fill="{color}"/>'
+        parts += [f'<circle cx="{left:.1f}" cy="{top:.1f}" {dot}' for left, top in points]
+        # Labels that would overlap move down.
+        at = max([points[-1][1] + 5, *(top + 17 for top in used[-1:])])
+        used.append(at)
+        parts.append(f'<text x="{points[-1][0] + 12:.1f}" y="{at:.1f}">{name}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def leaders(results: Path, _words: str) -> str:

@@ -18,7 +18,7 @@ def test_every_command_of_the_section_works(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8")
     section = re.search(r"^## On your own log\n(.*?)(?=^## )", text, re.DOTALL | re.MULTILINE)
-    assert text.index("## Run it") < section.start() < text.index("## What it finds")
+    assert text.index("## Run it") < section.start()
     page = PAGE.read_text(encoding="utf-8")
     code = [(language, body) for language, body in BLOCK.findall(page) if language == "python"]
     assert len(code) == 1
@@ -33,17 +33,13 @@ def test_every_command_of_the_section_works(tmp_path, monkeypatch, capsys):
             value, low, high = map(float, ended.stdout.split()[-3:])
             assert low < value < high
             continue
-        for line in body.strip().splitlines():
+        for line in body.strip().splitlines() if language == "sh" else ():
             program, *arguments = shlex.split(line, comments=True)
             assert program == "ope-bench"
-            if arguments[0] == "advise":
-                # Five minutes are for reading; the worlds that end in time are enough here.
-                arguments += ["--budget", "1s"]
             assert invoke(arguments) == 0
             commands += 1
-    assert commands == 6
+    assert commands == 4
     assert (tmp_path / "shop" / "mine.yaml").is_file()
-    assert "Verdict on target" in (tmp_path / "advice.html").read_text(encoding="utf-8")
     assert "ipws" in capsys.readouterr().out
 
 

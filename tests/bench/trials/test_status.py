@@ -12,7 +12,7 @@ import pytest
 from ope_bench.report.page.payload import SEVERITY
 from ope_bench.store import Store
 from ope_bench.trials.status import Severity, Status
-from support.paths import README
+from support.paths import ROOT
 
 
 def test_a_run_breaks_on_failures_and_on_no_other_outcome() -> None:
@@ -56,9 +56,9 @@ def test_two_stores_conflict_only_where_both_hold_an_answer(
         assert len(here.conflicts(there)) == status.is_answer
 
 
-def test_the_readme_names_the_outcomes_that_break_a_run() -> None:
-    text = " ".join(README.read_text(encoding="utf-8").split())
-    (listed,) = re.findall(r"3 trials ended in (.*?);", text)
+def test_the_page_of_commands_names_the_outcomes_that_break_a_run() -> None:
+    text = (ROOT / "bench" / "docs" / "cli.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"\| 3 \| `run`: trials ended in (.*?) \(", text)
     assert set(re.split(", | or ", listed)) == {s.value for s in Status if s.broken}
 
 
