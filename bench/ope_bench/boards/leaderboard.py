@@ -132,7 +132,8 @@ def _in_order(outcomes: Outcomes) -> Outcomes:
     rank = np.array([ranks[places[id(spec)]] for spec in outcomes.estimator.tolist()], np.int64)
     device = {word: number for number, word in enumerate(sorted(set(outcomes.device.tolist())))}
     devices = np.array([device[word] for word in outcomes.device.tolist()], np.int64)
-    by = (outcomes.replicate, outcomes.seed, outcomes.threads, devices, rank)
+    salt = outcomes.salt.astype(np.str_)
+    by = (outcomes.replicate, outcomes.seed, salt, outcomes.threads, devices, rank)
     return outcomes.take(np.lexsort(by))
 
 

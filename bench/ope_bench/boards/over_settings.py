@@ -367,7 +367,8 @@ def selection_boards(settings: Iterable[Outcomes]) -> list[SelectionBoard]:
     """
 
     def replicates(outcomes: Outcomes) -> list[_Replicate]:
-        return list(zip(outcomes.seed.tolist(), outcomes.replicate.tolist(), strict=True))
+        of_data = (outcomes.salt, outcomes.seed, outcomes.replicate)
+        return list(zip(*(column.tolist() for column in of_data), strict=True))
 
     def estimates(row: Outcomes) -> _Estimates:
         estimate = np.where(row.has(Status.OK), row.estimate, np.nan).tolist()

@@ -106,6 +106,7 @@ def describe_suite(name: str) -> list[Facts]:
         "truth": suite.truth,
         "replicates": suite.replicates,
         "seed": suite.seed,
+        "salt": suite.salt,
         "devices": list(suite.devices),
         "timeout_seconds": suite.timeout,
         "memory_bytes": suite.memory,

@@ -238,6 +238,7 @@ def rerun_command(
             "estimator": selector_of(trial.estimator),
             "replicate": trial.replicate,
             "seed": trial.seed,
+            "salt": trial.salt,
             "device": trial.device.value,
             "bit_equal": bit_equal,
             "same_arithmetic": same,

@@ -118,7 +118,7 @@ class StorePart:
     run: str | None = None
     environments: Sequence[str] = ()
     estimators: Sequence[str] = ()
-    seed: int | None = None
+    drawn: tuple[str, int] | None = None
     average: str | None = None
 
     def newest(self) -> StorePart:
@@ -129,11 +129,12 @@ class StorePart:
                 first = next(opened.results(run=one.id), None)
                 if first is None:
                     continue
+                trial = first.record.trial
                 if one.suite == "adhoc":
                     others, part = len(runs) - 1, replace(self, run=one.id)
                 else:
                     others = sum(other.suite != one.suite for other in runs)
-                    part = replace(self, suite=one.suite, seed=first.record.trial.seed)
+                    part = replace(self, suite=one.suite, drawn=(trial.salt, trial.seed))
                 if others:
                     plural = "" if others == 1 else "s"
                     note(f"shown: the newest run; --all shows {others} other run{plural} too")
@@ -173,8 +174,9 @@ class StorePart:
         for outcomes in opened.outcomes(suite=self.suite, run=self.run, truth=truth):
             kept = outcomes.where("environment", lambda spec: matches_any(spec, environments))
             kept = kept.where("estimator", lambda spec: matches_any(spec, estimators))
-            if self.seed is not None:
-                kept = kept.take(kept.seed == self.seed)
+            if self.drawn is not None:
+                salt, seed = self.drawn
+                kept = kept.take((kept.salt == salt) & (kept.seed == seed))
             if len(kept):
                 yield kept
 

@@ -337,6 +337,13 @@ class Environment(Parametrized, ABC):
 
     version: ClassVar[int] = 1
 
+    suite_salt = ""
+    """The salt of the suite, set before sampling; empty for none.
+
+    It enters the streams that the environment is given. One whose numbers derive from a parameter
+    by `ope_bench.stream` adds it as one more word; one that wraps another hands it on.
+    """
+
     @property
     def requires(self) -> tuple[str, ...]:
         """Modules that are imported before sampling."""

@@ -1,7 +1,7 @@
 """Random streams derived from a hash of the trial's description, and draws from them.
 
-Data streams depend on (environment id, seed, replicate) only, so that all estimators, devices
-and parameters use common random numbers, and on no order of runs.
+Data streams depend on (environment id, seed, replicate, salt) only, so that all estimators,
+devices and parameters use common random numbers, and on no order of runs.
 """
 
 from __future__ import annotations
@@ -29,30 +29,40 @@ def stream(*words: Any) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class DataSeed:
-    """The source of the random streams of one replicate: its data and all fits on them."""
+    """The source of the random streams of one replicate: its data and all fits on them.
+
+    Parameters
+    ----------
+    salt : text that makes all streams others; empty for none.
+    """
 
     environment: str
     seed: int
     replicate: int
     worlds: ProblemSampling = "redrawn"
+    salt: str = ""
+
+    def _words(self, *words: Any) -> list[Any]:
+        return [*words, self.salt] if self.salt else [*words]
 
     def world(self) -> np.random.Generator:
         """Return the stream of the problem's definition; replicates share it if it is fixed."""
         if self.worlds == "fixed":
-            return stream("world", self.environment, self.seed)
-        return stream("world", self.environment, self.seed, self.replicate)
+            return stream(*self._words("world", self.environment, self.seed))
+        return stream(*self._words("world", self.environment, self.seed, self.replicate))
 
     def logged(self) -> np.random.Generator:
         """Return the stream of the logs."""
-        return stream("logged", self.environment, self.seed, self.replicate)
+        return stream(*self._words("logged", self.environment, self.seed, self.replicate))
 
     def target(self) -> np.random.Generator:
         """Return the stream of the target sample."""
-        return stream("target", self.environment, self.seed, self.replicate)
+        return stream(*self._words("target", self.environment, self.seed, self.replicate))
 
     def estimator(self, estimator: str) -> np.random.Generator:
         """Return the stream of one estimator's fit."""
-        return stream("estimator", self.environment, self.seed, self.replicate, estimator)
+        words = ["estimator", self.environment, self.seed, self.replicate, estimator]
+        return stream(*self._words(*words))
 
     def global_seed(self, estimator: str) -> int:
         """Return a 32-bit seed of Python's, NumPy's and torch's global generators.
@@ -60,11 +70,12 @@ class DataSeed:
         Plugins that ignore ``rng`` draw from those.
         """
         words = ["global", self.environment, self.seed, self.replicate, estimator]
-        return int(digest(words)[:8], 16)
+        return int(digest(self._words(*words))[:8], 16)
 
     def nuisance(self, spec: str) -> np.random.Generator:
         """Return the stream of a nuisance fit, the same for all estimators that request it."""
-        return stream("nuisance", self.environment, self.seed, self.replicate, spec)
+        words = ["nuisance", self.environment, self.seed, self.replicate, spec]
+        return stream(*self._words(*words))
 
 
 # --- draws

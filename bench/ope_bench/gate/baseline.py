@@ -44,7 +44,7 @@ holds the numbers of its data.
 _FORMER = ("exclusive", "fit_seconds", "estimate_seconds")
 """Times of trials that ran alone, in lines of older baselines."""
 
-USUAL: dict[str, Any] = {"seed": 0, "device": Device.CPU, "threads": 1}
+USUAL: dict[str, Any] = {"seed": 0, "device": Device.CPU, "threads": 1, "salt": ""}
 """Fields of a trial that a line omits when they have these values."""
 
 
@@ -164,12 +164,12 @@ def _spec_json(spec: PluginSpec) -> dict[str, Any]:
     return plain
 
 
-Shared = dict[tuple[str, int, int], dict[str, Any]]
-"""Numbers of a replicate's data, by environment, seed and replicate."""
+Shared = dict[tuple[str, str, int, int], dict[str, Any]]
+"""Numbers of a replicate's data, by environment, salt, seed and replicate."""
 
 
 def lines_of(records: Iterable[TrialRecord], names: SpecNames) -> Iterator[dict[str, Any]]:
-    """Return lines in stable order: environment, estimator, device, threads, seed, replicate."""
+    """Return lines in stable order: setting, estimator, device, threads, salt, seed, replicate."""
     places = {
         group: {name: place for place, name in enumerate(specs)}
         for group, specs in names.specs.items()
@@ -179,7 +179,8 @@ def lines_of(records: Iterable[TrialRecord], names: SpecNames) -> Iterator[dict[
         trial = record.trial
         environment = places["environments"][names.name(trial.environment)]
         estimator = places["estimators"][names.name(trial.estimator)]
-        return (environment, estimator, trial.device, trial.threads, trial.seed, trial.replicate)
+        cell = environment, estimator, trial.device, trial.threads
+        return (*cell, trial.salt, trial.seed, trial.replicate)
 
     shared: Shared = {}
     for record in sorted(records, key=order):
@@ -194,7 +195,7 @@ def lines_of(records: Iterable[TrialRecord], names: SpecNames) -> Iterator[dict[
         line |= {name: value for name, value, usual in unusual if value != usual}
         line["status"] = record.status.value
         line |= _numbers(record, "answer") | _numbers(record, "word")
-        known = shared.setdefault((environment, trial.seed, trial.replicate), {})
+        known = shared.setdefault((environment, trial.salt, trial.seed, trial.replicate), {})
         facts = _numbers(record, "data")
         line |= {name: value for name, value in facts.items() if known.get(name) != value}
         known |= facts
@@ -232,8 +233,9 @@ def records_of(lines: Iterable[Mapping[str, Any]], names: SpecNames) -> Iterator
             seed=usual["seed"],
             device=Device(usual["device"]),
             threads=usual["threads"],
+            salt=usual["salt"],
         )
-        known = shared.setdefault((environment, trial.seed, trial.replicate), {})
+        known = shared.setdefault((environment, trial.salt, trial.seed, trial.replicate), {})
         known |= {name: rest.pop(name) for name in _COLUMNS["data"] if name in rest}
         numbers = [*known.values()]
         numbers += [rest.get(name) for name in _COLUMNS["answer"]]

@@ -96,14 +96,14 @@ def paired_rows(baseline: Baseline) -> list[PairedRow]:
 
 
 def _by_row(records: Iterable[TrialRecord]) -> Iterable[list[TrialRecord]]:
-    """Return the records of each row, ordered by seed and replicate."""
+    """Return the records of each row, ordered by salt, seed and replicate."""
     groups: dict[tuple[Any, ...], list[TrialRecord]] = {}
     for record in records:
         trial = record.trial
         specs = trial.environment.identity_json, trial.estimator.identity_json
         groups.setdefault((*specs, trial.device, trial.threads), []).append(record)
     for group in groups.values():
-        group.sort(key=operator.attrgetter("trial.seed", "trial.replicate"))
+        group.sort(key=operator.attrgetter("trial.salt", "trial.seed", "trial.replicate"))
     return groups.values()
 
 

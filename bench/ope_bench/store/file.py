@@ -171,6 +171,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
         ),
     ),
     ("checksums of records", ("ALTER TABLE record ADD COLUMN checksum INTEGER",)),
+    ("salts", ("ALTER TABLE record ADD COLUMN salt TEXT",)),
 )
 
 ADDED: Mapping[int, Mapping[str, Mapping[str, str]]] = {
@@ -184,6 +185,7 @@ ADDED: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         )
     },
     4: {"record": {"checksum": "NULL"}},
+    5: {"record": {"salt": "NULL"}},
 }
 """Columns by the migration that adds them, by table, and what stands for them before it."""
 

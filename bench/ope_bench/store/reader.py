@@ -187,9 +187,12 @@ class Reader:
             pairs = list(zip(columns[name], numbers, strict=True))
             specs = {pair: self._spec(pair[0], self._numbered[pair[1]]) for pair in set(pairs)}
             columns[name] = [specs[pair] for pair in pairs]
-        of_data = list(zip(columns["seed"], columns["replicate"], strict=True))
-        spec = columns["environment"][0]
-        data = {at: Trial(spec, spec, at[1], seed=at[0]).data_key for at in set(of_data)}
+        columns["salt"] = [salt or "" for salt in columns["salt"]]
+        spec, names = columns["environment"][0], ("replicate", "seed", "salt")
+        of_data = list(zip(*map(columns.__getitem__, names), strict=True))
+        data = {
+            at: Trial(spec, spec, at[0], seed=at[1], salt=at[2]).data_key for at in set(of_data)
+        }
         columns["data_key"] = [data[at] for at in of_data]
         columns["selected_by"] = [self._numbered[number].id for number in numbers]
         columns["diagnostics"] = _objects(columns["diagnostics"])

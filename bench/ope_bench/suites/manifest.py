@@ -136,6 +136,7 @@ class Manifest:
                     seed=suite.seed,
                     device=cell.device,
                     threads=self.threads,
+                    salt=suite.salt,
                 )
                 for part in parts
                 for replicate in range(suite.replicates)

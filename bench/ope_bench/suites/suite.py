@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Ge, Le, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.base.errors import OpeBenchError, UsageError, did_you_mean
@@ -238,6 +238,7 @@ class Suite:
     truth : the value against which errors are measured.
     replicates : number of data sets of each environment setting.
     seed : from which all random streams derive.
+    salt : text that makes every random stream another; empty for none.
     devices : each estimator runs on those of them that it supports.
     timeout : seconds of fit and estimate together.
     memory : bytes a worker may use, None for no limit.
@@ -253,6 +254,7 @@ class Suite:
     truth: TruthKind = "expected"
     replicates: int = 20
     seed: int = 0
+    salt: str = ""
     devices: tuple[Device, ...] = (Device.CPU,)
     timeout: float = 600.0
     memory: int | None = None
@@ -288,6 +290,7 @@ class _Keys:
     truth: TruthKind = Suite.truth
     replicates: Annotated[int, Ge(1), Le(1_000_000)] = Suite.replicates
     seed: Annotated[int, Ge(0), Le(2**63 - 1)] = Suite.seed
+    salt: Annotated[str, MinLen(1), MaxLen(200)] | None = None
     devices: Annotated[tuple[Device, ...], MinLen(1)] = Suite.devices
     timeout: Any = Suite.timeout
     memory: Any = Suite.memory
@@ -335,6 +338,7 @@ def read_suite(path: Path, name: str = "") -> Suite:
         environments=entries("environments"),
         estimators=entries("estimators"),
         devices=tuple(dict.fromkeys(keys.devices)),
+        salt=keys.salt or "",
         timing=keys.timing or False,
         exclude=tuple(
             _read_exclusion(document, item, ("exclude", k)) for k, item in enumerate(keys.exclude)

@@ -180,6 +180,7 @@ class Outcomes:
     replicate: IntArray
     device: ObjectArray
     threads: IntArray
+    salt: ObjectArray
     status: IntArray
     estimate: FloatArray
     standard_error: FloatArray
@@ -327,8 +328,8 @@ class Outcomes:
             yield self.take(slice(first, last + 1) if consecutive else np.array(places, np.int64))
 
     def by_data(self) -> Self:
-        """Order the trials by seed and replicate."""
-        return self.take(np.lexsort((self.replicate, self.seed)))
+        """Order the trials by salt, seed and replicate."""
+        return self.take(np.lexsort((self.replicate, self.seed, self.salt.astype(np.str_))))
 
     def without_diagnostics(self) -> Self:
         """Return the same trials with empty mappings in place of what takes most of the memory."""
@@ -354,7 +355,7 @@ _TRIED: BoolArray = np.array([status.tried for status in STATUSES])
 
 OF_TRIAL = (
     *("environment", "estimator", "key", "data_key"),
-    *("seed", "replicate", "device", "threads"),
+    *("seed", "replicate", "device", "threads", "salt"),
 )
 """The columns that a trial has, and not its record."""
 

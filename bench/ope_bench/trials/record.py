@@ -53,22 +53,25 @@ class Trial:
     seed: int = 0
     device: Device = Device.CPU
     threads: int = 1
+    salt: str = ""
 
     @cached_property
     def key(self) -> str:
         """SHA-256 of the trial's specification, as canonical JSON."""
+        salt = f'"salt":{_quoted(self.salt)},' if self.salt else ""
         return _sha256(
             f'{{"device":{_quoted(self.device)},'
             f'"environment":{self.environment.identity_json},'
             f'"estimator":{self.estimator.identity_json},'
-            f'"replicate":{self.replicate},"schema":{KEY_SCHEMA},'
+            f'"replicate":{self.replicate},{salt}"schema":{KEY_SCHEMA},'
             f'"seed":{self.seed},"threads":{self.threads}}}'
         )
 
     @cached_property
     def data_key(self) -> str:
         """SHA-256 of the data that the trial runs on; equal for all estimators."""
-        return _sha256(f"[{self.environment.identity_json},{self.replicate},{self.seed}]")
+        salt = f",{_quoted(self.salt)}" if self.salt else ""
+        return _sha256(f"[{self.environment.identity_json},{self.replicate},{self.seed}{salt}]")
 
     @cached_property
     def group(self) -> str:
@@ -78,13 +81,15 @@ class Trial:
             return self.data_key
         block = self.replicate // self.device.block_size
         where = f"{_quoted(self.device)},{self.threads}"
+        where += f",{_quoted(self.salt)}" if self.salt else ""
         return _sha256(f"[{self.environment.identity_json},{self.seed},{where},{block}]")
 
     @property
     def data_seed(self) -> DataSeed:
         """The source of all random streams of the trial."""
         environment = self.environment
-        return DataSeed(environment.stream_id, self.seed, self.replicate, environment.worlds)
+        name, worlds = environment.stream_id, environment.worlds
+        return DataSeed(name, self.seed, self.replicate, worlds, self.salt)
 
 
 @cache
@@ -234,6 +239,7 @@ class TrialRecord:
             "replicate": trial.replicate,
             "seed": trial.seed,
             "device": trial.device.value,
+            "salt": trial.salt,
         }
         document: dict[str, Any] = plain({**asked, **facts, "warnings": self.warnings})
         return document
@@ -278,7 +284,7 @@ RECORD_COLUMNS = tuple(column.name for column in RECORD)
 _PLAIN = {column.name: column.to_plain for column in RECORD}
 _RESTORED = {column.name: column.from_plain for column in RECORD if column.from_plain}
 
-TRIAL_COLUMNS = ("replicate", "seed", "device", "threads")
+TRIAL_COLUMNS = ("replicate", "seed", "device", "threads", "salt")
 """Columns of a trial without its specs."""
 
 SPEC_COLUMNS = ("kind", "reference", "plugin", "params", "worlds", "version", "origin")
@@ -337,14 +343,20 @@ def part_from_row(columns: Sequence[str], trial: Trial, row: Sequence[Plain]) ->
 
 def trial_row(trial: Trial) -> tuple[Plain, ...]:
     """Convert a trial's own fields, in the order of ``TRIAL_COLUMNS``."""
-    return trial.replicate, trial.seed, trial.device.value, trial.threads
+    return trial.replicate, trial.seed, trial.device.value, trial.threads, trial.salt or None
 
 
 def trial_from(environment: PluginSpec, estimator: PluginSpec, row: Sequence[Any]) -> Trial:
     """Build a trial from a row of ``TRIAL_COLUMNS``."""
-    replicate, seed, device, threads = row
+    replicate, seed, device, threads, salt = row
     return Trial(
-        environment, estimator, replicate, seed=seed, device=Device(device), threads=threads
+        environment,
+        estimator,
+        replicate,
+        seed=seed,
+        device=Device(device),
+        threads=threads,
+        salt=salt or "",
     )
 
 

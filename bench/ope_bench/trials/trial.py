@@ -317,6 +317,7 @@ class _Attempt:
         trial, facts = self.trial, self.facts
         modules = len(sys.modules)
         environment = environment if environment is not None else build(trial.environment)
+        environment.suite_salt = trial.salt
         estimator = estimator if estimator is not None else build(trial.estimator)
         facts["code_digest"] = result_digest(environment, estimator)
         access = estimator.access

@@ -137,6 +137,7 @@ class Damaged(Environment):
         wrapped = wrapped_environment(self.environment)
         if self.n_samples is not None:
             wrapped.set_params(n_samples=self.n_samples)
+        wrapped.suite_salt = self.suite_salt
         return wrapped
 
     @property
@@ -249,8 +250,10 @@ class Damaged(Environment):
     @cached_property
     def _as_drawn(self) -> Damaged:
         """This environment with its drawn dials given."""
-        dials = drawn_damages(str(self.environment))
-        return Damaged(self.environment, n_samples=self.n_samples, **dials)
+        dials = drawn_damages(str(self.environment), self.suite_salt)
+        drawn = Damaged(self.environment, n_samples=self.n_samples, **dials)
+        drawn.suite_salt = self.suite_salt
+        return drawn
 
     @property
     def _on(self) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ CHANCES = {
 _KNOWN = {"policy": 0.30, "propensity": 0.55, "samples": 0.15}
 
 
-def drawn_damages(identity: str) -> dict[str, Any]:
+def drawn_damages(identity: str, salt: str = "") -> dict[str, Any]:
     """Return the dials of a drawn damage: one to `MOST` of them.
 
     Faults are drawn independently, again where none came; of more than `MOST`, chance leaves
@@ -42,8 +42,9 @@ def drawn_damages(identity: str) -> dict[str, Any]:
     ----------
     identity : text that names the environment whose logs are damaged; the same text has the same
         damages.
+    salt : of the suite; another one has other damages.
     """
-    rng = stream("damaged", PRIORS, identity)
+    rng = stream("damaged", PRIORS, identity, *([salt] if salt else []))
     dials: list[str] = []
     while not dials:
         dials = [name for name, chance in CHANCES.items() if rng.random() < chance]

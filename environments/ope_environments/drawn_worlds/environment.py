@@ -95,8 +95,9 @@ class DrawnWorlds(Environment):
     """Worlds as users meet them: world k is drawn from priors, a replicate draws a log of it.
 
     The number of the world draws everything but the log: size, contexts, rewards, both policies
-    and what of them is known. World k is the same in every replicate and suite. ``world=[1..300]``
-    is a grid of 300 settings. A dial that is given is fixed; the others stay what they are.
+    and what of them is known. World k is the same in every replicate and suite; a suite's salt
+    draws other worlds. ``world=[1..300]`` is a grid of 300 settings. A dial that is given is
+    fixed; the others stay what they are.
 
     =========  =====================================================================
     dial       prior
@@ -188,7 +189,7 @@ class DrawnWorlds(Environment):
 
     def _drawn(self) -> _World:
         dials = tuple((name, getattr(self, name)) for name in _SHARES)
-        return _draw_world(self.world, self.n_samples, self.n_actions, dials)
+        return _draw_world(self.world, self.n_samples, self.n_actions, dials, self.suite_salt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,11 +231,12 @@ def _draw_world(
     n_samples: int | None,
     n_actions: int | None,
     dials: tuple[tuple[str, str | None], ...],
+    salt: str,
 ) -> _World:
     """Draw a world; each part has a stream of its own, so that a fixed dial moves no other."""
 
     def rng(part: str) -> np.random.Generator:
-        return stream("population", PRIORS, number, part)
+        return stream("population", PRIORS, number, part, *([salt] if salt else []))
 
     kinds: dict[str, Any] = {}
     for name, given in dials:
