@@ -89,6 +89,29 @@ def test_the_mean_target_reward_scatters_around_the_truth(
     assert len(np.unique(empirical)) == 40
 
 
+def test_the_value_of_a_wave_is_enumerated_and_no_product_of_embedding_and_context_holds_it(
+    draw: Draw,
+) -> None:
+    environment = SaitoToy(n_actions=6, n_samples=2000, wave=1.0, shared_contexts=False)
+    truths = [draw(environment, 3, i, i)[1] for i in range(40)]
+    empirical = np.array([truth.empirical for truth in truths])
+    error = empirical.std(ddof=1) / math.sqrt(40)
+    assert abs(empirical.mean() - truths[0].expected) < 4.0 * error
+    problem, _ = draw(environment, 3)
+    _, flat_truth = draw(SaitoToy(n_actions=6, n_samples=2000, shared_contexts=False), 3)
+    assert abs(flat_truth.expected - truths[0].expected) > 10.0 * error
+    atoms, _ = atoms_and_table(problem)
+    code = (problem.embedding[:, None, :] == atoms[None]).all(axis=2).argmax(axis=1)
+    for g in range(len(atoms)):
+        x, reward = problem.context[code == g], problem.reward[code == g]
+        # Within one embedding the rest is affine: amplitude, direction and phase remain.
+        one, two = x[:, :1], x[:, 1:]
+        quadratic = np.hstack([np.ones_like(one), x, x**2, one * two])
+        left = reward - quadratic @ np.linalg.lstsq(quadratic, reward, rcond=None)[0]
+        assert left.std() > 0.2
+        assert np.abs(left).max() < 4.0
+
+
 def test_weighted_logs_agree_with_the_truth_by_actions_and_by_embeddings(draw: Draw) -> None:
     problem, truth = draw(SaitoToy(n_actions=10, n_samples=40_000, beta=-0.5))
     logging, target = problem.logging_policy, problem.target_policy

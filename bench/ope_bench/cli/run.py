@@ -76,7 +76,7 @@ def run_command(
     """
     from ope_bench.cli import session
     from ope_bench.execution.machine import available_cores
-    from ope_bench.report.boards import render_result
+    from ope_bench.report.boards import render_findings, render_result
     from ope_bench.suites.manifest import plan
 
     kind = EXECUTORS[executor]
@@ -124,6 +124,12 @@ def run_command(
         )
         emit(report.as_json())
     if found := report.ending.boards:
-        write(render_result(found, width=width(), color=use_color(), every_board=boards))
+        write(
+            render_result(
+                found, width=width(), color=use_color(), every_board=boards, conclude=False
+            )
+        )
     report.print_summary()
+    if sentences := render_findings(found, width=width()):
+        write(sentences)
     return report.exit_code

@@ -619,7 +619,12 @@ def render_tables(
 
 
 def render_result(
-    boards: Sequence[Board], *, width: int = 80, color: bool = False, every_board: bool = False
+    boards: Sequence[Board],
+    *,
+    width: int = 80,
+    color: bool = False,
+    every_board: bool = False,
+    conclude: bool = True,
 ) -> str:
     """Return the estimators by settings, a summary over settings, boards, and what they show.
 
@@ -631,6 +636,7 @@ def render_result(
     width : columns of the terminal.
     color : whether the text may hold escape sequences.
     every_board : whether boards are shown where there are several settings.
+    conclude : end with the findings in sentences.
     """
     truths = dict.fromkeys(board.truth for board in boards)
     parts = []
@@ -648,6 +654,11 @@ def render_result(
             found += map(terminal_table, members)
         if found:
             parts.append(render_tables(found, "text", width=width, color=color).rstrip())
-        if lines := findings(by_rmse):
-            parts.append("\n".join(textwrap.fill(printable(line), width) for line in lines))
+        if conclude and (sentences := render_findings(by_rmse, width=width)):
+            parts.append(sentences)
     return "\n\n".join(parts)
+
+
+def render_findings(boards: Sequence[Board], *, width: int) -> str:
+    """Return what boards by RMSE show, a sentence a paragraph; empty if there are none."""
+    return "\n".join(textwrap.fill(printable(line), width) for line in findings(boards))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -63,7 +63,10 @@ class SaitoToy(Environment):
       inert (``reward="paper"``). ``reward="mips"`` gives every (dimension, category) its own
       latent vector, as in the setup from which it was adapted, and ``x_g = sum_k eta_k x[k,
       g_k]``.
-    - The paper states no noise: ``reward_std=0``, the reward is a function of (g, x).
+    - The paper states no noise: ``reward_std=0``, the reward is a function of (g, x), and a
+      regression on products of embedding and context holds it exactly. ``wave`` adds
+      ``wave sin(2 u_g . x + phase_g)``, ``u_g`` a direction and ``phase_g`` a phase of the joint
+      category, which no built-in regression holds; both policies stay those of q without it.
     - Both samples have the same contexts (``shared_contexts``): section 4 says so, the appendix
       "in the same way". Folds must then be made by row, and errors are coupled through x.
     - Parameters are drawn by ``world_rng`` alone and never redrawn by sampling; reward
@@ -86,6 +89,7 @@ class SaitoToy(Environment):
     epsilon : exploration share of the target policy.
     reward : the printed reward, or latent vectors per dimension.
     reward_std : standard deviation of Gaussian noise on the reward.
+    wave : amplitude of a sine of the context, of another direction for each joint category.
     embedding : form of the embedding.
     shared_contexts : whether row i of both samples has the same context.
     truth_contexts : contexts in the integral of the truth.
@@ -116,6 +120,9 @@ class SaitoToy(Environment):
     embedding: Literal["vector", "one-hot", "codes"] = "vector"
     shared_contexts: bool = True
     truth_contexts: Annotated[int, Ge(32)] = 8192
+    wave: Annotated[float, Ge(0)] = 0.0
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {"wave": 0.0}
 
     def sample(
         self,
@@ -144,8 +151,13 @@ class SaitoToy(Environment):
         target_action = target.sample(target_context, target_rng)
         target_code = world.embed(target_action, target_rng)
         target_reward = self._rewards(world, target_context, target_code, target_rng)
+
+        def value(x: FloatArray) -> FloatArray:
+            mean = greedy_value(score, target, x)
+            return mean if world.wave is None else mean + world.wave.value(target, world.table, x)
+
         expected, error = normal_expectation(
-            partial(greedy_value, score, target), self.d_context, self.truth_contexts, target_rng
+            value, self.d_context, self.truth_contexts, target_rng
         )
         problem = Problem(
             context=context,
@@ -184,6 +196,11 @@ class SaitoToy(Environment):
             vectors = np.einsum("k,kgd->gd", eta, latent[np.arange(dims), codes].swapaxes(0, 1))
         else:
             vectors = rng.standard_normal((n_atoms, dims))
+        wave = None
+        if self.wave:
+            direction = rng.standard_normal((n_atoms, self.d_context))
+            direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+            wave = _Wave(self.wave, direction, rng.uniform(0.0, 2.0 * np.pi, n_atoms))
         # Drawn last, so that the number of actions does not change the draws above.
         alpha = rng.standard_normal((self.n_actions, dims, categories))
         weights = np.exp(alpha, out=alpha)
@@ -194,7 +211,7 @@ class SaitoToy(Environment):
         affine = np.vstack(
             [vectors @ embedding_effect, interaction @ vectors.T + context_effect[:, None]]
         )
-        return _World(affine, table, self._shown(vectors, codes))
+        return _World(affine, table, self._shown(vectors, codes), wave)
 
     def _shown(self, vectors: FloatArray, codes: IntArray) -> FloatArray:
         if self.embedding == "vector":
@@ -213,7 +230,39 @@ class SaitoToy(Environment):
         self, world: _World, context: FloatArray, code: IntArray, rng: np.random.Generator
     ) -> FloatArray:
         mean = LinearScore(world.reward).at(context, code)
+        if world.wave is not None:
+            mean = mean + world.wave.at(context, code)
         return mean + self.reward_std * rng.standard_normal(len(context))
+
+
+@dataclass(frozen=True)
+class _Wave:
+    """The part of the reward that is a sine of the context.
+
+    Parameters
+    ----------
+    amplitude : of the sine.
+    direction : (n_atoms, d_context), of length one.
+    phase : (n_atoms,)
+    """
+
+    amplitude: float
+    direction: FloatArray
+    phase: FloatArray
+
+    def at(self, context: FloatArray, code: IntArray) -> FloatArray:
+        """Return the part in the reward of each row's embedding: (n,)."""
+        along = np.einsum("nd,nd->n", context, self.direction[code])
+        part: FloatArray = self.amplitude * np.sin(2.0 * along + self.phase[code])
+        return part
+
+    def value(self, policy: LinearGreedy, table: FloatArray, context: FloatArray) -> FloatArray:
+        """Sum it over the policy's actions and their embeddings: (n,)."""
+        share = (1.0 - policy.epsilon) * table[policy.greedy(context)]
+        share += policy.epsilon * table.mean(axis=0)
+        waves = np.sin(2.0 * context @ self.direction.T + self.phase)
+        total: FloatArray = self.amplitude * np.einsum("ng,ng->n", share, waves)
+        return total
 
 
 @dataclass(frozen=True)
@@ -225,11 +274,13 @@ class _World:
     reward : (1 + d_context, n_atoms), the reward of each embedding, affine in the context.
     table : (n_actions, n_atoms), p(g|a).
     shown : (n_atoms, width), the embedding in its form for estimators.
+    wave : the part of the reward that is no affine function of the context, if there is one.
     """
 
     reward: FloatArray
     table: FloatArray
     shown: FloatArray
+    wave: _Wave | None
 
     def embed(self, action: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw the index of one embedding per row: (n,)."""

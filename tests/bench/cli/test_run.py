@@ -333,3 +333,19 @@ def test_ctrl_c_exits_with_130_and_keeps_what_is_finished(tiny: Tiny, tmp_path: 
     assert process.returncode == told["exit_code"] == 130, err
     assert 0 < told["executed"] < 200
     assert "run again to resume" in err
+
+
+def test_what_a_run_found_is_the_last_thing_printed(tiny: Tiny, tmp_path: Path) -> None:
+    words = f"--env {tiny('Coins')} --est {tiny('Average')} --replicates 2 --executor inprocess"
+    done = subprocess.run(
+        [sys.executable, "-m", "ope_bench", "run", *words.split()],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    ending = next(place for place, line in enumerate(lines) if line.startswith("exit "))
+    assert any("2 replicates a setting" in line for line in lines[ending + 1 :])
+    assert not any("2 replicates a setting" in line for line in lines[:ending])
