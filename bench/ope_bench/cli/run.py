@@ -131,5 +131,5 @@ def run_command(
         )
     report.print_summary()
     if sentences := render_findings(found, width=width()):
-        write(sentences)
+        write(f"\n{sentences}")
     return report.exit_code
