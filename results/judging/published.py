@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,21 @@ from judging.page import opening, table
 from judging.trials import rows_of
 from ope_bench.contracts.arrays import FloatArray
 
+Cells = dict[tuple[str, str], FloatArray]
+"""(3, trials) errors, truths and lower ends, by setting and row name."""
+
 LIMIT = 2.6
 """Standard errors of a difference up to which a cell counts as reproduced: one in a hundred."""
 
-MEASURES = {
-    "mse": ("mean square error", np.square, 1.0),
-    "relative-ee": ("mean of |error| / |V|", np.abs, None),
+MEASURES: dict[str, tuple[str, Callable[[FloatArray, FloatArray, FloatArray], FloatArray]]] = {
+    "mse": ("mean square error", lambda error, truth, low: np.square(error)),
+    "relative-ee": ("mean of |error| / |V|", lambda error, truth, low: np.abs(error / truth)),
+    "radius": (
+        "mean of (V - lower end) / V, 0 where the end is above V",
+        lambda error, truth, low: np.maximum(truth - np.maximum(low, 0), 0) / truth,
+    ),
 }
+"""Measure of each trial from its error, its truth and the lower end of its interval."""
 
 
 def published_page(results: Path) -> str:
@@ -44,15 +52,19 @@ def published_page(results: Path) -> str:
 
 def _section(told: Mapping[str, Any], folder: Path) -> tuple[str, int, int]:
     """Return a table's section, its number of cells, and how many are reproduced."""
-    word, size, unit = MEASURES[told["measure"]]
+    word, measure = MEASURES[told["measure"]]
     scale = told.get("scale", 1.0)
     found = _cells(folder)
     rows, same = [], 0
     for line in told["rows"]:
         for label, (value, error) in line["cells"].items():
-            errors, truths = found[_setting(line["where"], found), label]
-            each = scale * size(errors) / (1.0 if unit else np.abs(truths))
-            ours, own = float(each.mean()), float(each.std(ddof=1) / math.sqrt(len(each)))
+            settings = _settings(line["where"], label, found)
+            each = [scale * measure(*found[setting, label]) for setting in settings]
+            variances = [trials.var(ddof=1) for trials in each]
+            of_means = sum(variance / len(t) for variance, t in zip(variances, each, strict=True))
+            ours, own = float(np.mean([t.mean() for t in each])), math.sqrt(of_means) / len(each)
+            # A source that gives no error has one log a setting: the spread of ours is its error.
+            error = math.sqrt(sum(variances)) / len(each) if error is None else error
             gap = (ours - value) / math.hypot(own, error)
             agrees = abs(gap) <= LIMIT
             same += agrees
@@ -66,35 +78,36 @@ def _section(told: Mapping[str, Any], folder: Path) -> tuple[str, int, int]:
     return f"{title}.\n\n{table(head, rows, 'llrrrl')}", len(rows), same
 
 
-def _setting(where: Mapping[str, Any], found: Mapping[tuple[str, str], Any]) -> str:
-    """Return the setting whose parameters have these values.
+def _settings(where: Mapping[str, Any], label: str, found: Cells) -> list[str]:
+    """Return the settings of a row's name whose parameters have these values.
 
     Raises
     ------
-    LookupError : there is none, or more than one.
+    LookupError : there is none.
     """
-    settings = {setting for setting, _ in found}
-    fitting = [
-        one for one in settings if all(json.loads(one)[name] == v for name, v in where.items())
+    settings = [
+        setting
+        for setting, name in found
+        if name == label and all(json.loads(setting)[key] == v for key, v in where.items())
     ]
-    if len(fitting) != 1:
-        msg = f"published.yaml: {len(fitting)} settings have {dict(where)}"
+    if not settings:
+        msg = f"published.yaml: no setting of {label} has {dict(where)}"
         raise LookupError(msg)
-    return fitting[0]
+    return settings
 
 
-def _cells(folder: Path) -> dict[tuple[str, str], tuple[FloatArray, FloatArray]]:
-    """Return errors and truths of each setting and row name."""
+def _cells(folder: Path) -> Cells:
+    """Return errors, truths and lower ends of each setting and row name."""
     boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
     labels = {
         (row["estimator"], json.dumps(row["params"], sort_keys=True)): row["label"]
         for board in boards
         for row in board["rows"]
     }
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for row in rows_of(folder):
         name = labels[row["estimator"], json.dumps(json.loads(row["params"]), sort_keys=True)]
-        pair = row["estimate"] - row["truth_expected"], row["truth_expected"]
-        found.setdefault((row["environment_params"], name), []).append(pair)
-    arrays = {key: np.array(pairs) for key, pairs in found.items()}
-    return {key: (pairs[:, 0], pairs[:, 1]) for key, pairs in arrays.items()}
+        truth, low = row["truth_expected"], row.get("interval_low")
+        trial = (row["estimate"] - truth, truth, np.nan if low is None else low)
+        found.setdefault((row["environment_params"], name), []).append(trial)
+    return {key: np.array(trials).T for key, trials in found.items()}

@@ -10,24 +10,27 @@ from judging.published import LIMIT, _section
 
 @pytest.fixture
 def folder(tmp_path):
-    """One setting with two rows of four trials."""
+    """Two settings with two rows of four trials; errors of the second are twice the first's."""
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     errors = {"ipw": [0.1, -0.3, 0.2, 0.2], "dm": [1.0, 1.0, 1.1, 0.9]}
     setting = {"dataset": "keel:tiny", "target_softmax": 10.0, "worlds": "redrawn"}
+    other = setting | {"target_softmax": 5.0}
     rows = [
         {
             "environment": "multiclass",
-            "environment_params": json.dumps(setting),
+            "environment_params": json.dumps(params),
             "estimator": name,
             "params": "{}",
             "replicate": k,
             "status": "ok",
             "estimate": 2.0 + error,
             "truth_expected": 2.0,
+            "interval_low": 1.0 + error,
         }
+        for params, factor in ((setting, 1.0), (other, 2.0))
         for name, values in errors.items()
-        for k, error in enumerate(values)
+        for k, error in enumerate(factor * np.array(values))
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "trials.parquet")
     lines = [{"estimator": name, "params": {}, "label": name.upper()} for name in errors]
@@ -37,7 +40,7 @@ def folder(tmp_path):
 
 def told(measure="mse", where=None, **cells):
     row = {
-        "where": where or {"dataset": "keel:tiny"},
+        "where": where or {"target_softmax": 10.0},
         "cells": cells,
         "why": {"DM": "another model"},
     }
@@ -64,6 +67,18 @@ def test_relative_errors_are_over_the_value(folder):
     assert f"| {np.abs([0.1, -0.3, 0.2, 0.2]).mean() / 2:.3g} ±" in text
 
 
+def test_a_row_of_several_settings_is_their_mean_and_a_source_without_errors_has_one_log_each(
+    folder,
+):
+    where = {"dataset": "keel:tiny"}
+    text, _, _ = _section(told("radius", where, IPW=[0.5, None]), folder)
+    first = (1.0 - np.array([0.1, -0.3, 0.2, 0.2])) / 2.0
+    second = (1.0 - 2 * np.array([0.1, -0.3, 0.2, 0.2])) / 2.0
+    ours = (first.mean() + second.mean()) / 2
+    spread = math.sqrt(first.var(ddof=1) + second.var(ddof=1)) / 2
+    assert f"| IPW | 0.5 ± {spread:.2g} | {ours:.3g} ± {spread / 2:.2g} |" in text
+
+
 def test_a_setting_that_there_is_not_stops_it(folder):
-    with pytest.raises(LookupError, match="0 settings"):
+    with pytest.raises(LookupError, match="keel:other"):
         _section(told(where={"dataset": "keel:other"}, IPW=[1, 1]), folder)
