@@ -103,7 +103,10 @@ def log_of_command(
     reward: Annotated[str | None, typer.Option(metavar="COLUMN", help="The reward.")] = None,
     propensity: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="The logging policy's probability of the action."),
+        typer.Option(
+            metavar="COLUMN",
+            help="The logging policy's probability of the action; `estimated` to estimate it.",
+        ),
     ] = None,
     items: Annotated[
         Path | None,
@@ -112,6 +115,14 @@ def log_of_command(
     weight: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="For how many rows each row stands."),
+    ] = None,
+    predicted_table: Annotated[
+        Path | None,
+        typer.Option(help="Predictions made elsewhere: columns row, action, prediction."),
+    ] = None,
+    predicted_logged: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The predictions of the logged actions."),
     ] = None,
     unit: Annotated[
         str | None,
@@ -154,6 +165,8 @@ def log_of_command(
         "propensity": propensity,
         "items": items,
         "weight": weight,
+        "predicted-table": predicted_table,
+        "predicted-logged": predicted_logged,
         "unit": unit,
         "categorical": categorical,
         "target-action": target_action,
@@ -220,6 +233,14 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         items = Items(described["items"], action)
         others = [name for name in column_names(items.table) if name != action]
         categorical |= set(word_columns(items.table, others))
+    predicted = {
+        part: described[f"predicted-{part}"]
+        for part in ("logged", "table")
+        if f"predicted-{part}" in described
+    }
+    if set(predicted) == {"logged"}:
+        msg = "--predicted-logged: needs --predicted-table, the predictions of other actions"
+        raise UsageError(msg)
     return LogSpec(
         table=file,
         context=context,
@@ -230,6 +251,7 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         items=items,
         weight=described.get("weight"),
         unit=described.get("unit"),
+        predicted_reward=predicted or None,
         targets={DEFAULT_TARGET: targets[0]},
     )
 

@@ -16,7 +16,7 @@ from ope_bench.contracts.data import Problem
 from ope_bench.contracts.plugins import Estimator, refuse_unused
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
-from ope_bench.logs.log_data import LogData
+from ope_bench.logs.log_data import ESTIMATED, LogData
 from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
 from ope_bench.logs.result import notebook_html, notebook_text
 from ope_bench.report.tables import Entry, TableColumn, TextTable
@@ -48,6 +48,9 @@ CONFOUNDING = (
     "no log can show it: had the logging policy, or anything else that moved the reward, used "
     "what is not in the context, every value here would be wrong"
 )
+
+
+_PROPENSITIES = {True: "known", False: "unknown", ESTIMATED: ESTIMATED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +130,7 @@ class LogCheck:
         log = self.log
         title = (
             f"{log['rows']:,} rows | {log['units']:,} units | {log['actions']:,} actions | "
-            f"propensities {'known' if log['propensity'] else 'unknown'} | "
+            f"propensities {_PROPENSITIES[log['propensity']]} | "
             f"target: {log['target_form']}"
         )
         rows: dict[tuple[str, str], list[str]] = {}
@@ -398,7 +401,9 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     yield Finding.at_most("leaks", worst, _LEAK, what)
 
 
-def default_estimators(rows: int) -> tuple[list[str], list[str], int]:
+def default_estimators(
+    rows: int, *, predictions: bool = False
+) -> tuple[list[str], list[str], int]:
     """Return the selectors of the estimators that run where none is named.
 
     Also returned are those that run on a part of so many rows, being slow, and its size.
@@ -406,10 +411,12 @@ def default_estimators(rows: int) -> tuple[list[str], list[str], int]:
     Parameters
     ----------
     rows : of the log.
+    predictions : whether the log has predicted rewards.
     """
     listed = load_file(Path(__file__).with_name("estimators.yaml")).value
     slow = listed["slow"] if rows > listed["slow_rows"] else []
     fast = [one for one in listed["estimators"] if one not in slow]
+    fast += listed["given"] if predictions else []
     return fast, slow, listed["slow_rows"]
 
 
@@ -436,12 +443,15 @@ def what_lacks(problem: Problem, form: str, estimator: Estimator) -> str:
 
 def _runnable(log: LogData) -> Iterator[Runnable]:
     """Yield for each policy and default estimator that it can run, or the data that it lacks."""
-    default, slow, _ = default_estimators(log.n)
+    default, slow, _ = default_estimators(log.n, predictions=log.predicted_reward is not None)
     specs = [spec for selector in (*default, *slow) for spec in specs_of("estimator", selector)]
     for name in log.targets:
         problem = problem_of(log, name, np.random.default_rng(0))
         for spec in specs:
-            lacks = what_lacks(problem, log.targets[name].form, build(spec))
+            estimator = build(spec)
+            if log.estimated_propensity and hasattr(estimator, "propensity"):
+                estimator.set_params(propensity=ESTIMATED)
+            lacks = what_lacks(problem, log.targets[name].form, estimator)
             yield Runnable(estimator=spec.id, target=name, lacks=lacks)
 
 

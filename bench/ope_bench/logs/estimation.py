@@ -26,7 +26,7 @@ from ope_bench.execution.runner import Outcome, interruptible
 from ope_bench.logs import problem
 from ope_bench.logs.checks import CONFOUNDING as CONFOUNDING
 from ope_bench.logs.checks import default_estimators, findings_of, what_lacks
-from ope_bench.logs.log_data import LogData, stored_log
+from ope_bench.logs.log_data import ESTIMATED, LogData, stored_log
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
     LEAST_EFFECTIVE_ROWS,
@@ -91,7 +91,8 @@ def estimate(
     if interval not in INTERVALS:
         msg = f"interval '{interval}' is not one of {', '.join(INTERVALS)}"
         raise UsageError(msg)
-    default, slow, most = default_estimators(log.n)
+    predictions = log.predicted_reward is not None
+    default, slow, most = default_estimators(log.n, predictions=predictions)
     given = estimator_pairs(default if estimators is None else estimators)
     shown = len(given)
     kind: IntervalKind = "asymptotic"
@@ -518,6 +519,8 @@ def run_on_log(
     executor : where trials run; this process where None.
     on_event : called with each event of the trials.
     """
+    if log.estimated_propensity:
+        pairs = [_with_params(pair, {"propensity": ESTIMATED}) or pair for pair in pairs]
     trials: dict[str, list[Trial]] = {}
     objects: dict[str, Estimator | None] = {}
     for name in log.targets:
@@ -602,6 +605,23 @@ def trial_events(
         raise KeyboardInterrupt
 
 
+def _with_params(pair: EstimatorPair, asked: Mapping[str, object]) -> EstimatorPair | None:
+    """Return an estimator with parameters changed; None where it does not take them."""
+    spec, given = pair
+    estimator = build(spec) if given is None else given
+    params = estimator.get_params(deep=False)
+    if not set(asked) <= set(params):
+        return None
+    try:
+        changed = type(estimator)(**validated(type(estimator), {**params, **asked}))
+    except ParameterError:
+        return None
+    if given is not None:
+        return spec_of(changed, label=spec.label), changed
+    params = {**spec.params, **asked}
+    return resolve("estimator", spec.reference, params, label=spec.label), None
+
+
 # The interval: estimators are asked for it; a note says which kind held the value elsewhere.
 
 
@@ -618,11 +638,10 @@ def _with_interval(
     params = estimator.get_params(deep=False)
     if kind == "asymptotic" or params.get("interval") != "asymptotic":
         return pair, ""
-    asked = {"interval": kind, "level": level}
-    try:
-        changed = type(estimator)(**validated(type(estimator), {**params, **asked}))
-    except ParameterError:
+    asked = _with_params(pair, {"interval": kind, "level": level})
+    if asked is None:
         return pair, ""
+    changed = asked[1] or build(asked[0])
     # The kinds that need no known range of the rewards.
     rangeless = kind == "bootstrap" or (kind == "empirical-likelihood" and np.ptp(log.reward) > 0)
     if log.weight is not None and not changed.row_weights:
@@ -633,12 +652,7 @@ def _with_interval(
         return pair, "give `reward_range: [LOW, HIGH]`"
     if Access.LOGGING_POLICY in changed.access and log.logging is None:
         return pair, "give `logging: {table: FILE}`, the logging policy's whole distribution"
-    if given is not None:
-        return (spec_of(changed, label=spec.label), changed), ""
-    return (
-        resolve("estimator", spec.reference, {**spec.params, **asked}, label=spec.label),
-        None,
-    ), ""
+    return asked, ""
 
 
 def interval_note(log: LogData, name: str, records: Iterable[TrialRecord]) -> str:

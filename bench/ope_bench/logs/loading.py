@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import Column, Schema
 from ope_bench.logs.asked_policy import LONGEST
-from ope_bench.logs.log_data import Items, LogData, LogSpec
+from ope_bench.logs.log_data import ESTIMATED, Items, LogData, LogSpec
 from ope_bench.logs.source import (
     LOOKED_AT,
     column_names,
@@ -59,7 +59,7 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
         what = f"is outside of reward_range [{low:g}, {high:g}]; correct either"
         refuse_first(table, spec.reward, reward, (reward < low) | (reward > high), what)
     propensity = None
-    if spec.propensity is not None:
+    if spec.propensity not in (None, ESTIMATED):
         propensity = table.number(spec.propensity)
         cure = "write the probability with which the log's policy chose the logged action"
         refuse_first(table, spec.propensity, propensity, propensity > 1, f"is above 1; {cure}")
@@ -81,7 +81,12 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
         for name, policy in policies.items()
         if policy.form == "table" and not isinstance(policy.value, np.ndarray | list)
     }
-    codes = _action_codes(spec, table, items, tables)
+    predicted = spec.predicted_reward
+    predictions = None
+    if isinstance(predicted, Mapping):
+        predictions = TargetTable(predicted["table"], table.n, "prediction")
+    named = [*tables.values(), *([] if predictions is None else [predictions])]
+    codes = _action_codes(spec, table, items, named)
     logged = codes.of(table, spec.action)
     encoded = _encode(table, spec.context, categorical)
     # What a policy sees: words as words, numbers with NaN where they are missing.
@@ -110,6 +115,9 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
     if spec.items is not None and items is not None and described is not None:
         embedding = np.empty_like(described.values)
         embedding[codes.of(items, spec.items.key)] = described.values
+    rewards = None
+    if predicted is not None:
+        rewards = _predicted_rewards(spec, table, predictions, codes, logged, found)
     return LogData(
         context=encoded.values,
         action=logged,
@@ -118,6 +126,8 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
         context_names=encoded.names,
         actions=codes.names,
         propensity=propensity,
+        estimated_propensity=spec.propensity == ESTIMATED,
+        predicted_reward=rewards,
         embedding=embedding,
         weight=weight,
         unit=None if spec.unit is None else table.words(spec.unit)[0],
@@ -128,6 +138,7 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
             *encoded.notes,
             *(() if described is None else described.notes),
             *_weight_note(spec.weight, weight),
+            *((ESTIMATED_NOTE,) if spec.propensity == ESTIMATED else ()),
         ),
         reward_range=spec.reward_range,
         spec=spec,
@@ -138,6 +149,71 @@ def _weight_note(name: str | None, weight: FloatArray | None) -> tuple[str, ...]
     if weight is None:
         return ()
     return (f"{name}: {len(weight):,} rows stand for {float(weight.sum()):,.0f}",)
+
+
+ESTIMATED_NOTE = (
+    "propensities are estimated: a classifier of actions that has not seen the row's unit, "
+    "calibrated; standard errors take them as known"
+)
+
+
+def _predicted_rewards(
+    spec: LogSpec,
+    table: Table,
+    given: TargetTable | None,
+    codes: ActionCodes,
+    logged: IntArray,
+    targets: Mapping[str, Target],
+) -> FloatArray:
+    """Return predicted rewards, 0 where no policy needs one: (n, n_actions).
+
+    Raises
+    ------
+    DataFileError : a prediction is missing, given twice, or given differently.
+    """
+    n, n_actions = table.n, len(codes.names)
+    if n * n_actions > _MOST_PREDICTIONS:
+        what = f"{n:,} rows and {n_actions:,} actions are more predictions than fit into memory"
+        raise DataFileError(path_of(spec.table), what)
+    rows = np.arange(n)
+    if given is None:
+        array = np.asarray(spec.predicted_reward, dtype=np.float64)
+        columns = codes.names if spec.actions is None else spec.actions
+        if array.shape != (n, len(columns)) or not np.isfinite(array).all():
+            what = f"predicted_reward has shape {array.shape}; expected ({n}, {len(columns)})"
+            if array.shape == (n, len(columns)):
+                what = "predicted_reward holds a value that is not finite; fill it in"
+            raise DataFileError(path_of(spec.table), what)
+        place = {name: at for at, name in enumerate(columns)}
+        return array[:, [place[name] for name in codes.names]]
+    found = np.full((n, n_actions), np.nan)
+    matrix = given.matrix(codes)
+    found[np.repeat(rows, np.diff(matrix.indptr)), matrix.indices] = matrix.data
+    if (name := spec.predicted_reward.get("logged")) is not None:
+        own, other = table.number(name), found[rows, logged]
+        apart = np.abs(own - other) > _SAME_PREDICTION * (1.0 + np.abs(own))
+        what = "is not the prediction that the table has for this row and action; correct one"
+        refuse_first(table, name, own, apart, what)
+        found[rows, logged] = own
+    needed = {"the logged action": (rows, logged)}
+    for target in targets.values():
+        if target.matrix is not None:
+            wanted = target.matrix.tocoo()
+            needed[f"policy '{target.name}'"] = wanted.row, wanted.col
+    for whose, (row, action) in needed.items():
+        missing = np.isnan(found[row, action])
+        if missing.any():
+            at = int(np.argmax(missing))
+            what = (
+                f"no prediction for row {row[at]:,}, action '{codes.names[action[at]]}', which "
+                f"{whose} needs; add it"
+            )
+            raise DataFileError(given.table.path, what)
+    return np.nan_to_num(found, copy=False)
+
+
+_MOST_PREDICTIONS = 1 << 29
+_SAME_PREDICTION = 1e-6
 
 
 def _refuse_timestamps(table: Table, names: Sequence[str]) -> None:
@@ -165,7 +241,15 @@ def _read(spec: LogSpec, categorical: Sequence[str]) -> Table:
     words = [*categorical, spec.action]
     words += [name for name in (spec.unit, spec.time) if name is not None]
     numbers = [name for name in spec.context if name not in categorical]
-    numbers += [name for name in (spec.reward, spec.propensity, spec.weight) if name is not None]
+    propensity = spec.propensity
+    if propensity == ESTIMATED:
+        if ESTIMATED in column_names(spec.table):
+            what = f"column '{ESTIMATED}' has the name that asks for estimates; rename it"
+            raise DataFileError(path_of(spec.table), what)
+        propensity = None
+    numbers += [name for name in (spec.reward, propensity, spec.weight) if name is not None]
+    if isinstance(spec.predicted_reward, Mapping) and "logged" in spec.predicted_reward:
+        numbers.append(spec.predicted_reward["logged"])
     for policy in spec.targets.values():
         if isinstance(policy.value, str) and policy.form in ("action", "probability"):
             (words if policy.form == "action" else numbers).append(policy.value)
@@ -209,7 +293,7 @@ def _load_items(items: Items, categorical: tuple[str, ...] | None) -> tuple[Tabl
 
 
 def _action_codes(
-    spec: LogSpec, table: Table, items: Table | None, tables: dict[str, TargetTable]
+    spec: LogSpec, table: Table, items: Table | None, tables: Sequence[TargetTable]
 ) -> ActionCodes:
     if spec.items is not None and items is not None:
         known = set(items.words(spec.items.key)[1])
@@ -225,7 +309,7 @@ def _action_codes(
         if policy.form == "action":
             source, column = policy_column(name, policy, table)
             names |= set(source.words(column)[1])
-    for one in tables.values():
+    for one in tables:
         names |= set(one.table.words("action")[1])
     if len(names) < 2:
         what = (

@@ -79,6 +79,7 @@ class Log(LogData):
         embedding: Sequence[str] = (),
         unit: str | None = None,
         weight: str | None = None,
+        predicted_reward: Any = None,
         time: str | None = None,
         reward_range: tuple[float, float] | None = None,
         logging: Any = None,
@@ -89,8 +90,12 @@ class Log(LogData):
         Parameters
         ----------
         frame : one row is one decision: of pandas, Polars, pyarrow or DuckDB, or a mapping.
-        context, action, reward, propensity, unit, time : names of columns.
+        context, action, reward, unit, time : names of columns.
+        propensity : name of a column; ``estimated`` where the old policy is not known, and
+            estimators shall estimate it.
         weight : name of the column that says for how many rows each row stands.
+        predicted_reward : predictions made elsewhere, which ``regressor=given`` uses: an array
+            (n, n_actions), or ``{"logged": COLUMN, "table": FRAME}`` as in a log file.
         target : the policy to evaluate: a column's name (its probability of the logged action), a
             mapping of one of ``action``, ``probability``, ``table``, ``policy`` as in a log file,
             an array (n, n_actions), a function of contexts that returns such an array, or an
@@ -131,6 +136,7 @@ class Log(LogData):
             time=time,
             unit=unit,
             weight=weight,
+            predicted_reward=predicted_reward,
             logging=None if logging is None else read_policy(logging, "logging"),
             targets=read_policies(target, DEFAULT_TARGET),
             actions=None if actions is None else tuple(str(name) for name in actions),

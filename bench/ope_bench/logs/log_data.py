@@ -20,6 +20,9 @@ from ope_bench.contracts.data import Column, Schema
 from ope_bench.logs.target_policy import TargetPolicy
 from ope_bench.logs.targets import Target
 
+ESTIMATED = "estimated"
+"""What a description names in place of the column of propensities where there is none."""
+
 
 @dataclass(frozen=True)
 class Items:
@@ -48,9 +51,13 @@ class LogSpec:
     action, reward : columns.
     categorical : columns of context and items that hold words or codes; None to find them.
     reward_range : smallest and largest reward.
-    propensity : column of the logging policy's probability of the logged action.
+    propensity : column of the logging policy's probability of the logged action; `ESTIMATED` where
+        estimators estimate it.
     items : what describes the actions.
     time : column that orders the rows.
+    predicted_reward : predictions made elsewhere: ``table``, a file or frame of the columns row,
+        action and prediction, and ``logged``, the column of those of the logged actions; or an
+        array (n, n_actions).
     weight : column; for how many rows each row stands, where the log keeps a part of them.
     unit : column; rows of one unit depend on each other.
     logging : the logging policy's whole distribution.
@@ -72,6 +79,7 @@ class LogSpec:
     targets: Mapping[str, TargetPolicy] = field(default_factory=dict)
     actions: tuple[str, ...] | None = None
     weight: str | None = None
+    predicted_reward: Any = None
 
     def __post_init__(self) -> None:
         if not self.context:
@@ -96,6 +104,14 @@ class LogSpec:
             low, high = self.reward_range
             msg = f"reward_range: {low:g} is not below {high:g}; write [smallest, largest]"
             raise UsageError(msg)
+        predicted = self.predicted_reward
+        known = {"logged", "table"}
+        if isinstance(predicted, Mapping) and not {"table"} <= set(predicted) <= known:
+            msg = (
+                f"predicted_reward: has {', '.join(predicted) or 'nothing'}; expected "
+                "{logged: COLUMN, table: FILE}"
+            )
+            raise UsageError(msg)
         if self.logging is not None and self.logging.form in ("action", "probability"):
             msg = (
                 f"logging: `{self.logging.form}` is not the whole distribution; give `table` or "
@@ -108,6 +124,8 @@ class LogSpec:
         policies = [*self.targets.values(), *([self.logging] if self.logging else [])]
         found = [self.table, None if self.items is None else self.items.table]
         found += [one.value for one in policies if one.form == "table"]
+        if isinstance(self.predicted_reward, Mapping):
+            found.append(self.predicted_reward["table"])
         paths = [str(one) for one in found if isinstance(one, str | Path)]
         code = [one.value for one in policies if isinstance(one.policy, str)]
         return (*paths, *(one.rpartition(":")[0] for one in code if ".py:" in one))
@@ -126,6 +144,8 @@ class LogData:
     context_names : (d_context,), the table's column of each.
     actions : names of the actions, by code; numbers sort as numbers.
     propensity : (n,) or None
+    estimated_propensity : whether estimators estimate the propensities.
+    predicted_reward : (n, n_actions), predictions made elsewhere, or None
     embedding : (n_actions, d_embedding), what describes each action; None without items.
     unit : (n,) or None
     weight : (n,), positive: for how many rows each row stands; None for one each.
@@ -153,6 +173,8 @@ class LogData:
     reward_range: tuple[float, float] | None = None
     spec: LogSpec | None = None
     weight: FloatArray | None = None
+    predicted_reward: FloatArray | None = None
+    estimated_propensity: bool = False
 
     @property
     def n(self) -> int:
@@ -195,7 +217,7 @@ class LogData:
 
     def part(self, rows: IntArray) -> LogData:
         """Return the log of some rows."""
-        names = ("context", "action", "reward", "propensity", "unit", "time", "weight")
+        names = [name for name in _ARRAYS if name != "embedding"]
         arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
         arrays = {name: None if one is None else one[rows] for name, one in arrays.items()}
         return replace(
@@ -212,7 +234,7 @@ class LogData:
             "rows": self.n,
             "units": self.n_units,
             "actions": len(self.actions),
-            "propensity": self.propensity is not None,
+            "propensity": ESTIMATED if self.estimated_propensity else self.propensity is not None,
             "target_form": ", ".join(forms),
         }
 
@@ -223,7 +245,10 @@ class LogData:
 
 # A stored log: arrays in a folder that only this user can read, mapped into memory by workers.
 
-_ARRAYS = ("context", "action", "reward", "propensity", "embedding", "unit", "time", "weight")
+_ARRAYS = (
+    *("context", "action", "reward", "propensity", "embedding", "unit", "time", "weight"),
+    "predicted_reward",
+)
 _PARTS = ("data", "indices", "indptr")
 _FACTS = "log.json"
 
@@ -244,6 +269,7 @@ def stored_log(log: LogData) -> Iterator[Path]:
         "context": [asdict(column) for column in log.schema.context],
         "items": [asdict(column) for column in log.schema.embedding],
         "reward_range": log.reward_range,
+        "estimated_propensity": log.estimated_propensity,
         "targets": {target.name: target.form for target in log.targets.values()},
     }
     with temporary_folder("ope-bench-log") as folder:
@@ -295,5 +321,6 @@ def open_log(folder: str) -> LogData:
             )
             for number, (name, form) in enumerate(facts["targets"].items())
         },
+        estimated_propensity=facts["estimated_propensity"],
         reward_range=tuple(facts["reward_range"]) if facts["reward_range"] else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -43,6 +44,7 @@ class _LogFileKeys:
     time: str | None = None
     unit: str | None = None
     weight: str | None = None
+    predicted_reward: dict[Literal["logged", "table"], str] | None = None
     logging: _Policy | None = None
 
 
@@ -84,6 +86,7 @@ def read_log_file(path: Path) -> LogSpec:
                 str(described.get("key", keys.action)),
                 _names(described.get("embedding")),
             ),
+            predicted_reward=_predictions(document, keys.predicted_reward),
             logging=None
             if keys.logging is None
             else _policy(document, keys.logging, ("logging",)),
@@ -109,6 +112,16 @@ def _file(document: Document, value: Any, place: Place) -> Path:
         msg = f"{path}: no such file; paths are relative to the log file's folder"
         raise document.error(msg, *place)
     return path
+
+
+def _predictions(document: Document, given: Any) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    place = ("predicted_reward", "table")
+    if "table" not in given:
+        msg = "`predicted_reward:` expects {logged: COLUMN, table: FILE}"
+        raise document.error(msg, *place[:1])
+    return {**given, "table": _file(document, given["table"], place)}
 
 
 def _policy(document: Document, given: _Policy, place: Place) -> TargetPolicy:
@@ -153,7 +166,10 @@ def write_log_file(spec: LogSpec, path: Path) -> None:
             value = f"{relative(file)}:{name}"
         return {one.form: str(value)}
 
-    items = spec.items
+    items, predicted = spec.items, spec.predicted_reward
+    if predicted is not None:
+        files = predicted if isinstance(predicted, Mapping) else {"table": predicted}
+        predicted = {**files, "table": relative(files["table"])}
     targets = {name: policy(one) for name, one in spec.targets.items()}
     document: dict[str, Any] = {
         "schema": 1,
@@ -163,6 +179,7 @@ def write_log_file(spec: LogSpec, path: Path) -> None:
         **{name: getattr(spec, name) for name in _PLAIN},
         "reward_range": list(spec.reward_range or ()),
         "items": items and {"table": relative(items.table), "key": items.key},
+        "predicted_reward": predicted,
         "logging": spec.logging and policy(spec.logging),
         "target": targets.get(DEFAULT_TARGET) if list(targets) == [DEFAULT_TARGET] else targets,
     }

@@ -26,11 +26,16 @@ _REASONS = {
     "propensity": "the log has no propensities; add `propensity: COLUMN`",
     "logging_policy": "the logging policy is known for logged actions only; "
     "add `logging: {table: FILE}`",
+    "predicted_reward": "the log has no predictions; add "
+    "`predicted_reward: {logged: COLUMN, table: FILE}`",
     "items": "the log does not say what describes an action; "
     "add `items: {table: FILE, key: COLUMN}`",
 }
 """Reasons for missing data of a log, each with the line that would give them."""
 
+_ESTIMATED = (
+    "the log's propensities are estimated, which this estimator cannot; add `propensity: COLUMN`"
+)
 _NO_PROBABILITIES = {
     "action": "the target policy is known by its actions only; give `target: {table: FILE}`, "
     "`{policy: FILE.py:NAME}` or `{probability: COLUMN}`",
@@ -57,6 +62,10 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
     for part in ("propensity", "logging_policy"):
         if getattr(log, part.removesuffix("_policy")) is None:
             unavailable[part] = _REASONS[part]
+    if log.estimated_propensity:
+        unavailable["propensity"] = _ESTIMATED
+    if log.predicted_reward is None:
+        unavailable["predicted_reward"] = _REASONS["predicted_reward"]
     context, target_action = LoggedContext.of(log.context), target.action
     policy: Policy | None = None
     if target.matrix is not None:
@@ -95,6 +104,7 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
         n_actions=n_actions,
         schema=Schema(log.schema.context, columns),
         propensity=log.propensity,
+        predicted_reward=log.predicted_reward,
         logging_policy=None if log.logging is None else RowPolicy(log.logging, log.context),
         target_policy=policy,
         action_embedding=embedding,

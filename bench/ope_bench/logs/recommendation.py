@@ -138,5 +138,6 @@ def recommendations() -> Mapping[str, Recommendation]:
 
 def recommendation_for(log: LogData, target: str) -> Recommendation:
     """Return the recommendation for evaluating one of a log's policies."""
-    known = log.propensity is not None and log.targets[target].action is None
+    known = log.propensity is not None or log.estimated_propensity
+    known = known and log.targets[target].action is None
     return recommendations()["known" if known else "samples"]

@@ -129,23 +129,26 @@ class TargetTable:
     ----------
     source : path, data frame or mapping of columns.
     n : number of rows of the log.
+    column : ``prediction`` for predictions of the reward, which need not sum to one.
     """
 
-    def __init__(self, source: Any, n: int) -> None:
-        self.table = load_table(source, numbers=("row", "probability"), words=("action",))
+    def __init__(self, source: Any, n: int, column: str = "probability") -> None:
+        self.table = load_table(source, numbers=("row", column), words=("action",))
         row = self.table.number("row")
         wrong = (row != np.floor(row)) | (row < 0) | (row >= n)
         what = f"is not a row of the log; its rows are 0 to {n - 1:,}; count from 0"
         refuse_first(self.table, "row", row, wrong, what)
         self.row = row.astype(np.int64)
         self.n = n
-        self.probability = self.table.number("probability")
-        wrong = (self.probability < 0) | (self.probability > 1)
-        what = "is not a probability; expected 0 to 1"
-        refuse_first(self.table, "probability", self.probability, wrong, what)
+        self.value = self.table.number(column)
+        self.sums_to_one = column == "probability"
+        if self.sums_to_one:
+            wrong = (self.value < 0) | (self.value > 1)
+            what = "is not a probability; expected 0 to 1"
+            refuse_first(self.table, column, self.value, wrong, what)
 
     def matrix(self, codes: ActionCodes) -> sparse.csr_array:
-        """Return the probabilities: (n, n_actions).
+        """Return the probabilities or predictions: (n, n_actions).
 
         Raises
         ------
@@ -167,10 +170,12 @@ class TargetTable:
         count = np.bincount(self.row, minlength=self.n)
         indptr = np.concatenate([[0], np.cumsum(count)])
         matrix = sparse.csr_array(
-            (self.probability[pick], action[pick].astype(np.int32), indptr),
+            (self.value[pick], action[pick].astype(np.int32), indptr),
             shape=(self.n, n_actions),
         )
-        total = np.bincount(self.row, self.probability, minlength=self.n)
+        if not self.sums_to_one:
+            return matrix
+        total = np.bincount(self.row, self.value, minlength=self.n)
         wrong = np.abs(total - 1.0) > ROUNDING
         if wrong.any():
             row = int(np.argmax(wrong))

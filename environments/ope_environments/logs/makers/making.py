@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -65,8 +66,10 @@ def maker_of_file(path: str, policy: str | None, name: MakerName, **settings: An
 def _source(path: str, _state: object, policy: str | None) -> Source:
     from ope_bench import Log  # imports scipy, which a list of plugins need not wait for
 
-    # All worlds of a log have the same target sample, where one is drawn.
-    return Source(Log.read(path).problem(policy, stream("logs", "target sample")))
+    # All worlds of a log have the same target sample, where one is drawn. Predictions that the log
+    # gives are of its own rewards.
+    problem = Log.read(path).problem(policy, stream("logs", "target sample"))
+    return Source(replace(problem, predicted_reward=None))
 
 
 @lru_cache(maxsize=8)
