@@ -195,7 +195,7 @@ def _predicted_rewards(
         what = "is not the prediction that the table has for this row and action; correct one"
         refuse_first(table, name, own, apart, what)
         found[rows, logged] = own
-    needed = {"the logged action": (rows, logged)}
+    needed: dict[str, tuple[Any, Any]] = {"the logged action": (rows, logged)}
     for target in targets.values():
         if target.matrix is not None:
             wanted = target.matrix.tocoo()
@@ -209,7 +209,8 @@ def _predicted_rewards(
                 f"{whose} needs; add it"
             )
             raise DataFileError(given.table.path, what)
-    return np.nan_to_num(found, copy=False)
+    found[np.isnan(found)] = 0.0
+    return found
 
 
 _MOST_PREDICTIONS = 1 << 29
