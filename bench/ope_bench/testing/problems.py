@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.data import Column, Problem, Schema, Truth
+from ope_bench.contracts.data import ROW_ARRAYS, Column, Problem, Schema, Truth
 from ope_bench.contracts.embeddings import (
     DeterministicEmbedding,
     EmbeddingDistribution,
@@ -155,6 +155,10 @@ def problem(name: str, *, seed: int = 0, n: int = 160) -> Problem:
     action = logging.sample(context, rng)
     target_action = target.sample(target_context, rng)
     embedding = distribution.sample(action, rng)
+    propensity = logging.probability(context, action)
+    # Single actions are lists of one item, and one logger is several.
+    both = np.stack([propensity, target.probability(context, action)], axis=1)
+    lists = None if continuous else both
     signal = 1.5 + 0.5 * context[:, 0] + embedding.sum(axis=1) * 0.5
     return Problem(
         context,
@@ -166,12 +170,17 @@ def problem(name: str, *, seed: int = 0, n: int = 160) -> Problem:
         distribution.sample(target_action, rng),
         None if continuous else 4,
         None if continuous else Schema(columns, (Column("atoms"), Column("atoms"))),
-        logging.probability(context, action),
+        propensity,
         logging,
         target,
         None if random or continuous else ACTION_EMBEDDING,
         distribution,
         shared_contexts=not random,
+        prefix_propensity=lists,
+        joint_propensity=lists,
+        position_marginals=None if continuous else both[:, None],
+        stratum=np.arange(n) % 2,
+        stratum_policies=(logging, logging),
     )
 
 
@@ -204,7 +213,7 @@ def permuted(given: Problem, rng: np.random.Generator) -> Problem:
     target = logged if given.shared_contexts else rng.permutation(len(given.target_sample[0]))
     changed: dict[str, Any] = {}
     for prefix, rows in (("", logged), ("target_", target)):
-        for name in ("context", "action", "embedding", "reward", "propensity", "unit"):
+        for name in ROW_ARRAYS:
             values = getattr(given, prefix + name, None)
             if values is not None:
                 changed[prefix + name] = values[rows]

@@ -1,0 +1,1 @@
+"""Ranked lists: policies over lists, click models, and their exact values."""

@@ -1,0 +1,1 @@
+"""Estimators for ranked lists, whose rows are the items of lists."""
