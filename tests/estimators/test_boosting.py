@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils._param_validation import InvalidParameterError
 
 from ope_estimators.learning.learners import classifier, fit_weighted, fitted, regressor
-from ope_estimators.learning.trees import by_columns
+from ope_estimators.learning.trees import by_columns, split_columns
 
 FEW = {"n_estimators": 12}
 
@@ -83,3 +84,44 @@ def test_early_stopping_keeps_a_table_of_rows(cls):
     plain = clone(model).fit(table, outcome)
     ours = fitted(model, table, outcome, None)
     np.testing.assert_array_equal(ours.predict(table), plain.predict(table))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_trees_predict_what_scikit_learn_predicts(weighted):
+    """Columns of random numbers have no ties, and one-hot actions that differ have few."""
+    pytest.importorskip("xgboost")
+    table, outcome = rows(actions=4)
+    weight = np.random.default_rng(1).exponential(size=len(table)) if weighted else None
+    few = {"n_estimators": 20}
+    model, peer = (regressor(name, seed=3, params=few) for name in ("gbm-exact", "gbm"))
+    for one in (model, peer):
+        if weight is None:
+            fitted(one, table, outcome, None)
+        else:
+            fit_weighted(one, table, outcome, weight)
+    other = rows(77, actions=4)[0]
+    assert model.predict(other) == pytest.approx(peer.predict(other), abs=1e-5)
+    np.testing.assert_array_equal(model.split_columns, split_columns(peer))
+
+
+def test_exact_trees_read_sparse_and_dense_rows_alike():
+    """An explicit zero and a value up to one half in a column of 0 and 1 count as 0."""
+    pytest.importorskip("xgboost")
+    table, outcome = rows(actions=4)
+    model = fitted(regressor("gbm-exact", seed=0), table, outcome, None)
+    sparse = csr_array(table)
+    explicit = csr_array((sparse.data.copy(), sparse.indices, sparse.indptr), shape=table.shape)
+    explicit.data[explicit.indices >= 2] = 0.0
+    none = table * (np.arange(6) < 2)
+    np.testing.assert_array_equal(model.predict(sparse), model.predict(table))
+    np.testing.assert_array_equal(model.predict(explicit), model.predict(none))
+    np.testing.assert_array_equal(
+        model.predict(none + 0.4 * (table > 0) * (none == 0)), model.predict(none)
+    )
+
+
+def test_exact_trees_of_a_constant_split_nothing():
+    pytest.importorskip("xgboost")
+    model = fitted(regressor("gbm-exact", seed=0), np.zeros((5, 2)), np.full(5, 0.25), None)
+    assert model.predict(np.ones((3, 2))).tolist() == [0.25] * 3
+    assert len(model.split_columns) == 0

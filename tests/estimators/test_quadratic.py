@@ -125,3 +125,12 @@ def test_hardly_any_rows_give_a_finite_fit(rows):
     assert np.isfinite(
         QuadraticRegressor().fit(np.eye(rows, 2), np.ones(rows), unit).predict([[1, 2]])
     )
+
+
+@pytest.mark.parametrize("own", [0, 2, 5])
+def test_all_pairs_are_predicted_as_one_by_one(own):
+    table, outcome = centered(80, 5)
+    model = QuadraticRegressor().fit(table, outcome)
+    context, points = table[:7, :own], table[7:16, own:]
+    pairs = np.hstack([np.repeat(context, 9, axis=0), np.tile(points, (7, 1))])
+    assert model.everywhere(context, points) == pytest.approx(model.predict(pairs), abs=1e-12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -48,6 +48,9 @@ class QuadraticRegressor:
 
     takes_units = True
 
+    structured_rows: ClassVar[int] = 6_000
+    """Logged rows from which `everywhere` predicts all pairs: its rounding is not `predict`'s."""
+
     def __init__(self, penalties: Sequence[float] = PENALTIES) -> None:
         self.penalties = penalties
 
@@ -83,6 +86,33 @@ class QuadraticRegressor:
         """Return the fitted mean: (k,)."""
         predicted: FloatArray = self.columns_.transform(features) @ self.coefficients_
         return self.center_ + predicted
+
+    def everywhere(self, context: FloatArray, points: FloatArray) -> FloatArray:
+        """Predict each context beside each point, in the order of `np.ndindex`: (k * p,).
+
+        Squares and products of one side are added up by themselves, and those of both are one
+        product of matrices, instead of a row of products for each pair.
+
+        Parameters
+        ----------
+        context : (k, d_context)
+        points : (p, d), with the context's the features of the fit.
+        """
+        first, _, last = (step for _, step in self.columns_.steps)
+        slope = self.coefficients_ / last.scale_
+        d, own = len(first.mean_), context.shape[1]
+        form = np.zeros((d, d))
+        form[np.triu_indices(d)] = slope[d:]
+        sides = []
+        for table, columns in ((context, slice(None, own)), (points, slice(own, None))):
+            scaled = (table - first.mean_[columns]) / first.scale_[columns]
+            squares = np.einsum("kd,kd->k", scaled @ form[columns, columns], scaled)
+            sides.append((scaled, scaled @ slope[:d][columns] + squares))
+        (left, alone), (right, other) = sides
+        out: FloatArray = (left @ form[:own, own:]) @ right.T
+        out += (alone + (self.center_ - last.mean_ @ slope))[:, None]
+        out += other
+        return out.reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)

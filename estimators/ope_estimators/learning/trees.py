@@ -84,8 +84,9 @@ def split_columns(model: Any) -> IntArray | None:
 
     A prediction is the same for rows that agree in these columns.
     """
-    if not _is_of(ENSEMBLES, model):
-        return None
+    known: IntArray | None = getattr(model, "split_columns", None)
+    if known is not None or not _is_of(ENSEMBLES, model):
+        return known
     if getattr(model, "init", None) not in (None, "zero"):
         # Boosting then starts from a model of its own.
         return None

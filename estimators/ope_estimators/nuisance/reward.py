@@ -11,6 +11,7 @@ import numpy as np
 from ope_bench import FloatArray, IntArray, Policy, View, row_chunks
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures, Points
+from ope_estimators.learning.exact_boosting import ExactBoostingRegressor
 from ope_estimators.learning.folds import logged_folds, multiplicity, target_folds
 from ope_estimators.learning.learners import POOLED, fit_weighted, fitted, regressor
 from ope_estimators.learning.pipelines import LinearPrediction, linear_prediction
@@ -145,9 +146,13 @@ class FittedReward:
         self._groups: dict[tuple[int, ...], IntArray | None] = {}
         self._linear = [linear_prediction(model) for model in models]
         # Predictions of all pairs of contexts and points by a few matrix products.
-        self._structured = width > 0 and all(hasattr(model, "everywhere") for model in models)
+        self._structured = width > 0 and all(
+            hasattr(model, "everywhere") and len(folds[0]) >= getattr(model, "structured_rows", 0)
+            for model in models
+        )
         trees = all(split_columns(model) is not None for model in models)
-        self._n_filled = features.n_filled if trees and width > DENSE else None
+        sparse = width > DENSE or any(isinstance(m, ExactBoostingRegressor) for m in models)
+        self._n_filled = features.n_filled if trees and sparse else None
 
     def __call__(self, context: FloatArray, points: Points) -> FloatArray:
         """Evaluate q̂ anywhere by the average over the folds' models: (k,)."""
