@@ -436,7 +436,8 @@ def estimate_command(
     sensitivity: Annotated[
         bool,
         typer.Option(
-            "--sensitivity", help="Say how strong a hidden cause turns the sign of ipws' lift."
+            "--sensitivity",
+            help="Bounds of ipws and of dm under hidden causes, and which turns the lift's sign.",
         ),
     ] = False,
     report: ReportOption = None,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from ope_bench.logs.recommendation import (
     recommendation_for,
 )
 from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates, span
-from ope_bench.logs.sensitivity import sensitivity as hidden_cause
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
 from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
@@ -43,6 +42,9 @@ from ope_bench.trials.isolation import random_states_restored, thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import Workspace, build, run_trial
+
+STRENGTHS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
+"""Strengths Λ of a hidden cause whose bounds are shown."""
 
 _ROUNDING = 1e-9
 
@@ -76,7 +78,8 @@ def estimate(
     estimators : objects, ids or selectors; by default those that can run and are meant for it.
     level : of the intervals.
     interval : their kind; ``disagreement`` runs the recommended estimator and its panel too.
-    sensitivity : whether `ipws` says how strong a hidden cause would turn its lift's sign.
+    sensitivity : whether estimators with a parameter ``hidden_cause`` say how strong one would
+        turn their lift's sign.
     seed : from which all random streams derive.
     executor : where trials run; by default this process.
     on_event : called with each event of the trials.
@@ -105,6 +108,8 @@ def estimate(
         kind = cast(IntervalKind, interval)
     changed = [_with_interval(pair, log, kind, level) for pair in given]
     pairs, lacks = zip(*changed, strict=True)
+    if sensitivity:
+        pairs = [_with_params(pair, {"hidden_cause": STRENGTHS}) or pair for pair in pairs]
     labels = distinct_labels([spec for spec, _ in pairs])
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
@@ -128,7 +133,8 @@ def estimate(
         if interval == DISAGREEMENT:
             rows = [_as_disagreement(row, rule, level) for row in rows[:shown]]
         if sensitivity:
-            rows = [_with_sensitivity(row, log, name) for row in rows]
+            found = [_bounds(record) for record in records[name]]
+            rows = [replace(row, sensitivity=one) for row, one in zip(rows, found, strict=False)]
             advice += [_turn(row) for row in rows if row.sensitivity is not None]
         offered = any(row.disagreement_low is not None for row in rows)
         if offered or estimators is None or interval == DISAGREEMENT:
@@ -346,18 +352,16 @@ def with_disagreement(
     )
 
 
-def _with_sensitivity(row: EstimateRow, log: LogData, name: str) -> EstimateRow:
-    """Return the row of `ipws` with its bounds under a hidden cause; others as they are."""
-    weights = log.weights(name)
-    if (
-        row.estimator != "ipws"
-        or weights is None
-        or log.propensity is None
-        or log.weight is not None
-    ):
-        return row
-    target = weights * log.propensity
-    return replace(row, sensitivity=hidden_cause(target, log.propensity, log.reward))
+def _bounds(record: TrialRecord) -> dict[str, Any] | None:
+    """Return what an estimator says of hidden causes; None where it says nothing."""
+    facts = record.diagnostics
+    if "hidden_cause_flip" not in facts:
+        return None
+    bounds = [
+        {"lambda": one, **{end: facts[f"hidden_cause_{end}[{one:g}]"] for end in ("low", "high")}}
+        for one in STRENGTHS
+    ]
+    return {"lambda_flip": facts["hidden_cause_flip"], "bounds": bounds}
 
 
 def _turn(row: EstimateRow) -> str:

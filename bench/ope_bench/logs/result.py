@@ -35,7 +35,7 @@ class EstimateRow:
     seconds : of fit and estimate.
     lift_relative : lift over the mean logged reward's size.
     disagreement_low, disagreement_high : interval of disagreement of the recommended estimator.
-    sensitivity : of `ipws`, where it was asked for: ``lambda_flip`` and ``bounds``.
+    sensitivity : where it was asked for and the estimator knows it: ``lambda_flip``, ``bounds``.
     """
 
     estimator: str

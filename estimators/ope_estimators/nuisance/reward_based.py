@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from annotated_types import Ge
 
 from ope_bench import Access, Estimator, FloatArray, Nuisance, ParameterError, View
 from ope_estimators.learning import learners
@@ -14,7 +17,7 @@ from ope_estimators.nuisance.pooled import PooledRewardModel, require_no_feature
 from ope_estimators.nuisance.reward import FittedReward, RewardModel
 from ope_estimators.nuisance.separate import ActionFeaturesOption, SeparateRewardModel
 
-__all__ = ["RewardBased"]
+__all__ = ["ActionRewardBased", "RewardBased"]
 
 
 class RewardBased(Estimator):
@@ -69,3 +72,25 @@ class RewardBased(Estimator):
     def _expected_reward(self, view: View) -> FloatArray:
         """Return sum_a π1(a|x_i) q̂(x_i, a), computed now or shared with other estimators: (n,)."""
         return view.fitted(ExpectedReward(self.reward_model_))
+
+
+class ActionRewardBased(RewardBased):
+    """Base of estimators with a reward model of actions, fitted out of folds where asked for."""
+
+    @property
+    def access(self) -> Access:
+        """The target policy, and predictions that are given."""
+        return self._with_predictions(Access.TARGET_POLICY)
+
+    action_features: ActionFeaturesOption = "one-hot"
+    cross_fit: Annotated[int, Ge(1)] = 1
+
+    @property
+    def row_weights(self) -> bool:
+        """The mean and the model use them."""
+        return True
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
+        """Fit the reward model; other estimators may share the fit."""
+        self.reward_ = self._fitted_reward(view, "action", self.cross_fit, self.action_features)
+        return self

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
-
 import numpy as np
-from annotated_types import Ge
 
-from ope_bench import Access, Estimate, View
-from ope_estimators.nuisance.reward_based import RewardBased
-from ope_estimators.nuisance.separate import ActionFeaturesOption
+from ope_bench import Estimate, FloatArray, IntArray, View
+from ope_estimators.baseline.hidden_cause import BoundsUnderHiddenCause, Residuals, sharp_mean
+from ope_estimators.nuisance.reward import expectation
+from ope_estimators.nuisance.reward_based import ActionRewardBased
 
 __all__ = ["DM"]
 
 
-class DM(RewardBased):
+class DM(BoundsUnderHiddenCause, ActionRewardBased):
     """A reward model averaged over the target policy's actions in the logged contexts.
 
         V̂ = (1/n) sum_i sum_a π1(a|x_i) q̂(x_i, a)
@@ -44,6 +42,9 @@ class DM(RewardBased):
         ``regressor_params``: the number of rows that move an action half-way.
     cross_fit : number of folds of the logs; the model for a row is fitted without its fold; 1 fits
         one model on all rows.
+    hidden_cause : strengths of a hidden cause whose sharp bounds (`sharp_mean`) are diagnostics;
+        None for none. They take the model as true and its residuals as equally distributed in all
+        contexts; rewards of 0 and 1 are coins. Logged actions stand in for the logging policy.
 
     References
     ----------
@@ -61,25 +62,28 @@ class DM(RewardBased):
     True
     """
 
-    @property
-    def access(self) -> Access:
-        """The target policy, and predictions that are given."""
-        return self._with_predictions(Access.TARGET_POLICY)
-
-    action_features: ActionFeaturesOption = "one-hot"
-    cross_fit: Annotated[int, Ge(1)] = 1
-
-    @property
-    def row_weights(self) -> bool:
-        """The mean and the model use them."""
-        return True
-
-    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
-        """Fit the reward model; other estimators may share the fit."""
-        self.reward_ = self._fitted_reward(view, "action", self.cross_fit, self.action_features)
-        return self
-
     def estimate(self, view: View) -> Estimate:
         """Average the model over contexts and actions."""
         value = np.average(self._expected_reward(view), weights=view.row_weight)
-        return Estimate(float(value))
+        estimate = Estimate(float(value))
+        if self.hidden_cause is None or view.row_weight is not None:
+            return estimate
+        logged = self.reward_.logged(view.context, view.action)
+        residuals, policy = Residuals(view.reward, logged), view.target_policy
+        chance = policy.probability(view.context, view.action)
+
+        def bound(strength: float, end: int) -> float:
+            # The mean over logged actions of π1 times anything is its sum over all of π1 π0 times.
+            if not residuals.binary:
+                mean = float(estimate.value)
+                tail = residuals.tail(strength, end)
+                return sharp_mean(mean, tail, float(chance.mean()), strength)
+
+            def coins(context: FloatArray, points: IntArray) -> FloatArray:
+                return Residuals.coin_tail(self.reward_(context, points), strength, end)
+
+            whole = expectation(policy, view.context, coins).mean()
+            tail = whole - (chance * Residuals.coin_tail(logged, strength, end)).mean()
+            return sharp_mean(estimate.value, float(tail), 0.0, strength)
+
+        return self._with_bounds(estimate, view, bound)

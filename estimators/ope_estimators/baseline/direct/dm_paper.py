@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ope_bench import Estimate, View
-from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.learning import learners
+from ope_estimators.nuisance.reward_based import ActionRewardBased
 
 __all__ = ["DMPaper"]
 
 
-class DMPaper(DM):
+class DMPaper(ActionRewardBased):
     """The direct method as printed: the target policy's weight at the *logged* action.
 
         V̂ = (1/n) sum_i π1(a_i|x_i) q̂(x_i, a_i)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ope_bench import Access, Estimate, View
-from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.weighting.weighted_mean import never_logged
+from ope_estimators.nuisance.reward_based import ActionRewardBased
 
 __all__ = ["DMStar"]
 
 
-class DMStar(DM):
+class DMStar(ActionRewardBased):
     """A reward model averaged over the target sample, without known policies.
 
         V̂ = (1/m) sum_j q̂(x'_j, a'_j),   (x', a') the target sample

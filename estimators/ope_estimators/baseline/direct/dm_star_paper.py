@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ope_bench import Access, Estimate, View
-from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.weighting.weighted_mean import never_logged
 from ope_estimators.learning import learners
 from ope_estimators.nuisance.policy import PolicyModel
+from ope_estimators.nuisance.reward_based import ActionRewardBased
 
 __all__ = ["DMStarPaper"]
 
 
-class DMStarPaper(DM):
+class DMStarPaper(ActionRewardBased):
     """`DMPaper` with the target policy estimated by a classifier of its sample's actions.
 
         V̂ = (1/n) sum_i π̂1(a_i|x_i) q̂(x_i, a_i)

@@ -21,12 +21,12 @@ from ope_bench import (
     weighted_terms,
 )
 from ope_estimators.baseline.bootstrapped import Bootstrapped
-from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
 from ope_estimators.baseline.weighting.reward_limits import declared_limits
 from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
 from ope_estimators.nuisance.reward import FittedReward
+from ope_estimators.nuisance.reward_based import ActionRewardBased
 
 __all__ = ["DR"]
 
@@ -34,7 +34,7 @@ __all__ = ["DR"]
 DRInterval = Literal["asymptotic", "guaranteed", "bootstrap"]
 
 
-class DR(Bootstrapped, EstimatedPropensity, DM):
+class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased):
     """The direct method plus importance-weighted residuals of its model.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + w_i (r_i - q̂(x_i, a_i)) ],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from ope_bench import Estimate, View
+from ope_estimators.baseline.hidden_cause import BoundsUnderHiddenCause, hajek_bounds
 from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
 
 __all__ = ["IPWS"]
 
 
-class IPWS(WeightedIntervals, ClippedWeights):
+class IPWS(BoundsUnderHiddenCause, WeightedIntervals, ClippedWeights):
     """Logged rewards averaged with weights that sum to one.
 
         V̂ = sum_i w_i r_i / sum_i w_i,   w_i = π1(a_i|x_i) / π0(a_i|x_i)
@@ -36,6 +38,8 @@ class IPWS(WeightedIntervals, ClippedWeights):
     propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
     propensity_classifier : its name.
     propensity_folds : its folds, by unit; 1 fits in-sample.
+    hidden_cause : strengths of a hidden cause whose bounds are diagnostics, see `hajek_bounds`;
+        None for none. Of given propensities and rows that stand for one each.
 
     References
     ----------
@@ -54,3 +58,12 @@ class IPWS(WeightedIntervals, ClippedWeights):
     @property
     def _normalized(self) -> bool:
         return True
+
+    def estimate(self, view: View) -> Estimate:
+        """The estimate, with bounds under a hidden cause where these are asked for."""
+        found = super().estimate(view)
+        if self.hidden_cause is None or self._estimates or view.row_weight is not None:
+            return found
+        target = view.target_policy.probability(view.context, view.action)
+        bounds = hajek_bounds(target, view.propensity, view.reward)
+        return self._with_bounds(found, view, bounds)

@@ -1,0 +1,178 @@
+"""Bounds of a value under a hidden cause of action and reward (marginal sensitivity model).
+
+The odds of the logged action, given what nobody logged, differ from those of the logged
+propensity by a factor between 1/Λ and Λ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from annotated_types import Ge
+from scipy.optimize import brentq
+
+from ope_bench import Diagnostic, Estimate, Estimator, FloatArray, View
+
+__all__ = ["BoundsUnderHiddenCause", "Residuals", "hajek_bounds", "sharp_mean"]
+
+MOST = 1e6
+"""Strength up to which a turn of the lift's sign is looked for."""
+
+Bounds = Callable[[float, int], float]
+"""The least (0) or the largest (1) value by strength Λ."""
+
+
+class BoundsUnderHiddenCause(Estimator):
+    """Mixin before an estimator that knows how wrong a hidden cause can make it.
+
+    Parameters
+    ----------
+    hidden_cause : strengths Λ, each at least 1, whose bounds are diagnostics
+        (``hidden_cause_low[Λ]``, ``hidden_cause_high[Λ]``), beside ``hidden_cause_flip``, the
+        least Λ at which they hold the mean logged reward; None for none.
+    """
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {"hidden_cause": None}
+
+    _: KW_ONLY
+    hidden_cause: tuple[Annotated[float, Ge(1)], ...] | None = None
+
+    def _with_bounds(self, estimate: Estimate, view: View, bounds: Bounds) -> Estimate:
+        """Return the estimate with the bounds of each strength among its diagnostics."""
+        facts: dict[str, Diagnostic] = dict(estimate.diagnostics)
+        for strength in self.hidden_cause or ():
+            facts[f"hidden_cause_low[{strength:g}]"] = bounds(strength, 0)
+            facts[f"hidden_cause_high[{strength:g}]"] = bounds(strength, 1)
+        facts["hidden_cause_flip"] = flip(bounds, float(view.reward.mean()))
+        return replace(estimate, diagnostics=facts)
+
+
+def flip(bounds: Bounds, average: float) -> float | None:
+    """Return the least strength up to `MOST` whose bounds hold the average, None without any."""
+    end = 0 if bounds(1.0, 0) > average else 1
+
+    def distance(log_strength: float) -> float:
+        found = bounds(float(np.exp(log_strength)), end) - average
+        return found if end == 0 else -found
+
+    if distance(0.0) <= 0.0:
+        return 1.0
+    if distance(float(np.log(MOST))) > 0.0:
+        return None
+    return float(np.exp(brentq(distance, 0.0, np.log(MOST), xtol=1e-8)))
+
+
+def hajek_bounds(target: FloatArray, propensity: FloatArray, reward: FloatArray) -> Bounds:
+    """Return the least and the largest self-normalized estimate by strength.
+
+        [min, max] of sum_i v_i r_i / sum_i v_i,   v_i / π1_i in [1 + (1/p_i - 1)/Λ,
+                                                                  1 + (1/p_i - 1) Λ]
+
+    The extremes give one end of its range to the rows below a reward and the other to those above.
+
+    Parameters
+    ----------
+    target, propensity : (n,), probabilities of the logged action under both policies.
+    reward : (n,)
+
+    References
+    ----------
+    Sensitivity analysis for inverse probability weighting estimators via the percentile bootstrap
+    (Zhao, Small and Bhattacharya, 2019), section 4; Tan (2006) for the model.
+
+    >>> half = np.full(2, 0.5)
+    >>> bounds = hajek_bounds(half, half, np.array([0.0, 1.0]))
+    >>> bounds(1.0, 0), bounds(2.0, 1)
+    (0.5, 0.6666666666666666)
+    """
+    order = np.argsort(reward, kind="stable")
+    r, odds, target = reward[order], (1.0 / propensity - 1.0)[order], target[order]
+
+    def bound(strength: float, end: int) -> float:
+        small, large = (target * (1.0 + odds * one) for one in (1.0 / strength, strength))
+        below, above = (small, large) if end else (large, small)
+        # By how many of the smallest rewards get the weights of ``below``.
+        total, weight = (
+            np.concatenate([[0.0], np.cumsum(below * one)])
+            + np.concatenate([[0.0], np.cumsum((above * one)[::-1])])[::-1]
+            for one in (r, np.ones_like(r))
+        )
+        ratios = total / weight
+        return float(ratios.max() if end else ratios.min())
+
+    return bound
+
+
+def sharp_mean(mean: float, tail: float, propensity: float, strength: float) -> float:
+    """Return the largest mean reward of a context and an action, or the least.
+
+        Q+ = c- E[r 1{r <= q}] + c+ E[r 1{r >= q}],   c+ = e (1 - Λ) + Λ,  c- = e (1 - 1/Λ) + 1/Λ
+
+    with e the propensity and q the quantile of Λ/(1 + Λ); for Q- that of 1/(1 + Λ), and c- and c+
+    trade places. Since c- Λ/(1 + Λ) + c+ /(1 + Λ) = 1, this is the mean and (Λ - 1/Λ)(1 - e) times
+    the tail E[(r - E r) 1{r >= q}], or for Q- the other one. The bounds are sharp: some hidden
+    cause attains them.
+
+    Parameters
+    ----------
+    mean : E r.
+    tail : E[(r - E r) 1{r beyond q}], of the upper or of the lower quantile; see `Residuals`.
+    propensity : e.
+    strength : Λ, at least 1.
+
+    References
+    ----------
+    Sharp sensitivity analysis for inverse propensity weighting via quantile balancing (Dorn and
+    Guo, 2023).
+
+    >>> density = np.exp(-np.square(0.4307272993) / 2) / np.sqrt(2 * np.pi)
+    >>> round(float(sharp_mean(0.7, 1.3 * density, 0.25, 2.0)), 6)
+    1.231765
+    """
+    return mean + (strength - 1.0 / strength) * (1.0 - propensity) * tail
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """How rewards spread around their mean: as coins, or as the logged residuals do.
+
+    Parameters
+    ----------
+    reward : (n,), logged.
+    mean : (n,), the model's, at the logged actions.
+    """
+
+    reward: FloatArray
+    mean: FloatArray
+
+    @cached_property
+    def binary(self) -> bool:
+        """Whether all rewards are 0 or 1."""
+        return bool(np.isin(self.reward, (0.0, 1.0)).all())
+
+    @cached_property
+    def _sorted(self) -> FloatArray:
+        residual = np.sort(self.reward - self.mean)
+        return residual - residual.mean()
+
+    def tail(self, strength: float, end: int) -> float:
+        """Return the tail beyond the lower (0) or upper (1) quantile of the logged residuals."""
+        low = -self._sorted[::-1] if end else self._sorted
+        rows = len(low) / (1.0 + strength)
+        # The quantile's own row counts in part.
+        whole = int(rows)
+        found = (low[:whole].sum() + (rows - whole) * low[whole]) / len(low)
+        return float(-found if end else found)
+
+    @staticmethod
+    def coin_tail(mean: FloatArray, strength: float, end: int) -> FloatArray:
+        """Return the tail of coins with these means: (k,)."""
+        share = 1.0 / (1.0 + strength)
+        p = np.clip(mean, 0.0, 1.0)
+        beyond = np.minimum(p, share) if end else np.maximum(p - 1.0 + share, 0.0)
+        tail: FloatArray = beyond - p * share
+        return tail
