@@ -107,7 +107,8 @@ def estimate(
     else:
         kind = cast(IntervalKind, interval)
     changed = [_with_interval(pair, log, kind, level) for pair in given]
-    pairs, lacks = zip(*changed, strict=True)
+    pairs = [pair for pair, _ in changed]
+    lacks = [lack for _, lack in changed]
     if sensitivity:
         pairs = [_with_params(pair, {"hidden_cause": STRENGTHS}) or pair for pair in pairs]
     labels = distinct_labels([spec for spec, _ in pairs])

@@ -156,8 +156,9 @@ class Residuals:
 
     @cached_property
     def _sorted(self) -> FloatArray:
-        residual = np.sort(self.reward - self.mean)
-        return residual - residual.mean()
+        residual: FloatArray = np.sort(self.reward - self.mean)
+        residual -= residual.mean()
+        return residual
 
     def tail(self, strength: float, end: int) -> float:
         """Return the tail beyond the lower (0) or upper (1) quantile of the logged residuals."""
