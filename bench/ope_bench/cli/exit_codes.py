@@ -28,14 +28,15 @@ INTERRUPTED = 130
 _BROKEN = f"{', '.join(_others)} or {_last}"
 
 MEANINGS = {
-    CLEAN: "Done. A positivity failure and an unavailable trial are results, not failures.",
+    CLEAN: "Done. Positivity failures and unavailable trials are results, not failures.",
     REGRESSION: "`gate` found a regression, or a check of `check` failed.",
     USAGE: "A mistake in the command, a file or store that cannot be used, or no memory left. "
     "`gate`: there is no such baseline (`--allow-missing` makes this 0).",
     FAILED_TRIALS: f"`run`: trials ended in {_BROKEN} "
     "(`--allow-failures` makes this 0). `rerun`: the trial did. `estimate` and `advise`: no "
     "estimator has a value.",
-    EMPTY: "`run` and `gate`: the plan is empty, or a planned trial has no outcome. `gate` and "
+    EMPTY: "`run` and `gate`: the plan is empty, or a planned trial has no outcome. `run`: every "
+    "planned trial is unavailable. `gate` and "
     "`check`: nothing could be compared or computed.",
     OUR_BUG: "A bug of ope-bench. The traceback is on stderr.",
     INTERRUPTED: "Interrupted. Outcomes so far are stored; the same command resumes, `gate` with "
@@ -53,6 +54,8 @@ def reason(outcome: Outcome, code: int) -> str:
         return f"interrupted; {missing} of {outcome.planned} trials left, run again to resume"
     if outcome.planned == 0:
         return "the plan is empty"
+    if outcome.planned == outcome.status[Status.UNAVAILABLE]:
+        return "nothing could run: every planned trial is unavailable"
     if code == EMPTY:
         return f"{missing} of {outcome.planned} planned trials have no stored outcome"
     broken = ", ".join(f"{n} {word}" for word, n in outcome.status.items() if n and word.broken)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -95,9 +97,11 @@ def gate_command(
         emit(_document(file, code, reason) | facts)
     for line in report.notices:
         note(line)
-    _print(output, file, baseline, report)
-    note(f"gate  {report.trials_run}")
-    note(f"gate  {code}: {reason}")
+    at = "" if store == options.DEFAULT_STORE else f" --store {shlex.quote(str(store))}"
+    lines = verdict_tables.verdict_lines(report, (code, reason), str(file), at)
+    _print(output, file, baseline, report, lines)
+    for line in lines:
+        note(line)
     return code
 
 
@@ -188,11 +192,13 @@ class _Watch:
                 note(f"gate  {self._done} trials done")
 
 
-def _print(output: GateFormat, file: Path, baseline: Baseline, report: GateReport) -> None:
+def _print(
+    output: GateFormat, file: Path, baseline: Baseline, report: GateReport, lines: Sequence[str]
+) -> None:
     """Print the verdicts; with json they are printed already."""
     from ope_bench.gate import verdict_tables
 
-    ending = report.exit_code()
+    ending, newline = report.exit_code(), "\n"
     title = f"ope-bench gate: {baseline.suite.name}"
     table = verdict_tables.markdown_table(report.judgements, title, report.trials_run)
     if output == "text":
@@ -207,6 +213,6 @@ def _print(output: GateFormat, file: Path, baseline: Baseline, report: GateRepor
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             try:
                 with Path(summary).open("a", encoding="utf-8") as stream:
-                    stream.write(table + "\n")
+                    stream.write(f"{table}\n```text\n{newline.join(lines)}\n```\n")
             except OSError as exc:
                 note(f"gate  the table is not in GITHUB_STEP_SUMMARY ({summary}): {exc.strerror}")

@@ -59,7 +59,9 @@ class Outcome:
         """
         if self.interrupted:
             return 130
-        if self.planned == 0 or self.reused + self.executed < self.planned:
+        if self.planned in (0, self.status[Status.UNAVAILABLE]):
+            return 4
+        if self.reused + self.executed < self.planned:
             return 4
         broken = any(status.broken for status, count in self.status.items() if count)
         return 3 if broken and not allow_failures else 0

@@ -92,6 +92,7 @@ class Judgement:
     detectable : smallest growth of the mean squared error that would have been called worse
         four times in five, by the mean square alone.
     improved : share of the replicates with a smaller error now, equal ones counting half.
+    broken : beginning of the key of a trial that fails now and did not before; "" if none does.
     """
 
     row: PairedRow
@@ -115,6 +116,7 @@ class Judgement:
     improved: float | None = None
     heavy_tailed: bool = False
     found_by: tuple[Test, ...] = ()
+    broken: str = ""
 
 
 # Classify rows that need no statistical test: missing, changed data, failing, identical.
@@ -173,8 +175,11 @@ def screen(row: PairedRow, truth: TruthKind, rules: Rules) -> RowCase:
             rmse_after=root_mean_square(after),
             improved=float((1 + np.sign(np.abs(before) - np.abs(after))).mean() / 2),
         )
-    if failure := _moved_data(done) or _worsened(done):
+    if failure := _moved_data(done):
         return closed(Verdict.FAILED, failure)
+    if worsened := [x for x in done if x[1].status.severity > x[0].status.severity]:
+        base = replace(base, broken=worsened[0][1].key[:12])
+        return closed(Verdict.FAILED, _worsened(worsened))
     if changed == 0:
         return RowCase(base)
     if all(rounding_only(*pair) for pair in done):
@@ -213,18 +218,20 @@ def _moved_data(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> str:
 
 
 def _worsened(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> str:
-    """Describe new failures; empty if there are none."""
-    kinds: dict[str, list[int]] = {}
+    """Describe new failures by kind, each with the reason of its first."""
+    kinds: dict[str, list[TrialRecord]] = {}
     for before, after in done:
-        if after.status.severity > before.status.severity:
-            kind = f"{before.status} -> {after.status}"
-            if after.error_type and after.status is not Status.POSITIVITY:
-                kind += f" ({after.error_type})"
-            kinds.setdefault(kind, []).append(after.trial.replicate)
+        kind = f"{before.status} -> {after.status}"
+        if after.error_type and after.status is not Status.POSITIVITY:
+            kind += f" ({after.error_type})"
+        kinds.setdefault(kind, []).append(after)
     words = []
-    for kind, which in kinds.items():
-        shown = ", ".join(map(str, which[:3])) + (", ..." if len(which) > 3 else "")
-        words.append(f"{kind} in {len(which)} (replicate{'s' * (len(which) > 1)} {shown})")
+    for kind, some in kinds.items():
+        which = [str(one.trial.replicate) for one in some[:3]] + ["..."] * (len(some) > 3)
+        reason = f": {some[0].reason}" if some[0].reason else ""
+        words.append(
+            f"{kind} in {len(some)} (replicate{'s' * (len(some) > 1)} {', '.join(which)}){reason}"
+        )
     return "; ".join(words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -51,9 +52,9 @@ def detail(one: Judgement) -> str:
     parts = [one.reason] if one.reason else []
     if one.verdict is Verdict.UNDECIDED and one.ratio is not None:
         parts.append(
-            "too few replicates to see any change"
+            "may be chance: too few replicates to show any change"
             if one.detectable is None
-            else f"would have seen {_growth(1 + one.detectable)}"
+            else f"may be chance: smallest detectable change {_factor(1 + one.detectable)}"
         )
     if one.heavy_tailed:
         parts.append("heavy-tailed")
@@ -62,27 +63,62 @@ def detail(one: Judgement) -> str:
         tests = []
         for test in one.found_by:
             grown = one.typical_ratio if test is Test.TYPICAL else None
-            tests.append(test.value if grown is None else f"{test.value} ({_growth(grown)})")
+            tests.append(test.value if grown is None else f"{test.value} ({_factor(grown)})")
         parts.append(f"by {' and '.join(tests)}; p {figure(p, 2)}")
     return "; ".join(parts)
 
 
-def percent_change(one: Judgement) -> str:
-    """Format the growth of the mean squared error."""
-    return "-" if one.ratio is None else _growth(one.ratio)
+def told(one: Judgement) -> str:
+    """Return the ratio of mean squares with its interval, and all that a verdict is based on."""
+    between = _range(one)
+    interval = "" if between == tables.MISSING else f" (95 %: {between})"
+    ratio = "" if one.ratio is None else f"MSE {_factor(one.ratio)}{interval}"
+    return "; ".join(part for part in (ratio, detail(one)) if part)
 
 
-def _growth(ratio: float) -> str:
-    """Format a ratio as a change in percent; large ones as a factor."""
-    return f"x{figure(ratio)}" if ratio >= 3 else f"{100 * (ratio - 1):+.1f}%"
+def _factor(ratio: float | None) -> str:
+    return tables.MISSING if ratio is None else f"x{figure(ratio)}"
 
 
 def _range(one: Judgement) -> str:
     if one.ratio_low is None or one.ratio_high is None:
-        return "-"
-    if one.ratio_high >= 3:
-        return f"x{figure(one.ratio_low, 2)}..x{figure(one.ratio_high, 2)}"
-    return f"{100 * (one.ratio_low - 1):+.0f}..{100 * (one.ratio_high - 1):+.0f}%"
+        return tables.MISSING
+    return f"{_factor(one.ratio_low)} to {_factor(one.ratio_high)}"
+
+
+def verdict_lines(report: GateReport, ending: tuple[int, str], file: str, at: str) -> list[str]:
+    """Return the verdict in four lines at most: what, how sure, why undecided, what to do next.
+
+    Parameters
+    ----------
+    report : what the gate found.
+    ending : exit code and reason.
+    file : the baseline.
+    at : the option that names the store; "" for the default one.
+    """
+    code, reason = ending
+    accept = f'ope-bench baseline accept {shlex.quote(file)} --reason "..."{at}'
+    counts = verdict_counts(report.judgements)
+    lines = [f"verdict    exit code {code}: {reason} ({counts}; {report.trials_run})"]
+    rows = list(zip(row_names(report.judgements), report.judgements, strict=True))
+    failing = [row for row in rows if row[1].verdict.fails]
+    open_rows = [row for row in rows if row[1].verdict is Verdict.UNDECIDED]
+    for head, some in (("found", failing), ("undecided", open_rows)):
+        if some:
+            name, one = some[0]
+            more = f" (and {len(some) - 1} more)" if len(some) > 1 else ""
+            lines.append(f"{head:<11}{name}: {told(one)}{more}")
+    if failing:
+        broken = next((one.broken for _, one in failing if one.broken), "")
+        seen = f"`ope-bench rerun {broken}{at}` shows the failure; " if broken else ""
+        lines.append(f"next       {seen}repair, or if the change is meant: {accept}")
+    elif open_rows:
+        lines.append(
+            "next       a baseline with more replicates decides; if the change is meant: " + accept
+        )
+    elif any(one.verdict is not Verdict.SAME for _, one in rows):
+        lines.append(f"next       {accept}")
+    return lines
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> TextTable:
@@ -105,7 +141,7 @@ def verdict_table(judgements: Sequence[Judgement]) -> TextTable:
                 Entry(name),
                 Entry(figure(one.rmse_before), one.rmse_before),
                 Entry(figure(one.rmse_after), one.rmse_after),
-                Entry(percent_change(one), one.ratio),
+                Entry(_factor(one.ratio), one.ratio),
                 Entry(_range(one)),
                 Entry(one.verdict.value, one.verdict.value, LOOKS[one.verdict][1]),
                 Entry(detail(one)),
@@ -179,21 +215,20 @@ def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> 
     for name, one in zip(row_names(report.judgements), report.judgements, strict=True):
         if level := levels.get(LOOKS[one.verdict][1]):
             title = _property(f"ope-bench gate: {one.verdict}")
-            told = f"{name}: MSE {percent_change(one)}; {detail(one)}".rstrip("; ")
             place = f"file={_property(baseline)},title={title}"
-            lines.append(f"::{level} {place}::{_message(told)}")
+            lines.append(f"::{level} {place}::{_message(f'{name}: {told(one)}')}")
     code, reason = ending
     if code and not any(line.startswith("::error") for line in lines):
         lines.append(github_line("error", reason))
-    lines += [github_line("warning", told) for told in report.notices]
+    lines += [github_line("warning", notice) for notice in report.notices]
     # Reused outcomes say nothing of what no code digest sees.
     lines.append(github_line("warning" if report.reused else "notice", report.trials_run))
     return "".join(f"{line}\n" for line in lines)
 
 
-def github_line(level: str, told: str) -> str:
+def github_line(level: str, message: str) -> str:
     """Return one workflow command that stands for the whole gate."""
-    return f"::{level} title=ope-bench gate::{_message(told)}"
+    return f"::{level} title=ope-bench gate::{_message(message)}"
 
 
 def _message(text: str) -> str:
@@ -209,7 +244,10 @@ _FORBIDDEN = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(report: GateReport, suite: str, ending: tuple[int, str]) -> str:
-    """Return one test case for each row; undecided and incomparable rows are skipped ones.
+    """Return one test case for each row.
+
+    JUnit has no warnings: an undecided or incomparable row passes, its verdict is in its name, and
+    the reason on its standard error.
 
     Parameters
     ----------
@@ -220,10 +258,11 @@ def junit(report: GateReport, suite: str, ending: tuple[int, str]) -> str:
     cases = []
     for name, one in zip(row_names(report.judgements), report.judgements, strict=True):
         environment, _, estimator = name.partition(" / ")
-        message = f"{one.verdict}: MSE {percent_change(one)}; {detail(one)}"
+        message = f"{one.verdict}: {told(one)}".removesuffix(": ")
         outcome = "failure" if one.verdict.fails else "system-out"
         if one.verdict in (Verdict.UNDECIDED, Verdict.INCOMPARABLE):
-            outcome = "skipped"
+            outcome, message = "system-err", f"warning: {message}"
+            estimator += f" ({one.verdict})"
         cases.append(_case(environment, estimator, outcome, message))
     code, reason = ending
     if code and not any(one.verdict.fails for one in report.judgements):
@@ -238,21 +277,21 @@ def junit_of_nothing(suite: str, reason: str, kind: Literal["error", "skipped"])
 
 def _case(owner: str, name: str, outcome: str, message: str) -> ET.Element:
     case = ET.Element("testcase", classname=_xml(owner), name=_xml(name))
-    told = ET.SubElement(case, outcome)
-    if outcome == "system-out":
-        told.text = _xml(message)
+    element = ET.SubElement(case, outcome)
+    if outcome.startswith("system"):
+        element.text = _xml(message)
     else:
-        told.set("message", _xml(message))
+        element.set("message", _xml(message))
     return case
 
 
-def _suite(name: str, cases: list[ET.Element], told: str = "") -> str:
+def _suite(name: str, cases: list[ET.Element], output: str = "") -> str:
     suite = ET.Element("testsuite", name=_xml(f"ope-bench gate: {name}"), tests=str(len(cases)))
     for attribute, outcome in (("failures", "failure"), ("errors", "error"), ("skipped",) * 2):
         suite.set(attribute, str(sum(case.find(outcome) is not None for case in cases)))
     suite.extend(cases)
-    if told:
-        ET.SubElement(suite, "system-out").text = _xml(told)
+    if output:
+        ET.SubElement(suite, "system-out").text = _xml(output)
     ET.indent(suite)
     body = ET.tostring(suite, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'

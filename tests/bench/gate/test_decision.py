@@ -244,7 +244,7 @@ def test_a_typical_error_twice_as_large_is_worse_however_heavy_the_tails(judged,
     assert found.found_by == (Test.TYPICAL,)
     assert found.p == found.p_typical <= 0.01 < found.p_mean_square
     assert found.typical_ratio > 2
-    assert "by typical error (+" in detail(found)
+    assert "by typical error (x" in detail(found)
     assert judgement_json("row", found)["found_by"] == ("typical error",)
 
 

@@ -138,10 +138,14 @@ def test_kinds_of_new_failures_are_named_with_their_exceptions(record):
     after = [
         record(replicate=r, status=status, error_type="Boom") for r, status in enumerate(kinds)
     ]
-    assert screened(before, after).judgement.reason == (
-        "ok -> error (Boom) in 2 (replicates 0, 1); ok -> positivity in 1 (replicate 2); "
-        "ok -> crash (Boom) in 1 (replicate 4)"
+    after[4] = replace(after[4], error_message="out of range")
+    judgement = screened(before, after).judgement
+    assert judgement.reason == (
+        "ok -> error (Boom) in 2 (replicates 0, 1): Boom; "
+        "ok -> positivity in 1 (replicate 2): Boom; "
+        "ok -> crash (Boom) in 1 (replicate 4): out of range"
     )
+    assert judgement.broken == after[0].trial.key[:12]
 
 
 def test_rows_that_failed_throughout_have_no_error(record):

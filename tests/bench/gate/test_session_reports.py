@@ -70,7 +70,7 @@ class TestReports:
         assert "1 same**; 90 of 90 trials run\n" in text
 
     def test_every_form_says_which_way_found_a_row_worse_and_how_much_ran(self, report):
-        way = "by mean square and typical error (+50.0%); p "
+        way = "by mean square and typical error (x1.50); p "
         (worse,) = [one for one in report.judgements if one.verdict is Verdict.WORSE]
         assert way in " ".join(verdict_tables.text_table([worse]).split())
         assert way in verdict_tables.markdown_table([worse], "gate")
@@ -79,7 +79,7 @@ class TestReports:
         assert any(way in message for message in messages)
         assert suite.findtext("system-out") == "90 of 90 trials run"
         lines = verdict_tables.github_lines(report, "ci.json", report.exit_code())
-        assert way.replace("%", "%25") in lines
+        assert way in lines
         assert "::notice title=ope-bench gate::90 of 90 trials run\n" in lines
         reused = verdict_tables.github_lines(
             replace(report, executed=0, reused=90), "ci.json", report.exit_code()
@@ -88,6 +88,31 @@ class TestReports:
         told = verdict_tables.judgement_json("toy / dm", worse)
         assert json.loads(json.dumps(told["found_by"])) == ["mean square", "typical error"]
         assert told["p"] == min(told["p_mean_square"], told["p_typical"])
+
+    def test_an_undecided_row_is_no_skipped_case_and_its_name_shows_it(self, report):
+        (worse,) = [one for one in report.judgements if one.verdict is Verdict.WORSE]
+        one = replace(worse, verdict=Verdict.UNDECIDED)
+        suite = ET.fromstring(junit(replace(report, judgements=(one,)), "toy", (0, "")))
+        assert (suite.get("skipped"), suite.get("failures")) == ("0", "0")
+        (case,) = suite.findall("testcase")
+        assert case.get("name").endswith("(undecided)")
+        assert f"x{one.ratio_low:.3g} to x{one.ratio_high:.3g}" in case.findtext("system-err")
+
+    def test_the_verdict_has_four_lines_with_the_next_command(self, report):
+        by_verdict = {one.verdict: one for one in report.judgements}
+        failed, worse = by_verdict[Verdict.FAILED], by_verdict[Verdict.WORSE]
+        rows = (worse, replace(worse, verdict=Verdict.UNDECIDED))
+        shown = replace(report, judgements=rows)
+        lines = verdict_tables.verdict_lines(shown, shown.exit_code(), "b.json", "")
+        assert len(lines) == 4
+        assert "exit code 1" in lines[0]
+        assert "toy / dm" in lines[1]
+        assert "toy / dm" in lines[2]
+        assert "ope-bench baseline accept b.json --reason" in lines[3]
+        (trial,) = [p.trial for p in failed.row.pairs if p.after.status is Status.ERROR]
+        shown = replace(report, judgements=(failed,))
+        lines = verdict_tables.verdict_lines(shown, shown.exit_code(), "b.json", " --store s")
+        assert f"ope-bench rerun {trial.key[:12]} --store s" in lines[-1]
 
     def test_json_is_plain(self, report):
         names = verdict_tables.row_names(report.judgements)
