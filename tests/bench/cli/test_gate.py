@@ -1,6 +1,7 @@
 """baseline, gate and compare on a plugin file that is edited between runs."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from ope_bench.gate.baseline import load
 from ope_bench.gate.baseline import save as save_file
+from support.paths import ROOT
 
 PLUGIN = """
 import numpy as np
@@ -308,3 +310,25 @@ def test_compare_of_a_baseline_with_its_own_store_finds_all_the_same(cli, saved,
     said = cli("compare", "b.json", "s.sqlite", "--format", form)
     assert said.code == 0
     assert "2 same" in said.out
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_the_gate_says(cli, monkeypatch):
+    """The block under "Read red" of gate.md, from the estimator of the page that writes one."""
+    docs = ROOT / "bench" / "docs"
+    page = (docs / "write-an-estimator.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(# my\.py\n.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    Path("my.py").write_text(source, encoding="utf-8")
+    plugins = ("--est", "./my.py:MyIPW", "--est", "ipw", "--est", "logging-average")
+    asked = ("--env", "saito-toy[n_actions=[20,100]]", *plugins, "--replicates", "20")
+    assert cli("run", *asked).code == 0
+    assert cli("baseline", "save", "baselines/ci.json", *asked).code == 0
+    changed = source.replace("target / view.propensity", "target / (view.propensity + 0.02)")
+    assert changed != source
+    Path("my.py").write_text(changed, encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", "100")
+    said = cli("gate", "baselines/ci.json")
+    text = (docs / "gate.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```text\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    verdict = said.err[said.err.index("verdict ") :]
+    assert shown.split() == f"{said.out}\n{verdict}".split()
