@@ -20,11 +20,15 @@ release = version = __version__
 
 root_doc = "bench/docs/index"
 include_patterns = [
-    *("bench/docs/**.md", "bench/design/*.md", "bench/README.md", "CHANGELOG.md"),
-    *(".github/CONTRIBUTING.md", "estimators/README.md", "environments/README.md"),
+    *("bench/docs/**.md", "bench/README.md", ".github/CONTRIBUTING.md"),
+    *(f"results/{page}.md" for page in ("README", "leaderboard", "recommendation", "rule")),
+    *(f"results/{page}.md" for page in ("claims", "beyond", "defects", "published")),
+    *(f"results/{suite}/README.md" for suite in ("paper", "intervals", "advice", "tuning")),
+    *(f"results/{suite}/README.md" for suite in ("propensities", "randomized", "submissions")),
 ]
 exclude_patterns = [".git", ".venv", "build", "tests"]
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docstring_sections", "site_links"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "docstring_sections"]
+extensions += ["plugin_pages", "board_pages", "site_links"]
 
 # Generated pages go from the title to headings of the third level.
 suppress_warnings = ["myst.header"]
@@ -48,6 +52,7 @@ html_additional_pages = {"index": "forward.html"}
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,

@@ -7,13 +7,13 @@ paragraphs are formulas, shown as they are written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-__all__ = ["setup", "with_fields"]
+__all__ = ["setup", "split_sections", "with_fields"]
 
 FIELDS = {"Parameters": "param", "Attributes": "ivar", "Raises": "raises"}
 """Sections that are lists of names, and the field of reStructuredText for one name."""
@@ -38,7 +38,7 @@ def with_fields(lines: list[str]) -> list[str]:
     ['Mean of', '', '::', '', '    w r', '', 'over rows.']
     """
     made: list[str] = []
-    for heading, body in _sections(lines):
+    for heading, body in split_sections(lines):
         if heading in FIELDS:
             made += [*_fields(FIELDS[heading], body), ""]
         else:
@@ -60,8 +60,8 @@ def _escape(line: str) -> str:
     return "".join(parts)
 
 
-def _sections(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Split at underlined headings; the first section has none."""
+def split_sections(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Split a docstring at underlined headings; the first section has none."""
     heading, body = "", list[str]()
     place = 0
     while place < len(lines):

@@ -1,28 +1,44 @@
-"""Sphinx extension: links to public names, and to Markdown files that are no page of the site."""
+"""Sphinx extension: links to public names, to plugins' pages, and to files that are no pages."""
 
 from __future__ import annotations
 
+import html
 import posixpath
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ope_bench
+from board_pages import board_name
+from plugin_pages import FOLDERS, built_in, page_name
 
 if TYPE_CHECKING:
     from docutils import nodes
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-__all__ = ["name_files", "setup"]
+__all__ = ["link_files", "setup"]
 
-LINK = re.compile(r"\[([^]]+)\]\(([^():#\s]+)\.md(?:#[\w-]*)?\)")
+LINK = re.compile(r"(?<!!)\[([^]]+)\]\(([^():#\s]+)\.md(#[\w-]*)?\)")
+WITHIN = re.compile(r"\[([^]]+)\]\(#([\w-]+)\)")
+"""A link to a place that the page names by itself, which Markdown does not know."""
+
+MOVED = {
+    "estimators/README": "bench/docs/estimators/index",
+    "environments/README": "bench/docs/environments/index",
+}
+"""Catalogues of the repository, and what the site has in their place."""
+
+BOARD = re.compile(r"results/(?P<folder>[\w/-]+)/(?:leaderboard|positivity)")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
     app.connect("missing-reference", _public_name)
-    app.connect("source-read", _name_files)
+    app.connect("source-read", _link_files)
+    app.connect("doctree-resolved", _link_ids)
+    app.connect("html-collect-pages", _files)
     return {"parallel_read_safe": True}
 
 
@@ -39,26 +55,76 @@ def _public_name(
     )
 
 
-def _name_files(app: Sphinx, page: str, content: list[str]) -> None:
-    content[0] = name_files(content[0], page, app.env.found_docs)
+_FOUND: set[str] = set()
 
 
-def name_files(text: str, page: str, pages: Collection[str]) -> str:
-    """Replace links to Markdown files of the repository that are no pages by the files' names.
+def _link_files(app: Sphinx, page: str, content: list[str]) -> None:
+    content[0] = link_files(content[0], page, app.env.found_docs, _FOUND)
+
+
+def link_files(text: str, page: str, pages: Collection[str], files: set[str] | None = None) -> str:
+    """Point links to Markdown files that are no pages to a suite's page, or to the file's text.
 
     Parameters
     ----------
     text : Markdown.
     page : path of the page from the root of the repository, without its ending.
     pages : all pages of the site.
+    files : receives the files whose text is linked.
 
-    >>> name_files("See [b](b.md), [c](../c.md#d), [all](../d.md).", "x/a", {"x/a", "x/b"})
-    'See [b](b.md), c (`c.md` in the repository), all (`d.md` in the repository).'
+    >>> link_files("See [b](b.md), [c](../c.md#d).", "x/a", {"x/a", "x/b"})
+    'See [b](b.md), <a href="../code/c.md.html">c</a>.'
+    >>> link_files("[l](q/leaderboard.md)", "results/README", {"bench/docs/boards/q"})
+    '[l](../bench/docs/boards/q.md)'
     """
     folder = posixpath.dirname(page)
 
     def made(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(folder, link[2]))
-        return link[0] if path in pages else f"{link[1]} (`{path}.md` in the repository)"
+        if path in pages:
+            return link[0]
+        board = BOARD.fullmatch(path)
+        target = f"bench/docs/boards/{board_name(board['folder'])}" if board else MOVED.get(path)
+        if target in pages and not page.startswith("bench/docs/boards/"):
+            return f"[{link[1]}]({posixpath.relpath(target, folder)}.md)"
+        if files is not None:
+            files.add(f"{path}.md")
+        href = posixpath.relpath(f"code/{path}.md.html", folder)
+        return f'<a href="{html.escape(href)}">{link[1]}</a>'
 
-    return LINK.sub(made, text)
+    named = set(re.findall(r'<a name="([^"]+)"', text))
+    text = text.replace('<a name="', '<a id="')
+
+    def within(link: re.Match[str]) -> str:
+        return f'<a href="#{link[2]}">{link[1]}</a>' if link[2] in named else link[0]
+
+    return LINK.sub(made, WITHIN.sub(within, text))
+
+
+def _files(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield the text of files that are linked, as pages that the search does not know."""
+    builder: Any = app.builder
+    for name in sorted(_FOUND):
+        text = (Path(app.srcdir) / name).read_text(encoding="utf-8")
+        shown = builder.highlighter.highlight_block(text, "markdown", linenos=False, force=True)
+        yield f"code/{name}", {"title": name, "body": f"<h1>{name}</h1>{shown}"}, "page.html"
+
+
+def _link_ids(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Link ids of estimators in code to their pages, in results and on pages of use."""
+    from docutils import nodes
+
+    if not page.startswith(("results/", "bench/docs/")) or page.startswith("bench/docs/api/"):
+        return
+    known = {
+        one.id: f"bench/docs/{FOLDERS['estimator']}/{page_name(one.id)}"
+        for one in built_in("estimator")
+    }
+    for literal in list(doctree.findall(nodes.literal)):
+        target = known.get(literal.astext())
+        if target is None or target == page or isinstance(literal.parent, nodes.reference):
+            continue
+        uri = app.builder.get_relative_uri(page, target)
+        reference = nodes.reference("", "", internal=True, refuri=uri, classes=["id"])
+        literal.replace_self(reference)
+        reference += literal

@@ -1,0 +1,167 @@
+"""Sphinx extension: the home page's leaderboard, and a page for each committed suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from committed import RESULTS, TRACKS, Track, lines_of
+from field_charts import comparison_chart
+from ope_bench.base.errors import OpeBenchError
+from ope_bench.suites.discovery import find_suite
+from plugin_pages import LEADER_HEAD, built_in, leader_cells, page_name, write_pages
+from readme_tables import markdown_table
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+__all__ = ["board_name", "board_pages", "setup"]
+
+HOME = "bench/docs/index"
+MARK = "<!-- leaderboard -->"
+HOME_ROWS = 12
+COMPARED = ("dm", "dr-os", "dr", "ipw", "logging-average")
+"""Estimators of the home page's figure: one of each family, and what needs no estimator."""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the extension."""
+    app.connect("builder-inited", _write)
+    app.connect("source-read", _fill_home)
+    return {"parallel_read_safe": True}
+
+
+def _write(app: Sphinx) -> None:
+    write_pages(Path(app.srcdir) / "bench" / "docs", board_pages())
+
+
+def _fill_home(app: Sphinx, page: str, content: list[str]) -> None:
+    if page == HOME:
+        content[0] = content[0].replace(MARK, home_boards())
+
+
+def home_boards() -> str:
+    """Return the first rows of each track, one tab a track, and the figure."""
+    parts = ['<div class="tabs">']
+    for number, track in enumerate(TRACKS):
+        checked = " checked" if number == 0 else ""
+        parts.append(
+            f'<input type="radio" name="track" id="track-{number}"{checked}>'
+            f'<label for="track-{number}">{track.name}</label>'
+        )
+    boards = [f'<div class="tab">\n\n{_home_board(track)}\n\n</div>' for track in TRACKS]
+    tabs = "\n".join(parts) + "\n\n" + "\n\n".join(boards) + "\n\n</div>"
+    track = TRACKS[1]
+    known = {line.entrant for line in lines_of(track)}
+    chart = comparison_chart(track, [name for name in COMPARED if name in known])
+    return (
+        f'{tabs}\n\n<figure class="figure">{chart}<figcaption>Error over that of '
+        f"<code>{track.reference}</code> in drawn worlds where propensities and the target policy "
+        "are known, by overlap: the rows of the log over the largest weight. Points are geometric "
+        "means over worlds.</figcaption></figure>"
+    )
+
+
+def _home_board(track: Track) -> str:
+    lines = [line for line in lines_of(track) if line.rank is not None]
+    rows = [leader_cells(line) for line in lines[:HOME_ROWS]]
+    return (
+        f"{markdown_table(LEADER_HEAD, rows)}\n\nError: over that of `{track.reference}`. All "
+        f"{len(lines)}, and what the columns mean: [leaderboard](../../results/leaderboard.md)."
+    )
+
+
+def board_name(folder: str) -> str:
+    """Return the name of the page of a folder of results: ``paper/actions`` is paper-actions."""
+    return folder.replace("/", "-")
+
+
+def board_pages() -> dict[str, str]:
+    """Return the text of all pages, by path below bench/docs."""
+    paths = sorted(RESULTS.rglob("leaderboard.json"))
+    folders = [path.parent.relative_to(RESULTS).as_posix() for path in paths]
+    found = {f"boards/{board_name(folder)}.md": _page(folder) for folder in folders}
+    rows = [
+        (f"[`{board_name(folder)}`]({board_name(folder)}.md)", _title(board_name(folder)))
+        for folder in folders
+    ]
+    names = "\n".join(board_name(folder) for folder in folders)
+    found["boards/index.md"] = (
+        "# Suites and their boards\n\nOne page a suite whose trials are committed.\n\n"
+        f"{markdown_table(('suite', 'what'), rows)}\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
+    )
+    return found
+
+
+def _title(suite: str) -> str:
+    try:
+        return find_suite(suite).title
+    except OpeBenchError:
+        return ""
+
+
+def _page(folder: str) -> str:
+    path = RESULTS / folder
+    told = json.loads((path / "leaderboard.json").read_text(encoding="utf-8"))
+    name = board_name(folder)
+    boards = told["boards"]
+    settings = f"{len(boards)} setting" + ("s" if len(boards) > 1 else "")
+    told_of = (
+        f"{settings}. `results/regenerate {name}` makes the trials, "
+        f"`ope-bench show {name} --yaml` prints the suite. All boards: "
+        f"[leaderboard](../../../results/{folder}/leaderboard.md); who failed: "
+        f"[positivity](../../../results/{folder}/positivity.md)."
+    )
+    parts = [
+        f"# {name}",
+        f'<p class="lead">{_title(name)}</p>',
+        told_of,
+        *_across(told),
+        *_figures(path, folder),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _across(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the table over all settings, or the only board."""
+    known = {one.id for one in built_in("estimator")}
+
+    def link(row: Mapping[str, Any]) -> str:
+        label = f"`{row['label']}`"
+        if row["estimator"] not in known:
+            return label
+        return f"[{label}](../estimators/{page_name(row['estimator'])}.md)"
+
+    for summary in told.get("across") or ():
+        rows = [
+            (
+                link(row),
+                f"{row['mean_rank']:.1f}",
+                "–" if row["factor_iqm"] is None else f"{row['factor_iqm']:.2f}",
+                str(row["settings"]),
+            )
+            for row in summary["rows"]
+            if row["mean_rank"] is not None
+        ]
+        if rows:
+            head = ("estimator", "mean rank", "error over the best's", "settings")
+            yield f"## Over all settings\n\n{markdown_table(head, rows)}"
+            return
+    board = [
+        (link(row), f"{row['score']:.3g}", f"{row['failure_rate']:.0%}")
+        for row in told["boards"][0]["rows"]
+        if row["score"] is not None
+    ]
+    yield f"## Board\n\n{markdown_table(('estimator', 'score', 'fails'), board)}"
+
+
+def _figures(path: Path, folder: str) -> Iterator[str]:
+    figures: Sequence[Path] = sorted((path / "figures").glob("*.svg"))
+    if figures:
+        shown = "\n\n".join(
+            f"![{one.stem.replace('-', ' ')}](../../../results/{folder}/figures/{one.name})"
+            for one in figures
+        )
+        yield f"## Figures\n\n{shown}"
