@@ -70,11 +70,21 @@ def mathml(lines: str | Sequence[str]) -> str:
     """
     listed = lines.splitlines() if isinstance(lines, str) else lines
     blocks = []
-    for line in listed:
+    for line in _whole(listed):
         reader = _Reader(unicodedata.normalize("NFD", line.strip().replace("`", "")))
         inner = "".join(_row(reader.items("")))
         blocks.append(f'<math display="block" class="formula"><mrow>{inner}</mrow></math>')
     return "".join(blocks)
+
+
+def _whole(lines: Sequence[str]) -> list[str]:
+    """Join lines whose brackets are closed on a later line."""
+    found = [""]
+    for line in lines:
+        found[-1] = f"{found[-1]} {line.strip()}".strip()
+        if sum(map(found[-1].count, PAIRS)) <= sum(map(found[-1].count, PAIRS.values())):
+            found.append("")
+    return [line for line in found if line]
 
 
 class _Reader:
@@ -263,7 +273,7 @@ def _row(items: list[_Item]) -> list[str]:
         after_word = place > 0 and items[place - 1].role in ("word", "function")
         if place and item.spaced and (item.role in ("word", "function") or after_word):
             found.append('<mspace width="0.3em"/>')
-        elif place and item.spaced and item.role in ("factor", "group", "sum"):
+        elif place and item.spaced and item.role != "end" != items[place - 1].role:
             found.append('<mspace width="0.12em"/>')
         # A fraction needs no parentheses around it.
         only = re.fullmatch(r"<mrow>(<mfrac>(?:(?!<mfrac>).)*</mfrac>)</mrow>", item.bare)

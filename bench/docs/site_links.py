@@ -84,7 +84,9 @@ def link_files(text: str, page: str, pages: Collection[str], files: set[str] | N
         if path in pages:
             return link[0]
         board = BOARD.fullmatch(path)
-        target = f"bench/docs/boards/{board_name(board['folder'])}" if board else MOVED.get(path)
+        target = (
+            f"bench/docs/boards/{board_name(board['folder'])}" if board else MOVED.get(path, "")
+        )
         if target in pages and not page.startswith("bench/docs/boards/"):
             return f"[{link[1]}]({posixpath.relpath(target, folder)}.md)"
         if files is not None:

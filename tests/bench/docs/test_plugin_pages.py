@@ -1,0 +1,94 @@
+"""Pages of plugins: every built-in has one, and its formulas are set as mathematics."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import unicodedata
+from xml.etree import ElementTree
+
+import pytest
+
+from mathml import FormulaError, mathml
+from ope_bench.plugins.registry import Plugin
+from ope_bench.testing.class_checks import formula_of
+from plugin_pages import FOLDERS, built_in, page_name, plugin_pages
+from site_links import link_files
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return plugin_pages()
+
+
+def test_every_built_in_has_a_page_with_its_formula_and_its_parameters(
+    pages: dict[str, str],
+) -> None:
+    for kind, folder in FOLDERS.items():
+        for plugin in built_in(kind):
+            text = pages[f"{folder}/{page_name(plugin.id)}.md"]
+            assert text.startswith(f"# {plugin.id}\n"), plugin.id
+            for name in inspect.signature(plugin.cls).parameters:
+                assert f"| `{name}` |" in text, (plugin.id, name)
+            if kind == "estimator":
+                assert ("<math " in text) == bool(formula_of(plugin.cls)), plugin.id
+
+
+def test_an_estimator_of_the_leaderboard_shows_its_row_its_chart_and_its_cost(
+    pages: dict[str, str],
+) -> None:
+    text = pages["estimators/ipw.md"]
+    assert "| propensities and target policy | `ipws` |" in text
+    assert text.count('class="c-dot"') > 100
+    assert re.search(r"\d s \|", text.partition("## Cost")[2])
+
+
+@pytest.mark.parametrize("plugin", built_in("estimator"), ids=lambda one: one.id)
+def test_formulas_keep_every_letter(plugin: Plugin) -> None:
+    first = formula_of(plugin.cls)
+    _, _, rest = inspect.cleandoc(plugin.cls.__doc__ or "").partition(first)
+    formula = (first + rest.partition("\n\n")[0]).replace("`", "")
+    # MathML that is well-formed, and in which no letter of the formula is lost.
+    tree = ElementTree.fromstring(f"<all>{mathml(formula)}</all>")
+    letters = sorted(filter(str.isalpha, "".join(tree.itertext())))
+    words = re.sub(r"\b(?:sum|prod)(?=\b|_)", "", unicodedata.normalize("NFD", formula))
+    assert letters == sorted(filter(str.isalpha, words)), formula
+
+
+@pytest.mark.parametrize("formula", ["V = (a", "V = a)", "V = #", "_i = V", "V = a_", "V = / b"])
+def test_what_is_no_formula_is_refused(formula: str) -> None:
+    with pytest.raises(FormulaError):
+        mathml(formula)
+
+
+@pytest.mark.parametrize(
+    ("formula", "part"),
+    [
+        ("a b / c", "<mfrac><mrow><mi>a</mi>"),
+        ("(1/n) sum_i w_i / m", "<munder>"),
+        ("(a + b) / 2", "<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow>"),
+        ("K((a - b) / h)", "<mfrac><mrow><mi>a</mi>"),
+    ],
+)
+def test_fractions_take_products_and_drop_parentheses(formula: str, part: str) -> None:
+    assert part in mathml(formula)
+
+
+def test_a_sum_before_a_fraction_stays_before_it() -> None:
+    text = mathml("V = (1/n) sum_i a_i / b")
+    assert text.index("∑") < text.rindex("<mfrac>")
+
+
+def test_links_to_what_is_no_page_lead_to_a_suite_or_to_the_text() -> None:
+    pages = {"results/README", "bench/docs/boards/paper-actions", "bench/docs/estimators/index"}
+    files: set[str] = set()
+    text = (
+        "[a](paper/actions/positivity.md) [b](CHANGES.md#x) [c](../estimators/README.md) [d](#y)"
+    )
+    made = link_files(text + '<a name="y"></a>', "results/README", pages, files)
+    assert made == (
+        "[a](../bench/docs/boards/paper-actions.md) "
+        '<a href="../code/results/CHANGES.md.html">b</a> '
+        '[c](../bench/docs/estimators/index.md) <a href="#y">d</a><a id="y"></a>'
+    )
+    assert files == {"results/CHANGES.md"}
