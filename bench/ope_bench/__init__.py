@@ -81,6 +81,9 @@ if TYPE_CHECKING:
         betting_interval_of_terms as betting_interval_of_terms,
     )
     from ope_bench.statistics.value_intervals import (
+        confidence_sequence as confidence_sequence,
+    )
+    from ope_bench.statistics.value_intervals import (
         empirical_likelihood_interval as empirical_likelihood_interval,
     )
     from ope_bench.statistics.value_intervals import (

@@ -429,7 +429,7 @@ def estimate_command(
     interval: Annotated[
         str,
         typer.Option(
-            metavar="<asymptotic|disagreement|empirical-likelihood|guaranteed|bootstrap>",
+            metavar="<asymptotic|disagreement|empirical-likelihood|guaranteed|bootstrap|anytime>",
             help="Kind of the intervals; the output says which estimators do not offer it.",
         ),
     ] = "asymptotic",

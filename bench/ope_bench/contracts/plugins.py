@@ -18,12 +18,13 @@ from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.parameters import Parametrized
 from ope_bench.contracts.view import Access, BatchedNuisance, View
 
-IntervalKind = Literal["asymptotic", "empirical-likelihood", "guaranteed", "bootstrap"]
+IntervalKind = Literal["asymptotic", "empirical-likelihood", "guaranteed", "bootstrap", "anytime"]
 """Method of an interval, on which its level rests.
 
 ``asymptotic`` and ``bootstrap`` reach their level as the logs grow, ``empirical-likelihood`` also,
 and often earlier; ``guaranteed`` covers at least its level at every number of rows, for rewards in
-a known range and correct propensities.
+a known range and correct propensities. ``anytime`` does so at all numbers of rows together: who
+looks after every row, and stops when she likes, is misled by no more.
 """
 
 

@@ -279,6 +279,9 @@ def estimate_row(
             max(abs(record.estimate), abs(average)),
         )
     lift_low, lift_high = _paired_interval(lift, lift_error, level, kind, units)
+    if kind == "anytime" and offered:
+        ends = (record.diagnostics.get(f"lift_{end}") for end in ("low", "high"))
+        lift_low, lift_high = (None if end is None else float(end) for end in ends)
     size = abs(record.logging_average or 0.0)
     if record.status is Status.OK:
         parts = list(record.warnings)
@@ -651,7 +654,7 @@ def _with_interval(
     rangeless = kind == "bootstrap" or (kind == "empirical-likelihood" and np.ptp(log.reward) > 0)
     if log.weight is not None and not changed.row_weights:
         return pair, "the log has row weights"
-    if kind != "guaranteed" and log.n_units < 2:
+    if kind not in ("guaranteed", "anytime") and log.n_units < 2:
         return pair, "the log has one unit"
     if not rangeless and log.reward_range is None and params.get("reward_range") is None:
         return pair, "give `reward_range: [LOW, HIGH]`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -241,6 +241,52 @@ def betting_interval(
         return _by_bets(products, share, threshold)
 
     return _both_sides(weight, reward, reward_range, unit, level, lower)
+
+
+ANYTIME_BETS = np.geomspace(1e-4, LARGEST_BET, BETS)
+"""Shares of the wealth that are bet whatever the number of rows, known before the first."""
+
+
+def confidence_sequence(
+    weight: FloatArray,
+    reward: FloatArray,
+    *,
+    reward_range: tuple[float, float],
+    unit: IntArray | None = None,
+    level: float = 0.95,
+    difference: bool = False,
+) -> Interval:
+    """Return the interval of E[w r], or of E[w r] - E[r], that holds after every row together.
+
+    The wealth of `betting_interval` with bets that do not depend on n is a martingale at the true
+    mean: by Ville's inequality it ever exceeds 2 / (1 - level) with a probability of at most
+    (1 - level) / 2. For the difference, X = 1 + (w - 1) r has the mean one plus the difference,
+    and 1 + (w - 1) (1 - r) one minus it, because weights average one.
+
+    Parameters
+    ----------
+    weight, reward, reward_range, unit, level : as for `betting_interval`, rows in their order.
+    difference : from the logging policy's value.
+
+    References
+    ----------
+    Anytime-valid off-policy inference for contextual bandits (Waudby-Smith, Wu, Ramdas,
+    Karampatziakis and Mineiro, 2022).
+
+    >>> found = confidence_sequence(np.ones(1000), np.full(1000, 0.5), reward_range=(0, 1))
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.493, 0.507)
+    """
+    low, high = check_rewards(reward, reward_range)
+    scaled = (reward - low) / (high - low)
+    moved, raised = (weight - 1.0, 1.0) if difference else (weight, 0.0)
+    threshold = math.log(2 / (1 - level))
+    products = unit_means(raised + moved * scaled, raised + moved * (1.0 - scaled), unit)
+    first, last = (_by_bets(one, ANYTIME_BETS, threshold) - raised for one in products)
+    if difference:
+        first, last = (high - low) * first, -(high - low) * last
+        return Interval(min(first, last), max(first, last), level, "anytime")
+    return replace(_interval((first, last), (low, high), level), kind="anytime")
 
 
 def largest_shortfall(n: int) -> float:

@@ -159,7 +159,7 @@ Logs mostly lack the rows of the largest weights, and then look better than othe
 effective sample size of the logged weights does as well. ``results/intervals`` has both.
 """
 
-HOLDING = ("empirical-likelihood", "guaranteed")
+HOLDING = ("empirical-likelihood", "guaranteed", "anytime")
 """Kinds of intervals that count on rows which are not in the logs."""
 
 RARE_WEIGHTS = (

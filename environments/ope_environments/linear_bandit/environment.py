@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le, MinLen
 
 from ope_bench import (
     Column,
@@ -97,6 +97,9 @@ class LinearBandit(Environment):
         installed plugin's package.
     target_classifier_params : its parameters, beyond their defaults.
     target_softmax : T of a learned target; None for its best action, with ``target_epsilon``.
+    loggers : inverse temperatures of several softmax loggers, in the place of ``logging``; a row
+        then has its logger's propensity and, as ``stratum``, the logger's number.
+    logger_shares : of the rows, in their order; None for equal ones.
     truth_at : whose value is the truth: of contexts from ``N(0, I)``, or of the logged contexts.
 
     References
@@ -121,6 +124,8 @@ class LinearBandit(Environment):
         "target_classifier_params": None,
         "target_softmax": 1.0,
         "truth_at": "population",
+        "loggers": None,
+        "logger_shares": None,
     }
 
     n_samples: Annotated[int, Ge(1)] = 1000
@@ -146,6 +151,8 @@ class LinearBandit(Environment):
     target_classifier_params: Mapping[str, Any] | None = None
     target_softmax: float | None = 1.0
     truth_at: Literal["population", "logs"] = "population"
+    loggers: Annotated[list[float], MinLen(1)] | None = None
+    logger_shares: list[Annotated[float, Gt(0)]] | None = None
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -175,7 +182,11 @@ class LinearBandit(Environment):
 
         shape = (self.n_samples, self.d_context)
         context = logged_rng.standard_normal(shape)
-        action, propensity = logging.draw(context, logged_rng)
+        several: dict[str, Any] = {}
+        if self.loggers is None:
+            action, propensity = logging.draw(context, logged_rng)
+        else:
+            action, propensity, several = self._by_loggers(mean, context, logged_rng)
         reward = self.reward_offset + self._rewards(mean, context, action, logged_rng)
         target_context = context if self.shared_contexts else target_rng.standard_normal(shape)
         target_action = target.sample(target_context, target_rng)
@@ -194,13 +205,43 @@ class LinearBandit(Environment):
             schema=self._schema(embed.action_embedding.shape[1]),
             action_embedding=embed.action_embedding,
             propensity=propensity,
-            logging_policy=logging,
+            logging_policy=logging if self.loggers is None else None,
             target_policy=target,
             embedding_distribution=embed,
             shared_contexts=self.shared_contexts,
             reward_range=self._reward_range(),
+            **several,
         )
         return problem, Truth(self.reward_offset + expected, error, float(target_reward.mean()))
+
+    def _by_loggers(
+        self, mean: MeanReward, context: FloatArray, rng: np.random.Generator
+    ) -> tuple[IntArray, FloatArray, dict[str, Any]]:
+        """Draw each row's action by its logger; return them, propensities and the strata."""
+        betas = self.loggers or []
+        shares = np.array(self.logger_shares or [1.0] * len(betas))
+        if len(shares) != len(betas):
+            msg = f"linear-bandit: {len(shares)} logger_shares for {len(betas)} loggers"
+            raise ParameterError(msg)
+        # The rows of every logger are as many whatever the stream, and mixed.
+        ends = np.round(np.cumsum(shares) / shares.sum() * len(context))
+        stratum = rng.permutation(np.searchsorted(ends, np.arange(len(context)), side="right"))
+        policies = tuple(self._policy(mean, "softmax", beta, 0.0) for beta in betas)
+        action = np.empty(len(context), dtype=np.int64)
+        propensity = np.empty(len(context))
+        for k, policy in enumerate(policies):
+            rows = np.flatnonzero(stratum == k)
+            action[rows], propensity[rows] = policy.draw(context[rows], rng)
+        reason = "several loggers: no single logging policy; see stratum_policies"
+        return (
+            action,
+            propensity,
+            {
+                "stratum": stratum,
+                "stratum_policies": policies,
+                "unavailable": {"logging_policy": reason},
+            },
+        )
 
     def _reward_range(self) -> tuple[float, float] | None:
         bounded = self.reward == "logistic"

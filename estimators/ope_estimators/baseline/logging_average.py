@@ -30,6 +30,7 @@ class LoggingAverage(Estimator):
     """
 
     row_weights = True
+    action_masks = True
 
     def estimate(self, view: View) -> Estimate:
         """Return the mean logged reward."""

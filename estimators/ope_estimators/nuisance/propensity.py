@@ -64,6 +64,11 @@ class EstimatedPropensity(Estimator):
         return self._uses_row_weights and plain and not self._estimates
 
     @property
+    def action_masks(self) -> bool:
+        """The policies respect masks; a classifier of actions does not."""
+        return not self._estimates
+
+    @property
     def requires(self) -> tuple[str, ...]:
         """The modules of the classifier, too."""
         own = super().requires
@@ -87,9 +92,9 @@ class EstimatedPropensity(Estimator):
 
 
 def refuse_bets(estimator: EstimatedPropensity) -> None:
-    """Refuse a guaranteed interval, which holds for known propensities alone."""
+    """Refuse a guaranteed or anytime interval, which holds for known propensities alone."""
     if estimator.propensity == "estimated":
-        msg = "interval=guaranteed needs propensity=given: estimates guarantee no level"
+        msg = f"interval={estimator.interval} needs propensity=given: estimates guarantee no level"
         raise ParameterError(msg)
 
 

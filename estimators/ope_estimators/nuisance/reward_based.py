@@ -90,6 +90,11 @@ class ActionRewardBased(RewardBased):
         """The mean and the model use them."""
         return True
 
+    @property
+    def action_masks(self) -> bool:
+        """The target policy respects them."""
+        return True
+
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit the reward model; other estimators may share the fit."""
         self.reward_ = self._fitted_reward(view, "action", self.cross_fit, self.action_features)

@@ -30,8 +30,6 @@ class ListWeighted(WeightedBase):
     normalize : divide by the sum of the weights instead of n.
     """
 
-    action_masks = True
-
     _: KW_ONLY
     normalize: bool = False
 

@@ -37,8 +37,6 @@ class SNIPM(WeightedBase):
     True
     """
 
-    action_masks = True
-
     def _answer(self, rows: WeightedRows) -> Answer:
         value, error, terms = rows.normalized(rows.weight)
         return Answer(value, error, rows.weight, terms=terms)

@@ -164,6 +164,11 @@ class Select(Estimator):
         return (*self._estimators, *anchors)
 
     @property
+    def action_masks(self) -> bool:
+        """A candidate that does not hold under masks is left out."""
+        return True
+
+    @property
     def access(self) -> Access:
         """The candidates' and the anchors' together."""
         return reduce(or_, (one.access for one in self.nested))

@@ -89,6 +89,8 @@ class PolicyConvolution(TransformedWeights):
     """
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY
+    # Smoothing reaches unavailable actions.
+    action_masks = False
     tuned = "bandwidth"
 
     smoothing: Smoothing = "kernel"

@@ -78,6 +78,11 @@ class DMStarPaper(ActionRewardBased):
         """Not used."""
         return False
 
+    @property
+    def action_masks(self) -> bool:
+        """The classifier of the target's actions does not know them."""
+        return False
+
     def estimate(self, view: View) -> Estimate:
         """Average over the logged rows."""
         policy = self.target_.probability(view.context, view.action)

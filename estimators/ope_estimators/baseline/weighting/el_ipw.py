@@ -37,7 +37,8 @@ class ELIPW(WeightedIntervals):
     divergence : what "near" means: ``cressie-read`` is the squared distance (power -2), in closed
         form, with one row of weight 0 beside the logged ones; ``likelihood`` maximizes
         sum ln p_i, by a search in one dimension.
-    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed`` or ``bootstrap``.
+    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed``, ``anytime`` or
+        ``bootstrap``.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.

@@ -30,7 +30,8 @@ class IPW(WeightedIntervals, ClippedWeights):
         number; ``root-n``, the square root of the number of units (rows, where there are none);
         ``mse``, ``slope`` or ``ocv`` to choose among 30 limits; None for no limit.
     normalize : divide by the sum of the clipped weights instead of n; then it is `IPWS`.
-    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed`` or ``bootstrap``.
+    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed``, ``anytime`` or
+        ``bootstrap``.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.

@@ -29,7 +29,8 @@ class IPWS(BoundsUnderHiddenCause, WeightedIntervals, ClippedWeights):
     clip : largest weight; larger ones are cut, and the sum is that of the clipped weights. A
         number; ``root-n``, the square root of the number of units (rows, where there are none);
         ``mse``, ``slope`` or ``ocv`` to choose among 30 limits; None for no limit.
-    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed`` or ``bootstrap``.
+    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed``, ``anytime`` or
+        ``bootstrap``.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.

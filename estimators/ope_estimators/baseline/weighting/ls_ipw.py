@@ -39,8 +39,9 @@ class LSIPW(WeightedIntervals, TransformedWeights):
     ----------
     lambda_ : λ >= 0; ``theory`` is 1/√n, n being the number of units (rows, where there are
         none); ``mse``, ``slope`` or ``ocv`` choose among 0 and 29 values in geometric progression.
-    interval : ``asymptotic``, ``empirical-likelihood``, ``bootstrap``, or ``guaranteed``, which
-        here is the bound of logarithmic smoothing at λ = 1/√n, whatever ``lambda_`` is.
+    interval : ``asymptotic``, ``empirical-likelihood``, ``anytime``, ``bootstrap``, or
+        ``guaranteed``, which here is the bound of logarithmic smoothing at λ = 1/√n, whatever
+        ``lambda_`` is.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.

@@ -30,7 +30,8 @@ class SGIPW(WeightedIntervals, ShrunkWeights):
         values up to 1.
     delta : δ of ``theory``, the probability that the bound behind it does not hold.
     normalize : divide by the sum of the shrunk weights instead of n.
-    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed`` or ``bootstrap``.
+    interval : ``asymptotic``, ``empirical-likelihood``, ``guaranteed``, ``anytime`` or
+        ``bootstrap``.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them: ``guaranteed`` needs a range, ``empirical-likelihood`` else takes that of the logs.
     level : of the interval.

@@ -71,6 +71,11 @@ class WeightedBase(Estimator):
     weight_space: ClassVar[Literal["action", "embedding"]] = "action"
 
     @property
+    def action_masks(self) -> bool:
+        """The policies respect them."""
+        return True
+
+    @property
     def access(self) -> Access:
         """Propensities and the target policy."""
         return Access.PROPENSITY | Access.TARGET_POLICY

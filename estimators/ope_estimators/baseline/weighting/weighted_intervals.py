@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Lt
 
 from ope_bench import (
     UNIT_RESAMPLES,
+    Estimate,
     Interval,
     IntervalKind,
     PositivityViolation,
@@ -18,6 +19,7 @@ from ope_bench import (
     betting_interval,
     bootstrap_interval,
     check_rewards,
+    confidence_sequence,
     empirical_likelihood_interval,
     percentile_interval,
     resampled_rows,
@@ -40,8 +42,10 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
     ----------
     interval : what is given beside the standard error. ``asymptotic``: nothing, the standard error
         has a normal interval; ``empirical-likelihood``; ``guaranteed``, which covers at least its
-        level, by bets; ``bootstrap``, the quantiles of the estimates on units drawn with
-        replacement. A single unit has only a ``guaranteed`` interval.
+        level, by bets; ``anytime``, which does so after every row together, and gives the lift
+        over the logging policy another such interval; ``bootstrap``, the quantiles of the
+        estimates on units drawn with replacement. A single unit has only a ``guaranteed`` or
+        ``anytime`` interval.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them. Without any range, ``guaranteed`` is unavailable and ``empirical-likelihood`` takes
         that of the logged rewards; there is no interval where these are all equal.
@@ -66,6 +70,9 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
         if self.interval == "guaranteed":
             refuse_bets(self)
             return self._guaranteed(rows, declared_limits(view, self.reward_range))
+        if self.interval == "anytime":
+            refuse_bets(self)
+            return self._sequence(rows, view)
         if self.interval == "asymptotic" or rows.n_units < 2:
             return None
         if self.interval == "bootstrap" and self._estimates:
@@ -103,6 +110,25 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
         return betting_interval(
             rows.weight, rows.outcome, reward_range=limits, unit=rows.unit, level=self.level
         )
+
+    def _sequence(self, rows: WeightedRows, view: View, *, difference: bool = False) -> Interval:
+        return confidence_sequence(
+            rows.weight,
+            rows.outcome,
+            reward_range=declared_limits(view, self.reward_range),
+            unit=rows.unit,
+            level=self.level,
+            difference=difference,
+        )
+
+    def estimate(self, view: View) -> Estimate:
+        """Return the estimate; with ``anytime`` diagnostics have the lift's interval, too."""
+        found = super().estimate(view)
+        if self.interval != "anytime":
+            return found
+        lift = self._sequence(self._rows(view), view, difference=True)
+        facts = {"lift_low": lift.low, "lift_high": lift.high}
+        return replace(found, diagnostics={**found.diagnostics, **facts})
 
     def _resampled(self, rows: WeightedRows) -> float:
         try:

@@ -1,0 +1,1 @@
+"""Estimators for logs of several logging policies."""

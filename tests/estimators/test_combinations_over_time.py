@@ -1,0 +1,160 @@
+"""`blue`, estimators of later values, and confidence sequences."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ope_bench import PositivityViolation, betting_interval, confidence_sequence
+from ope_bench.statistics.value_intervals import ANYTIME_BETS
+from ope_estimators.baseline.doubly_robust.dr import DR
+from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.drift.opfv import OPFV
+from ope_estimators.drift.prognosticator import Prognosticator
+from ope_estimators.selection.blue import Blue, blue_weights
+from support import golden_log as golden
+from support import tiny_lists
+
+DUMMY = "sklearn.dummy.DummyRegressor"
+
+
+def test_blue_has_the_golden_logs_weights_value_and_error():
+    found = golden.run(Blue(["ipw", "dr[regressor=ridge,cross_fit=1]"]))
+    weights = [part for name, part in found.diagnostics.items() if name.startswith("weight[")]
+    assert weights == pytest.approx([-0.770187, 1.770187], abs=1e-6)
+    assert found.value == pytest.approx(0.897671, abs=1e-6)
+    assert found.standard_error == pytest.approx(0.072125, abs=1e-6)
+    again = golden.run(Blue(["ipw", "dr[regressor=ridge,cross_fit=1]", "ipw"]))
+    assert again.value == pytest.approx(found.value, abs=1e-9)
+    assert again.standard_error == pytest.approx(found.standard_error, abs=1e-9)
+
+
+def test_blue_weights_are_inverse_covariances():
+    assert blue_weights(np.array([[1, 0.6], [0.6, 2]])) == pytest.approx([7 / 9, 2 / 9])
+    assert blue_weights(np.diag([1.0, 4.0])) == pytest.approx([0.8, 0.2])
+    assert blue_weights(np.zeros((2, 2))) == pytest.approx([0.5, 0.5])
+
+
+def test_one_candidate_is_itself():
+    found, plain = golden.run(Blue(["ipw"])), golden.run(IPW())
+    assert found.value == pytest.approx(plain.value, abs=1e-12)
+    assert found.standard_error == pytest.approx(plain.standard_error, abs=1e-12)
+
+
+def test_a_constant_phi_and_degree_zero_give_dr():
+    plain = golden.run(DR("ridge", cross_fit=1))
+    constant = golden.run(OPFV("ridge", cross_fit=1, phi="constant"))
+    assert (constant.value, constant.standard_error) == (plain.value, plain.standard_error)
+    flat = golden.run(Prognosticator("ridge", cross_fit=1, degree=0, periods=2))
+    assert flat.value == pytest.approx(plain.value, abs=1e-12)
+
+
+def in_time(reward):
+    """A log whose target policy is the logging policy, with rewards in the order of time."""
+    n = len(reward)
+    rows = np.random.default_rng(0).integers(2, size=n)
+    log = golden.problem(rows, np.random.default_rng(1).integers(3, size=n), reward)
+    return replace(
+        log,
+        target_policy=log.logging_policy,
+        target_context=None,
+        target_action=None,
+        target_embedding=None,
+    )
+
+
+def test_a_trend_is_forecast_and_a_cycle_is_found():
+    time = np.linspace(0, 1, 400)
+    trend = in_time(2.0 + 3.0 * time)
+    found = tiny_lists.run(Prognosticator(DUMMY, cross_fit=1, horizon=0.1), trend)
+    assert found.value == pytest.approx(2.0 + 3.0 * 1.1, abs=0.02)
+    assert found.standard_error < 0.02
+    recent = tiny_lists.run(OPFV(DUMMY, cross_fit=1, period=0.1), trend)
+    assert recent.value == pytest.approx(2.0 + 3.0 * 0.95, abs=0.02)
+    season = in_time((time % 0.25 >= 0.125).astype(float))
+    cycle = OPFV(DUMMY, cross_fit=1, phi="cycle", period=0.25, bins=2, horizon=0.05)
+    assert tiny_lists.run(cycle, season).value == pytest.approx(0.0, abs=0.05)
+    later = OPFV(DUMMY, cross_fit=1, phi="cycle", period=0.25, bins=2, horizon=0.2)
+    assert tiny_lists.run(later, season).value == pytest.approx(1.0, abs=0.05)
+    waves = in_time(np.sin(2 * np.pi * time))
+    wave = Prognosticator(DUMMY, cross_fit=1, waves=1, horizon=0.25, periods=40)
+    assert tiny_lists.run(wave, waves).value == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_column_of_times_needs_no_order():
+    time = np.random.default_rng(3).permutation(400) / 400
+    log = replace(in_time(1.0 + time), schema=None)
+    context = np.column_stack([log.context[:, 0], time])
+    moved = replace(log, context=context, schema=None)
+    found = tiny_lists.run(Prognosticator(DUMMY, cross_fit=1, time=1), moved)
+    assert found.value == pytest.approx(2.0, abs=0.02)
+
+
+def test_no_row_like_the_wanted_time_has_no_support():
+    never = OPFV(DUMMY, cross_fit=1, phi="cycle", period=10.0, bins=10, horizon=5.0)
+    with pytest.raises(PositivityViolation):
+        tiny_lists.run(never, in_time(np.ones(50)))
+
+
+ALPHA = 0.1
+VALUE, LOGGED = 0.6 * 0.5 + 0.4 * 0.3, 0.2 * 0.5 + 0.8 * 0.3
+
+
+def streams(n_streams, n):
+    """Two actions, propensities .2 and .8, target .6 and .4, click rates .5 and .3."""
+    rng = np.random.default_rng(11)
+    first = rng.random((n_streams, n)) < 0.2
+    reward = (rng.random((n_streams, n)) < np.where(first, 0.5, 0.3)).astype(float)
+    return np.where(first, 3.0, 0.5), reward
+
+
+@pytest.mark.parametrize("difference", [False, True])
+def test_looks_after_every_row_miss_in_at_most_their_share_of_streams(difference):
+    weight, reward = streams(1000, 300)
+    truth = VALUE - LOGGED if difference else VALUE
+    missed = np.zeros(1000, dtype=bool)
+    # The interval of the first n rows misses where a wealth at the truth is above its limit.
+    for upper in (False, True):
+        gain = 1.0 - reward if upper else reward
+        raised = 1.0 if difference else 0.0
+        x = raised + (weight - raised) * gain
+        mean = raised + (
+            (-truth if upper else truth) if difference else (1 - truth if upper else truth)
+        )
+        wealth = np.zeros_like(weight)
+        for share in ANYTIME_BETS:
+            wealth += np.exp(np.cumsum(np.log1p(share * (x / mean - 1.0)), axis=1))
+        missed |= (wealth / len(ANYTIME_BETS) >= 2 / ALPHA).any(axis=1)
+    assert missed.mean() <= ALPHA
+    # The same of the function itself, at a few looks at a few streams.
+    for k in range(5):
+        for n in (10, 100, 300):
+            found = confidence_sequence(
+                weight[k, :n],
+                reward[k, :n],
+                reward_range=(0, 1),
+                level=1 - ALPHA,
+                difference=difference,
+            )
+            assert found.kind == "anytime"
+            assert missed[k] or found.holds(truth)
+
+
+def test_sequences_shrink_and_are_wider_than_one_look():
+    weight, reward = (part[0] for part in streams(1, 4000))
+    early, late = (
+        confidence_sequence(weight[:n], reward[:n], reward_range=(0, 1)) for n in (400, 4000)
+    )
+    once = betting_interval(weight, reward, reward_range=(0, 1))
+    assert once.width < late.width < 1.5 * once.width < early.width
+    assert late.holds(VALUE)
+
+
+def test_the_parameter_gives_an_interval_of_the_value_and_of_the_lift():
+    log = replace(golden.problem(), reward_range=(0.0, 1.0))
+    found = golden.run(IPW(interval="anytime"), log)
+    assert found.interval.kind == "anytime"
+    low, high = found.diagnostics["lift_low"], found.diagnostics["lift_high"]
+    assert -1 <= low < high <= 1
+    direct = confidence_sequence(found.weights, log.reward, reward_range=(0, 1), difference=True)
+    assert (low, high) == (direct.low, direct.high)

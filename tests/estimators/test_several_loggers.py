@@ -1,0 +1,118 @@
+"""Estimators from several loggers, enumerated: unbiased, and balanced weights vary least."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ope_bench.contracts.policies import Tabular
+from ope_environments.linear_bandit.environment import LinearBandit
+from ope_estimators.baseline.doubly_robust.dr import DR
+from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.loggers.balanced_ipw import BalancedIPW
+from ope_estimators.loggers.multi_dr import MultiDR
+from ope_estimators.loggers.weighted_ipw import WeightedIPW
+from support import golden_log, tiny_lists
+from support.tiny_worlds import code
+
+OTHER = np.array([[0.2, 0.2, 0.6], [0.6, 0.3, 0.1]])
+
+
+def two_loggers(first=golden_log.LOGGING, second=OTHER):
+    """Golden log, in which the second logger chose every other row."""
+    stratum = np.array([0, 1, 0, 1, 0, 1])
+    both = np.stack([first, second])
+    propensity = both[stratum, golden_log.CONTEXT, golden_log.ACTION]
+    return replace(
+        golden_log.problem(),
+        stratum=stratum,
+        stratum_policies=tuple(Tabular(one, code) for one in both),
+        propensity=propensity,
+        logging_policy=None,
+    )
+
+
+def test_the_golden_log_of_two_loggers_has_values_derived_by_hand():
+    """Target π1 = .1, .1, .8, .7, .1, .1 at the six actions, mixtures .35, .25, .4, .4, .35, .35.
+
+    Weights are 2/7, 2/5, 2, 7/4, 2/7, 2/7; rewards 0, 1, 1, 1, 0, 1: (2/5 + 2 + 7/4 + 2/7)/6.
+    With q̂ the sums over actions are .54 and .42, residuals -.2, .6, .4, .5, -.1, .9:
+    .48 + (-.4/7 + 1.2/5 + .8 + 3.5/4 - .2/7 + 1.8/7)/6.
+    """
+    found = tiny_lists.run(BalancedIPW(), two_loggers())
+    assert found.value == pytest.approx((2 / 5 + 2 + 7 / 4 + 2 / 7) / 6, abs=1e-12)
+    doubly = golden_log.run(MultiDR("ridge", cross_fit=1), two_loggers())
+    residuals = -0.4 / 7 + 1.2 / 5 + 0.8 + 3.5 / 4 - 0.2 / 7 + 1.8 / 7
+    assert doubly.value == pytest.approx(0.48 + residuals / 6, abs=1e-12)
+
+
+def test_weights_inversely_to_variances_are_those_of_the_loggers_own_estimates():
+    log = two_loggers()
+    own = tiny_lists.run(IPW(), log)
+    parts = [own.terms[log.stratum == k] for k in (0, 1)]
+    variances = np.array([part.var(ddof=1) / 3 for part in parts])
+    share = (1 / variances) / (1 / variances).sum()
+    found = tiny_lists.run(WeightedIPW(), log)
+    assert found.value == pytest.approx(share @ [part.mean() for part in parts])
+    assert found.standard_error == pytest.approx(np.sqrt(1 / (1 / variances).sum()))
+    assert found.diagnostics["largest_share"] == pytest.approx(share.max())
+
+
+def test_equal_loggers_give_ipw_and_dr():
+    log = two_loggers(second=golden_log.LOGGING)
+    assert tiny_lists.run(BalancedIPW(), log).value == pytest.approx(
+        tiny_lists.run(IPW(), golden_log.problem()).value, abs=1e-12
+    )
+    assert golden_log.run(MultiDR("ridge", cross_fit=1), log).value == pytest.approx(
+        golden_log.run(DR("ridge", cross_fit=1), golden_log.problem()).value, abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_balanced_weights_are_unbiased_and_never_vary_more_than_own_propensities(seed):
+    """Enumerated: one context, every action of three loggers with as many rows each."""
+    rng = np.random.default_rng(seed)
+    loggers = rng.dirichlet(np.ones(4), size=3)
+    target, reward, noise = rng.dirichlet(np.ones(4)), rng.normal(size=4), rng.random(4)
+    rows = [(k, a) for k in range(3) for a in range(4)]
+    stratum, action = np.array(rows).T
+    log = replace(
+        golden_log.problem(np.zeros(12, int), action % 3, reward[action]),
+        n_actions=4,
+        action=action,
+        action_embedding=None,
+        embedding=np.zeros((12, 1)),
+        stratum=stratum,
+        stratum_policies=tuple(Tabular(one[None], code) for one in loggers),
+        propensity=loggers[stratum, action],
+        logging_policy=None,
+        target_policy=Tabular(target[None], code),
+    )
+    second = reward**2 + noise
+    chance = loggers / 3
+    variances = []
+    for estimator in (BalancedIPW(), IPW()):
+        weight = tiny_lists.run(estimator, log).weights.reshape(3, 4)
+        means = (loggers * weight * reward).sum(axis=1)
+        assert means.mean() == pytest.approx(target @ reward)
+        variances.append((chance * weight**2 * second).sum() - (means**2).mean())
+    balanced, own = variances
+    assert balanced <= own + 1e-12
+
+
+def test_the_environment_draws_each_loggers_rows_by_its_policy():
+    made = LinearBandit(n_samples=999, n_actions=4, loggers=[-1.0, 0.0, 2.0])
+    names = ("world_rng", "logged_rng", "target_rng")
+    draws = {name: np.random.default_rng(k) for k, name in enumerate(names)}
+    problem, truth = made.sample(**draws)
+    assert np.bincount(problem.stratum).tolist() == [333, 333, 333]
+    for k, policy in enumerate(problem.stratum_policies):
+        rows = problem.stratum == k
+        context, action = problem.context[rows], problem.action[rows]
+        np.testing.assert_array_equal(
+            problem.propensity[rows], policy.probability(context, action)
+        )
+    assert problem.logging_policy is None
+    for estimator in (BalancedIPW(), WeightedIPW(), MultiDR("ridge")):
+        found = tiny_lists.run(estimator, problem)
+        assert abs(found.value - truth.expected) < 5 * found.standard_error
