@@ -59,12 +59,12 @@ def _section(told: Mapping[str, Any], folder: Path) -> tuple[str, int, int]:
     for line in told["rows"]:
         for label, (value, error) in line["cells"].items():
             settings = _settings(line["where"], label, found)
-            each = [scale * measure(*found[setting, label]) for setting in settings]
-            variances = [trials.var(ddof=1) for trials in each]
-            of_means = sum(variance / len(t) for variance, t in zip(variances, each, strict=True))
-            ours, own = float(np.mean([t.mean() for t in each])), math.sqrt(of_means) / len(each)
-            # A source that gives no error has one log a setting: the spread of ours is its error.
-            error = math.sqrt(sum(variances)) / len(each) if error is None else error
+            # Settings share seeds, so the spread is that of replicates' means over the settings.
+            each = np.mean([scale * measure(*found[one, label]) for one in settings], axis=0)
+            ours, spread = float(each.mean()), float(each.std(ddof=1))
+            own = spread / math.sqrt(len(each))
+            # A source that gives no error has one log a setting, drawn from one seed as ours are.
+            error = spread if error is None else error
             gap = (ours - value) / math.hypot(own, error)
             agrees = abs(gap) <= LIMIT
             same += agrees
