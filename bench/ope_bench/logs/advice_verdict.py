@@ -354,8 +354,8 @@ def _support(mean: Finding | None) -> Finding:
         return Finding(name=name, passed=False, limit=MOST_UNSUPPORTED, message="unknown")
     # Weights average the mass of the policy on what the log supports.
     mass = max(0.0, 1.0 - mean.value)
-    what = f"{mass:.1%} of the policy, by the mean weight, is on actions that the log "
-    return Finding.at_most(name, mass, MOST_UNSUPPORTED, what + "cannot speak of")
+    what = f"{mass:.1%} of the policy, by the mean weight, is on actions that were never logged"
+    return Finding.at_most(name, mass, MOST_UNSUPPORTED, what)
 
 
 def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int) -> Finding:
@@ -368,7 +368,7 @@ def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int)
         message = "unknown: no estimator here weights the rows"
         return Finding(name=f"{name} is known", passed=False, message=message)
     size = share * n
-    what = f"the estimated weights of {n:,} rows are worth {size:,.0f} rows"
+    what = f"{size:,.0f} of {n:,} rows, by estimated weights"
     return Finding.at_least(name, size, LEAST_ESS, what)
 
 
@@ -412,7 +412,7 @@ def _evidence(
     if areas:
         area, name = min(areas)
         what = (
-            f"a classifier tells rows of '{name}' from the log's with an area under the curve of "
-            f"{area:.2f} (.5 is chance)"
+            f"simulated rows of '{name}' against the log's: AUC {area:.2f} "
+            "(0.5 = indistinguishable)"
         )
         yield Finding.at_most("likeness of worlds", area, _LEAST_LIKENESS, what)

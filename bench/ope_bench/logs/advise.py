@@ -428,7 +428,7 @@ def _chosen(rule: Recommendation, working: Mapping[str, PluginSpec]) -> str | No
 
 def _words(rule: Recommendation) -> str:
     return (
-        f"always {rule.center}: no rule that looks at the log was shown to do better; chosen on "
+        f"always {rule.center}: no rule that adapts to the log did better in our benchmark; chosen on "
         f"drawn worlds, judged on {rule.worlds} others"
     )
 

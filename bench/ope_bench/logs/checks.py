@@ -45,8 +45,8 @@ _LEAST_SPREAD = 1e-6
 
 
 CONFOUNDING = (
-    "no log can show it: had the logging policy, or anything else that moved the reward, used "
-    "what is not in the context, every value here would be wrong"
+    "not testable: if the old policy used information that is missing from the context and "
+    "affects the reward, all values here are biased"
 )
 
 
@@ -240,15 +240,14 @@ def _support(log: LogData) -> Iterator[Finding]:
     for name, target in log.targets.items():
         mass = target.unsupported_mass(log.action, log.logging, log.weight)
         if mass is not None:
-            what = f"{mass:.1%} of the policy is on actions that the log cannot speak of"
+            what = f"{mass:.1%} of the policy is on actions that were never logged"
             yield Finding.at_most(f"{name}: unsupported mass", mass, MOST_UNSUPPORTED, what)
         weights = log.weights(name)
         if weights is None:
             continue
         ess = effective_size(log, name) or 0.0
         what = (
-            f"the weights of {log.n_units:,} {counted} are worth {ess:,.0f} {counted} "
-            "(ipw and its kin; doubly robust ones for the residuals)"
+            f"{ess:,.0f} of {log.n_units:,} {counted} (ipw, ipws; for dr: of the correction term)"
         )
         yield Finding.at_least(f"{name}: effective sample size", ess, LEAST_ESS, what)
         terms = weighted_terms(weights, log.weight)

@@ -165,7 +165,8 @@ def estimate(
         notes.append(
             f"no estimator here offers {interval} intervals; `--interval asymptotic` gives some"
         )
-    notes += dict.fromkeys(interval_note(log, name, records[name]) for name in log.targets)
+    if interval == "asymptotic" and offered:
+        notes += dict.fromkeys(interval_note(log, name, records[name]) for name in log.targets)
     if small is not None:
         options = " ".join(f"--est {one}" for one in slow)
         notes.append(
@@ -286,7 +287,8 @@ def estimate_row(
     if record.status is Status.OK:
         parts = list(record.warnings)
         if not offered:
-            parts.append(f"offers no {kind} interval{missing and f' here: {missing}'}")
+            other = "" if kind == "bootstrap" else "; interval bootstrap gives one"
+            parts.append(f"offers no {kind} interval{missing and f' here: {missing}'}{other}")
         message = "; ".join(parts) or None
     else:
         message = record.error_message
@@ -340,7 +342,7 @@ def with_disagreement(
         )
     if effective_rows is not None and effective_rows < LEAST_EFFECTIVE_ROWS:
         return list(rows), (
-            f"no interval of disagreement: the weights are worth {effective_rows:.0f} rows, and "
+            f"no interval of disagreement: the effective sample size is {effective_rows:.0f}, and "
             f"intervals hold from {LEAST_EFFECTIVE_ROWS:.0f} on"
         )
     center = by_text[rule.center]
@@ -698,12 +700,12 @@ def interval_note(log: LogData, name: str, records: Iterable[TrialRecord]) -> st
     use = next(row for row in table["rows"] if wanted.items() <= row.items())["use"]
     share = f"{table['holds']:.0%}"
     if use is None:
-        choice = f"none held the value in {share} or more"
+        choice = f"no interval held the value in {share} or more"
     else:
         kind, estimator = use["kind"], use["estimator"]
-        option = "" if kind == "normal" else f"; `--interval {kind}`"
+        option = "" if kind == "normal" else f" --interval {kind}"
         choice = (
-            f"the narrowest that held the value in {share} or more was the {kind} one of "
-            f"{estimator} ({use['coverage']:.1%}{option})"
+            f"the narrowest interval that held the value in {share} or more was {estimator}'s "
+            f"{kind} one ({use['coverage']:.1%}): `--est {estimator}{option}`"
         )
-    return f"interval: on simulated logs ({where}) {choice}"
+    return f"tip: on simulated logs with {where}, {choice}"

@@ -118,7 +118,7 @@ def _verdict(advice: Advice) -> str:
     chips = [(f"{log['rows']:,}", "rows"), (f"{log['actions']:,}", "actions")]
     for one in advice.checks:
         if one.name == "effective sample size" and one.value is not None:
-            chips.append((f"{one.value:,.0f}", "rows' worth of weights"))
+            chips.append((f"{one.value:,.0f}", "effective sample size"))
         if one.name == "unsupported mass" and one.value is not None:
             chips.append((f"{one.value:.1%}", "unsupported"))
     listed = "".join(f"<li><b>{escape(value)}</b>{escape(word)}</li>" for value, word in chips)
@@ -226,11 +226,11 @@ def weight_words(weights: FloatArray, row_weight: FloatArray | None = None) -> s
         weights = weights * (row_weight / row_weight.mean())
     total, squares = float(weights.sum()), float(np.square(weights).sum())
     if squares == 0:
-        return "All weights are zero: no logged row speaks of the policy."
+        return "All weights are zero: no logged action is one that the policy takes."
     return (
         f"{zero:.0%} of the rows have weight zero; the weights average "
         f"{average:.3f} (1 is right), the largest is {weights.max():.3g} and carries "
-        f"{weights.max() / total:.1%} of the weight; together they are worth "
+        f"{weights.max() / total:.1%} of the weight; the effective sample size is "
         f"{total**2 / squares:,.0f} of {len(weights):,} rows."
     )
 

@@ -69,7 +69,7 @@ class TargetEstimates:
     Parameters
     ----------
     name : of the policy.
-    unsupported_mass : share of it on actions that the log cannot speak of; None if unknown.
+    unsupported_mass : share of it on actions that were never logged; None if unknown.
     rows : one for each estimator.
     left_out : estimators of the default list that cannot run, with the reason.
     """

@@ -65,7 +65,7 @@ class Target:
         logging: sparse.csr_array | None,
         row_weight: FloatArray | None = None,
     ) -> float | None:
-        """Return the share of the policy on actions that the log cannot speak of.
+        """Return the share of the policy on actions that were never logged.
 
         With a known logging policy: those to which it gives probability zero in the row; else
         those that no row logged. None where only probabilities of logged actions are known.

@@ -218,7 +218,8 @@ def _leaders(boards: Sequence[Board]) -> str:
         (name,) = first
         leading = (row.label for board in boards for row in board.rows if _leads(row))
         tied = [label for label in dict.fromkeys(leading) if label != name]
-        sentence = f"{name} has the smallest RMSE in all {len(boards)} settings"
+        every = "both" if len(boards) == 2 else f"all {len(boards)}"
+        sentence = f"{name} has the smallest RMSE in {every} settings"
         return f"{sentence}; {_names(tied)} tie with it in some." if tied else f"{sentence}."
     places = [f"{name} in {count}" for name, count in first.most_common(MOST_NAMES)]
     others = len(first) - MOST_NAMES
@@ -322,15 +323,15 @@ def _resolution(boards: Sequence[Board]) -> str:
     compared = sum(row.rank is not None and row.rank > 1 for row in rows)
     if seen:
         sentence += (
-            f": a score {percent(median(seen))} above the best is found four times in five "
-            f"(median of {len(seen)} comparison{'s' * (len(seen) != 1)})"
+            f": an error {1 + median(seen):.1f} times the best's is detected (power 80 %); smaller "
+            "gaps may be chance"
         )
     elif compared:
         sentence += " are too few to tell any two estimators apart"
     wild = sum(row.heavy_tailed for row in rows)
     if wild:
         sentence += (
-            f"; in {wild} of {len(rows)} rows few data sets determine the RMSE: compare medians"
+            f". In {wild} of {len(rows)} rows a few data sets dominate: compare medians there"
         )
     return f"{sentence}."
 

@@ -122,7 +122,7 @@ def test_the_effective_sample_size_counts_units():
         ess = found["target: effective sample size"]
         assert ess.value == pytest.approx(size)
         assert ess.passed is passed
-    assert ess.message.startswith("the weights of 40 units are worth 40 units")
+    assert ess.message.startswith("40 of 40 units")
 
 
 def test_a_column_that_determines_the_reward_is_a_leak():

@@ -92,10 +92,10 @@ function overallTable() {
   const columns = [
     { key: "estimator", title: "estimator", why: "its formula, assumptions and parameters", value: (line) => line.how.label,
       show: (line) => [sign(line.how.short), el("button", { type: "button", class: "link", title: "Formula, assumptions, parameters", onclick: () => openAbout(line.how) }, line.how.label), ...rowBadges(line.row)] },
-    { key: "rank", title: several ? "mean rank, could be" : "rank, could be", value: (line) => [line.rank, line.low, line.high],
+    { key: "rank", title: several ? "mean rank (95 %)" : "rank (95 %)", value: (line) => [line.rank, line.low, line.high],
       why: "by score, 1 is best; then the ranks that the 95 % intervals of the scores leave open, each taken alone. Who failed on more than half of the data sets comes last. Means over settings",
       show: (line) => el("span", { class: "ranks" }, el("b", {}, rankWords(line.rank)), rankBar(line, last), el("span", {}, line.low === line.high ? rankWords(line.low) : `${rankWords(line.low)} – ${rankWords(line.high)}`)) },
-    { key: "factor", title: "over the best", number: true, value: (line) => line.factor, why: several ? "score over the setting's best score, geometric mean over settings" : "score over the best score", show: (line) => factorWords(line.factor) },
+    { key: "factor", title: "x best", number: true, value: (line) => line.factor, why: several ? "score over the setting's best score, geometric mean over settings" : "score over the best score", show: (line) => factorWords(line.factor) },
     ...(several ? [] : [{ key: "rmse", title: "RMSE", number: true, value: (line) => line.rmse, why: data.columns.rmse.explanation, show: (line) => figure(line.rmse) }]),
     { key: "failed", title: "failures", value: (line) => line.failed, why: data.columns.failure_rate.explanation, show: failureParts },
     { key: "seconds", title: "time", number: true, value: (line) => line.seconds, why: "median seconds of fit and estimate, of trials that ran alone; the median setting", show: (line) => seconds(line.seconds) },
