@@ -428,8 +428,8 @@ def _chosen(rule: Recommendation, working: Mapping[str, PluginSpec]) -> str | No
 
 def _words(rule: Recommendation) -> str:
     return (
-        f"always {rule.center}: no rule that adapts to the log did better in our benchmark; chosen on "
-        f"drawn worlds, judged on {rule.worlds} others"
+        f"always {rule.center}: no rule that adapts to the log did better in our benchmark; "
+        f"chosen on drawn worlds, judged on {rule.worlds} others"
     )
 
 

@@ -323,8 +323,8 @@ def _resolution(boards: Sequence[Board]) -> str:
     compared = sum(row.rank is not None and row.rank > 1 for row in rows)
     if seen:
         sentence += (
-            f": an error {1 + median(seen):.1f} times the best's is detected (power 80 %); smaller "
-            "gaps may be chance"
+            f": an error {1 + median(seen):.1f} times the best's is detected (power 80 %); "
+            "smaller gaps may be chance"
         )
     elif compared:
         sentence += " are too few to tell any two estimators apart"
