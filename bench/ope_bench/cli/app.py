@@ -52,6 +52,8 @@ _HOMES = {
     "report": "report",
     "rerun": "store",
     "store": "store",
+    "submit": "submissions",
+    "verify": "submissions",
 }
 """The module of each command, in the order of ``--help``.
 

@@ -115,7 +115,7 @@ def check_command(
 
     results: list[CheckResult] = []
     with json_stdout(output) as emit:
-        kind, name, checks = _checks(spec)
+        kind, name, checks = checks_of(spec)
         total = len(checks.checks)
         if output is Format.TEXT:
             note(f"checking {kind} {name} ({total} checks)")
@@ -156,7 +156,7 @@ def check_command(
     return code
 
 
-def _checks(spec: str) -> tuple[str, str, Any]:
+def checks_of(spec: str) -> tuple[str, str, Any]:
     """Return kind, id and checks of the named plugin."""
     from ope_bench.plugins.spec import resolve
     from ope_bench.suites.suite import parse_selector

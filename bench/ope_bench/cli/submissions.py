@@ -1,0 +1,319 @@
+"""``ope-bench submit`` and ``verify``: entries of others, and results that are what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ope_bench.base.canonical import canonical_json, plain
+from ope_bench.base.console import Format, json_stdout, note, write
+from ope_bench.base.errors import UsageError, did_you_mean
+from ope_bench.base.files import atomic_write, temporary_folder
+from ope_bench.cli import exit_codes, options
+
+if TYPE_CHECKING:
+    from ope_bench.gate.verification import Findings
+    from ope_bench.suites.manifest import Manifest
+
+SUBMISSIONS = Path("results/submissions")
+SHOWN = 10
+
+JobsOption = Annotated[int, typer.Option(min=1, help="Trials that run at once.")]
+
+
+def _run(manifest: Manifest, to: Path, jobs: int) -> list[dict[str, Any]]:
+    """Run a plan, write its trials and the facts of its run into a folder; return the rows."""
+    from ope_bench.cli.session import run_session
+    from ope_bench.execution.local import LocalExecutor
+    from ope_bench.gate import verification
+    from ope_bench.store import Store, export
+
+    write_rows, suite = export.writer_for(to), manifest.suite
+    executor = LocalExecutor(jobs, timeout=suite.timeout, memory=suite.memory)
+    with temporary_folder("submission") as scratch:
+        path = scratch / "store.sqlite"
+        report = run_session(manifest, path, executor, boards=False)
+        if report.exit_code not in (exit_codes.CLEAN, exit_codes.FAILED_TRIALS):
+            raise UsageError(report.reason)
+        with Store.open(path) as store, atomic_write(to, UsageError) as partial:
+            write_rows(partial, export.rows_of(store.results()))
+            runs, status = [vars(run) for run in store.runs()], store.info().status
+    facts = {"schema": 1, "runs": runs, "trials": len(manifest.trials), "status": status}
+    facts["sha256"] = {to.name: verification.sha256(to)}
+    text = json.dumps(plain(facts)) + "\n"
+    verification.facts_path(to).write_text(text, encoding="utf-8")
+    return verification.read_rows(to)
+
+
+# ``ope-bench submit``: the folder of a new entry.
+
+_KEYS = {
+    "repository": "where its code is; may be empty if the distribution is published",
+    "commit": "of that repository",
+    "authors": "names, or accounts",
+    "license": "of the package",
+    "tuned": "what was tuned, on what data, and how often; or none",
+    "tuned_on_public_seeds": "whether public seeds of the suite had a part in it",
+    "conflicts": "of interest: whom do you work for, whose estimators are these? or none",
+    "out_of_competition": "true for maintainers, who could know a secret of the round",
+}
+"""Keys of ``submission.yaml`` that an author fills in or confirms."""
+
+
+def submit_command(
+    package: Annotated[
+        str, typer.Argument(help="An installed distribution, or the folder of its project.")
+    ],
+    est: options.EstOption = None,
+    into: Annotated[Path, typer.Option(help="The folder of all submissions.")] = SUBMISSIONS,
+    jobs: JobsOption = 1,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Check a package's estimators, run one cheap shard, and write the folder of a submission.
+
+    The folder is named after the package; what an author wrote into its submission.yaml stays.
+    Exits with 1 if a conformance check fails.
+    """
+    from ope_bench.cli.check import check_lines, checks_of
+    from ope_bench.gate import verification
+    from ope_bench.plugins.registry import registry
+    from ope_bench.suites.yaml_document import load_file
+    from ope_bench.trials.isolation import isolated
+
+    with json_stdout(output) as emit:
+        project = Path(package) / "pyproject.toml"
+        if project.is_file():
+            package = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["name"]
+        try:
+            found = importlib.metadata.distribution(package)
+        except (importlib.metadata.PackageNotFoundError, ValueError) as exc:
+            msg = f"no distribution '{package}' is installed; pip install -e its folder first"
+            raise UsageError(msg) from exc
+        name, origin = found.name.lower().replace("_", "-"), f"{found.name} {found.version}"
+        ids = [one.id for one in registry().plugins("estimator") if one.origin == origin]
+        estimators = list(est or ids)
+        if not estimators:
+            msg = f"{origin} has no estimator; it needs an entry point of ope_bench.estimators"
+            raise UsageError(msg)
+        rounds = verification.read_rounds(into)
+        manifest = rounds.manifest(into, estimators, "", rounds.shard)
+        results = []
+        for selector in estimators:
+            with isolated(0):
+                results += [one.run() for one in checks_of(selector)[2].runs(60.0)]
+        bad = any(one.bad for one in results)
+        facts: dict[str, Any] = {"schema": 1, "name": name, "estimators": estimators}
+        facts |= {"folder": str(into / name), "exit_code": int(bad)}
+        if not bad:
+            (into / name).mkdir(exist_ok=True)
+            rows = _run(manifest, into / name / "trials.parquet", jobs)
+            facts |= {"trials": len(rows), "figures": rounds.figures(rows, estimators)}
+            written = into / name / "submission.yaml"
+            before = load_file(written).value if written.is_file() else {}
+            digest = verification.submission_digest(estimators)
+            written.write_text(_yaml(found, estimators, digest, before), encoding="utf-8")
+        emit(facts)
+    for line in check_lines([one for one in results if one.bad], 80, verbose=False):
+        note(line)
+    if output is Format.TEXT and not bad:
+        for line in _figure_lines(facts["figures"]):
+            write(line)
+        write(f"wrote {into / name}: {facts['trials']} trials of public seeds, your own report")
+        write(f"\nNext: fill in {written}, then\n  ope-bench verify {into / name}")
+        write(f"  git add {into / name}, and open a pull request with that folder alone")
+    return int(bad)
+
+
+def _yaml(found: Any, estimators: Sequence[str], digest: str, before: Mapping[str, Any]) -> str:
+    """Return the text of ``submission.yaml``, with what its author wrote before."""
+    about = found.metadata.json
+    values = {"schema": 1, "distribution": found.name, "version": found.version}
+    values |= {"estimators": estimators, "digest": digest}
+    lines = [f"{key}: {canonical_json(value)}" for key, value in values.items()]
+    known = {"repository": "", "commit": "", "license": about.get("license")}
+    known |= {"authors": [about[key] for key in ("author", "author_email") if key in about][:1]}
+    known |= {"tuned_on_public_seeds": False, "out_of_competition": False}
+    for key, comment in _KEYS.items():
+        value = before.get(key, known.get(key))
+        text = "" if value is None else " " + canonical_json(value)
+        lines.append(f"{key}:{text}  # {comment}")
+    return "\n".join(lines) + "\n"
+
+
+def _figure_lines(figures: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"{one['estimator']}: error {one['ratio']:.2f} ({one['low']:.2f} to {one['high']:.2f}) "
+        f"times that of {one['reference']}, {one['settings']} settings, track {one['track']}"
+        for one in figures
+    ]
+
+
+# ``ope-bench verify``: files against each other, and trials that run again.
+
+
+def verify_command(
+    folder: Annotated[Path, typer.Argument(help="A suite's results, or a submission.")],
+    secret: Annotated[
+        str | None,
+        typer.Option(help="Of the round: run a submission on the fresh seeds that it makes."),
+    ] = None,
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="With --secret: only this part of the suite.")
+    ] = "1/1",
+    share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Part of the trials that run again.")
+    ] = 0.02,
+    jobs: JobsOption = 1,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Compare committed files with each other, and run a random part of their trials again.
+
+    Offline; installs nothing. Numbers are equal bit for bit where the machines' facts agree, else
+    up to rounding. With --secret a submission runs on fresh seeds, which adds to attempts.jsonl.
+    Exits with 1 if something does not agree, with 4 if no trial could run.
+    """
+    from ope_bench.gate import verification
+
+    with json_stdout(output) as emit:
+        entry, path = (folder / "submission.yaml").is_file(), folder / "trials.parquet"
+        if not path.is_file() or not verification.facts_path(path).is_file():
+            near = [one.parent.name for one in folder.parent.glob("*/trials.parquet")]
+            msg = f"{folder} has no trials.parquet and run.json{did_you_mean(folder.name, near)}"
+            raise UsageError(msg)
+        if secret is not None and not entry:
+            msg = f"--secret: {folder} is no submission"
+            raise UsageError(msg)
+        facts: dict[str, Any] = {"schema": 1, "folder": str(folder)}
+        facts["kind"] = "submission" if entry else "suite"
+        if entry:
+            found, more = _verify_submission(folder, secret, shard, share, jobs)
+            facts |= more
+        else:
+            rows = verification.read_rows(path)
+            found = verification.verify_trials(path, rows, share=share, jobs=jobs)
+        code = exit_codes.REGRESSION if found.problems else exit_codes.CLEAN
+        if not found.again and share and code == exit_codes.CLEAN:
+            code = exit_codes.EMPTY
+        facts |= vars(found) | {"verified": not code, "exit_code": code}
+        emit(facts)
+    if output is Format.TEXT:
+        for line in _figure_lines(facts.get("figures") or facts.get("own") or []):
+            write(line)
+        for problem in found.problems[:SHOWN]:
+            write(f"DIFFERS  {problem}")
+        for reason, count in found.skipped.items():
+            note(f"not compared: {count} trials: {reason}")
+        how = "bit for bit" if found.same_arithmetic else "up to rounding"
+        marks = f"; {', '.join(facts['marks'])}" if "marks" in facts else ""
+        end = f"{len(found.problems)} differences" if found.problems else f"equal {how}"
+        write(f"{folder}: {found.trials:,} trials, {found.again:,} run again: {end}{marks}")
+    return code
+
+
+def _verify_submission(
+    folder: Path, secret: str | None, shard: str, share: float, jobs: int
+) -> tuple[Findings, dict[str, Any]]:
+    """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
+    from ope_bench.gate import verification
+
+    asked, home = verification.read_submission(folder), folder.parent
+    rounds, estimators = verification.read_rounds(home), asked.estimators
+    now = verification.submission_digest(estimators)
+    if now != asked.digest:
+        msg = (
+            f"{folder}: the installed {asked.distribution} is not what was submitted (digest "
+            f"{now[:12]}, submitted {asked.digest[:12]}); install that version, or submit again"
+        )
+        raise UsageError(msg)
+
+    def verified(path: Path, salt: str, part: str) -> tuple[Findings, list[dict[str, Any]]]:
+        rows = verification.read_rows(path)
+        manifest = rounds.manifest(home, estimators, salt, part)
+        found = verification.verify_trials(path, rows, share=share, jobs=jobs, manifest=manifest)
+        if salt:
+            found.problems += verification.blind_problems(rows, estimators)
+        return found, plain(rounds.figures(rows, estimators))
+
+    found, own = verified(folder / "trials.parquet", "", rounds.shard)
+    mine = [one for one in read_attempts(home) if one["name"] == folder.name]
+    done = [one for one in mine if one["digest"] == now and "figures" in one]
+    attempt, figures = done[-1] if done else None, None
+    if secret is not None:
+        attempt = _begin(folder, rounds, now, secret, shard)
+        manifest = rounds.manifest(home, estimators, attempt["salt"], shard)
+        rows = _run(manifest, _fresh(folder, attempt), jobs)
+        attempt["figures"] = plain(rounds.figures(rows, estimators))
+        _append(home, attempt)
+    if attempt is not None:
+        more, figures = verified(_fresh(folder, attempt), attempt["salt"], attempt["shard"])
+        if attempt["salt"] != salt_of(attempt["secret"], now):
+            more.problems.append("attempts.jsonl: the salt is not that of secret and digest")
+        if _round_of(rounds, attempt["secret"]) is None:
+            more.problems.append("attempts.jsonl: no round published the hash of this secret")
+        if not verification.alike(figures, attempt["figures"]):
+            more.problems.append("attempts.jsonl: the figures are not those of its trials")
+        found.problems += more.problems
+        found.again, found.skipped = found.again + more.again, found.skipped + more.skipped
+        found.trials += more.trials
+        found.same_arithmetic &= more.same_arithmetic
+    marks = verification.marks_of(asked, own, figures)
+    marks = ["refused", *marks[1:]] if found.problems else marks
+    return found, {"marks": marks, "own": own, "figures": figures, "attempt": attempt}
+
+
+def _fresh(folder: Path, attempt: Mapping[str, Any]) -> Path:
+    """Return the file of the trials of an attempt."""
+    return folder / f"verified-{attempt['salt'][:12]}.parquet"
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def salt_of(secret: str, digest: str) -> str:
+    """Return the salt of an entry: SHA-256 of its secret and the digest of package and specs."""
+    return _sha256(f"{secret} {digest}")
+
+
+def _round_of(rounds: Any, secret: str) -> str | None:
+    """Return the round that published the hash of a secret."""
+    known = (name for name, hashes in rounds.rounds.items() if _sha256(secret) in hashes)
+    return next(known, None)
+
+
+def read_attempts(home: Path) -> list[dict[str, Any]]:
+    """Return all attempts, oldest first: a line when one begins, and one with its figures."""
+    path = home / "attempts.jsonl"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _append(home: Path, attempt: Mapping[str, Any]) -> None:
+    with (home / "attempts.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(plain(attempt), sort_keys=True) + "\n")
+
+
+def _begin(folder: Path, rounds: Any, digest: str, secret: str, shard: str) -> dict[str, Any]:
+    """Put an attempt on record, before its first trial runs."""
+    if (name := _round_of(rounds, secret)) is None:
+        msg = f"--secret: no round of {folder.parent / 'rounds.yaml'} published its hash"
+        raise UsageError(msg)
+    attempts = read_attempts(folder.parent)
+    other = [one for one in attempts if one["secret"] == secret and one["digest"] != digest]
+    if other:
+        msg = f"--secret: used on {other[0]['at']} by '{other[0]['name']}'; each is used once"
+        raise UsageError(msg)
+    mine = {(one["secret"], one["digest"]) for one in attempts if one["name"] == folder.name}
+    attempt = {"name": folder.name, "attempt": len(mine | {(secret, digest)}), "round": name}
+    attempt |= {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "digest": digest}
+    attempt |= {"secret": secret, "salt": salt_of(secret, digest), "shard": shard}
+    _append(folder.parent, attempt)
+    return attempt

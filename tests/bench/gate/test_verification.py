@@ -1,0 +1,165 @@
+"""`verify` reproduces a folder of results, and finds what was forged, left out or doubled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ope_bench.cli.app import invoke
+
+SUITE = """
+schema: 1
+replicates: 4
+environments:
+  - saito-toy: {n_actions: [3, 5], n_samples: 60}
+estimators: [logging-average, ipw]
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of results, as ``results/regenerate`` makes it."""
+    home = tmp_path_factory.mktemp("made")
+    suite, store, folder = home / "mine.yaml", str(home / "s.sqlite"), home / "mine"
+    suite.write_text(SUITE)
+    folder.mkdir()
+    assert invoke(["run", str(suite), "--store", store, "--executor", "inprocess"]) == 0
+    assert invoke(["export", "--store", store, "--to", str(folder / "trials.parquet")]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def documents(made: Path) -> dict[str, str]:
+    """The documents beside the trials, as the commands print them."""
+    import contextlib
+    import io
+
+    store, texts = str(made.parent / "s.sqlite"), {}
+    for name, command in {
+        "run.json": ["store", "info", "--format", "json"],
+        "leaderboard.json": ["leaderboard", "--format", "json"],
+    }.items():
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            assert invoke([*command, "--store", store]) == 0
+        texts[name] = out.getvalue()
+    return texts
+
+
+Verify = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(made: Path, documents: dict[str, str], tmp_path: Path) -> Path:
+    copied = tmp_path / "mine"
+    shutil.copytree(made, copied)
+    (copied / "mine.yaml").write_text(SUITE)
+    for name, text in documents.items():
+        (copied / name).write_text(text)
+    return copied
+
+
+@pytest.fixture
+def verify(folder: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
+    def go(share: float = 0.0) -> Any:
+        capsys.readouterr()
+        code = invoke(["verify", str(folder), "--share", str(share), "--format", "json"])
+        told = json.loads(capsys.readouterr().out)
+        assert told["exit_code"] == code
+        return told
+
+    return go
+
+
+def _edit(folder: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    path = folder / "trials.parquet"
+    old = pq.read_table(path)
+    pq.write_table(pa.Table.from_pylist(change(old.to_pylist()), schema=old.schema), path)
+
+
+def _forged(figure: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    def change(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        (row, *_) = [one for one in rows if one["estimator"] == "ipw"]
+        row[figure] += 1e-6
+        return rows
+
+    return change
+
+
+def test_a_folder_comes_again_bit_for_bit(verify: Verify) -> None:
+    told = verify(0.5)
+    assert (told["problems"], told["verified"], told["exit_code"]) == ([], True, 0)
+    assert (told["trials"], told["again"], told["same_arithmetic"]) == (16, 8, True)
+
+
+@pytest.mark.parametrize("figure", ["estimate", "truth_expected"])
+def test_a_forged_digit_of_a_trial_contradicts_the_board(
+    figure: str, folder: Path, verify: Verify
+) -> None:
+    _edit(folder, _forged(figure))
+    told = verify()
+    assert told["exit_code"] == 1
+    assert any("ipw on saito-toy" in one for one in told["problems"])
+
+
+@pytest.mark.parametrize("figure", ["estimate", "standard_error"])
+def test_a_forged_digit_that_no_board_shows_is_found_by_the_trial_run_again(
+    figure: str, folder: Path, verify: Verify
+) -> None:
+    (folder / "leaderboard.json").unlink()
+    _edit(folder, _forged(figure))
+    told = verify(1.0)
+    assert told["exit_code"] == 1
+    assert [figure in one for one in told["problems"]] == [True]
+
+
+@pytest.mark.parametrize("figure", ["rmse", "bias", "coverage_low"])
+def test_a_forged_digit_of_the_board_is_found(figure: str, folder: Path, verify: Verify) -> None:
+    path = folder / "leaderboard.json"
+    told = json.loads(path.read_text())
+    (line, *_) = [one for one in told["boards"][1]["rows"] if one["estimator"] == "ipw"]
+    line[figure] = float(f"{line[figure]:.12g}") + 1e-7
+    path.write_text(json.dumps(told))
+    (problem,) = verify()["problems"]
+    assert "ipw on saito-toy" in problem
+    assert figure in problem
+
+
+def test_left_out_and_doubled_trials_are_found(folder: Path, verify: Verify) -> None:
+    (folder / "leaderboard.json").unlink()
+    _edit(folder, lambda rows: [*rows[1:], rows[5]])
+    problems = verify()["problems"]
+    assert any("is there 2 times" in one for one in problems)
+    assert any("1 planned trials are left out" in one for one in problems)
+
+
+def test_a_trial_under_another_key_is_found(folder: Path, verify: Verify) -> None:
+    (folder / "leaderboard.json").unlink()
+
+    def easier(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        rows[0]["replicate"] = 7
+        return rows
+
+    _edit(folder, easier)
+    assert any("the key is not that" in one for one in verify()["problems"])
+
+
+def test_a_file_that_is_not_the_one_of_the_run_is_found(folder: Path, verify: Verify) -> None:
+    facts = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(facts | {"sha256": {"trials.parquet": "0" * 64}}))
+    assert any(one.startswith("trials.parquet") for one in verify()["problems"])
+
+
+def test_a_folder_without_results_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["verify", str(tmp_path)]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+    assert invoke(["verify", str(tmp_path), "--secret", "s"]) == 2
