@@ -94,7 +94,7 @@ class EstimatedPropensity(Estimator):
 def refuse_bets(estimator: EstimatedPropensity) -> None:
     """Refuse a guaranteed or anytime interval, which holds for known propensities alone."""
     if estimator.propensity == "estimated":
-        msg = f"interval={estimator.interval} needs propensity=given: estimates guarantee no level"
+        msg = "interval=guaranteed|anytime needs propensity=given: estimates guarantee no level"
         raise ParameterError(msg)
 
 
