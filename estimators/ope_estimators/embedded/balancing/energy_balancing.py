@@ -19,7 +19,8 @@ class EnergyBalancing(Balanced):
     x are the logged rows of embedding and context, t the target rows, each column divided by its
     standard deviation over both samples; α >= 0 and sum α = n. A descent of at most 2,000 steps
     from equal weights solves it. There is nothing to choose. With more than 4,000 rows in a sample
-    the distance's kernel |x| + |t| - |x - t| is replaced by its projection on 600 of them.
+    steps use the projection of |x| + |t| - |x - t| on 600 logged rows and, of what that leaves
+    over, the diagonal; four passes over all pairs then bring the weights near the exact ones.
 
     Assumptions: rewards depend on the action through its embedding only; every embedding of the
     target policy has positive density under the logging policy.
