@@ -562,9 +562,11 @@ def _read_parquet(
                         raise _wrong_value(path, place, name, "the value is missing")
                 for name in numbers:
                     may_miss = name in optional
-                    chunks[name].append(_floats(path, batch.column(name), name, done, may_miss))
+                    chunks[name].append(
+                        parquet_floats(path, batch.column(name), name, done, may_miss)
+                    )
                 for name in words:
-                    _extend_words(columns[name], batch.column(name))
+                    extend_words(columns[name], batch.column(name))
                 done += batch.num_rows
     except (pa.ArrowInvalid, OSError) as exc:
         what = f"is not a parquet file, or damaged: {str(exc).splitlines()[0]}"
@@ -575,7 +577,7 @@ def _read_parquet(
     return Table(path, lambda row: f"row {row + 1:,}", found, columns)
 
 
-def _extend_words(words: StringColumn, column: Any) -> None:
+def extend_words(words: StringColumn, column: Any) -> None:
     """Append a column of words; each distinct value becomes text once, a missing one is empty."""
     import pyarrow as pa
 
@@ -595,7 +597,13 @@ def _extend_words(words: StringColumn, column: Any) -> None:
     words.extend_coded(np.asarray(encoded.indices, dtype=np.int64), distinct)
 
 
-def _floats(path: Path, column: Any, name: str, done: int, optional: bool) -> FloatArray:
+def parquet_floats(path: Path, column: Any, name: str, done: int, optional: bool) -> FloatArray:
+    """Return a column of numbers of an arrow table, whose first row is that many rows down: (n,).
+
+    Raises
+    ------
+    DataFileError : a value is no finite number, or missing and not ``optional``.
+    """
     import pyarrow as pa
 
     try:

@@ -67,8 +67,12 @@ def _tell_outcome(event: Event) -> None:
 
 LOG_FILES = (".yaml", ".yml")
 
-OpenLog = Callable[[float | None], Any]
-"""Loads the log of a command; its argument is the longest time of a policy's file."""
+OpenLog = Callable[..., Any]
+"""Loads the log of a command, or its description where it is to be read in batches.
+
+Its arguments are the longest time of a policy's file and whether to read in batches; a folder of
+parquet files always is, and a table in memory never.
+"""
 
 
 def takes_log(command: Callable[..., int]) -> Callable[..., int]:
@@ -76,7 +80,7 @@ def takes_log(command: Callable[..., int]) -> Callable[..., int]:
 
     That parameter is a function that loads the log, for the place where errors are answered.
     """
-    shared = list(inspect.signature(log_of_command, eval_str=True).parameters.values())[1:]
+    shared = list(inspect.signature(log_of_command, eval_str=True).parameters.values())[2:]
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(command)
@@ -92,6 +96,7 @@ def takes_log(command: Callable[..., int]) -> Callable[..., int]:
 
 def log_of_command(
     policy_timeout: float | None,
+    stream: bool | None,
     file: Annotated[
         Path,
         typer.Argument(help="A log file (.yaml), or a table with the options that describe it."),
@@ -180,7 +185,11 @@ def log_of_command(
     if save is not None:
         write_log_file(spec, save)
         note(f"wrote {save}")
-    return ope_bench.Log.of(spec, timeout=policy_timeout)
+    folder = Path(spec.table).is_dir()
+    if folder and stream is None:
+        msg = f"{spec.table}: is a folder, which `estimate` alone reads, in batches"
+        raise UsageError(msg)
+    return spec if stream or folder else ope_bench.Log.of(spec, timeout=policy_timeout)
 
 
 def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
@@ -277,7 +286,7 @@ def check(
     """Say what is in a log, what is wrong with it, and which estimators can use it."""
 
     with exit_on_signals(), json_stdout(output) as emit:
-        result = log_of(timeout).check()
+        result = log_of(timeout, None).check()
         emit(result.as_json())
     if output is Format.TEXT:
         _write_tables(result.tables())
@@ -350,7 +359,7 @@ def advise_command(
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
-        log = log_of(timeout)
+        log = log_of(timeout, None)
         executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
         with contextlib.closing(executor):
             result = ope_bench.advise(
@@ -440,6 +449,12 @@ def estimate_command(
             help="Bounds of ipws and of dm under hidden causes, and which turns the lift's sign.",
         ),
     ] = False,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream", help="Read a parquet file in batches, as a folder of them always is."
+        ),
+    ] = False,
     report: ReportOption = None,
     seed: options.SeedOption = None,
     jobs: options.JobsOption = None,
@@ -458,24 +473,39 @@ def estimate_command(
     """
     from ope_bench.execution.local import LocalExecutor
     from ope_bench.execution.machine import available_cores
+    from ope_bench.logs.log_data import LogSpec
+    from ope_bench.logs.streamed import estimate_stream
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
-        log = log_of(timeout)
-        executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
-        with contextlib.closing(executor):
-            result = ope_bench.estimate(
+        log = log_of(timeout, stream)
+        cores = jobs or available_cores()
+        if isinstance(log, LogSpec):
+            result = estimate_stream(
                 log,
                 est,
                 level=level,
                 interval=interval,
-                sensitivity=sensitivity,
                 seed=seed or 0,
-                executor=executor,
-                on_event=_tell_outcome,
+                jobs=cores,
+                timeout=timeout,
+                memory=memory,
             )
+        else:
+            executor = LocalExecutor(cores, timeout=timeout, memory=memory)
+            with contextlib.closing(executor):
+                result = ope_bench.estimate(
+                    log,
+                    est,
+                    level=level,
+                    interval=interval,
+                    sensitivity=sensitivity,
+                    seed=seed or 0,
+                    executor=executor,
+                    on_event=_tell_outcome,
+                )
         if report is not None:
-            log.report(result, report)
+            result.source.report(result, report)
             note(f"wrote {report}")
         emit(result.as_json())
     print_result(result, output)

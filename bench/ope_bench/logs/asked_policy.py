@@ -218,8 +218,24 @@ def _compute(folder: Path, reference: str) -> None:
     """Compute the probabilities of the task in a folder, and write them there."""
     task = json.loads((folder / "task.json").read_text())
     name = f"{task['name']}: {reference}"
+    actions = task["actions"]
     with np.load(folder / "context.npz") as held:
         context = {column: held[column] for column in task["columns"]}
+    policy = load_policy(reference, name)
+    if hasattr(policy, "probability"):
+        matrix = policy_of_pairs(policy.probability, context, actions, name)
+    else:
+        matrix = policy_of_function(policy, context, len(actions), name)
+    sparse.save_npz(folder / "matrix.npz", sparse.csr_matrix(matrix), compressed=False)
+
+
+def load_policy(reference: str, name: str) -> Any:
+    """Return the object of ``FILE.py:NAME``, an instance where it is a class.
+
+    Raises
+    ------
+    UsageError : the file cannot be loaded.
+    """
     path, _, attribute = reference.rpartition(":")
     file = Path(path).resolve()
     # At the end, so that no file beside the policy replaces a module of the standard library.
@@ -233,13 +249,14 @@ def _compute(folder: Path, reference: str) -> None:
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
         policy = getattr(module, attribute)
-        probability = (policy() if isinstance(policy, type) else policy).probability
+        found = policy() if isinstance(policy, type) else policy
+        if not callable(found):
+            _ = found.probability
     # The user's file may raise anything, SystemExit included.
     except BaseException as exc:
         msg = f"{name} cannot be used: {type(exc).__name__}: {exc}; correct it"
         raise UsageError(msg) from exc
-    matrix = policy_of_pairs(probability, context, task["actions"], name)
-    sparse.save_npz(folder / "matrix.npz", sparse.csr_matrix(matrix), compressed=False)
+    return found
 
 
 def main() -> None:

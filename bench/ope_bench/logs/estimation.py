@@ -106,7 +106,7 @@ def estimate(
         given += [pair for pair in panel if pair[0].identity_json not in known]
     else:
         kind = cast(IntervalKind, interval)
-    changed = [_with_interval(pair, log, kind, level) for pair in given]
+    changed = [with_interval(pair, log, kind, level) for pair in given]
     pairs = [pair for pair, _ in changed]
     lacks = [lack for _, lack in changed]
     if sensitivity:
@@ -118,7 +118,7 @@ def estimate(
     small = slow_pairs = None
     if slow and estimators is None:
         small = log.part(_some_units(log, most, seed))
-        slow_pairs = [_with_interval(pair, log, kind, level)[0] for pair in estimator_pairs(slow)]
+        slow_pairs = [with_interval(pair, log, kind, level)[0] for pair in estimator_pairs(slow)]
         with stored_log(small) as folder:
             slow_records = run_on_log(small, slow_pairs, folder, seed, executor, on_event)
     targets, advice = [], []
@@ -635,7 +635,7 @@ def _with_params(pair: EstimatorPair, asked: Mapping[str, object]) -> EstimatorP
 # The interval: estimators are asked for it; a note says which kind held the value elsewhere.
 
 
-def _with_interval(
+def with_interval(
     pair: EstimatorPair, log: LogData, kind: IntervalKind, level: float
 ) -> tuple[EstimatorPair, str]:
     """Return an estimator with its parameters ``interval`` and ``level`` set, where it can.

@@ -25,13 +25,16 @@ from ope_bench.logs.targets import ActionCodes, Target, TargetTable, policy_colu
 from ope_bench.tables import DataFileError, Table
 
 
-def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
+def load_log(
+    spec: LogSpec, timeout: float | None = None, *, table: Table | None = None
+) -> LogData:
     """Load a log.
 
     Parameters
     ----------
     spec : what the user named.
     timeout : seconds that a policy of a Python file may take.
+    table : the columns, where they are read already.
 
     Raises
     ------
@@ -50,7 +53,7 @@ def load_log(spec: LogSpec, timeout: float | None = None) -> LogData:
                 f"categorical column '{stray[0]}' is in neither context nor items; add it to one"
             )
             raise DataFileError(path_of(spec.table), what)
-    table = _read(spec, categorical)
+    table = _read(spec, categorical) if table is None else table
     if spec.categorical is None:
         _refuse_timestamps(table, categorical)
     reward = table.number(spec.reward)

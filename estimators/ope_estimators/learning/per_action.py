@@ -12,7 +12,7 @@ from ope_estimators.learning.learners import fitted
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["PerActionRegressor", "marginal_penalty"]
+__all__ = ["PerActionRegressor", "Rotated", "marginal_penalty", "ridge_of"]
 
 PENALTIES = np.logspace(-4, 8, 97)
 
@@ -91,7 +91,7 @@ class PerActionRegressor:
         if chosen is None:
             chosen = marginal_penalty(rotated, float(residual @ residual), len(y))
         self.shrinkage_ = chosen
-        self.deviation_ = np.stack([_ridge(one, chosen) for one in rotated])
+        self.deviation_ = np.stack([ridge_of(one, chosen) for one in rotated])
         return self
 
     def predict(self, features: ArrayLike) -> FloatArray:
@@ -119,7 +119,7 @@ def _rotate(design: FloatArray, residual: FloatArray) -> Rotated:
     return Rotated(scale[kept], residual @ left[:, kept], axes[kept])
 
 
-def _ridge(rows: Rotated, penalty: float) -> FloatArray:
+def ridge_of(rows: Rotated, penalty: float) -> FloatArray:
     """Return the coefficients of one action, of least norm where ``penalty`` is 0: (p,)."""
     weight = rows.scale / (np.square(rows.scale) + penalty)
     coefficients: FloatArray = (weight * rows.score) @ rows.axes

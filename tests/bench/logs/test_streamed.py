@@ -1,0 +1,215 @@
+"""Estimates from batches of rows are those of the same rows in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ope_bench import Log, UsageError, estimate
+from ope_bench.logs import streamed
+from ope_bench.logs.log_data import LogSpec
+from ope_bench.logs.target_policy import TargetPolicy
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+N = 3000
+ACTIONS = 5
+SEPARATE = "regressor=ridge,action_features=separate"
+FORMS = [
+    "ipw",
+    "ipws",
+    "beta-ipw",
+    "sg-ipw",
+    "sg-ipw[normalize=true]",
+    "sg-ipw[lambda_=0.01]",
+    f"dm[{SEPARATE}]",
+    f"dr[{SEPARATE}]",
+    f"sndr[{SEPARATE}]",
+    f"dr-os[{SEPARATE}]",
+    "dm[regressor=ridge]",
+    "dr[regressor=ridge,cross_fit=3,regressor_params={alpha: 10}]",
+    "sndr[regressor=ridge,action_features=embedding]",
+    "dr-os[regressor=ridge,lambda_=2]",
+]
+
+
+class Policy:
+    """Prefers some actions by the context."""
+
+    def __init__(self, tilt: float) -> None:
+        self.tilt = tilt
+
+    def __call__(self, context):
+        age = np.asarray(context["age"])
+        score = self.tilt * np.outer(age, np.linspace(-1, 1, ACTIONS))
+        score += np.where(np.asarray(context["device"]) == "tv", 0.5, 0.0)[:, None] * [
+            0,
+            0,
+            1,
+            0,
+            0,
+        ]
+        chance = np.exp(score)
+        return chance / chance.sum(axis=1, keepdims=True)
+
+
+def columns(n=N, units=False):
+    rng = np.random.default_rng(3)
+    age, spent = rng.normal(size=n), 100 + 3 * rng.normal(size=n)
+    device = rng.choice(["phone", "tv", "web"], n)
+    chance = Policy(0.3)({"age": age, "device": device})
+    action = (rng.random((n, 1)) > chance.cumsum(axis=1)).sum(axis=1)
+    reward = rng.normal(size=n) + 0.3 * action * age + (device == "tv") + 5
+    return {
+        "age": age,
+        "spent": spent,
+        "device": device,
+        "item": np.array([f"i{one}" for one in "31524"])[action],
+        "reward": reward,
+        "p": chance[np.arange(n), action],
+        "count": rng.integers(1, 4, n).astype(float),
+        "user": np.array([f"u{(7 * one) % 10007:05d}" for one in np.arange(n) // 3]),
+    }
+
+
+ORDER = ["i3", "i1", "i5", "i2", "i4"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    at = tmp_path_factory.mktemp("rows")
+    made = columns()
+    for k, part in enumerate(np.array_split(np.arange(N), 3)):
+        table = pa.table({name: values[part] for name, values in made.items()})
+        pq.write_table(table, at / f"part-{k}.parquet", row_group_size=410)
+    return at
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(streamed, "BATCH", 100)
+    monkeypatch.setattr(streamed, "PART", 500)
+
+
+def spec_of(table, tilts=(0.8,), **changes):
+    return LogSpec(
+        table=table,
+        context=("age", "spent", "device"),
+        action="item",
+        reward="reward",
+        propensity="p",
+        targets={f"t{tilt}": TargetPolicy(policy=Policy(tilt)) for tilt in tilts},
+        actions=tuple(ORDER),
+        **changes,
+    )
+
+
+FIELDS = ["value", "standard_error", "low", "high", "lift", "lift_low", "lift_high"]
+FIELDS += ["ess_fraction", "max_weight_share", "lift_relative"]
+
+
+def same(one, other, tolerance=1e-12):
+    assert (one is None) == (other is None)
+    if one is not None:
+        assert one == pytest.approx(other, rel=tolerance, abs=tolerance)
+
+
+def compare(first, second, forms, tolerance=1e-12):
+    for one, other in zip(first, second, strict=True):
+        assert one.status == other.status == "ok", (one.label, one.message, other.message)
+        for name in FIELDS:
+            try:
+                same(getattr(one, name), getattr(other, name), tolerance)
+            except AssertionError as exc:
+                raise AssertionError((one.label, name, str(exc))) from exc
+    assert len(first.differences) == len(second.differences)
+    for one, other in zip(
+        sorted(first.differences, key=lambda d: d.label),
+        sorted(second.differences, key=lambda d: d.label),
+        strict=True,
+    ):
+        for name in ("difference", "low", "high"):
+            same(getattr(one, name), getattr(other, name), tolerance)
+    assert first.logging_average == pytest.approx(second.logging_average, rel=1e-14)
+    for one, other in zip(first.targets, second.targets, strict=True):
+        same(one.unsupported_mass, other.unsupported_mass)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"unit": "user"}, {"weight": "count"}, {"weight": "count", "unit": "user"}],
+    ids=["rows", "units", "weights", "both"],
+)
+def test_passes_over_batches_give_the_numbers_of_memory(folder, changes):
+    spec = spec_of(folder, (0.8, 0.5), **changes)
+    made = streamed.estimate_stream(spec, FORMS, jobs=2)
+    memory = estimate(Log.of(replace(spec, table=columns())), FORMS)
+    compare(made, memory, FORMS)
+
+
+def test_likelihood_intervals_are_those_of_memory(folder):
+    forms = ["ipw", "ipws", "sg-ipw[normalize=true]", f"dr-os[{SEPARATE}]"]
+    for changes in ({}, {"unit": "user"}, {"reward_range": (0.0, 12.0)}):
+        spec = spec_of(folder, **changes)
+        how = {"interval": "empirical-likelihood", "level": 0.9}
+        made = streamed.estimate_stream(spec, forms, **how)
+        memory = estimate(Log.of(replace(spec, table=columns())), forms, **how)
+        compare(made, memory, forms, 1e-11)
+        assert made["ipw"].interval == "empirical-likelihood"
+        assert made["dr-os"].interval is None
+
+
+def test_a_policy_of_which_logged_probabilities_are_known(folder, tmp_path):
+    made = columns()
+    made["q"] = Policy(0.6)(made)[np.arange(N), np.searchsorted(sorted(ORDER), made["item"])]
+    pq.write_table(pa.table(made), tmp_path / "rows.parquet", row_group_size=1300)
+    spec = replace(spec_of(tmp_path / "rows.parquet"), actions=None)
+    spec = replace(spec, targets={"new": TargetPolicy(probability="q")})
+    result = streamed.estimate_stream(spec)
+    assert {row.status for row in result} == {"ok", "unavailable"}
+    assert [row.label for row in result if row.status == "unavailable"] == [
+        "dm",
+        "dr",
+        "sndr",
+        "dr-os",
+    ]
+    forms = ["ipw", "ipws", "beta-ipw"]
+    memory = estimate(Log.of(spec), forms)
+    for form in forms:
+        assert result[form].value == pytest.approx(memory[form].value, rel=1e-12)
+        assert result[form].lift_low == pytest.approx(memory[form].lift_low, rel=1e-9)
+
+
+def test_a_limit_ends_the_passes(folder):
+    for how, status in (({"timeout": 1e-9}, "timeout"), ({"memory": 1}, "memory")):
+        result = streamed.estimate_stream(spec_of(folder), ["ipw"], **how)
+        assert result["ipw"].status == status
+        assert result.exit_code == 3
+
+
+def test_mistakes_are_named(folder, tmp_path):
+    made = columns()
+    apart = {**made, "user": np.roll(made["user"], 1)}
+    apart["user"][0] = made["user"][5]
+    pq.write_table(pa.table(apart), tmp_path / "apart.parquet")
+    holes = {**made, "age": np.where(np.arange(N) == 777, np.nan, made["age"])}
+    pq.write_table(pa.table(holes), tmp_path / "holes.parquet", row_group_size=500)
+    wrong = {**made, "p": np.where(np.arange(N) == 777, 0.0, made["p"])}
+    pq.write_table(pa.table(wrong), tmp_path / "wrong.parquet", row_group_size=500)
+    for spec, said in (
+        (spec_of(tmp_path / "apart.parquet", unit="user"), "sort the rows by `user`"),
+        (spec_of(tmp_path / "holes.parquet"), "row 778, column 'age'"),
+        (spec_of(tmp_path / "wrong.parquet"), "row 778, column 'p'"),
+        (replace(spec_of(folder), propensity=None), "`propensity`"),
+        (replace(spec_of(folder), reward="z"), "has no column 'z'"),
+        (replace(spec_of(folder), targets={"t": TargetPolicy(action="item")}), "not `action`"),
+        (spec_of(tmp_path / "d.csv"), "no parquet file"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            streamed.estimate_stream(spec, ["ipw"])
+    others = ["edr", "ipw[clip=3]", "dr", "sg-ipw[lambda_=mse]", "dr-os[regressor=ridge]"]
+    result = streamed.estimate_stream(spec_of(folder), others)
+    assert [row.status for row in result] == ["unavailable"] * 4 + ["ok"]
