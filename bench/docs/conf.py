@@ -26,9 +26,9 @@ include_patterns = [
     *(f"results/{suite}/README.md" for suite in ("paper", "intervals", "advice", "tuning")),
     *(f"results/{suite}/README.md" for suite in ("propensities", "randomized", "submissions")),
 ]
-exclude_patterns = [".git", ".venv", "build", "tests"]
+exclude_patterns = [".git", ".venv", "build", "tests", "bench/docs/gallery"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "docstring_sections"]
-extensions += ["plugin_pages", "board_pages", "site_links"]
+extensions += ["plugin_pages", "board_pages", "gallery_pages", "site_links"]
 
 # Generated pages go from the title to headings of the third level.
 suppress_warnings = ["myst.header"]

@@ -27,6 +27,7 @@ WITHIN = re.compile(r"\[([^]]+)\]\(#([\w-]+)\)")
 MOVED = {
     "estimators/README": "bench/docs/estimators/index",
     "environments/README": "bench/docs/environments/index",
+    "bench/docs/gallery/README": "bench/docs/examples/index",
 }
 """Catalogues of the repository, and what the site has in their place."""
 
@@ -105,11 +106,10 @@ def link_files(text: str, page: str, pages: Collection[str], files: set[str] | N
 
 def _files(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield the text of files that are linked, as pages that the search does not know."""
-    builder: Any = app.builder
     for name in sorted(_FOUND):
         text = (Path(app.srcdir) / name).read_text(encoding="utf-8")
-        shown = builder.highlighter.highlight_block(text, "markdown", linenos=False, force=True)
-        yield f"code/{name}", {"title": name, "body": f"<h1>{name}</h1>{shown}"}, "page.html"
+        shown = f"<h1>{name}</h1><pre>{html.escape(text)}</pre>"
+        yield f"code/{name}", {"title": name, "body": shown}, "page.html"
 
 
 def _link_ids(app: Sphinx, doctree: nodes.document, page: str) -> None:

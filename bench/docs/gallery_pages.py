@@ -1,0 +1,152 @@
+"""Sphinx extension: the gallery's scripts as pages, with what they print and draw.
+
+Scripts run when the site is built. Output is kept in ``build/gallery`` and used again while neither the
+script nor any file of the packages changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from committed import ROOT
+from plugin_pages import write_pages
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+__all__ = ["ORDER", "Example", "ScriptError", "example", "setup"]
+
+FOLDER = ROOT / "bench" / "docs" / "gallery"
+ORDER = (
+    *("first_run", "sweep", "own_log", "several_policies"),
+    *("write_an_estimator", "write_an_environment", "paper", "gate"),
+)
+PACKAGES = ("bench/ope_bench", "estimators/ope_estimators", "environments/ope_environments")
+SECONDS = 300
+
+
+class ScriptError(RuntimeError):
+    """A script of the gallery ended with an error."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A script with its output.
+
+    Parameters
+    ----------
+    title, text : first line and rest of its docstring.
+    code : without the docstring.
+    output : what it printed.
+    figure : the SVG that it saved, "" for none.
+    """
+
+    title: str
+    text: str
+    code: str
+    output: str
+    figure: str
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the extension."""
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True}
+
+
+def _write(app: Sphinx) -> None:
+    folder = Path(app.srcdir) / "bench" / "docs"
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip(ORDER, pool.map(example, ORDER), strict=True))
+    pages = {f"examples/{_page(name)}.md": _text(name, one) for name, one in found.items()}
+    listed = "\n".join(
+        f"- [{one.title}]({_page(name)}.md): {re.split(r'(?<=[.?:]) ', one.text)[0]}"
+        for name, one in found.items()
+    )
+    tree = "\n".join(_page(name) for name in ORDER)
+    pages["examples/index.md"] = (
+        "# Examples\n\nShort scripts, run when this site was built, with what they print.\n\n"
+        f"{listed}\n\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
+    )
+    write_pages(folder, pages)
+    for name, one in found.items():
+        if one.figure:
+            (folder / "examples" / f"{_page(name)}.svg").write_text(one.figure, encoding="utf-8")
+
+
+def _page(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _text(name: str, one: Example) -> str:
+    figure = f"\n\n![{one.title}]({_page(name)}.svg)" if one.figure else ""
+    return (
+        f"# {one.title}\n\n{one.text}\n\n```python\n{one.code}\n```\n\nprints\n\n"
+        f"```text\n{one.output}\n```{figure}\n"
+    )
+
+
+def example(name: str) -> Example:
+    """Return a script of the gallery with its output, from the cache where nothing has changed.
+
+    Raises
+    ------
+    ScriptError : it ended with an error; the message has its traceback.
+    """
+    source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    key = hashlib.sha256(f"{_code_digest()}{source}".encode()).hexdigest()[:32]
+    kept = ROOT / "build" / "gallery" / f"{key}.json"
+    if kept.is_file():
+        output, figure = json.loads(kept.read_text(encoding="utf-8"))
+    else:
+        output, figure = _run(FOLDER / f"{name}.py")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps([output, figure]), encoding="utf-8")
+        part.replace(kept)
+    tree = ast.parse(source)
+    title, _, text = (ast.get_docstring(tree) or name).partition("\n\n")
+    code = "\n".join(source.splitlines()[tree.body[0].end_lineno or 0 :]).strip()
+    return Example(title, " ".join(text.split()), code, output, figure)
+
+
+@cache
+def _code_digest() -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _run(script: Path) -> tuple[str, str]:
+    """Run a script in an empty folder; return what it prints and draws."""
+    kept = {name: value for name, value in os.environ.items() if name != "OPE_BENCH_STORE"}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            cwd=folder,
+            env={**kept, "COLUMNS": "96", "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        if done.returncode:
+            msg = f"{script.name} ended with code {done.returncode}:\n{done.stderr}"
+            raise ScriptError(msg)
+        figure = Path(folder) / "figure.svg"
+        drawn = figure.read_text(encoding="utf-8") if figure.is_file() else ""
+    return done.stdout.strip(), drawn
