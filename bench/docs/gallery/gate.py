@@ -1,7 +1,7 @@
 """A gate for regressions
 
-A baseline keeps the outcome of every trial; the gate runs them again and compares trial by trial. Here
-someone forgets the weights' mean, and the gate says so.
+A baseline keeps the outcome of every trial; the gate runs them again and compares trial by trial.
+Here someone forgets the weights' mean, and the gate says so.
 """
 
 import subprocess
@@ -23,18 +23,10 @@ class Mine(Estimator):
 def ope_bench(*arguments):
     """Run a command and show what it prints."""
     print("$ ope-bench", *arguments, flush=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "ope_bench", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    print(
-        done.stdout.strip() or done.stderr.strip(),
-        f"exit code {done.returncode}\n",
-        sep="\n",
-        flush=True,
-    )
+    command = [sys.executable, "-m", "ope_bench", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(done.stdout.strip() or done.stderr.strip())
+    print(f"exit code {done.returncode}\n", flush=True)
 
 
 what = ["--env", "saito-toy[n_actions=20]", "--est", "./mine.py:Mine", "--replicates", "20"]

@@ -1,7 +1,6 @@
 """A table and a figure for a paper
 
-LaTeX with intervals, and a figure with the fonts embedded. Bold rows do not differ significantly from the
-best.
+LaTeX with intervals, and a figure. Bold rows do not differ significantly from the best.
 """
 
 from ope_bench import evaluate

@@ -1,7 +1,7 @@
 """Several policies on one log
 
-Which of three new policies would earn most, and is the difference more than chance? Policies are arrays
-with a row for each decision and a column for each action.
+Which of two new policies would earn more, and is the difference more than chance? Policies are
+arrays with a row for each decision and a column for each action.
 """
 
 import numpy as np
