@@ -1,22 +1,33 @@
 """Estimators of lists beside those of the Open Bandit Pipeline, on the same arrays.
 
-``python tests/benchmarks/list_peers.py`` prints both values of each, as results/ranking/peers.md
-has them. It needs obp in an environment of its own: sb-obp==0.5.10 pandas==2.2.3 tqdm.
+``python tests/benchmarks/list_peers.py [FOLDER]`` prints both values of each, as
+results/ranking/peers.md has them, with weights of a checkout of the Music benchmark's code beside
+ours. It needs obp in an environment of its own: sb-obp==0.5.10 pandas==2.2.3 tqdm.
 """
 
 from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
 from ope_bench import Access, View
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache
+from ope_environments.music_lists.environment import MusicLists
 from ope_environments.ranking.environment import Ranking
 from ope_estimators.ranking.cascade_dr import CascadeDR
 from ope_estimators.ranking.iips import IIPS
+from ope_estimators.ranking.interpol import Interpol
+from ope_estimators.ranking.pbm_ipw import PBMIPW
 from ope_estimators.ranking.rips import RIPS
 from ope_estimators.ranking.sips import SIPS
 from ope_estimators.ranking.sn_ipm import SNIPM
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.music_files import write_lists
 
 LENGTH, ITEMS = 3, 6
 
@@ -93,8 +104,47 @@ def pairs() -> dict[str, tuple[float, float]]:
     return found
 
 
+def amazon_differences(folder: str) -> dict[str, float]:
+    """Largest difference of weights from those of the Music benchmark's code.
+
+    Parameters
+    ----------
+    folder : a checkout of github.com/amazon-science/music-off-policy-evaluation-benchmark.
+    """
+    import pyarrow.dataset as ds
+
+    sys.path.insert(0, folder)
+    from data.batch import DataBatch
+    from estimators.interpol import INTERPOL
+    from estimators.ipm import IPM
+    from estimators.pbm import PBM, PBMType
+
+    bias = 1.0 / np.arange(1, 51)
+    theirs = {
+        "iips": (IIPS(), IPM()),
+        "interpol window=0": (Interpol(window=0), INTERPOL(window_size=0, position_bias=bias)),
+        "interpol window=1": (Interpol(window=1), INTERPOL(window_size=1, position_bias=bias)),
+        "interpol window=2": (Interpol(window=2), INTERPOL(window_size=2, position_bias=bias)),
+        "pbm-ipw": (PBMIPW(), PBM(type=PBMType.STOCHASTIC, position_bias=bias)),
+    }
+    names = ("world_rng", "logged_rng", "target_rng")
+    streams = {name: np.random.default_rng(k) for k, name in enumerate(names)}
+    with tempfile.TemporaryDirectory() as lists:
+        write_lists(lists, 500)
+        log, _ = MusicLists(n_samples=2000, folder=lists, target_folder=lists).sample(**streams)
+        record = next(iter(ds.dataset(lists, format="parquet").to_batches()))
+    batch, number = DataBatch.from_record(record), log.context[:, 0].astype(int)
+    found = {}
+    for name, (own, other) in theirs.items():
+        seed = DataSeed("peers", 0, 0)
+        view = View(log, own.access, seed=seed, fit_cache=FitCache())
+        weight = other.compute_ips_weights(batch)[number, log.slot]
+        found[name] = float(np.abs(own.estimate(view).weights - weight).max())
+    return found
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     from importlib.metadata import version
 
     print("# Values of lists beside those of the Open Bandit Pipeline\n")
@@ -107,6 +157,18 @@ def main() -> None:
     print("|---|---:|---:|---:|")
     for name, (own, other) in pairs().items():
         print(f"| `{name}` | {own:.12f} | {other:.12f} | {abs(own - other):.0e} |")
+    if len(sys.argv) > 1:
+        print(
+            "\nWeights of 2,000 rows of `music-lists` on generated files, beside those of the code"
+        )
+        print(
+            "of github.com/amazon-science/music-off-policy-evaluation-benchmark, whose checkout is"
+        )
+        print("the script's argument; it is no package:\n")
+        print("| estimator | largest difference |")
+        print("|---|---:|")
+        for name, difference in amazon_differences(sys.argv[1]).items():
+            print(f"| `{name}` | {difference:.0e} |")
 
 
 if __name__ == "__main__":

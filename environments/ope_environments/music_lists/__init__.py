@@ -1,0 +1,1 @@
+"""Ranked lists in the layout of the Music Off-Policy Evaluation Benchmark."""
