@@ -47,6 +47,57 @@ def test_propensities_that_are_too_small_are_found():
     assert failed(given) == {"implausible propensities", "target: mean weight"}
 
 
+def test_copies_are_found_without_times_and_rows_of_few_contexts_are_not_called_copies():
+    given = frame()
+    assert failed(given, time=None) == set()
+    few = given | {"x": given["x"].round(0), "r": (given["r"] < 0.5) * 1.0}
+    assert failed(few, time=None) == set()
+    rows = np.sort(np.append(np.arange(N - 40), np.arange(40)))
+    for clean in (given, few):
+        copies = {name: values[rows] for name, values in clean.items()}
+        if clean is given:
+            assert failed(copies, time=None) == {"repeated rows"}
+        assert "repeated rows" in failed(copies)
+
+
+def test_a_mean_weight_below_one_is_not_blamed_where_unseen_rows_may_carry_the_rest():
+    given = frame()
+    target = TargetPolicy(logged_probability=0.9 * given["p"])
+    given["p"] = given["p"] * np.random.default_rng(0).uniform(0.9, 1.1, N)
+    assert failed(given, target=target) == {"target: mean weight"}
+    # An action with this propensity may have a weight beyond that of all rows.
+    given["p"][0] = 0.1 / N
+    given["a"][0] = K
+    probability = np.append(0.0, target.probability[1:])
+    assert failed(given, target=TargetPolicy(logged_probability=probability)) == set()
+
+
+def test_rewards_that_are_missing_at_the_end_are_found():
+    given = frame()
+    given["r"] = np.where(given["t"] >= 0.93 * N, 0.0, given["r"])
+    assert "drift of reward of the last tenth" in failed(given)
+    more = frame()
+    more["r"] = np.where(more["t"] >= 0.93 * N, 2.0, more["r"])
+    assert "drift of reward of the last tenth" not in failed(more)
+
+
+def test_units_whose_rewards_are_alike_are_worth_fewer_rows():
+    given = frame() | {"session": np.repeat(np.arange(N // 5), 5)}
+    assert failed(given, unit="session") == set()
+    given["r"] = given["r"] + np.random.default_rng(0).random(N // 5)[given["session"]]
+    assert failed(given, unit="session") == {"rows of one unit"}
+    log = Log.from_frame(
+        given, context=["x"], action="a", reward="r", unit="session", time="t",
+        target=TargetPolicy(sampled="a"),
+    )  # fmt: skip
+    found = {one.name: one for one in check_log(log).findings}["rows of one unit"]
+    # Both parts of the reward have the same variance.
+    assert found.value == pytest.approx(0.5, abs=0.06)
+    assert int(found.message.split(" are worth ")[1].split(";")[0]) == pytest.approx(
+        N / 3, rel=0.1
+    )
+
+
 def test_drift_of_the_reward_and_of_the_context_is_found():
     given = frame()
     given["r"] = given["r"] + 0.2 * (given["t"] > N / 2)
@@ -97,7 +148,7 @@ def test_a_unit_of_several_times_has_their_median():
     columns = {"context": ["x"], "action": "a", "reward": "r", "unit": "session", "time": "t"}
     log = Log.from_frame(given, **columns, target=TargetPolicy(sampled="a"))
     messages = {one.name: one.message for one in check_log(log).findings}
-    said = "mean 0.0625 in the earlier half, 1.062 in the later one"
+    said = "mean 0.0625 in the earlier part, 1.062 in the later one"
     assert messages["drift of reward"].startswith(said)
 
 
