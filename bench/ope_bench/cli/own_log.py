@@ -339,6 +339,9 @@ def advise_command(
             help="Longest time for the worlds of --simulate.",
         ),
     ] = 300.0,
+    today_share: Annotated[
+        float, typer.Option(help="Of the rows to log next, the share that is logged as today.")
+    ] = 0.2,
     est: options.EstOption = None,
     report: ReportOption = None,
     jobs: options.JobsOption = None,
@@ -369,6 +372,7 @@ def advise_command(
                 worlds=worlds,
                 replicates=replicates,
                 budget=budget,
+                today_share=today_share,
                 candidates=est,
                 executor=executor,
                 on_event=_tell_outcome,

@@ -32,26 +32,6 @@ _DECISIVE = ("unsupported mass", "rows over the largest weight", "an estimate")
 _SIZE = "effective sample size"
 """Decisive below `LEAST_EFFECTIVE_ROWS`."""
 
-_MOST_RATIO = 1.5
-"""Error over that of the best candidate, on any world, up to which the order is called stable."""
-
-_LEAST_COVERAGE = 0.85
-_LEAST_LIKENESS = 0.75
-"""Area under the curve up to which a world is like the log."""
-
-_MOST_APART = 2.0
-"""Distance of two estimates in standard errors of the wider one."""
-
-_INFORMING = (
-    "candidates agree",
-    "made worlds",
-    "order over worlds",
-    "coverage on worlds",
-    "likeness of worlds",
-)
-"""Checks that cost no trust: the interval is as wide as candidates disagree, and made worlds are
-no evidence against a log."""
-
 LEAST_OVER_WEIGHT = 5.0
 """Rows over the largest weight from which one row does not decide the answer."""
 
@@ -69,9 +49,6 @@ _FIRST: Mapping[str, str] = {
     "an interval": "Treat the number as one without a known error.",
 }
 """What to do about a failed check, the most urgent first."""
-
-_LEAST_REPLICATES = 5
-_LEAST_WORLDS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,16 +92,12 @@ class CandidateFigures:
     rmse : root of the mean of its squared error over `_worlds_of_errors`.
     rank : its place by that.
     worlds_best : worlds on which it has the least error.
-    worst_ratio : largest error over that of the best candidate of the same world.
-    worst_world : where.
     coverage : share of its intervals that held the truth, over the worlds of ``rmse``.
     """
 
     rmse: float | None = None
     rank: int | None = None
     worlds_best: int = 0
-    worst_ratio: float | None = None
-    worst_world: str | None = None
     coverage: float | None = None
 
 
@@ -232,20 +205,11 @@ def candidate_figures(
     order = sorted(labels, key=lambda label: rmse[label])
     found = {}
     for label in labels:
-        ratios = []
-        for world in usable:
-            own, best = world.rmse[label], min(world.rmse.values())
-            # Errors of zero: equal to the best, or infinitely worse.
-            ratio = own / best if best > 0 else 1.0 if own == best else math.inf
-            ratios.append((ratio, world.name))
-        worst, where = max(ratios)
         of = sum(world.intervals[label] for world in whole)
         found[label] = CandidateFigures(
             rmse=rmse[label],
             rank=order.index(label) + 1,
             worlds_best=sum(world.best == label for world in usable),
-            worst_ratio=worst,
-            worst_world=where,
             coverage=sum(world.held[label] for world in whole) / of if of else None,
         )
     return found
@@ -265,8 +229,6 @@ def _worlds_of_errors(worlds: Sequence[WorldFigures]) -> list[WorldFigures]:
 def judge(
     checks: Sequence[Finding],
     rows: Mapping[str, EstimateRow],
-    worlds: Sequence[WorldFigures],
-    candidates: Mapping[str, CandidateFigures],
     chosen: str | None,
     n: int,
     *,
@@ -279,8 +241,6 @@ def judge(
     ----------
     checks : findings of `Log.check` on the log and the policy, by name without the policy's.
     rows : candidates on the log, by label.
-    worlds : figures of each made world.
-    candidates : figures of each candidate over worlds.
     chosen : label of the recommended estimator, None if none has a value.
     n : rows of the log.
     over_weight : rows over the largest weight; None where weights are not known.
@@ -303,8 +263,6 @@ def judge(
     if chosen is not None:
         said = f"{chosen}: {interval or 'none is stated for such a log'}"
         found.append(Finding(name="an interval", passed=interval is not None, message=said))
-        found.append(_agreement(rows, chosen))
-        found += _evidence(worlds, candidates[chosen], chosen) if worlds else ()
     taken = {one.name for one in found}
     return found + [one for one in checks if one.passed is not None and one.name not in taken]
 
@@ -315,7 +273,7 @@ def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
     >>> verdict_of([Finding(name="leaks", passed=True, message="none")])[0]
     'trust'
     """
-    failed = [one for one in checks if one.passed is False and one.name not in _INFORMING]
+    failed = [one for one in checks if one.passed is False]
     reasons = [f"{one.name}: {one.message}" for one in failed]
     tiny = any(
         one.name == _SIZE and one.value is not None and one.value < LEAST_EFFECTIVE_ROWS
@@ -335,7 +293,7 @@ def first_action(checks: Sequence[Finding]) -> str:
         if name in failed:
             of = " and ".join(failed[name].subjects[:2])
             return text.format(of=f" of {of}" if of else "")
-    return next((f"Look at: {name}." for name in failed if name not in _INFORMING), "")
+    return next((f"Look at: {name}." for name in failed), "")
 
 
 def _largest_weight(over_weight: float | None, n: int) -> Iterator[Finding]:
@@ -370,49 +328,3 @@ def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int)
     size = share * n
     what = f"{size:,.0f} of {n:,} rows, by estimated weights"
     return Finding.at_least(name, size, LEAST_ESS, what)
-
-
-def _agreement(rows: Mapping[str, EstimateRow], chosen: str) -> Finding:
-    """Compare the recommended estimate with those of the other candidates."""
-    own = rows[chosen]
-    worst, who = 0.0, ""
-    for label, row in rows.items():
-        errors = [one for one in (row.standard_error, own.standard_error) if one]
-        if label == chosen or row.value is None or own.value is None or not errors:
-            continue
-        apart = abs(row.value - own.value) / max(errors)
-        if apart > worst:
-            worst, who = apart, label
-    what = f"{who} differs from {own.label} by {worst:.1f} standard errors"
-    what = what if who else "no other candidate to compare with"
-    return Finding.at_most("candidates agree", worst, _MOST_APART, what)
-
-
-def _evidence(
-    worlds: Sequence[WorldFigures], figures: CandidateFigures, chosen: str
-) -> Iterator[Finding]:
-    """Judge the recommended candidate by the made worlds."""
-    full = [world for world in worlds if world.replicates >= _LEAST_REPLICATES]
-    what = f"{len(full)} of {len(worlds)} made worlds have {_LEAST_REPLICATES} data sets or more"
-    yield Finding.at_least("made worlds", float(len(full)), float(_LEAST_WORLDS), what)
-    if len(full) < _LEAST_WORLDS:
-        return
-    if figures.worst_ratio is not None:
-        what = (
-            f"{chosen} errs {figures.worst_ratio:.2f} times as much as the best candidate on "
-            f"'{figures.worst_world}', and less elsewhere"
-        )
-        yield Finding.at_most("order over worlds", figures.worst_ratio, _MOST_RATIO, what)
-    if figures.coverage is not None:
-        what = f"the 95 % intervals of {chosen} held the truth in {figures.coverage:.0%}"
-        yield Finding.at_least("coverage on worlds", figures.coverage, _LEAST_COVERAGE, what)
-    # Rows of sub-samples are the log's, so that no classifier tells them apart.
-    whole = _worlds_of_errors([world for world in worlds if world.rmse])
-    areas = [(world.likeness, world.name) for world in whole if world.likeness is not None]
-    if areas:
-        area, name = min(areas)
-        what = (
-            f"simulated rows of '{name}' against the log's: AUC {area:.2f} "
-            "(0.5 = indistinguishable)"
-        )
-        yield Finding.at_most("likeness of worlds", area, _LEAST_LIKENESS, what)

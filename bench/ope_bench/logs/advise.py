@@ -15,6 +15,7 @@ from ope_bench.execution import Event, Executor, Finished
 from ope_bench.logs import advice_verdict, advice_worlds, estimation, problem
 from ope_bench.logs.checks import Finding, check_log, findings_table
 from ope_bench.logs.log_data import LogData, stored_log
+from ope_bench.logs.next_log import SHARE, NextLog, next_log
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
     LEAST_EFFECTIVE_ROWS,
@@ -33,10 +34,7 @@ from ope_bench.trials.trial import run_trial
 Observer = Callable[[Sequence[Trial]], Any]
 """Called with all trials before the first; its context manager is told every event: `handle`."""
 
-_CANDIDATES_LEGEND = (
-    "* recommended; error, rank, cover: over the worlds below; worst: largest error over that of "
-    "the best candidate of the same world"
-)
+_CANDIDATES_LEGEND = "* recommended; error, rank, cover: over the worlds below"
 _WORLDS_LEGEND = (
     "told apart: area under the curve of a classifier between the world's rows and the log's, .5 "
     "is chance; weights: largest difference of their distribution functions; error: of the "
@@ -51,7 +49,6 @@ _CANDIDATE_COLUMNS = (
     TableColumn(key="rmse", title="error"),
     TableColumn(key="rank", title="rank", drop=1),
     TableColumn(key="worlds_best", title="best on", drop=0),
-    TableColumn(key="worst_ratio", title="worst"),
     TableColumn(key="coverage", title="cover"),
 )
 
@@ -104,6 +101,7 @@ class Advice:
     candidates : the candidates on the made worlds, by label.
     worlds : the made worlds.
     checks : what the verdict rests on.
+    experiment : what to log next, where the verdict asks for it and the log can say.
     notes : what the reader must know; that no log shows hidden causes is always among them.
     """
 
@@ -118,6 +116,7 @@ class Advice:
     candidates: Mapping[str, advice_verdict.CandidateFigures]
     worlds: Sequence[advice_verdict.WorldFigures]
     checks: Sequence[Finding]
+    experiment: NextLog | None
     notes: Sequence[str]
 
     @property
@@ -137,6 +136,7 @@ class Advice:
                 "candidates": self.ranked(),
                 "worlds": [asdict(world) for world in self.worlds],
                 "checks": [asdict(one) for one in self.checks],
+                "experiment": None if self.experiment is None else asdict(self.experiment),
                 "log": self.log,
                 "target": self.target,
                 "logging_average": self.logging_average,
@@ -208,7 +208,7 @@ def advice_tables(advice: Advice) -> list[TextTable]:
     candidates = []
     for one in advice.ranked():
         best = one["label"] == label
-        rank, ratio = one["rank"], one["worst_ratio"]
+        rank = one["rank"]
         candidates.append(
             (
                 Entry(f"{one['label']}{' *' * best}", one["label"], "good" if best else ""),
@@ -217,7 +217,6 @@ def advice_tables(advice: Advice) -> list[TextTable]:
                 Entry(figure(one["rmse"]), one["rmse"]),
                 Entry(MISSING if rank is None else str(rank), rank),
                 Entry(str(one["worlds_best"]), one["worlds_best"]),
-                Entry(MISSING if ratio is None else f"x{ratio:.2f}", ratio),
                 Entry(percent(one["coverage"]), one["coverage"]),
             )
         )
@@ -272,6 +271,7 @@ def advise(
     worlds: Sequence[str] | None = None,
     replicates: int | None = None,
     budget: float | None = 300.0,
+    today_share: float = SHARE,
     candidates: Sequence[str] | None = None,
     executor: Executor | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
@@ -292,6 +292,7 @@ def advise(
         where some are given.
     replicates : data sets of each world.
     budget : seconds for the worlds, None for no limit; whole data sets that have ended count.
+    today_share : of the rows to log next, the share that is logged as today.
     candidates : selectors of the estimators to run; the recommended one and its panel by default.
     executor : where trials run; by default this process, where nothing can be ended from outside.
     on_event : called with each event of the trials on the log.
@@ -380,8 +381,6 @@ def advise(
     checks = advice_verdict.judge(
         own,
         {row.label: row for row in rows},
-        evidence,
-        figures,
         chosen,
         log.n,
         over_weight=log.n / largest if largest > 0 else None,
@@ -400,6 +399,11 @@ def advise(
                 stated_coverage=None,
             )
         recommended = replace(recommended, first_action=advice_verdict.first_action(checks))
+    experiment = None
+    if verdict == "run-an-experiment" and recommended is not None:
+        spec, value = working[recommended.label], recommended.value
+        experiment = next_log(log, policy, spec, value, share=today_share, executor=executor)
+        notes += [] if experiment is None else [experiment.sentence()]
     return Advice(
         log=log.facts(),
         target=policy,
@@ -412,6 +416,7 @@ def advise(
         candidates=figures,
         worlds=evidence,
         checks=checks,
+        experiment=experiment,
         notes=(*notes, *log.notes, estimation.CONFOUNDING),
     )
 

@@ -27,8 +27,9 @@ from ope_bench.logs.advice_verdict import (
 )
 from ope_bench.logs.advice_worlds import made_worlds
 from ope_bench.logs.checks import Finding
-from ope_bench.logs.estimation import CONFOUNDING
+from ope_bench.logs.estimation import CONFOUNDING, resolve_one
 from ope_bench.logs.log_data import stored_log
+from ope_bench.logs.next_log import next_log
 from ope_bench.logs.recommendation import recommendation_for
 from ope_bench.logs.result import EstimateRow
 from support.small_logs import discrete, log_of, table_of, write_small
@@ -75,12 +76,9 @@ GOOD = (
 
 
 def case(**changes: Any) -> dict[str, Any]:
-    worlds = changes.pop("worlds", [world(str(k)) for k in range(4)])
     known: dict[str, Any] = {
         "checks": GOOD,
         "rows": {"ipws": row(), "dr": row("dr", value=1.05)},
-        "worlds": worlds,
-        "candidates": candidate_figures(worlds, ["ipws", "dr"]),
         "chosen": "ipws",
         "n": 1000,
         "over_weight": 100.0,
@@ -153,11 +151,8 @@ FAILED = {"passed": False}
         ({"checks": checks(mean_weight=FAILED)}, "caution", "mean weight"),
         ({"chosen": None, "rows": {"ipws": row(value=None)}}, "run-an-experiment", "an estimate"),
         ({"interval": None}, "caution", "an interval"),
-        # Made worlds and other candidates inform; they cost no trust.
+        # Other candidates widen the interval; they cost no trust.
         ({"rows": {"ipws": row(), "dr": row("dr", value=1.21)}}, "trust", "all"),
-        ({"worlds": []}, "trust", "all"),
-        ({"worlds": [world(str(k), held={"ipws": 8, "dr": 9}) for k in range(4)]}, "trust", "all"),
-        ({"worlds": [world(str(k), likeness=0.8) for k in range(4)]}, "trust", "all"),
     ],
 )
 def test_the_verdict_follows_its_rules(changes, verdict, reason):
@@ -178,8 +173,6 @@ def test_figures_over_worlds_are_those_by_hand():
         rmse=math.sqrt((0.09 + 0.16) / 2),
         rank=1,
         worlds_best=1,
-        worst_ratio=9.0,
-        worst_world="c",
         coverage=14 / 20,
     )
     assert (found["dr"].rank, found["dr"].worlds_best) == (2, 2)
@@ -431,3 +424,44 @@ def test_of_several_policies_one_is_named(tmp_path):
         advise(log)
     found = advise(log, target="old", candidates=["ipws"], worlds=WORLDS[2:], replicates=1)
     assert found.target == "old"
+
+
+def test_an_experiment_is_proposed_where_the_log_cannot_answer():
+    few = log_of(discrete(12))
+    found = advise(few)
+    assert found.verdict == "run-an-experiment"
+    given = found.experiment
+    assert found.as_json()["experiment"].keys() == {"share", "today", "factors", "rows", "width"}
+    assert any(given.sentence() == note for note in found.notes)
+    assert (given.share, given.today, given.rows) == (0.2, "logging", 12)
+    assert set(given.factors) == set(few.actions)
+    mass = np.asarray(few.targets["target"].matrix.mean(axis=0)).reshape(-1)
+    assert mass @ np.array(list(given.factors.values())) == pytest.approx(1.0)
+    with pytest.raises(UsageError, match="share 0"):
+        advise(few, today_share=0.0)
+    assert advise(log_of(discrete(300))).experiment is None
+
+
+def test_the_proposed_width_is_that_of_logs_of_the_proposal():
+    """Rewards whose mean square depends on the action alone: the formula is exact then."""
+    n, rng = 20_000, np.random.default_rng(0)
+    policy = rng.dirichlet(np.ones(4), n)
+    spread = np.array([0.2, 1.0, 3.0, 0.5])
+    action = rng.integers(4, size=n)
+    frame = {"x": rng.standard_normal(n), "a": action, "p": np.full(n, 0.25)}
+    frame["r"] = spread[action] * rng.standard_normal(n)
+    uniform = TargetPolicy(table=np.full((n, 4), 0.25))
+    log = Log.from_frame(
+        frame, context=["x"], action="a", reward="r", propensity="p", logging=uniform,
+        target=TargetPolicy(table=policy),
+    )  # fmt: skip
+    found = next_log(log, "target", resolve_one("dm"), 0.0, share=0.3)
+    factor = np.array([found.factors[str(one)] for one in range(4)])
+    assert factor / factor[0] == pytest.approx(spread / spread[0], rel=0.05)
+    new = policy * spread
+    mixed = 0.7 * new / new.sum(axis=1, keepdims=True) + 0.3 * 0.25
+    played = (rng.random((n, 1)) > mixed.cumsum(axis=1)).sum(axis=1).clip(0, 3)
+    rows = np.arange(n)
+    terms = policy[rows, played] / mixed[rows, played] * spread[played] * rng.standard_normal(n)
+    assert found.width == pytest.approx(2 * 1.96 * terms.std() / np.sqrt(n), rel=0.05)
+    assert found.today == "logging"

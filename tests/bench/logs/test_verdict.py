@@ -53,14 +53,11 @@ def world(name: str, **facts: Any) -> WorldFigures:
     return WorldFigures(name=name, **(known | facts))
 
 
-def finding(name: str, *, worlds: list[WorldFigures] | None = None, **changes: Any) -> Finding:
+def finding(name: str, **changes: Any) -> Finding:
     """One finding on two candidates, of which ipw is recommended."""
-    worlds = [world(one) for one in "abc"] if worlds is None else worlds
     known: dict[str, Any] = {
         "checks": (),
         "rows": {"ipw": row("ipw"), "dr": row("dr")},
-        "worlds": worlds,
-        "candidates": candidate_figures(worlds, ["ipw", "dr"]),
         "chosen": "ipw",
         "n": 200,
         "interval": "disagreement",
@@ -118,82 +115,6 @@ def test_an_interval_is_stated_or_not():
     assert finding("an interval", interval=None).passed is False
 
 
-@pytest.mark.parametrize(
-    ("value", "error", "apart"),
-    [
-        (1.25, 0.125, 2.0),
-        (0.75, 0.125, 2.0),
-        (1.5, 0.125, 4.0),
-        # The wider standard error counts, and that of the recommended one where it is alone.
-        (1.5, 0.5, 1.0),
-        (1.5, None, 4.0),
-        (None, 0.125, 0.0),
-    ],
-)
-def test_candidates_agree_within_two_of_the_wider_standard_errors(value, error, apart):
-    own = row("ipw", standard_error=0.125)
-    rows = {"ipw": own, "dr": row("dr", value=value, standard_error=error)}
-    found = finding("candidates agree", rows=rows)
-    assert (found.value, found.limit, found.passed) == (apart, 2.0, apart <= 2)
-    expected = f"dr differs from ipw by {apart:.1f} standard errors"
-    assert found.message == (expected if apart else "no other candidate to compare with")
-
-
-def test_the_candidate_that_is_furthest_away_is_named():
-    values = {"dr": 1.1, "dm": 1.4, "mips": 0.9}
-    rows = {"ipw": row("ipw"), **{label: row(label, value=one) for label, one in values.items()}}
-    found = finding("candidates agree", rows=rows)
-    assert found.value == pytest.approx(4.0)
-    assert found.message.startswith("dm differs")
-    bare = {label: replace(one, standard_error=None) for label, one in rows.items()}
-    assert finding("candidates agree", rows=bare).passed is True
-
-
-@pytest.mark.parametrize(
-    ("replicates", "full"), [((5, 5, 5), 3), ((5, 5, 4), 2), ((4, 6, 9, 5), 3)]
-)
-def test_three_worlds_of_five_data_sets_are_needed(replicates, full):
-    worlds = [world(str(k), replicates=count) for k, count in enumerate(replicates)]
-    found = finding("made worlds", worlds=worlds)
-    assert (found.value, found.limit, found.passed) == (full, 3.0, full >= 3)
-    assert found.message == f"{full} of {len(replicates)} made worlds have 5 data sets or more"
-
-
-@pytest.mark.parametrize(("error", "passed"), [(1.5, True), (1.6, False)])
-def test_the_order_is_stable_up_to_half_as_much_error_more(error, passed):
-    worlds = [world("a"), world("b", rmse={"ipw": error, "dr": 1.0}), world("c")]
-    found = finding("order over worlds", worlds=worlds)
-    assert (found.value, found.limit, found.passed) == (error, 1.5, passed)
-    assert f"{error:.2f} times as much as the best candidate on 'b'" in found.message
-
-
-@pytest.mark.parametrize(("held", "passed"), [(17, True), (16, False)])
-def test_intervals_must_hold_the_truth_in_85_of_100(held, passed):
-    worlds = [world(one, held={"ipw": held, "dr": 20}) for one in "abc"]
-    found = finding("coverage on worlds", worlds=worlds)
-    assert (found.value, found.limit, found.passed) == (held / 20, 0.85, passed)
-    assert found.message.endswith(f"held the truth in {held / 20:.0%}")
-
-
-@pytest.mark.parametrize(("area", "passed"), [(0.75, True), (0.76, False)])
-def test_the_world_that_is_most_like_the_log_counts(area, passed):
-    worlds = [world("a", likeness=0.9), world("b", likeness=area), world("c", likeness=None)]
-    found = finding("likeness of worlds", worlds=worlds)
-    assert (found.value, found.limit, found.passed) == (area, 0.75, passed)
-    assert "rows of 'b'" in found.message
-
-
-def test_the_likeness_of_sub_samples_counts_where_there_is_nothing_else():
-    """Their rows are the log's, whatever the worlds of the errors are like."""
-    worlds = [world(one, maker="resample", likeness=0.5) for one in "abc"]
-    assert finding("likeness of worlds", worlds=worlds).passed is True
-    worlds.append(world("d", likeness=0.9, replicates=1))
-    found = finding("likeness of worlds", worlds=worlds)
-    assert (found.value, found.passed) == (0.9, False)
-    worlds[-1] = replace(worlds[-1], rmse={})
-    assert finding("likeness of worlds", worlds=worlds).value == 0.5
-
-
 def test_checks_of_the_log_follow_once_each_without_mere_information():
     checks = (
         Finding(name="unsupported mass", value=0.0, passed=True, message="of the log"),
@@ -201,7 +122,7 @@ def test_checks_of_the_log_follow_once_each_without_mere_information():
         Finding(name="rows", message="200"),
     )
     rows = {"ipw": row("ipw", value=None)}
-    found = judge(checks, rows, worlds=[], candidates={}, chosen=None, n=200)
+    found = judge(checks, rows, chosen=None, n=200)
     assert [one.name for one in found] == [
         "unsupported mass",
         "effective sample size is known",
@@ -219,25 +140,17 @@ def test_checks_of_the_log_follow_once_each_without_mere_information():
         (["drift", "an estimate"], "run-an-experiment"),
         (["effective sample size"], "caution"),
         (["rows over the largest weight"], "run-an-experiment"),
-        (["candidates agree", "made worlds"], "trust"),
         (["unsupported mass"], "run-an-experiment"),
     ],
 )
 def test_decisive_checks_ask_for_an_experiment(failed, verdict):
     names = ["unsupported mass", "effective sample size", "an estimate", "drift"]
-    names += ["rows over the largest weight", "candidates agree", "made worlds"]
+    names += ["rows over the largest weight"]
     checks = [Finding(name=one, passed=one not in failed, message="so") for one in names]
     said, reasons = verdict_of(checks)
     assert said == verdict
-    costly = [one for one in failed if one not in ("candidates agree", "made worlds")]
-    expected = [f"{one}: so" for one in names if one in costly] or ["all 7 checks passed"]
+    expected = [f"{one}: so" for one in names if one in failed] or ["all 5 checks passed"]
     assert reasons == expected
-
-
-def test_a_candidate_without_error_is_as_good_as_the_best_and_all_others_infinitely_worse():
-    figures = candidate_figures([world("a", rmse={"ipw": 0.0, "dr": 0.5})], ["ipw", "dr"])
-    assert (figures["ipw"].worst_ratio, figures["dr"].worst_ratio) == (1.0, math.inf)
-    assert (figures["ipw"].rank, figures["dr"].rank) == (1, 2)
 
 
 def test_worlds_without_every_candidate_count_for_none():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +68,9 @@ def _source(path: str, _state: object, policy: str | None) -> Source:
     # All worlds of a log have the same target sample, where one is drawn. Predictions that the log
     # gives are of its own rewards.
     problem = Log.read(path).problem(policy, stream("logs", "target sample"))
-    return Source(replace(problem, predicted_reward=None))
+    # The constructor of a problem would make plain contexts, which do not know their rows.
+    object.__setattr__(problem, "predicted_reward", None)
+    return Source(problem)
 
 
 @lru_cache(maxsize=8)
