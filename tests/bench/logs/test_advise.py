@@ -457,7 +457,7 @@ def test_the_proposed_width_is_that_of_logs_of_the_proposal():
     )  # fmt: skip
     found = next_log(log, "target", resolve_one("dm"), 0.0, share=0.3)
     factor = np.array([found.factors[str(one)] for one in range(4)])
-    assert factor / factor[0] == pytest.approx(spread / spread[0], rel=0.05)
+    assert factor / factor[0] == pytest.approx(spread / spread[0], rel=0.1)
     new = policy * spread
     mixed = 0.7 * new / new.sum(axis=1, keepdims=True) + 0.3 * 0.25
     played = (rng.random((n, 1)) > mixed.cumsum(axis=1)).sum(axis=1).clip(0, 3)
