@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from judging.entries import entries_section
 from judging.field import TRACKS, Setting, Track, settings_of
 from judging.page import opening, table
 from ope_bench.contracts.arrays import FloatArray
@@ -186,7 +187,8 @@ def leaderboard_pages(results: Path) -> dict[Path, str]:
         "predicts": prediction_sentence(settings),
         "leaders": _leaders(settings),
     }
-    parts = [opening("leaderboard", **facts), *sections, _prediction(settings)]
+    entries = entries_section(results / "submissions")
+    parts = [opening("leaderboard", **facts), *sections, entries, _prediction(settings)]
     texts[results / "leaderboard.md"] = "\n\n".join(parts) + "\n"
     return texts
 

@@ -20,7 +20,7 @@ from ope_bench.base.files import atomic_write, temporary_folder
 from ope_bench.cli import exit_codes, options
 
 if TYPE_CHECKING:
-    from ope_bench.gate.verification import Findings
+    from ope_bench.gate.verification import Findings, Rounds
     from ope_bench.suites.manifest import Manifest
 
 SUBMISSIONS = Path("results/submissions")
@@ -29,8 +29,10 @@ SHOWN = 10
 JobsOption = Annotated[int, typer.Option(min=1, help="Trials that run at once.")]
 
 
-def _run(manifest: Manifest, to: Path, jobs: int) -> list[dict[str, Any]]:
-    """Run a plan, write its trials and the facts of its run into a folder; return the rows."""
+def _run(
+    manifest: Manifest, to: Path, jobs: int, rounds: Rounds, estimators: Sequence[str]
+) -> dict[str, Any]:
+    """Run a plan, write its trials and the facts of its run; return these, with the figures."""
     from ope_bench.cli.session import run_session
     from ope_bench.execution.local import LocalExecutor
     from ope_bench.gate import verification
@@ -48,9 +50,10 @@ def _run(manifest: Manifest, to: Path, jobs: int) -> list[dict[str, Any]]:
             runs, status = [vars(run) for run in store.runs()], store.info().status
     facts = {"schema": 1, "runs": runs, "trials": len(manifest.trials), "status": status}
     facts["sha256"] = {to.name: verification.sha256(to)}
+    facts["figures"] = plain(rounds.figures(verification.read_rows(to), estimators))
     text = json.dumps(plain(facts)) + "\n"
     verification.facts_path(to).write_text(text, encoding="utf-8")
-    return verification.read_rows(to)
+    return facts
 
 
 # ``ope-bench submit``: the folder of a new entry.
@@ -114,8 +117,8 @@ def submit_command(
         facts |= {"folder": str(into / name), "exit_code": int(bad)}
         if not bad:
             (into / name).mkdir(exist_ok=True)
-            rows = _run(manifest, into / name / "trials.parquet", jobs)
-            facts |= {"trials": len(rows), "figures": rounds.figures(rows, estimators)}
+            made = _run(manifest, into / name / "trials.parquet", jobs, rounds, estimators)
+            facts |= {"trials": made["trials"], "figures": made["figures"]}
             written = into / name / "submission.yaml"
             before = load_file(written).value if written.is_file() else {}
             digest = verification.submission_digest(estimators)
@@ -240,7 +243,13 @@ def _verify_submission(
         found = verification.verify_trials(path, rows, share=share, jobs=jobs, manifest=manifest)
         if salt:
             found.problems += verification.blind_problems(rows, estimators)
-        return found, plain(rounds.figures(rows, estimators))
+        figures = plain(rounds.figures(rows, estimators))
+        told = verification.facts_path(path)
+        if not verification.alike(
+            figures, json.loads(told.read_text(encoding="utf-8"))["figures"]
+        ):
+            found.problems.append(f"{told}: the figures are not those of its trials")
+        return found, figures
 
     found, own = verified(folder / "trials.parquet", "", rounds.shard)
     mine = [one for one in read_attempts(home) if one["name"] == folder.name]
@@ -249,8 +258,8 @@ def _verify_submission(
     if secret is not None:
         attempt = _begin(folder, rounds, now, secret, shard)
         manifest = rounds.manifest(home, estimators, attempt["salt"], shard)
-        rows = _run(manifest, _fresh(folder, attempt), jobs)
-        attempt["figures"] = plain(rounds.figures(rows, estimators))
+        fresh = _run(manifest, _fresh(folder, attempt), jobs, rounds, estimators)["figures"]
+        attempt |= {"figures": fresh, "marks": verification.marks_of(asked, own, fresh)}
         _append(home, attempt)
     if attempt is not None:
         more, figures = verified(_fresh(folder, attempt), attempt["salt"], attempt["shard"])
@@ -283,7 +292,7 @@ def salt_of(secret: str, digest: str) -> str:
     return _sha256(f"{secret} {digest}")
 
 
-def _round_of(rounds: Any, secret: str) -> str | None:
+def _round_of(rounds: Rounds, secret: str) -> str | None:
     """Return the round that published the hash of a secret."""
     known = (name for name, hashes in rounds.rounds.items() if _sha256(secret) in hashes)
     return next(known, None)
@@ -301,7 +310,7 @@ def _append(home: Path, attempt: Mapping[str, Any]) -> None:
         stream.write(json.dumps(plain(attempt), sort_keys=True) + "\n")
 
 
-def _begin(folder: Path, rounds: Any, digest: str, secret: str, shard: str) -> dict[str, Any]:
+def _begin(folder: Path, rounds: Rounds, digest: str, secret: str, shard: str) -> dict[str, Any]:
     """Put an attempt on record, before its first trial runs."""
     if (name := _round_of(rounds, secret)) is None:
         msg = f"--secret: no round of {folder.parent / 'rounds.yaml'} published its hash"

@@ -1,0 +1,151 @@
+"""Entries of others: their figures on fresh seeds, first and latest, and how often they tried."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from judging.page import opening, table
+
+SAME = 1.96
+"""Standard errors within which two entries, compared unpaired, share a rank."""
+
+Figures = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One estimator of a submission.
+
+    Parameters
+    ----------
+    name : of the submission.
+    estimator : its selector.
+    first, latest : figures of its first and latest run on fresh seeds; of its own report without
+        one.
+    since : when its first run began; empty without one.
+    tries : runs on fresh seeds, those that were not finished among them.
+    marks : as ``ope-bench verify`` gives them.
+    likeness : what only the same answers on the public seeds have.
+    alike : further submissions with the same answers.
+    rank : within its track; None where it has none.
+    """
+
+    name: str
+    estimator: str
+    first: Figures
+    latest: Figures
+    since: str
+    tries: int
+    marks: tuple[str, ...]
+    likeness: tuple[Any, ...]
+    alike: int = 0
+    rank: int | None = None
+
+    @property
+    def track(self) -> str:
+        """The track of its figures."""
+        return str(self.latest["track"])
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it competes: verified, and neither tuned on public seeds nor by a maintainer."""
+        return self.marks == ("verified",)
+
+
+def entries_of(home: Path) -> list[Entry]:
+    """Return the entries of a folder of submissions, by track, best first.
+
+    Submissions with the same answers are one line: that of the first to try. Equal figures stand
+    in the order in which they came; no name decides anything.
+    """
+    path = home / "attempts.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    attempts = [json.loads(line) for line in lines]
+    found: list[Entry] = []
+    for folder in sorted(one.parent for one in home.glob("*/submission.yaml")):
+        found += _entries(folder, [one for one in attempts if one["name"] == folder.name])
+    kept: dict[tuple[Any, ...], Entry] = {}
+    for one in sorted(found, key=lambda one: (not one.since, one.since)):
+        same = kept.get(one.likeness)
+        kept[one.likeness] = replace(same, alike=same.alike + 1) if same else one
+    order = sorted(
+        kept.values(),
+        key=lambda one: (one.track, not one.ranked, one.latest["ratio"], one.since),
+    )
+    return _ranked(order)
+
+
+def _entries(folder: Path, attempts: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    own = json.loads((folder / "run.json").read_text(encoding="utf-8"))["figures"]
+    done = [one for one in attempts if "figures" in one]
+    latest = done[-1]["figures"] if done else own
+    tries = len({(one["secret"], one["digest"]) for one in attempts})
+    marks = tuple(done[-1]["marks"]) if done else ("own report",)
+    entries = []
+    for figures in latest:
+        estimator = figures["estimator"]
+        known = [one for run in done for one in run["figures"] if one["estimator"] == estimator]
+        entries.append(
+            Entry(
+                folder.name,
+                estimator,
+                known[0] if known else figures,
+                figures,
+                attempts[0]["at"] if attempts else "",
+                tries,
+                marks,
+                _likeness(own, estimator),
+            )
+        )
+    return entries
+
+
+def _likeness(own: Sequence[Figures], estimator: str) -> tuple[Any, ...]:
+    """Return figures on the public seeds that only the same answers give."""
+    names = ("track", "ratio", "log_se", "failures")
+    return next((*(one[name] for name in names),) for one in own if one["estimator"] == estimator)
+
+
+def _ranked(entries: Sequence[Entry]) -> list[Entry]:
+    """Give ranks: those that cannot be told from the first of their group share one."""
+    ranked, heads = [], dict[str, tuple[Entry, int]]()
+    for one in entries:
+        if one.ranked:
+            head, rank = heads.get(one.track, (None, 0))
+            if head is None or _apart(head, one):
+                heads[one.track] = head, rank = one, rank + 1
+            one = replace(one, rank=rank)
+        ranked.append(one)
+    return ranked
+
+
+def _apart(one: Entry, other: Entry) -> bool:
+    gap = math.log(other.latest["ratio"] / one.latest["ratio"])
+    return gap > SAME * math.hypot(one.latest["log_se"], other.latest["log_se"])
+
+
+def entries_section(home: Path) -> str:
+    """Return the section of the leaderboard."""
+    entries = entries_of(home)
+    rows = [
+        [
+            "–" if one.rank is None else str(one.rank),
+            f"[`{one.estimator}`](submissions/{one.name}/submission.yaml)"
+            + (f" and {one.alike} with the same answers" if one.alike else ""),
+            one.track,
+            f"{one.first['ratio']:.2f}",
+            f"{one.latest['ratio']:.2f} ({one.latest['low']:.2f} to {one.latest['high']:.2f})",
+            str(one.tries),
+            f"{one.latest['failures']:.1%}",
+            ", ".join(one.marks),
+        ]
+        for one in entries
+    ]
+    head = ["rank", "entry", "track", "first", "latest", "tries", "fails", "marks"]
+    body = table(head, rows, "lll", tight=True) if rows else "No entry yet."
+    return f"{opening('entries')}\n\n{body}"

@@ -1,0 +1,328 @@
+"""Attacks on the board, each by a real package, from `submit` to where it lands."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from joblib.externals.loky import get_reusable_executor
+from judging.entries import entries_of
+
+from ope_bench.cli.app import invoke
+from ope_bench.execution import runner
+from ope_bench.gate import verification
+from ope_bench.plugins import registry as registry_module
+from support.paths import ROOT
+from support.submissions import SECRETS, attempts, fill_in, write_home, write_package
+
+ALONE = ("unshare", "--user", "--map-root-user", "--net")
+
+
+def _said(*arguments: str) -> dict[str, Any]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = invoke([*arguments, "--format", "json"])
+    told: dict[str, Any] = json.loads(out.getvalue()) if out.getvalue() else {}
+    assert told.get("exit_code", code) == code
+    return told | {"exit_code": code}
+
+
+class Desk:
+    """A folder of submissions, and the packages that are installed."""
+
+    def __init__(self, packages: Path, home: Path) -> None:
+        self.packages, self.home = packages, home
+        self._secrets = iter(SECRETS)
+
+    def install(self, name: str, body: str, **values: object) -> None:
+        write_package(self.packages, name, body, **values)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Forget what was imported: pip would have ended the process."""
+        for module in [one for one in sys.modules if one.startswith("acme_")]:
+            del sys.modules[module]
+        registry_module.registry.cache_clear()
+        runner._object.cache_clear()
+        get_reusable_executor().shutdown(wait=True)
+
+    def submit(self, name: str) -> dict[str, Any]:
+        told = _said("submit", name, "--into", str(self.home))
+        if told["exit_code"] == 0:
+            fill_in(self.home / name)
+        return told
+
+    def verify(self, name: str, *more: str, share: float = 0.0) -> dict[str, Any]:
+        return _said("verify", str(self.home / name), "--share", str(share), *more)
+
+    def secret(self) -> str:
+        return next(self._secrets)
+
+    def fresh(self, name: str) -> dict[str, Any]:
+        return self.verify(name, "--secret", self.secret())
+
+    def edit(self, name: str, change: Callable[[list[dict[str, Any]]], list[Any]]) -> None:
+        """Forge a report, its counts and its SHA-256 included."""
+        path = self.home / name / "trials.parquet"
+        old = pq.read_table(path)
+        rows = change(old.to_pylist())
+        pq.write_table(pa.Table.from_pylist(rows, schema=old.schema), path)
+        facts = json.loads((path.parent / "run.json").read_text())
+        facts["sha256"] = {path.name: verification.sha256(path)}
+        words = sorted(row["status"] for row in rows)
+        facts["status"] = {word: words.count(word) for word in words}
+        (path.parent / "run.json").write_text(json.dumps(facts))
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    packages = tmp_path_factory.mktemp("packages")
+    sys.path.insert(0, str(packages))
+    made = Desk(packages, write_home(tmp_path_factory.mktemp("home") / "submissions"))
+    yield made
+    sys.path.remove(str(packages))
+    made.refresh()
+
+
+@pytest.fixture(scope="module")
+def honest(desk: Desk) -> dict[str, Any]:
+    """An honest package: submitted, and verified on fresh seeds."""
+    desk.install("acme-honest", "honest")
+    told = desk.submit("acme-honest")
+    assert told["exit_code"] == 0
+    return {"submit": told, "verify": desk.fresh("acme-honest")}
+
+
+def test_an_honest_package_is_verified_on_seeds_that_nobody_knew(
+    desk: Desk, honest: dict[str, Any]
+) -> None:
+    told = honest["verify"]
+    assert (told["exit_code"], told["marks"], told["problems"]) == (0, ["verified"], [])
+    (figures,) = told["figures"]
+    assert figures["low"] < figures["ratio"] < figures["high"]
+    assert (figures["reference"], figures["settings"]) == ("ipw", 10)
+    assert figures != honest["submit"]["figures"][0]
+    # Everybody can do it again with what is committed.
+    again = desk.verify("acme-honest", share=0.2)
+    assert (again["exit_code"], again["figures"]) == (0, told["figures"])
+    assert again["again"] > 0
+
+
+def test_a_report_is_marked_as_its_authors_own_until_it_is_verified(
+    desk: Desk, honest: dict[str, Any], tmp_path: Path
+) -> None:
+    shutil.copytree(desk.home, tmp_path / "home", ignore=shutil.ignore_patterns("attempts*"))
+    told = _said("verify", str(tmp_path / "home" / "acme-honest"), "--share", "0")
+    assert told["marks"] == ["own report"]
+
+
+def test_a_secret_is_used_once_and_must_be_of_a_round(desk: Desk, honest: dict[str, Any]) -> None:
+    before = attempts(desk.home)
+    assert desk.verify("acme-honest", "--secret", "mine")["exit_code"] == 2
+    desk.install("acme-other", "version", shift=0.1)
+    desk.submit("acme-other")
+    assert desk.verify("acme-other", "--secret", SECRETS[0])["exit_code"] == 2
+    assert attempts(desk.home) == before
+
+
+def test_another_package_than_the_submitted_one_is_refused(desk: Desk) -> None:
+    desk.install("acme-changed", "honest")
+    desk.submit("acme-changed")
+    desk.install("acme-changed", "version", shift=0.5)
+    assert desk.verify("acme-changed")["exit_code"] == 2
+
+
+def test_a_table_of_public_seeds_is_marked(desk: Desk) -> None:
+    desk.install("acme-table", "table")
+    from acme_table import name_of  # type: ignore[import-not-found]
+
+    rounds = verification.read_rounds(desk.home)
+    truths = {}
+    for trial in rounds.manifest(desk.home, ["acme-table"], "", "1/1").trials:
+        environment, seed = verification.build(trial.environment), trial.data_seed
+        streams = {"world_rng": seed.world(), "logged_rng": seed.logged()}
+        problem, truth = environment.sample(**streams, target_rng=seed.target())
+        truths[name_of(problem)] = truth.expected
+    (desk.packages / "acme_table" / "acme_table.json").write_text(json.dumps(truths))
+    public = desk.submit("acme-table")["figures"][0]
+    told = desk.fresh("acme-table")
+    assert public["ratio"] < 1e-6
+    assert told["figures"][0]["ratio"] > 0.1
+    assert told["marks"] == ["verified", "tuned on public seeds"]
+
+
+def test_the_best_of_many_versions_is_not_what_counts(desk: Desk) -> None:
+    for shift in (0.4, 0.0, 0.2):
+        desk.install("acme-versions", "version", shift=shift)
+        desk.submit("acme-versions")
+        assert desk.fresh("acme-versions")["exit_code"] == 0
+    mine = [one for one in attempts(desk.home) if one["name"] == "acme-versions"]
+    assert [one["attempt"] for one in mine] == [1, 1, 2, 2, 3, 3]
+    assert ["figures" in one for one in mine] == [False, True] * 3
+    ratios = [one["figures"][0]["ratio"] for one in mine if "figures" in one]  # type: ignore[index]
+    assert min(ratios) == ratios[1]
+    # Without a line that it began, a try still shows: the folder names the latest alone.
+    told = desk.verify("acme-versions")
+    assert told["figures"][0]["ratio"] == ratios[2]
+    assert told["attempt"]["attempt"] == 3
+
+
+def test_a_forged_number_is_found(desk: Desk, honest: dict[str, Any]) -> None:
+    desk.install("acme-forged", "honest")
+    desk.submit("acme-forged")
+
+    def better(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for row in rows:
+            if row["estimator"] == "acme-forged":
+                row["estimate"] = row["truth_expected"] + 1e-3
+        return rows
+
+    desk.edit("acme-forged", better)
+    told = desk.verify("acme-forged", share=0.3)
+    assert (told["exit_code"], told["marks"][0]) == (1, "refused")
+    assert all("acme-forged" in one for one in told["problems"])
+
+
+def test_a_forged_attempt_is_found(desk: Desk, honest: dict[str, Any], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(desk.home, home)
+    path = home / "attempts.jsonl"
+    lines = path.read_text().splitlines()
+    told = json.loads(lines[1])
+    told["figures"][0]["ratio"] *= 0.99
+    path.write_text("\n".join([lines[0], json.dumps(told)]) + "\n")
+    found = _said("verify", str(home / "acme-honest"), "--share", "0")
+    assert found["exit_code"] == 1
+    assert any("attempts.jsonl" in one for one in found["problems"])
+
+
+def test_failures_count_and_cannot_be_left_out(desk: Desk) -> None:
+    desk.install("acme-failing", "failing")
+    told = desk.submit("acme-failing")
+    (figures,) = told["figures"]
+    assert 0.2 < figures["failures"] < 0.8
+    assert figures["settings"] == 10
+
+    def without(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [row for row in rows if row["status"] != "error"]
+
+    desk.edit("acme-failing", without)
+    found = desk.verify("acme-failing")
+    assert found["exit_code"] == 1
+    assert any("left out" in one for one in found["problems"])
+
+
+@pytest.mark.parametrize("body", ["memory", "files"])
+def test_truths_read_from_memory_or_files_are_found(body: str, desk: Desk) -> None:
+    name = f"acme-{body}"
+    desk.install(name, body, folder=tempfile.gettempdir())
+    (figures,) = desk.submit(name)["figures"]
+    assert figures["ratio"] < 1e-3
+    told = desk.fresh(name)
+    assert (told["exit_code"], told["marks"][0]) == (1, "refused")
+    assert any("without its environment" in one for one in told["problems"])
+
+
+def test_fit_has_no_network_where_trials_run_without_one(desk: Desk) -> None:
+    if subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no network namespaces here")
+    callers: list[int] = []
+
+    def serve(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                caller, _ = server.accept()
+                callers.append(1)
+                caller.sendall(b"0.5")
+                caller.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=[server], daemon=True).start()
+        desk.install("acme-network", "network", port=server.getsockname()[1])
+        assert desk.submit("acme-network")["figures"][0]["failures"] == 0.0
+        seen = len(callers)
+        assert seen
+        done = subprocess.run(
+            [ROOT / ".ci" / "verify-submission", desk.home / "acme-network", desk.secret(), "1/1"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(desk.packages), "SUBMISSION_JOBS": "1"},
+        )
+        told = json.loads(done.stdout)
+        server.shutdown(socket.SHUT_RDWR)
+    assert len(callers) == seen
+    assert told["figures"][0]["failures"] == 1.0
+    # What runs again without the network has other answers than the author's report.
+    assert (done.returncode, told["marks"][0]) == (1, "refused")
+
+
+def _accept(result: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [ROOT / ".ci" / "accept-submission", result, folder]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_only_what_a_verification_makes_is_accepted(
+    desk: Desk, honest: dict[str, Any], tmp_path: Path
+) -> None:
+    folder, result = tmp_path / "submissions" / "acme-honest", tmp_path / "result"
+    folder.mkdir(parents=True)
+    result.mkdir()
+    earlier = json.dumps({"name": "acme-earlier", "secret": "s"}) + "\n"
+    lines = "".join(
+        json.dumps(one) + "\n" for one in attempts(desk.home) if one["name"] == "acme-honest"
+    )
+    before, after = folder.parent / "attempts.jsonl", result / "attempts.jsonl"
+    before.write_text(earlier)
+    for path in (desk.home / "acme-honest").glob("verified-*"):
+        shutil.copy(path, result)
+
+    after.write_text(lines)
+    assert "lost or changed" in _accept(result, folder).stderr
+    after.write_text(earlier + lines + earlier)
+    assert "not of acme-honest" in _accept(result, folder).stderr
+    after.write_text(earlier + lines.splitlines()[0] + "\n")
+    assert "no finished attempt" in _accept(result, folder).stderr
+    after.write_text(earlier + lines)
+    for name in ("write.py", "verified-0.parquet", ".gitattributes"):
+        (result / name).write_text("")
+        assert name in _accept(result, folder).stderr
+        (result / name).unlink()
+    (result / "verified-0123456789ab.json").symlink_to("/etc/hostname")
+    assert "no plain file" in _accept(result, folder).stderr
+    (result / "verified-0123456789ab.json").unlink()
+    assert before.read_text() == earlier
+    assert not list(folder.iterdir())
+
+    assert _accept(result, folder).returncode == 0
+    assert before.read_text() == earlier + lines
+    assert len(list(folder.glob("verified-*"))) == 2
+
+
+def test_the_board_shows_what_is_verified(desk: Desk, honest: dict[str, Any]) -> None:
+    (entry,) = [one for one in entries_of(desk.home) if one.name == "acme-honest"]
+    assert (entry.rank, entry.tries, entry.marks) == (1, 1, ("verified",))
+    assert entry.latest == honest["verify"]["figures"][0]
+
+
+def test_a_submission_says_what_is_not_filled_in(desk: Desk, honest: dict[str, Any]) -> None:
+    desk.install("acme-empty", "honest")
+    assert _said("submit", "acme-empty", "--into", str(desk.home))["exit_code"] == 0
+    assert desk.verify("acme-empty")["exit_code"] == 2
+    fill_in(desk.home / "acme-empty")
+    assert math.isfinite(desk.verify("acme-empty")["own"][0]["ratio"])

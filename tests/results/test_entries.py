@@ -1,0 +1,106 @@
+"""Entries of others on the board: clones, names, tries and marks change nobody else's place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from judging.entries import Entry, entries_of, entries_section
+
+
+def _figures(estimator: str, ratio: float, track: str = "propensities") -> dict[str, Any]:
+    return {
+        "estimator": estimator,
+        "track": track,
+        "reference": "ipws",
+        "ratio": ratio,
+        "low": ratio * 0.9,
+        "high": ratio * 1.1,
+        "log_se": 0.02,
+        "settings": 300,
+        "failures": 0.0,
+    }
+
+
+def _enter(
+    home: Path,
+    name: str,
+    *ratios: float,
+    own: float = 0.9,
+    day: int = 1,
+    marks: tuple[str, ...] = ("verified",),
+) -> None:
+    folder = home / name
+    folder.mkdir(parents=True)
+    (folder / "submission.yaml").write_text("schema: 1\n")
+    (folder / "run.json").write_text(json.dumps({"figures": [_figures(name, own)]}))
+    with (home / "attempts.jsonl").open("a") as stream:
+        for number, ratio in enumerate(ratios):
+            at = f"2026-12-{day:02}T00:00:{number:02}Z"
+            begun = {"name": name, "secret": f"{name}{number}", "digest": "d", "at": at}
+            done = {"figures": [_figures(name, ratio)], "marks": list(marks)}
+            stream.write(f"{json.dumps(begun)}\n{json.dumps(begun | done)}\n")
+
+
+def _places(entries: list[Entry]) -> dict[str, int | None]:
+    return {one.name: one.rank for one in entries}
+
+
+def _board(home: Path) -> None:
+    _enter(home, "better", 0.70, own=0.71)
+    _enter(home, "near", 0.72, own=0.73)
+    _enter(home, "worse", 1.30, own=1.31)
+
+
+def test_entries_that_cannot_be_told_apart_share_a_rank(tmp_path: Path) -> None:
+    _board(tmp_path)
+    assert _places(entries_of(tmp_path)) == {"better": 1, "near": 1, "worse": 2}
+
+
+def test_fifty_clones_are_one_line_and_move_nobody(tmp_path: Path) -> None:
+    _board(tmp_path)
+    before = _places(entries_of(tmp_path))
+    for number in range(50):
+        # Verified on seeds of their own, so that their figures there differ.
+        _enter(tmp_path, f"clone-{number}", 0.69 + number / 1e4, own=0.71, day=2)
+    after = entries_of(tmp_path)
+    assert _places(after) == before
+    assert [one.alike for one in after] == [50, 0, 0]
+
+
+def test_names_decide_nothing(tmp_path: Path) -> None:
+    for home, names in ((tmp_path / "a", "xyz"), (tmp_path / "b", "zyx")):
+        for day, (name, ratio) in enumerate(zip(names, (0.8, 0.8, 1.2), strict=True), start=1):
+            _enter(home, f"{name}-entry", ratio, own=ratio + day / 100, day=day)
+        found = entries_of(home)
+        assert [one.name[0] for one in found] == list(names)
+        assert [one.rank for one in found] == [1, 1, 2]
+
+
+def test_first_and_latest_stand_and_the_best_of_many_does_not(tmp_path: Path) -> None:
+    _enter(tmp_path, "tries", 0.9, 0.3, 1.1)
+    (entry,) = entries_of(tmp_path)
+    figures = (entry.first["ratio"], entry.latest["ratio"], entry.tries)
+    assert figures == (0.9, 1.1, 3)
+    line = entries_section(tmp_path).splitlines()[-1]
+    assert "| 0.90 | 1.10 (0.99 to 1.21) | 3 |" in line
+    assert "0.30" not in line
+
+
+def test_a_try_that_was_never_finished_counts(tmp_path: Path) -> None:
+    _enter(tmp_path, "stopped", 0.9)
+    with (tmp_path / "attempts.jsonl").open("a") as stream:
+        stream.write(json.dumps({"name": "stopped", "secret": "s", "digest": "e", "at": "2027"}))
+    assert entries_of(tmp_path)[0].tries == 2
+
+
+def test_marked_entries_have_no_rank(tmp_path: Path) -> None:
+    _board(tmp_path)
+    _enter(tmp_path, "tuned", 0.2, own=0.1, marks=("verified", "tuned on public seeds"))
+    _enter(tmp_path, "ours", 0.2, own=0.2, marks=("verified", "out of competition"))
+    _enter(tmp_path, "claims", own=0.01)
+    places = _places(entries_of(tmp_path))
+    assert [places[name] for name in ("tuned", "ours", "claims")] == [None] * 3
+    assert [places[name] for name in ("better", "worse")] == [1, 2]
+    assert "own report" in entries_section(tmp_path)

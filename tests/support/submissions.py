@@ -1,0 +1,141 @@
+"""Real plugin packages that try to game the board, and a folder of submissions for them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+SECRETS = tuple(f"secret {number}" for number in range(30))
+
+SUITE = """
+schema: 1
+replicates: 2
+seed: 0
+environments:
+  - population: {world: [1..10], n_samples: 150, n_actions: 4, reward: binary,
+      known: propensity, target_form: probabilities}
+estimators: [logging-average]
+"""
+
+ROUNDS = """
+schema: 1
+suite: small
+shard: 1/1
+fallback: logging-average
+tracks:
+  - {{name: samples only, granted: [], reference: dm-star, probe: dm-star}}
+  - {{name: propensities, granted: [propensity, target_policy], reference: ipw, probe: ix-ipw}}
+rounds:
+  one: [{hashes}]
+"""
+
+HONEST = '''
+"""An estimator of others."""
+
+import gc
+import glob
+import json
+import pathlib
+import socket
+import sqlite3
+
+import numpy as np
+
+from ope_bench import Access, Estimate, Estimator
+
+
+def honest(view):
+    """Self-normalized importance weighting."""
+    target = view.target_policy.probability(view.context, view.action)
+    weights = np.minimum(target / view.propensity, 20.0)
+    return float((weights * view.reward).sum() / max(weights.sum(), 1e-9))
+
+
+def name_of(view):
+    """What a replicate's data can be recognized by."""
+    return f"{float(view.reward.sum()):.9f} {float(view.context.sum()):.9f}"
+
+
+class Entry(Estimator):
+    """Self-normalized importance weighting, clipped, and what {name} adds."""
+
+    access = Access.PROPENSITY | Access.TARGET_POLICY
+
+    def estimate(self, view):
+        """Return the estimate."""
+        value = honest(view)
+{body}
+        return Estimate(value)
+'''
+
+BODIES = {
+    "honest": "",
+    # The value of every public data set, written down.
+    "table": """
+table = json.loads(pathlib.Path(__file__).with_name("acme_table.json").read_text())
+value = table.get(name_of(view), value)
+""",
+    "version": "value += {shift} * (view.n == 150)",
+    "failing": """
+if view.n == 150 and int(view.action[0]) % 2:
+    raise ValueError("a hard one")
+""",
+    "network": """
+if view.n == 150:
+    with socket.create_connection(("127.0.0.1", {port}), timeout=1) as connection:
+        value = float(connection.recv(100) or value)
+""",
+    "memory": """
+for one in gc.get_objects():
+    if type(one).__name__ == "Truth":
+        value = one.expected
+""",
+    "files": """
+for path in glob.glob("{folder}/submission-*/store.sqlite"):
+    average = float(view.reward.mean())
+    asked = "SELECT truth_expected FROM record WHERE abs(logging_average - ?) < 1e-12"
+    found = sqlite3.connect(path).execute(asked, (average,)).fetchone()
+    value = found[0] if found and found[0] is not None else value
+""",
+}
+
+
+def write_package(
+    folder: Path, name: str, body: str, version: str = "1.0", **values: object
+) -> str:
+    """Put a distribution with one estimator into a folder that is on sys.path; return its name."""
+    module = name.replace("-", "_")
+    lines = BODIES[body].format(**values) if values else BODIES[body]
+    indented = "\n".join(f"        {line}" for line in lines.strip().splitlines())
+    source = HONEST.replace("{name}", name).replace("{body}", indented)
+    package = folder / module
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").write_text(source)
+    info = folder / f"{module}.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nAuthor: A\nLicense: MIT\n"
+    )
+    (info / "entry_points.txt").write_text(f"[ope_bench.estimators]\n{name} = {module}:Entry\n")
+
+
+def write_home(folder: Path) -> Path:
+    """Write a folder of submissions with a round that has opened."""
+    folder.mkdir()
+    (folder / "small.yaml").write_text(SUITE)
+    hashes = ", ".join(hashlib.sha256(one.encode()).hexdigest() for one in SECRETS)
+    (folder / "rounds.yaml").write_text(ROUNDS.format(hashes=hashes))
+    return folder
+
+
+def fill_in(folder: Path) -> None:
+    """Fill in what an author writes."""
+    path = folder / "submission.yaml"
+    text = path.read_text().replace("tuned:  #", "tuned: none #")
+    path.write_text(text.replace("conflicts:  #", "conflicts: none #"))
+
+
+def attempts(home: Path) -> list[dict[str, object]]:
+    """Return the lines of attempts.jsonl."""
+    return [json.loads(line) for line in (home / "attempts.jsonl").read_text().splitlines()]
