@@ -22,6 +22,7 @@ root_doc = "bench/docs/index"
 include_patterns = [
     *("bench/docs/**.md", "bench/README.md", ".github/CONTRIBUTING.md"),
     *(f"results/{page}.md" for page in ("README", "leaderboard", "recommendation", "rule")),
+    "results/how-truths-are-known.md",
     *(f"results/{page}.md" for page in ("claims", "beyond", "defects", "published")),
     *(f"results/{suite}/README.md" for suite in ("paper", "intervals", "advice", "tuning")),
     *(f"results/{suite}/README.md" for suite in ("propensities", "randomized", "submissions")),
