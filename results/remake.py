@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from board_json import board_from_json
 from judging.committed import EXPORTED_NOT, identity, records_of
+from seal import seal
 
 from ope_bench.base.canonical import canonical_json, plain
 from ope_bench.boards.board import By
@@ -92,6 +93,7 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
         told = board_document(records, "positivity", before)
     write(folder / "positivity.md", markdown(told))
     draw(folder, suite, records)
+    seal(folder)
 
 
 def board_document(

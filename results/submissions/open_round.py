@@ -1,6 +1,6 @@
 """Opens a round: draws its secrets, keeps them in a file outside, and publishes their hashes.
 
-    python results/submissions/open_round.py NAME --secrets 40 --ends 2027-03-31 --keep FILE
+python results/submissions/open_round.py NAME --secrets 40 --ends 2027-03-31 --keep FILE
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def main() -> int:
     parser.add_argument("name")
     parser.add_argument("--secrets", type=int, default=40)
     parser.add_argument("--ends", required=True, help="the last day, for example 2027-03-31")
-    parser.add_argument("--keep", type=Path, required=True, help="file for the secrets, not in git")
+    parser.add_argument(
+        "--keep", type=Path, required=True, help="file for the secrets, not in git"
+    )
     given = parser.parse_args()
     text = ROUNDS.read_text(encoding="utf-8")
     if f"\n  {given.name}:" in text or given.keep.exists():
