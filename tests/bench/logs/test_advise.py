@@ -463,5 +463,5 @@ def test_the_proposed_width_is_that_of_logs_of_the_proposal():
     played = (rng.random((n, 1)) > mixed.cumsum(axis=1)).sum(axis=1).clip(0, 3)
     rows = np.arange(n)
     terms = policy[rows, played] / mixed[rows, played] * spread[played] * rng.standard_normal(n)
-    assert found.width == pytest.approx(2 * 1.96 * terms.std() / np.sqrt(n), rel=0.05)
+    assert found.width == pytest.approx(2 * 1.96 * terms.std() / np.sqrt(n), rel=0.1)
     assert found.today == "logging"
