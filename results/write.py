@@ -13,7 +13,8 @@
 - results/propensities/README.md: what faults of logs cost, and which estimators survive them;
 - results/randomized/README.md: do orders and intervals hold on real rewards;
 - results/figures/readme.svg;
-- the marked blocks of README.md, results/README.md, bench/docs/gate.md and bench/docs/costs.md.
+- the marked blocks of README.md, results/README.md, results/performance/README.md,
+  bench/docs/gate.md and bench/docs/costs.md.
 
 ``python results/write.py`` writes them; with ``--check`` it only compares, names the files that
 say something else, and exits with 1. A claim about trials that are not committed stops it.
@@ -44,6 +45,7 @@ def main() -> int:
     root = results.parent
     docs, logs = root / "bench" / "docs", root / "bench" / "ope_bench" / "logs"
     with_blocks = [root / "README.md", results / "README.md", docs / "gate.md", docs / "costs.md"]
+    with_blocks.append(results / "performance" / "README.md")
     pages = {
         "paper": results / "paper" / "README.md",
         "beyond": results / "beyond.md",

@@ -8,9 +8,9 @@ from ``leaderboard.json`` of the folder; where its last row has an interval, wit
 the last setting and a sentence on it;
 ``<!-- leaders -->`` what README says of the leaderboard;
 ``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
-power, ``<!-- costs harness -->`` and
-``<!-- costs obp 10000 1000 -->`` of what is measured in results/performance. Links lead from the
-file's own folder.
+power, ``<!-- costs harness -->``, ``<!-- costs obp 10000 1000 -->`` and
+``<!-- costs machines 10000 1000 -->`` of what is measured in results/performance. Links lead from
+the file's own folder.
 """
 
 from __future__ import annotations
@@ -232,7 +232,44 @@ def costs(results: Path, words: str) -> str:
     """Costs of the harness, or ratios to those of Open Bandit Pipeline at a size."""
     what, *size = words.split()
     performance = results / "performance"
-    return harness(performance) if what == "harness" else _beside_obp(performance, *map(int, size))
+    if what == "harness":
+        return harness(performance)
+    n, n_actions = map(int, size)
+    if what == "machines":
+        return by_machine(performance, n, n_actions)
+    title = f"beside Open Bandit Pipeline, {n:,} rows and {n_actions:,} actions"
+    heads = [title, "its time over ours", "its memory over ours", "page"]
+    return table(heads, _beside_obp(performance, n, n_actions), "lrrl")
+
+
+MEASURED = ("hot-paths", "benchopt", "dask", "batched", "generation", "obp-estimators")
+"""Pages with figures of several machines that the tables of costs show."""
+
+
+def by_machine(performance: Path, n: int, n_actions: int) -> str:
+    """Headline figures of each machine, one column a machine.
+
+    Parameters
+    ----------
+    performance : the folder results/performance.
+    n, n_actions : size of the problems that Open Bandit Pipeline solves, too.
+    """
+    machines = [
+        one for name in MEASURED for one in _json(performance / f"{name}.json")["machines"]
+    ]
+    cpus = list(dict.fromkeys(str(one["machine"]["cpu"]) for one in machines))
+    columns = []
+    for cpu in cpus:
+        peer = [
+            [f"Open Bandit Pipeline's time over ours: {words}", f"{time} times", page]
+            for words, time, _, page in _beside_obp(performance, n, n_actions, cpu)
+        ]
+        columns.append([*_harness(performance, cpu), *peer])
+    rows = [
+        [one[0][0], *(cell[1] if NONE not in cell[1] else NONE for cell in one), one[0][2]]
+        for one in zip(*columns, strict=True)
+    ]
+    return table(["", *cpus, "page"], rows)
 
 
 def harness(performance: Path) -> str:
@@ -244,13 +281,18 @@ def harness(performance: Path) -> str:
     ----------
     performance : the folder results/performance.
     """
+    return table(["", "measured", "page"], _harness(performance))
+
+
+def _harness(performance: Path, cpu: str | None = None) -> list[list[str]]:
+    """What was measured, the figure of one machine or the range over all, and the page."""
 
     def hot(name: str, figure: str = "seconds", scale: float = 1.0, digits: int = 2) -> str:
-        rows = (row for row in _rows(performance, "hot-paths") if row["name"] == name)
+        rows = (row for row in _rows(performance, "hot-paths", cpu) if row["name"] == name)
         return _span((scale * float(row["told"][figure]) for row in rows), digits)
 
     def median(page: str, ratio: str, digits: int = 2, **where: str) -> str:
-        rows = (row for row in _rows(performance, page) if where.items() <= row.items())
+        rows = (row for row in _rows(performance, page, cpu) if where.items() <= row.items())
         return _span((row["ratios"][ratio]["median"] for row in rows), digits)
 
     stored = hot("an isolated and stored trial costs at most a millisecond", scale=1e3 / TRIALS)
@@ -280,19 +322,22 @@ def harness(performance: Path) -> str:
             what = f"throughput of two {workers} workers over one, trials of 20 ms that {words}"
             rows.append([what, f"{ratio} times", _page(page)])
     what = "50 trials of FEPWS one by one over the same trained together, two workers each"
-    batched = _json(performance / "batched.json")["machines"]
+    batched = _machines(performance, "batched", cpu)
     ratio = _span(one["ratios"]["wall"]["median"] for one in batched)
     rows.append([what, f"{ratio} times", _page("batched")])
-    return table(["", "measured", "page"], rows)
+    return rows
 
 
-def _beside_obp(performance: Path, n: int, n_actions: int) -> str:
+def _beside_obp(
+    performance: Path, n: int, n_actions: int, cpu: str | None = None
+) -> list[list[str]]:
+    """What was measured, ratios of time and memory, and the page."""
     rows = []
     for words, name in {"synthetic logs": "", **OBP}.items():
         page = "obp-estimators" if name else "generation"
         ratios = [
             row["ratios"]
-            for row in _rows(performance, page)
+            for row in _rows(performance, page, cpu)
             if (row["n"], row["n_actions"], row.get("estimator", "")) == (n, n_actions, name)
             and row["ratios"]
         ]
@@ -301,13 +346,18 @@ def _beside_obp(performance: Path, n: int, n_actions: int) -> str:
             for figure in ("cpu_seconds", "rise_mb")
         ]
         rows.append([words, *spans, _page(page)])
-    title = f"beside Open Bandit Pipeline, {n:,} rows and {n_actions:,} actions"
-    return table([title, "its time over ours", "its memory over ours", "page"], rows, "lrrl")
+    return rows
+
+
+NONE = "–"
+"""In the place of a figure that a machine has not."""
 
 
 def _span(values: Iterable[float], digits: int = 2) -> str:
     """The lowest to the highest value, to so many digits."""
     known = list(values)
+    if not known:
+        return NONE
     ends = [
         f"{value:#.{digits}g}" if value < 10 ** (digits - 1) else f"{value:,.0f}"
         for value in (min(known), max(known))
@@ -319,10 +369,15 @@ def _page(name: str) -> str:
     return f"[{name}](results/performance/{name}.md)"
 
 
-def _rows(performance: Path, name: str) -> list[dict[str, Any]]:
-    """Rows of all machines."""
+def _machines(performance: Path, name: str, cpu: str | None) -> list[dict[str, Any]]:
+    """Measurements of a page, of one kind of machine or of all."""
     machines = _json(performance / f"{name}.json")["machines"]
-    return [row for machine in machines for row in machine["rows"]]
+    return [one for one in machines if cpu in (None, one["machine"]["cpu"])]
+
+
+def _rows(performance: Path, name: str, cpu: str | None) -> list[dict[str, Any]]:
+    """Rows of one kind of machine or of all."""
+    return [row for machine in _machines(performance, name, cpu) for row in machine["rows"]]
 
 
 def _json(path: Path) -> Any:

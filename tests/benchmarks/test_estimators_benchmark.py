@@ -1,5 +1,7 @@
 """Seconds of each family of estimators on a thousand rows, its fits included."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,10 @@ from ope_bench.contracts.view import FitCache
 from ope_bench.plugins.spec import resolve
 from ope_bench.trials.trial import build
 from ope_environments.saito.toy import SaitoToy
+from ope_estimators.density_ratio import matching
+from ope_estimators.density_ratio.matching import EnergyWeights, KernelMeanWeights
 from ope_estimators.learning import learners
+from ope_estimators.learning.quadratic import QuadraticRegressor
 from ope_estimators.nuisance.policy import PolicyModel
 from ope_estimators.nuisance.reward import RewardModel
 
@@ -74,7 +79,9 @@ def test_fitting_a_model_of_actions(name, problem, benchmark):
     assert (benchmark.pedantic(fit, rounds=2, warmup_rounds=1) >= 0).all()
 
 
-@pytest.mark.parametrize("name", ["ridge", "gbm", "hist-gbm", "random-forest", "xgboost", "mlp"])
+@pytest.mark.parametrize(
+    "name", ["ridge", "pooled", "gbm", "gbm-exact", "hist-gbm", "random-forest", "xgboost", "mlp"]
+)
 def test_fitting_a_model_of_rewards(name, problem, benchmark):
     spec = RewardModel(name, learners.frozen({"epochs": 3} if name == "mlp" else None))
 
@@ -95,3 +102,34 @@ def test_fitting_a_flow(name, problem, benchmark):
 
     fitted = benchmark.pedantic(fit, rounds=2, warmup_rounds=1)
     assert np.isfinite(fitted.pooled).all()
+
+
+@pytest.mark.parametrize("by", ["predict", "everywhere"])
+def test_a_quadratic_model_at_all_pairs(by, benchmark):
+    """What a log of 6,000 rows or more gets, and what a smaller one does."""
+    rng = np.random.default_rng(0)
+    context, points = rng.normal(size=(200, 10)), rng.normal(size=(300, 20))
+    pairs = np.hstack([np.repeat(context, 300, axis=0), np.tile(points, (200, 1))])
+    model = QuadraticRegressor().fit(pairs[::29], rng.normal(size=len(pairs[::29])))
+
+    def predict():
+        return model.predict(pairs) if by == "predict" else model.everywhere(context, points)
+
+    found = benchmark.pedantic(predict, rounds=2, warmup_rounds=1)
+    assert found == pytest.approx(model.predict(pairs), abs=1e-10)
+
+
+@pytest.mark.parametrize("paired_rows", [4_000, 0], ids=["all pairs", "landmarks"])
+@pytest.mark.parametrize(
+    "model", [EnergyWeights(), KernelMeanWeights(1000.0)], ids=["energy", "kmm"]
+)
+def test_weights_of_three_thousand_rows(model, paired_rows, benchmark, monkeypatch):
+    monkeypatch.setattr(matching, "PAIRED_ROWS", paired_rows)
+    rng = np.random.default_rng(0)
+    logged, target = rng.normal(size=(3_000, 20)), rng.normal(0.2, 1.0, size=(3_000, 20))
+    view = SimpleNamespace(n=3_000, m=3_000)
+
+    def weigh():
+        return model.weigh(view, logged, target, np.random.default_rng(0)).logged
+
+    assert (benchmark.pedantic(weigh, rounds=2, warmup_rounds=1) >= 0).all()

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from judging.blocks import harness
+from judging.blocks import NONE, by_machine, harness
 
 from support.paths import ROOT
 
@@ -27,7 +27,6 @@ SCRIPTS = {
     "hot-paths": "hot_paths",
     "obp-estimators": "side_by_side_obp_estimators",
     "scale": "scale",
-    "stored-trials": "stored_trials",
     "ten-million-trials": "ten_million_trials",
 }
 """The script of each page that `results/performance/measure` makes."""
@@ -102,3 +101,13 @@ def test_the_table_of_costs_has_the_range_over_machines(tmp_path: Path) -> None:
     (tmp_path / "dask.json").write_text(json.dumps(dask))
     what = "throughput of two Dask workers over one, trials of 20 ms that wait"
     assert f"| {what} | 1.25 to 1.75 times |" in harness(tmp_path)
+
+
+def test_the_table_by_machine_has_each_machines_own_figures() -> None:
+    lines = by_machine(FOLDER, 10_000, 1_000).splitlines()
+    cpus = [cell.strip() for cell in lines[0].split("|")[2:-2]]
+    for page in ("dask", "benchopt"):
+        row = next(line for line in lines if f"performance/{page}.md" in line)
+        cells = zip(cpus, row.split("|")[2:-2], strict=True)
+        shown = {cpu for cpu, cell in cells if cell.strip() != NONE}
+        assert shown == {one["machine"]["cpu"] for one in committed(page)}
