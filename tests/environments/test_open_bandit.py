@@ -17,6 +17,10 @@ from ope_bench.testing import NotApplicable, environment_checks
 from ope_environments.open_bandit.click_model import ClickModel
 from ope_environments.open_bandit.environment import OpenBandit
 from ope_environments.open_bandit.layout import read_campaign
+from ope_estimators.ranking.iips import IIPS
+from ope_estimators.ranking.pi import PI
+from ope_estimators.ranking.sips import SIPS
+from support import tiny_lists
 
 Draw = Callable[..., tuple[Problem, Truth]]
 
@@ -147,7 +151,9 @@ def test_redrawn_clicks_have_the_exact_value_as_their_mean(draw: Draw, folder: P
 
 
 def test_a_model_is_moved_to_the_click_rate_that_is_asked_for(draw: Draw, folder: Path) -> None:
-    model = ClickModel(np.array([-3.0, 0.0, 1.0]), np.array([0.5, -0.5])).with_mean(0.2)
+    model = ClickModel(np.array([-3.0, 0.0, 1.0]), np.array([0.5, -0.5]), np.zeros(3)).with_mean(
+        0.2
+    )
     assert model.mean() == pytest.approx(0.2, abs=1e-9)
     world = OpenBandit(folder=str(folder), mode="semi-synthetic", click_rate=0.3, n_samples=10)
     assert draw(world)[1].expected == pytest.approx(0.3, abs=1e-9)
@@ -206,3 +212,35 @@ def test_a_damaged_log_is_named_by_line_and_column(
     with pytest.raises(DataFileError) as caught:
         draw(OpenBandit(folder=str(tmp_path)))
     assert said in str(caught.value)
+
+
+def test_pages_are_lists_of_three_with_an_exact_value(draw: Draw, folder: Path) -> None:
+    setting = {"mode": "semi-synthetic", "redraw_actions": True, "target": "epsilon-greedy"}
+    made = OpenBandit(n_samples=60_000, folder=str(folder), lists=True, click_rate=0.2, **setting)
+    problem, truth = draw(made)
+    problem.check_policies()
+    assert problem.slot is not None
+    np.testing.assert_array_equal(problem.slot[:4], [0, 1, 2, 0])
+    assert truth.empirical == pytest.approx(truth.expected, abs=4 * 0.4 / np.sqrt(60_000))
+    assert problem.prefix_propensity is not None
+    assert problem.joint_propensity is not None
+    np.testing.assert_array_equal(problem.joint_propensity[0], problem.prefix_propensity[2])
+    product = problem.propensity[:3].prod()  # type: ignore[index]
+    assert problem.joint_propensity[0, 0] == pytest.approx(product)
+    for estimator in (IIPS(), PI(), SIPS()):
+        found = tiny_lists.run(estimator, problem)
+        assert found.standard_error is not None
+        assert abs(found.value - truth.expected) < 4 * found.standard_error
+
+
+def test_rows_of_one_time_and_user_are_one_page(draw: Draw, folder: Path) -> None:
+    rows, _ = draw(OpenBandit(n_samples=500, folder=str(folder)))
+    pages, _ = draw(OpenBandit(n_samples=500, folder=str(folder), lists=True))
+    np.testing.assert_array_equal(rows.context, pages.context)
+    np.testing.assert_array_equal(pages.slot, rows.context[:, 4] - 1)
+    assert pages.unit is not None
+    assert rows.unit is not None
+    assert len(np.unique(pages.unit)) <= len(np.unique(rows.unit))
+    # Rows of the same row of the log stay one unit.
+    for number in np.unique(rows.unit)[:20]:
+        assert len(np.unique(pages.unit[rows.unit == number])) == 1

@@ -17,11 +17,13 @@ class ClickModel:
     ----------
     user : (n_rows,), log odds of each row's user and position.
     item : (n_items,), log odds of each item.
+    position : (3,), the part of ``user`` that is its position's.
     """
 
-    def __init__(self, user: FloatArray, item: FloatArray) -> None:
+    def __init__(self, user: FloatArray, item: FloatArray, position: FloatArray) -> None:
         self.user = user
         self.item = item
+        self.position = position
 
     def table(self, rows: slice) -> FloatArray:
         """Return the click probability of every item at some rows: (k, n_items)."""
@@ -43,9 +45,9 @@ class ClickModel:
         low, high = -40.0, 40.0
         for _ in range(60):
             middle = 0.5 * (low + high)
-            moved = ClickModel(self.user + middle, self.item)
+            moved = ClickModel(self.user + middle, self.item, self.position)
             low, high = (middle, high) if moved.mean() < mean else (low, middle)
-        return ClickModel(self.user + 0.5 * (low + high), self.item)
+        return ClickModel(self.user + 0.5 * (low + high), self.item, self.position)
 
 
 def fit_clicks(log: Log, columns: tuple[Column, ...], n_items: int) -> ClickModel:
@@ -63,7 +65,10 @@ def fit_clicks(log: Log, columns: tuple[Column, ...], n_items: int) -> ClickMode
     weights = model.coef_[0]
     width = len(weights) - n_items
     user = design[:, :width] @ weights[:width] + model.intercept_[0]
-    return ClickModel(np.asarray(user, dtype=np.float64), weights[width:].astype(np.float64))
+    # The position is the last column before the items.
+    position = weights[width - len(columns[-1].categories) : width].astype(np.float64)
+    item = weights[width:].astype(np.float64)
+    return ClickModel(np.asarray(user, dtype=np.float64), item, position)
 
 
 def _sigmoid(log_odds: FloatArray) -> FloatArray:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from ope_bench import (
     DeterministicEmbedding,
-    DiscretePolicy,
     Environment,
     FloatArray,
     IntArray,
@@ -23,7 +23,8 @@ from ope_bench import (
     Uniform,
 )
 from ope_environments.open_bandit.click_model import ClickModel, fit_clicks
-from ope_environments.open_bandit.layout import Campaign, Log, read_campaign
+from ope_environments.open_bandit.layout import Campaign, Log, log_path, read_campaign
+from ope_environments.open_bandit.lists import as_lists, page_views, redrawn_lists
 from ope_environments.populations.population import Population, bernoulli, value_of
 
 __all__ = ["OpenBandit"]
@@ -77,6 +78,10 @@ class OpenBandit(Environment):
         None; semi-synthetic only.
     target : uniform or, where clicks are redrawn, epsilon-greedy on the fitted model.
     epsilon : exploration share of the epsilon-greedy target.
+    lists : whether the positions of a page are a ranked list. Resampled rows of one time and user
+        are then one unit, with the position as slot (in the samples most pages have one row).
+        With ``redraw_actions`` pages of three items are drawn, each position by its own shares,
+        and probabilities of whole pages are known.
 
     References
     ----------
@@ -85,6 +90,8 @@ class OpenBandit(Environment):
     """
 
     version = 2
+
+    added_parameters: ClassVar[Mapping[str, Any]] = {"lists": False}
 
     n_samples: Annotated[int, Ge(1)] = 10_000
     folder: str | None = None
@@ -95,6 +102,7 @@ class OpenBandit(Environment):
     click_rate: Annotated[float, Gt(0), Lt(1)] | None = None
     target: Literal["uniform", "epsilon-greedy"] = "uniform"
     epsilon: Annotated[float, Ge(0), Le(1)] = 0.1
+    lists: bool = False
 
     @property
     def data_files(self) -> tuple[str, ...]:
@@ -123,9 +131,33 @@ class OpenBandit(Environment):
             )
             raise ParameterError(msg)
         campaign = read_campaign(self.folder, self.campaign)
+        epsilon = None if self.target == "uniform" else self.epsilon
+        if self.lists and self.redraw_actions:
+            log, model = _fitted(campaign, self.logging, self.click_rate)
+            n_items = len(model.item)
+            uniform = np.full((3, n_items), 1.0 / n_items)
+            shares = uniform if self.logging == "random" else _shares(log, n_items).probabilities
+            wanted = uniform if epsilon is None else _greedy(model, epsilon).probabilities
+            both, streams = (shares, wanted), (logged_rng, target_rng)
+            return redrawn_lists(campaign, log, model, both, self.n_samples, streams)
+        problem, truth = self._by_rows(campaign, epsilon, logged_rng, target_rng)
+        if not self.lists:
+            return problem, truth
+        if self.mode != "logged":
+            msg = "open-bandit: lists of redrawn clicks need redraw_actions = true"
+            raise ParameterError(msg)
+        views = page_views(log_path(self.folder, self.campaign, self.logging))
+        return as_lists(problem, views[::2] if self.logging == "random" else views), truth
+
+    def _by_rows(
+        self,
+        campaign: Campaign,
+        epsilon: float | None,
+        logged_rng: np.random.Generator,
+        target_rng: np.random.Generator,
+    ) -> tuple[Problem, Truth]:
         if self.mode == "logged":
             return self._resampled(campaign, logged_rng, target_rng)
-        epsilon = None if self.target == "uniform" else self.epsilon
         world, log = _world(campaign, self.logging, self.click_rate, epsilon)
         problem, truth = world.sample(
             self.n_samples, logged_rng=logged_rng, target_rng=target_rng, shared_contexts=False
@@ -199,14 +231,18 @@ def _rows(log: Log, rows: slice) -> Log:
 
 
 @lru_cache(maxsize=4)
+def _fitted(campaign: Campaign, logging: str, click_rate: float | None) -> tuple[Log, ClickModel]:
+    log = campaign.random if logging == "random" else campaign.bts
+    model = fit_clicks(log, campaign.columns, len(campaign.item_embedding))
+    return log, model if click_rate is None else model.with_mean(click_rate)
+
+
+@lru_cache(maxsize=4)
 def _world(
     campaign: Campaign, logging: str, click_rate: float | None, epsilon: float | None
 ) -> tuple[Population, Log]:
-    log = campaign.random if logging == "random" else campaign.bts
+    log, model = _fitted(campaign, logging, click_rate)
     n_items = len(campaign.item_embedding)
-    model = fit_clicks(log, campaign.columns, n_items)
-    if click_rate is not None:
-        model = model.with_mean(click_rate)
     target = Uniform(n_items) if epsilon is None else _greedy(model, epsilon)
     return (
         Population(
@@ -223,14 +259,14 @@ def _world(
     )
 
 
-def _shares(log: Log, n_items: int) -> DiscretePolicy:
+def _shares(log: Log, n_items: int) -> Tabular:
     """Return each position's shares of items in the log, with one pseudo-count per item."""
     counts = np.ones((3, n_items))
     np.add.at(counts, (log.context[:, 4].astype(np.int64) - 1, log.item), 1.0)
     return Tabular(counts / counts.sum(axis=1, keepdims=True), _position)
 
 
-def _greedy(model: ClickModel, epsilon: float) -> DiscretePolicy:
+def _greedy(model: ClickModel, epsilon: float) -> Tabular:
     """Build epsilon-greedy on an additive model: one item for all contexts."""
     table = np.full((3, len(model.item)), epsilon / len(model.item))
     table[:, int(np.argmax(model.item))] += 1.0 - epsilon

@@ -88,6 +88,12 @@ def read_campaign(folder: str | None, campaign: str) -> Campaign:
     return _read(root, campaign)
 
 
+def log_path(folder: str | None, campaign: str, policy: str) -> Path:
+    """Return the path of one policy's log."""
+    root = Path(folder) if folder is not None else _sample()
+    return root / policy / campaign / f"{campaign}.csv"
+
+
 def _sample() -> Path:
     package = installed_folder("obp")
     if package is None:
