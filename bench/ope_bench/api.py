@@ -10,11 +10,12 @@ import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 from ope_bench.base.canonical import canonical_json
-from ope_bench.base.errors import UsageError
+from ope_bench.base.errors import UsageError, did_you_mean, short_errors
 from ope_bench.base.files import atomic_write
 from ope_bench.base.units import format_duration
 from ope_bench.boards.board import Board, By
@@ -54,6 +55,7 @@ EstimatorLike = Estimator | str
 EnvironmentLike = Environment | str
 
 
+@short_errors
 def evaluate(
     estimators: EstimatorLike | Iterable[EstimatorLike],
     environments: EnvironmentLike | Iterable[EnvironmentLike],
@@ -167,7 +169,7 @@ def _run_in_processes(
 
 
 class Progress:
-    """The number of finished trials, written over itself; a carriage return works in notebooks.
+    """The number of finished trials: in a notebook a bar, elsewhere a line over itself.
 
     Parameters
     ----------
@@ -183,6 +185,7 @@ class Progress:
         self._next = self._begun + (1.0 if shown is None else 0.0)
         self._status: Counter[Status] = Counter()
         self._width = 0
+        self._bar: Any = None
 
     def __enter__(self) -> Self:
         return self
@@ -190,6 +193,7 @@ class Progress:
     def __exit__(self, *exc: object) -> None:
         if self._width:
             self._write()
+        if self._width and self._bar is None:
             sys.stderr.write("\n")
 
     def add(self, status: Status) -> None:
@@ -202,7 +206,18 @@ class Progress:
     def _write(self) -> None:
         counts = "  ".join(f"{word.value} {n}" for word, n in self._status.items())
         spent = format_duration(time.monotonic() - self._begun)
-        line = f"{self._status.total()}/{self.total} trials  {counts}  {spent}"
+        done = self._status.total()
+        line = f"{done}/{self.total} trials  {counts}  {spent}"
+        if "ipykernel" in sys.modules:
+            # What goes to stderr is red there.
+            shown = import_module("IPython.display")
+            bar = shown.HTML(f'<progress value="{done}" max="{self.total}"></progress> {line}')
+            if self._bar is None:
+                self._bar = shown.display(bar, display_id=True)
+            else:
+                self._bar.update(bar)
+            self._width = 1
+            return
         sys.stderr.write(f"\r{line:<{self._width}}")
         sys.stderr.flush()
         self._width = len(line)
@@ -295,28 +310,48 @@ class Results(_Records):
 
         return pd.DataFrame(record_lines(self))
 
-    def plot(self, *, truth: TruthKind = "expected") -> Any:
-        """Return an Altair chart: RMSE against the parameter that varies, or rows of one setting.
+    def plot(
+        self,
+        chart: str | None = None,
+        *,
+        estimators: str | Iterable[str] | None = None,
+        truth: TruthKind = "expected",
+    ) -> Any:
+        """Return an Altair chart, which a notebook shows without the network.
+
+        Parameters
+        ----------
+        chart : a kind of ``ope-bench report --charts``; by default RMSE against the parameter that
+            varies, or the rows of one setting.
+        estimators : ids or labels to show; all by default.
 
         Raises
         ------
-        UsageError : the extra ``report`` is not installed, or no row has an estimate.
+        UsageError : the extra ``report`` is not installed, or there is nothing to plot.
         """
         needs_extra()
-        import altair as alt
+        from ope_bench.report.chart_parts import offline_chart
+        from ope_bench.report.figures import KINDS, figure_spec, figures
 
-        from ope_bench.report.figures import figure_spec, figures
-
-        content = self._content(truth)
+        kinds = ("sweep", "intervals") if chart is None else (chart,)
+        if unknown := [one for one in kinds if one not in KINDS]:
+            hint = did_you_mean(unknown[0], KINDS)
+            msg = f"chart '{unknown[0]}' is not one of {', '.join(KINDS)}{hint}"
+            raise UsageError(msg)
+        ids = {estimators} if isinstance(estimators, str) else set(estimators or ())
+        some = [
+            x for x in self if not ids or ids & {x.trial.estimator.id, x.trial.estimator.label}
+        ]
+        content = Results(some)._content(truth)
         short, looks = content.looks
-        figure = next(figures(content, short, kinds=("sweep", "intervals")), None)
+        figure = next(figures(content, short, kinds=kinds), None)
         if figure is None:
-            msg = "nothing to plot: no row has an estimate"
+            msg = "nothing to plot: no row has an estimate, or the chart does not fit the rows"
             raise UsageError(msg)
         spec = figure_spec(figure, looks)
         # The figure is sized for print.
         spec |= {name: _PLOT_SCALE * spec[name] for name in ("width", "height")}
-        return alt.LayerChart.from_dict(spec)
+        return offline_chart(spec)
 
     def to_latex(self, by: By = "rmse", truth: TruthKind = "expected") -> str:
         """Return the leaderboards as LaTeX tables."""

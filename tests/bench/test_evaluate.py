@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +70,32 @@ def test_a_shorter_line_of_progress_covers_a_longer_one(capsys):
     lines = capsys.readouterr().err.rstrip("\n").split("\r")[1:]
     assert all(len(b) >= len(a.rstrip()) for a, b in pairwise(lines))
     assert "positivity 1  ok 1" in lines[-1]
+
+
+def test_a_notebook_has_a_bar_and_nothing_red(capsys, monkeypatch):
+    shown = []
+    handle = SimpleNamespace(update=shown.append)
+    fake = SimpleNamespace(
+        HTML=str, display=lambda bar, *, display_id: (shown.append(bar), handle)[1]
+    )
+    monkeypatch.setitem(sys.modules, "ipykernel", fake)
+    monkeypatch.setitem(sys.modules, "IPython.display", fake)
+    with Progress(2, True) as bar:
+        bar.add(Status.OK)
+        bar._next = 0.0
+        bar.add(Status.OK)
+    assert capsys.readouterr().err == ""
+    assert '<progress value="1" max="2">' in shown[0]
+    assert '<progress value="2" max="2">' in shown[-1]
+
+
+def test_a_mistake_has_no_frames_of_ours_below_the_call():
+    with pytest.raises(UsageError, match="did you mean 'ipw'") as caught:
+        evaluate(["ipww"], WORLD)
+    files = [Path(frame.filename) for frame in traceback.extract_tb(caught.tb)]
+    assert files[0] == Path(__file__)
+    assert [path.name for path in files[1:]] == ["errors.py"]
+    assert caught.value.__suppress_context__
 
 
 def test_estimates_are_those_of_the_rng_of_the_trial():

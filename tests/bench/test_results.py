@@ -176,6 +176,15 @@ def test_one_setting_is_plotted_as_intervals(single):
     assert "area" not in marks(spec)
 
 
+def test_a_chart_is_drawn_without_the_network(results):
+    drawn = results.plot("sweep", estimators="ipw")._repr_mimebundle_()["image/svg+xml"]
+    assert drawn.startswith("<svg")
+    assert "ipw" in drawn
+    assert "dm" not in drawn
+    with pytest.raises(UsageError, match="sweep"):
+        results.plot("swep")
+
+
 def test_nothing_to_plot_is_told():
     failed = evaluate(Odd(), "saito-toy[n_actions=5,n_samples=60]", replicates=6).failures
     with pytest.raises(UsageError, match="nothing to plot"):

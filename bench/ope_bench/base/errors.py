@@ -16,8 +16,10 @@ The message says what is wrong, where, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 ROUNDING = 1e-6
 """Tolerance for rounding: a share computed from floats may lie this far outside of 0 and 1."""
@@ -143,3 +145,20 @@ def no_attribute(thing: object, name: str) -> str:
     what = type(thing).__name__
     article = "an" if what[:1] in "AEIOUaeiou" else "a"
     return f"{article} {what} has no attribute '{name}'{hint}"
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def short_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Raise a user's mistake from the function itself, without the frames below it."""
+
+    @wraps(function)
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except UsageError as exc:
+            raise exc.with_traceback(None) from None
+
+    return wrapped

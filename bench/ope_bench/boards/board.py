@@ -287,6 +287,9 @@ class Board:
     label: str = ""
     rows: tuple[Row, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<board of {self.label or self.environment} by {self.by}: {len(self.rows)} rows>"
+
     @property
     def environment(self) -> str:
         """Id of the environment."""

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from ope_bench.base.canonical import plain
-from ope_bench.base.errors import UsageError
+from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.base.units import format_duration
 from ope_bench.execution import Event, Executor, Finished
 from ope_bench.logs import advice_verdict, advice_worlds, estimation, problem
@@ -23,7 +23,14 @@ from ope_bench.logs.recommendation import (
     Recommendation,
     recommendation_for,
 )
-from ope_bench.logs.result import EstimateRow, notebook_html, notebook_text, plot_values, span
+from ope_bench.logs.result import (
+    EstimateRow,
+    notebook_html,
+    notebook_text,
+    plot_values,
+    span,
+    value_lines,
+)
 from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, figure, percent
@@ -172,7 +179,7 @@ class Advice:
         UsageError : the extra ``report`` is not installed.
         """
         chosen = self.recommended.label if self.recommended is not None else None
-        return plot_values(self.rows, self.logging_average, self.target, chosen)
+        return plot_values(value_lines(self.rows, chosen), self.logging_average, self.target)
 
     def __repr__(self) -> str:
         return f"{summary(self)}\n\n{notebook_text(advice_tables(self))}"
@@ -263,6 +270,7 @@ def advice_tables(advice: Advice) -> list[TextTable]:
     ]
 
 
+@short_errors
 def advise(
     log: LogData,
     *,

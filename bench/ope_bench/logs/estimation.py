@@ -15,7 +15,7 @@ from typing import Any, cast, get_args
 
 import numpy as np
 
-from ope_bench.base.errors import ParameterError, UsageError
+from ope_bench.base.errors import ParameterError, UsageError, short_errors
 from ope_bench.contracts.arrays import IntArray
 from ope_bench.contracts.parameters import validated
 from ope_bench.contracts.plugins import Estimator, IntervalKind
@@ -59,6 +59,7 @@ EstimatorPair = tuple[PluginSpec, Estimator | None]
 """The spec of an estimator, and the object where one was given."""
 
 
+@short_errors
 def estimate(
     log: LogData,
     estimators: EstimatorLike | Iterable[EstimatorLike] | None = None,

@@ -118,6 +118,7 @@ def load_log(
     if spec.items is not None and items is not None and described is not None:
         embedding = np.empty_like(described.values)
         embedding[codes.of(items, spec.items.key)] = described.values
+    time = None if spec.time is None else table.words(spec.time)
     rewards = None
     if predicted is not None:
         rewards = _predicted_rewards(spec, table, predictions, codes, logged, found)
@@ -134,7 +135,8 @@ def load_log(
         embedding=embedding,
         weight=weight,
         unit=None if spec.unit is None else table.words(spec.unit)[0],
-        time=None if spec.time is None else table.words(spec.time)[0],
+        time=None if time is None else time[0],
+        time_span=None if time is None else (time[1][0], time[1][-1]),
         logging=None if logging is None else logging.matrix,
         targets=found,
         notes=(

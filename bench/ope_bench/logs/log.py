@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ope_bench.base.errors import short_errors
 from ope_bench.contracts.data import Problem
 from ope_bench.logs.checks import LogCheck, check_log
 from ope_bench.logs.loading import load_log
@@ -30,6 +31,7 @@ class Log(LogData):
     """
 
     @classmethod
+    @short_errors
     def read(cls, path: str | Path, *, timeout: float | None = None) -> Self:
         """Read a log file and the tables that it names.
 
@@ -64,6 +66,7 @@ class Log(LogData):
         return cls(**vars(load_log(spec, timeout)))
 
     @classmethod
+    @short_errors
     def from_frame(
         cls,
         frame: Any,

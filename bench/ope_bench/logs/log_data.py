@@ -155,6 +155,7 @@ class LogData:
     notes : what was done about missing values.
     reward_range : smallest and largest reward, or None
     spec : what the user named; None in a worker.
+    time_span : first and last time, as written; None without one, and in a worker.
     """
 
     context: FloatArray
@@ -175,6 +176,7 @@ class LogData:
     weight: FloatArray | None = None
     predicted_reward: FloatArray | None = None
     estimated_propensity: bool = False
+    time_span: tuple[str, str] | None = None
 
     @property
     def n(self) -> int:

@@ -26,7 +26,8 @@ from ope_bench.logs.log_data import LogData
 from ope_bench.report.chart_parts import log_scale, named_table, tooltip
 from ope_bench.report.page.html import PageChart, PageSection, render_sections
 from ope_bench.report.page.libraries import vega
-from ope_bench.report.tables import TextTable, render_rows
+from ope_bench.report.styles import colors
+from ope_bench.report.tables import TextTable, figure, render_rows
 
 BINS = 24
 _MOST_ACTIONS = 20
@@ -46,20 +47,23 @@ def estimates_page(
     script : returns the Vega script.
     """
     shown = results.estimates_tables(result)
-    sections = [
-        PageSection(
-            f"policy-{number}",
-            target.name,
-            _table(table),
-            [
-                _values(f"values-{number}", target.rows, None, result.logging_average),
-                *_weights(f"weights-{number}", log, target.name),
-            ],
-        )
-        for number, (target, table) in enumerate(zip(result.targets, shown, strict=False))
+    names = [target.name for target in result.targets]
+    lines = [
+        line for one in result.targets for line in results.value_lines(one.rows, policy=one.name)
     ]
-    if len(result.targets) > 1:
+    values = _values(log, lines, names, result.logging_average)
+    question = PageSection(
+        "question", "The question", _question(log, names, result.logging_average), values
+    )
+    sections = [question]
+    if len(names) > 1:
         sections.append(PageSection("differences", "Differences", _table(shown[-1])))
+    sections += [
+        PageSection(
+            f"policy-{number}", name, _table(table), _weights(f"weights-{number}", log, name)
+        )
+        for number, (name, table) in enumerate(zip(names, shown, strict=False))
+    ]
     return _page("estimates", [*sections, _about_log(log)], script)
 
 
@@ -73,11 +77,13 @@ def advice_page(log: LogData, advice: Advice, *, script: Callable[[], str] = veg
     """
     checks, candidates, *worlds = advice_tables(advice)
     chosen = advice.recommended.label if advice.recommended is not None else None
-    values = _values("values", advice.rows, chosen, advice.logging_average)
+    lines = results.value_lines(advice.rows, chosen)
+    values = _values(log, lines, [], advice.logging_average)
     weights = _weights("weights", log, advice.target)
+    question = _question(log, [advice.target], advice.logging_average)
     sections = [
-        PageSection("verdict", f"Verdict on {advice.target}", _verdict(advice)),
-        PageSection("candidates", "Candidates", _table(candidates), [values, *weights]),
+        PageSection("verdict", f"Verdict on {advice.target}", question + _verdict(advice)),
+        PageSection("candidates", "Candidates", _table(candidates), [*values, *weights]),
         *(PageSection("evidence", "Evidence", _table(one), _evidence(advice)) for one in worlds),
         PageSection("checks", "Checks", _table(checks)),
         _about_log(log),
@@ -99,8 +105,8 @@ def write_page(path: Path, text: str) -> None:
 def _page(title: str, sections: Sequence[PageSection], script: Callable[[], str]) -> str:
     made = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     footer = (
-        f"Made by ope-bench {__version__} on {made} UTC. It holds aggregates of the log, and no "
-        "row of it."
+        f"Made by ope-bench {__version__} on {made} UTC. One file to send or to print; it holds "
+        "aggregates of the log, and no row of it."
     )
     return render_sections(title, sections, footer, script=script)
 
@@ -110,7 +116,25 @@ def _page(title: str, sections: Sequence[PageSection], script: Callable[[], str]
 
 def _table(table: TextTable) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
-    return f'<div class="scroll">{render_rows(table)}</div><ul class="notes">{notes}</ul>'
+    scroll = f'<div class="scroll" tabindex="0">{render_rows(table)}</div>'
+    return f'<div class="wide">{scroll}</div><ul class="notes">{notes}</ul>'
+
+
+def _question(log: LogData, policies: Sequence[str], average: float) -> str:
+    """Say what is asked, of which log, and in which unit."""
+    spec, facts = log.spec, log.facts()
+    reward = "reward" if spec is None else spec.reward
+    parts = [f"{facts['rows']:,} decisions among {facts['actions']:,} actions"]
+    if spec is not None and isinstance(spec.table, str | Path):
+        parts.insert(0, Path(spec.table).name)
+    if log.time_span is not None:
+        parts.append(" to ".join(log.time_span))
+    names = " and ".join(filter(None, (", ".join(policies[:-1]), policies[-1])))
+    text = (
+        f"What would {names} have earned, in {reward} a row? The policy that was logged earned "
+        f"{figure(average)} ({', '.join(parts)})."
+    )
+    return f"<p>{escape(text)}</p>"
 
 
 def _verdict(advice: Advice) -> str:
@@ -161,15 +185,20 @@ def _about_log(log: LogData) -> PageSection:
 
 
 def _values(
-    name: str, rows: Sequence[results.EstimateRow], chosen: str | None, average: float
-) -> PageChart:
+    log: LogData, lines: list[dict[str, Any]], policies: Sequence[str], average: float
+) -> list[PageChart]:
+    """Chart the values of all policies on one axis; nothing where no estimator has a value."""
+    if not lines:
+        return []
     words = (
-        "Points are estimates of the policy's value, lines their intervals where they offer one; "
+        "Points are estimates of a policy's value, lines their intervals where they offer one; "
         "the dashed line is the mean logged reward."
     )
-    lines = results.value_lines(rows, chosen)
-    height = _LINE * len(lines) + 40
-    return PageChart(name, "Values", words, results.values_chart(average), lines, height)
+    reward = "reward" if log.spec is None else log.spec.reward
+    known = [name for name in policies if any(line["policy"] == name for line in lines)]
+    chart = results.values_chart(average, known, reward=reward)
+    height = _LINE * len(lines) + 40 + 40 * (len(known) > 1)
+    return [PageChart("values", "Values", words, chart, lines, height)]
 
 
 def _weights(name: str, log: LogData, policy: str) -> list[PageChart]:
@@ -187,7 +216,7 @@ def _weights(name: str, log: LogData, policy: str) -> list[PageChart]:
             color=alt.Color(
                 "of:N",
                 title="share of",
-                scale=alt.Scale(domain=["rows", "weight"], range=[results.BLUE, results.ORANGE]),
+                scale=alt.Scale(domain=["rows", "weight"], range=[colors()[0], colors()[3]]),
                 legend=alt.Legend(orient="top"),
             ),
             tooltip=tooltip("of:N low:Q high:Q share:Q"),

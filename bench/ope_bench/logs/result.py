@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,10 @@ class EstimateRow:
     disagreement_low: float | None = None
     disagreement_high: float | None = None
     sensitivity: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        value = f"{tables.figure(self.value)} ({span(self.low, self.high)})"
+        return f"<{self.label}: {value}, lift {_signed(self.lift)}, {self.status}>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +182,7 @@ class Estimates:
         return pd.DataFrame(self.records())
 
     def plot(self, target: str | None = None) -> Any:
-        """Return values and intervals of one policy, the first by default, as an Altair chart.
+        """Return values and intervals of one policy, or of all on one axis, as an Altair chart.
 
         Raises
         ------
@@ -186,8 +190,10 @@ class Estimates:
         KeyError : there is no such policy.
         """
         by_name = {one.name: one for one in self.targets}
-        name = next(iter(by_name)) if target is None else target
-        return plot_values(by_name[name].rows, self.logging_average, name)
+        shown = self.targets if target is None else [by_name[target]]
+        title = shown[0].name if len(shown) == 1 else ""
+        lines = [line for one in shown for line in value_lines(one.rows, policy=one.name)]
+        return plot_values(lines, self.logging_average, title)
 
     def to_latex(self) -> str:
         """Return the tables as LaTeX."""
@@ -218,6 +224,7 @@ _COLUMNS: tuple[tables.TableColumn, ...] = (
     tables.TableColumn(key="value", title="value"),
     tables.TableColumn(key="interval", title="interval", right=False),
     tables.TableColumn(key="lift", title="lift"),
+    tables.TableColumn(key="lift_relative", title="in %", drop=5),
     tables.TableColumn(key="lift_interval", title="its interval", right=False, drop=4),
     tables.TableColumn(key="ess", title="ESS", drop=3),
     tables.TableColumn(key="largest", title="largest", drop=2),
@@ -284,6 +291,10 @@ def _cells(row: EstimateRow) -> tuple[tables.Entry, ...]:
         tables.Entry(span(row.low, row.high), [row.low, row.high]),
         tables.Entry(_signed(row.lift), row.lift),
         tables.Entry(
+            tables.MISSING if row.lift_relative is None else f"{row.lift_relative:+.1%}",
+            row.lift_relative,
+        ),
+        tables.Entry(
             span(row.lift_low, row.lift_high, signed=True), [row.lift_low, row.lift_high]
         ),
         tables.Entry(tables.percent(row.ess_fraction), row.ess_fraction),
@@ -329,31 +340,37 @@ def notebook_html(shown: Iterable[tables.TextTable]) -> str:
 
 # Values as a chart, for notebooks and pages.
 
-BLUE, ORANGE = "#4c78a8", "#e4772e"
-"""Visible on white and on black."""
 
-
-def plot_values(
-    rows: Iterable[EstimateRow], logging_average: float, title: str, chosen: str | None = None
-) -> Any:
+def plot_values(lines: Sequence[dict[str, Any]], logging_average: float, title: str) -> Any:
     """Return the chart of estimates with its data, for a notebook.
+
+    Parameters
+    ----------
+    lines : as of `value_lines`.
 
     Raises
     ------
     UsageError : the extra ``report`` is not installed.
     """
     needs_extra()
-    return values_chart(logging_average, value_lines(rows, chosen)).properties(title=title)
+    from ope_bench.report.chart_parts import offline_chart
+
+    policies = list(dict.fromkeys(line["policy"] for line in lines))
+    chart = values_chart(logging_average, policies, data=lines).properties(title=title, width=480)
+    return offline_chart(chart.to_dict())
 
 
-def value_lines(rows: Iterable[EstimateRow], chosen: str | None) -> list[dict[str, Any]]:
+def value_lines(
+    rows: Iterable[EstimateRow], chosen: str | None = None, policy: str = ""
+) -> list[dict[str, Any]]:
     """Return values and intervals of the estimators that have a value."""
     return [
         {
             "estimator": row.label,
+            "policy": policy,
             "value": row.value,
-            "low": row.low,
-            "high": row.high,
+            "low": row.disagreement_low if row.low is None else row.low,
+            "high": row.disagreement_high if row.high is None else row.high,
             "chosen": row.label == chosen,
         }
         for row in rows
@@ -361,17 +378,28 @@ def value_lines(rows: Iterable[EstimateRow], chosen: str | None) -> list[dict[st
     ]
 
 
-def values_chart(logging_average: float, data: Any = None) -> Any:
+def values_chart(
+    logging_average: float,
+    policies: Sequence[str] = (),
+    *,
+    reward: str = "reward",
+    data: Any = None,
+) -> Any:
     """Chart values with intervals, the recommended one marked, and the logged average as a line.
 
     Parameters
     ----------
+    policies : where there are several, each has its color.
+    reward : name of the reward.
     data : lines as of `value_lines`; the page provides them by name where None.
     """
-    return interval_chart("estimator", "value", "expected reward a row", logging_average, data)
+    title = f"expected {reward} a row"
+    return interval_chart("estimator", "value", title, logging_average, policies, data)
 
 
-def interval_chart(name: str, value: str, title: str, at: float, data: Any = None) -> Any:
+def interval_chart(
+    name: str, value: str, title: str, at: float, policies: Sequence[str] = (), data: Any = None
+) -> Any:
     """Chart points with intervals, one a line, and a dashed line at a value.
 
     Parameters
@@ -379,19 +407,29 @@ def interval_chart(name: str, value: str, title: str, at: float, data: Any = Non
     name, value : fields of the lines, which may have ``low``, ``high`` and ``chosen`` too.
     title : of the axis of values.
     at : where the dashed line is.
+    policies : values of the field ``policy``; several stand below each other, in colors.
     data : the lines; the page provides them by name where None.
     """
     # Altair takes a quarter of a second to import, and results import this module.
     import altair as alt
 
     from ope_bench.report.chart_parts import named_table, tooltip
+    from ope_bench.report.styles import colors
 
     table = named_table() if data is None else alt.InlineData(values=data)
     y = alt.Y(f"{name}:N", sort=None, title=None, axis=alt.Axis(labelLimit=180))
     x = alt.X(f"{value}:Q", title=title, scale=alt.Scale(zero=False))
-    color = alt.condition("datum.chosen", alt.value(ORANGE), alt.value(BLUE))
+    blue, _, _, orange, *_ = colors()
+    color: Any = alt.condition("datum.chosen", alt.value(orange), alt.value(blue))
     shown = tooltip(f"{name}:N {value}:Q low:Q high:Q")
-    base = alt.Chart(table).encode(y=y, color=color, tooltip=shown)
+    encoding: dict[str, Any] = {"y": y, "color": color, "tooltip": shown}
+    if len(policies) > 1:
+        scale = alt.Scale(domain=list(policies), range=list(colors()[: len(policies)]))
+        legend = alt.Legend(orient="top", title="policy")
+        encoding["color"] = alt.Color("policy:N", sort=None, scale=scale, legend=legend)
+        encoding["yOffset"] = alt.YOffset("policy:N", sort=list(policies))
+        encoding["tooltip"] = tooltip(f"policy:N {name}:N {value}:Q low:Q high:Q")
+    base = alt.Chart(table).encode(**encoding)
     bars = base.mark_rule().encode(x=alt.X("low:Q", title=title), x2="high:Q")
     points = base.mark_point(filled=True, opacity=1).encode(x=x)
     line = alt.Chart(alt.InlineData(values=[{value: at}]))

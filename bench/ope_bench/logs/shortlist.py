@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ope_bench.base.canonical import plain
-from ope_bench.base.errors import UsageError
+from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.random import stream
 from ope_bench.execution import Event, Executor
@@ -140,6 +140,7 @@ class Shortlist:
         return notebook_html([self.table()])
 
 
+@short_errors
 def shortlist(
     log: LogData,
     *,

@@ -76,7 +76,7 @@ def test_names_are_text_wherever_they_stand(pages, name):
     held = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert HOSTILE in json.dumps(held)
     assert "&lt;/script&gt;" in text
-    assert "used what is not in the context" in text
+    assert "is missing from the context" in text
 
 
 @pytest.mark.parametrize("name", ["estimates", "advice"])
@@ -148,5 +148,27 @@ def test_a_log_without_propensities_has_a_page():
     )
     text = estimates_page(log, estimate(log, "dm-star[regressor=ridge]"), script=lambda: "")
     assert 'data-chart="reliability"' not in text
-    assert 'data-chart="values-0"' in text
+    assert 'data-chart="values"' in text
     assert log_of(given).n == 60
+
+
+def test_several_policies_share_one_axis_and_one_without_values_is_absent():
+    given = discrete(60)
+    frame = frame_of(given)
+    log = Log.from_frame(
+        frame,
+        context=[name for name in frame if name[0] == "x"],
+        action="a",
+        reward="r",
+        propensity="p",
+        target={"new": {"probability": "p"}, "old": {"probability": "p"}, "done": {"action": "a"}},
+    )
+    result = estimate(log, ["ipw", "ipws"])
+    text = estimates_page(log, result, script=lambda: "")
+    assert text.count('data-chart="values"') == 1
+    assert "What would new, old and done have earned, in r a row?" in text
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
+    assert {line["policy"] for line in data["values"]["lines"]} == {"new", "old"}
+    layers = result.plot().to_dict()["layer"]
+    assert {one["encoding"]["yOffset"]["field"] for one in layers[1:]} == {"policy"}
+    assert repr(result["ipws"]).count("\n") == 0

@@ -20,7 +20,7 @@ from ope_bench.report.page.libraries import chart_spec, vega
 from ope_bench.report.page.payload import payload
 
 _BOARDS = (
-    *("core", "table", "charts", "about", "result", "boards", "across", "trials"),
+    *("core", "edges", "table", "charts", "about", "result", "boards", "across", "trials"),
     *("runs", "words", "main"),
 )
 """The scripts of the page of boards in order; they share one scope."""
@@ -110,7 +110,7 @@ def render_sections(
             data[chart.name] = {"spec": spec, "lines": chart.lines, "height": chart.height}
     parts = {"TITLE": escape(title), "SCOPE": escape(title), "SECTIONS": links}
     parts["BODY"] = fill(read_part("sections.html"), {"MAIN": main, "FOOTER": escape(footer)})
-    return _fill_skeleton(parts, escaped_json(data), ("sections",), script)
+    return _fill_skeleton(parts, escaped_json(data), ("edges", "sections"), script)
 
 
 def _figure(chart: PageChart) -> str:

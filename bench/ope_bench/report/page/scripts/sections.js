@@ -12,3 +12,4 @@ async function drawAll() {
 
 followTheme(drawAll);
 drawAll();
+watchEdges(document);

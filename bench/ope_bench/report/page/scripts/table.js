@@ -48,20 +48,3 @@ function sortableTable({ columns, lines, caption, sort, onsort, tied, name, head
   const scroll = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption || name }, table);
   return { box: el("div", { class: "wide" }, scroll), save };
 }
-
-/* A table that goes on beyond its edge says so, at that edge. */
-function edges(scroll) {
-  const hidden = scroll.scrollWidth - scroll.clientWidth;
-  scroll.parentNode.classList.toggle("more-left", scroll.scrollLeft > 2);
-  scroll.parentNode.classList.toggle("more-right", hidden - scroll.scrollLeft > 2);
-}
-
-const resized = new ResizeObserver((entries) => entries.forEach((entry) => edges(entry.target)));
-
-function watchEdges(root) {
-  resized.disconnect();
-  root.querySelectorAll(".scroll").forEach((scroll) => {
-    scroll.addEventListener("scroll", () => edges(scroll), { passive: true });
-    resized.observe(scroll);
-  });
-}
