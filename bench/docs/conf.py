@@ -44,6 +44,7 @@ python_use_unqualified_type_names = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "ope-bench"
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sphinx = False
 # Excerpts of the pages found would be fetched, which browsers refuse for pages opened from a file.
@@ -57,7 +58,7 @@ html_js_files = ["site.js"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "bench/docs/index": []},
     "navbar_center": [],
     "footer_start": ["copyright"],
     "footer_end": [],

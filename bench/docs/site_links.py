@@ -96,6 +96,8 @@ def link_files(text: str, page: str, pages: Collection[str], files: set[str] | N
         return f'<a href="{html.escape(href)}">{link[1]}</a>'
 
     named = set(re.findall(r'<a name="([^"]+)"', text))
+    # Out of headings, which the table of contents repeats.
+    text = re.sub(r'^(#+) <a name="([^"]+)"></a>', r'<div id="\2"></div>\n\n\1 ', text, flags=re.M)
     text = text.replace('<a name="', '<a id="')
 
     def within(link: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from judging.line import Line, Mark, marks
 
 _CLASSES: Mapping[Mark | None, str] = {"+": "f", "−": "a", "?": "u", None: "o"}
 
-COLORS = {"f": "#1a7f37", "a": "#cf222e", "u": "#8c959f", "o": "#d0d7de"}
+COLORS = {"f": "#1e6996", "a": "#f08700", "u": "#8c959f", "o": "#d0d7de"}
 
 _FIGURE = re.compile(r"(-?[\d.e+-]+)(%?) \[(-?[\d.e+-]+)%?, (-?[\d.e+-]+)%?\]")
 

@@ -515,7 +515,7 @@ def drawn(title: str, lines: Sequence[Line]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 30} {height}" '
         f'width="{left + width + 30}" role="img"><title>{html.escape(title)}</title>'
         "<style>text{font:11px sans-serif;fill:#57606a}.t{text-anchor:middle}.n{text-anchor:end}"
-        ".g{stroke:#d8dee4}.e{stroke:#0969da;fill:#0969da;stroke-width:1.5}</style>"
+        ".g{stroke:#d8dee4}.e{stroke:#1e6996;fill:#1e6996;stroke-width:1.5}</style>"
         '<rect width="100%" height="100%" fill="#fff"/>'
     )
     parts = [head]

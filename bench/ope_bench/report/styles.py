@@ -1,8 +1,9 @@
 """Styles of estimators: the same color, line pattern and point shape in every chart.
 
-The color says the family, pattern and shape tell its members apart, in greyscale too. Families are
-listed in ``estimator_families.json``; an estimator that is not listed has the color and the shape
-that its id gives.
+Colors are at least 10 apart in CAM02-UCS under deuteranopia, when green is not seen. Estimators
+that often stand together have different ones; pattern and shape tell lines apart in greyscale too.
+Who shares a color is listed in ``estimator_families.json``; an estimator that is not listed has
+the color and the shape that its id gives.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -111,14 +112,113 @@ def test_parameters_and_formulas_of_docstrings_are_shown_as_such(site: Path) -> 
     assert 'href="#ope_bench.Access"' in view
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_search_finds_the_page_of_a_word_without_a_network(site: Path) -> None:
-    browser = Browser()
-    try:
-        browser.send("Page.navigate", url=(site / "bench/docs/index.html").as_uri())
-        browser.until("document.querySelector('main h1')")
-        browser.send("Page.navigate", url=(site / "search.html").as_uri() + "?q=cross-fitting")
-        browser.until("document.querySelector('#search-results a[href*=\"/glossary.html\"]')")
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here")
+    one = Browser()
+    yield one
+    one.close()
+
+
+LOOKED_AT = (
+    "bench/docs/index.html",
+    "bench/docs/estimators/index.html",
+    "bench/docs/estimators/epws.html",
+    "bench/docs/environments/saito-toy.html",
+    "bench/docs/examples/sweep.html",
+    "bench/docs/boards/paper-actions.html",
+    "bench/docs/own-logs.html",
+    "results/leaderboard.html",
+    "results/paper/README.html",
+    "search.html",
+)
+
+
+def _open(browser: Browser, url: str) -> None:
+    browser.send("Page.navigate", url="about:blank")
+    browser.requests.clear()
+    browser.complaints.clear()
+    browser.send("Page.navigate", url=url)
+    browser.until("document.readyState === 'complete' && document.querySelector('main h1')")
+
+
+@pytest.mark.parametrize("page", LOOKED_AT)
+def test_a_page_asks_for_nothing_outside_complains_of_nothing_and_fits_a_phone(
+    site: Path, browser: Browser, page: str
+) -> None:
+    wide = "document.documentElement.scrollWidth - window.innerWidth"
+    for theme, width in (("light", 1300), ("dark", 390)):
+        browser.resize(width, 800, phone=width < 500)
+        _open(browser, (site / page).as_uri())
+        browser.js(f"document.documentElement.dataset.theme = '{theme}'")
         assert [one for one in browser.requests if not one.startswith(("file:", "data:"))] == []
-    finally:
-        browser.close()
+        assert browser.complaints == []
+        assert browser.js(wide) <= 0, (theme, width)
+        assert browser.js(CONTRAST) >= 4.5, (theme, width)
+        assert browser.js(UNLOADED) == []
+
+
+CONTRAST = """(() => {
+  const light = (text) => {
+    const parts = text.match(/[\\d.]+/g).slice(0, 3).map((one) => {
+      const share = one / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const ink = light(getComputedStyle(document.querySelector("main p, main h1")).color);
+  const paper = light(getComputedStyle(document.body).backgroundColor);
+  return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+})()"""
+"""Contrast of text with the page."""
+
+UNLOADED = """[...document.images].filter((one) => one.complete && !one.naturalWidth)
+  .map((one) => one.src)"""
+
+
+@pytest.mark.parametrize("word", ["epws", "dm-star", "ipw", "saito-toy"])
+def test_search_finds_the_page_of_an_id_first(site: Path, browser: Browser, word: str) -> None:
+    _open(browser, (site / "search.html").as_uri() + f"?q={word}")
+    browser.until("document.querySelector('#search-results li a')")
+    first = browser.js("document.querySelector('#search-results li a').getAttribute('href')")
+    assert re.search(rf"/(estimators|environments)/{word}\.html", first), first
+
+
+def test_search_finds_words_without_a_network(site: Path, browser: Browser) -> None:
+    _open(browser, (site / "search.html").as_uri() + "?q=cross-fitting")
+    browser.until("document.querySelector('#search-results a[href*=\"/glossary.html\"]')")
+    assert [one for one in browser.requests if not one.startswith(("file:", "data:"))] == []
+
+
+def test_the_first_page_has_a_tab_a_track_and_its_tables_sort(
+    site: Path, browser: Browser
+) -> None:
+    browser.resize(1300, 800)
+    _open(browser, (site / "bench/docs/index.html").as_uri())
+    shown = "[...document.querySelectorAll('.tab')].map((one) => one.offsetHeight > 0)"
+    tabs = browser.js(shown)
+    assert tabs == [True, *[False] * (len(tabs) - 1)]
+    browser.js("document.querySelectorAll('.tabs > label')[1].click()")
+    assert browser.js(shown) == [False, True, *[False] * (len(tabs) - 2)]
+    column = (
+        "[...document.querySelectorAll('.tab')[1].querySelectorAll('tbody tr')]"
+        ".map((one) => one.cells[1].innerText)"
+    )
+    before = browser.js(column)
+    head = "document.querySelectorAll('.tab')[1].querySelectorAll('thead th')[1]"
+    browser.js(f"{head}.click()")
+    assert browser.js(column) == sorted(before) != before
+    assert browser.js(f"{head}.getAttribute('aria-sort')") == "ascending"
+    browser.js(f"{head}.click()")
+    assert browser.js(column) == sorted(before, reverse=True)
+    browser.js(f"{head}.click()")
+    assert browser.js(column) == before
+
+
+def test_results_and_their_figures_are_pages(site: Path) -> None:
+    for page in ("leaderboard", "claims", "defects", "paper/README", "intervals/README"):
+        assert (site / "results" / f"{page}.html").is_file(), page
+    text = (site / "results/leaderboard.html").read_text(encoding="utf-8")
+    assert text.count("<img") >= 3
+    assert "in the repository)" not in text

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
-from itertools import product
+from itertools import combinations, product
 
+import numpy as np
 import pytest
+from judging.forest import COLORS
 
 from ope_bench.plugins.registry import registry
 from ope_bench.report import charts
@@ -20,7 +22,7 @@ def test_every_estimator_has_a_style_of_its_own_in_lines_and_in_points():
 
 def test_patterns_shapes_and_colors_differ():
     assert len(set(DASHES)) == len(set(SHAPES)) == 8
-    assert len(set(colors())) == 10
+    assert len(set(colors())) == 16
 
 
 def test_a_style_does_not_depend_on_the_others_of_the_chart():
@@ -31,11 +33,124 @@ def test_a_style_does_not_depend_on_the_others_of_the_chart():
         assert styles_of({one: one, f"{one} x=1": one})[one] == found[one]
 
 
+TOGETHER = {
+    "policies": ("ipw", "ipws", "dm", "dr", "eipw", "eipws", "edm", "epws", "fepws"),
+    "samples": (
+        *("epws", "epws-paper", "fepws", "fepws-paper", "eipw"),
+        *("dm-star", "dm-star-paper", "ipw-star"),
+    ),
+    "quick": (
+        *("edm-star", "dm", "eipws", "epws", "epw", "eipw", "epws-paper"),
+        *("ipws", "ipw", "ipw-star", "logging-average"),
+    ),
+    "doubly robust": (
+        *("ipw", "dm", "dr", "sndr", "mrdr", "switch-dr", "tmle", "switch", "cab"),
+        *("dr-os", "dr-ps", "sg-dr"),
+    ),
+    "first page of the site": ("dm", "dr-os", "dr", "ipw", "logging-average"),
+}
+"""Estimators whose lines stand in one figure."""
+
+
+@pytest.mark.parametrize("shown", TOGETHER.values(), ids=TOGETHER)
+def test_lines_that_stand_together_differ_for_those_who_see_no_green(shown):
+    found = styles_of({one: one for one in shown}).values()
+    drawn = [one.color for one in found]
+    assert least_distance(drawn) >= 10
+
+
+def test_all_colors_of_charts_differ_for_those_who_see_no_green():
+    assert least_distance(colors()) >= 10
+    assert least_distance([one for kind, one in COLORS.items() if kind != "o"]) >= 10
+    # The page and the site draw on these.
+    for paper in ("#ffffff", "#14171b"):
+        assert min(contrast(one, paper) for one in colors()) > 2.4
+
+
+def test_the_distance_is_that_of_cam02_ucs():
+    # CIECAM02's example, XYZ 19.01, 20, 21.78 under average surround, has J 41.73 and M .1074;
+    # these are colorspacious' distances of sRGB colors under sRGB's viewing conditions.
+    assert ucs(np.array([[1.0, 1.0, 1.0]]))[0, 0] == pytest.approx(100, abs=0.1)
+    assert least_distance(["#1a7f37", "#cf222e"]) < 10  # green and red
+    assert least_distance(["#000000", "#ffffff"]) == pytest.approx(100, abs=0.1)
+
+
+def linear(rgb):
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def rgb_of(color):
+    return np.array([int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+
+
+def contrast(one, other):
+    light = [float(linear(rgb_of(color)) @ TO_XYZ[1]) + 0.05 for color in (one, other)]
+    return max(light) / min(light)
+
+
+def least_distance(drawn):
+    """Least distance in CAM02-UCS of colors as they look under deuteranopia."""
+    seen = linear(np.array([rgb_of(one) for one in drawn])) @ DEUTERANOPIA.T
+    seen = np.clip(seen, 0, 1)
+    srgb = np.where(seen <= 0.0031308, 12.92 * seen, 1.055 * seen ** (1 / 2.4) - 0.055)
+    places = ucs(srgb)
+    return min(float(np.linalg.norm(one - other)) for one, other in combinations(places, 2))
+
+
+TO_XYZ = np.array(
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
+)
+DEUTERANOPIA = np.array(
+    [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ]
+)
+"""Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB."""
+CAT02 = np.array([[0.7328, 0.4296, -0.1624], [-0.7036, 1.6975, 0.0061], [0.0030, 0.0136, 0.9834]])
+HUNT = np.array([[0.38971, 0.68898, -0.07868], [-0.22981, 1.18340, 0.04641], [0.0, 0.0, 1.0]])
+WHITE = np.array([95.047, 100.0, 108.883])
+
+
+def ucs(srgb):
+    """J', a', b' of Luo, Cui and Li (2006): CIECAM02 under sRGB's conditions."""
+    adapting, background, surround, induction = 64 / np.pi / 5, 20.0, 0.69, 1.0
+    k = 1 / (5 * adapting + 1)
+    level = 0.2 * k**4 * 5 * adapting + 0.1 * (1 - k**4) ** 2 * (5 * adapting) ** (1 / 3)
+    n = background / 100
+    base, nbb = 1.48 + np.sqrt(n), 0.725 * (1 / n) ** 0.2
+    degree = 1 - np.exp((-adapting - 42) / 92) / 3.6
+
+    def response(xyz):
+        adapted = (100 * degree / (WHITE @ CAT02.T) + 1 - degree) * (xyz @ CAT02.T)
+        cones = adapted @ np.linalg.inv(CAT02).T @ HUNT.T
+        power = (level * np.abs(cones) / 100) ** 0.42
+        return np.sign(cones) * 400 * power / (power + 27.13) + 0.1
+
+    def achromatic(cones):
+        return (2 * cones[..., 0] + cones[..., 1] + cones[..., 2] / 20 - 0.305) * nbb
+
+    cones = response(100 * linear(srgb) @ TO_XYZ.T)
+    a = cones[..., 0] - 12 * cones[..., 1] / 11 + cones[..., 2] / 11
+    b = (cones[..., 0] + cones[..., 1] - 2 * cones[..., 2]) / 9
+    hue = np.arctan2(b, a)
+    lightness = 100 * (achromatic(cones) / achromatic(response(WHITE))) ** (surround * base)
+    eccentricity = (np.cos(hue + 2) + 3.8) / 4
+    t = 50000 / 13 * induction * nbb * eccentricity * np.hypot(a, b)
+    t /= cones[..., 0] + cones[..., 1] + 1.05 * cones[..., 2]
+    chroma = t**0.9 * np.sqrt(lightness / 100) * (1.64 - 0.29**n) ** 0.73
+    colorfulness = np.log1p(0.0228 * chroma * level**0.25) / 0.0228
+    j = 1.7 * lightness / (1 + 0.007 * lightness)
+    return np.stack([j, colorfulness * np.cos(hue), colorfulness * np.sin(hue)], axis=-1)
+
+
 def test_what_stands_together_is_told_apart_without_colors():
-    """The estimators of the two figures of the README."""
-    policies = ("ipw", "ipws", "dm", "dr", "eipw", "eipws", "edm", "epws", "fepws")
-    samples = ("epws", "epws-paper", "fepws", "fepws-paper", "eipw", "dm-star", "dm-star-paper")
-    for shown in (policies, (*samples, "ipw-star")):
+    for shown in (TOGETHER["policies"], TOGETHER["samples"]):
         found = styles_of({one: one for one in shown}).values()
         assert len({(one.dash, one.shape) for one in found}) == len(shown)
 
