@@ -19,6 +19,7 @@ from ope_estimators.learning.trees import by_columns
 
 FEW = {
     "gbm": {"n_estimators": 5},
+    "gbm-exact": {"n_estimators": 5},
     "hist-gbm": {"max_iter": 5},
     "random-forest": {"n_estimators": 5},
     "xgboost": {"n_estimators": 5},
@@ -216,3 +217,16 @@ def test_importing_the_module_imports_no_learner():
 def test_a_classifier_of_two_classes_is_refused_where_actions_are_classified(estimator: str):
     with pytest.raises(ParameterError, match="no classifier of many actions"):
         resolve("estimator", estimator, {"classifier": "mlp"})
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_xgboost_grows_the_trees_there():
+    pytest.importorskip("xgboost")
+    if not pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("no CUDA device")
+    x, y = data(400)
+    model, peer = (
+        regressor("xgboost", seed=0, device=device).fit(x, y) for device in ("cuda", "cpu")
+    )
+    assert model.get_booster().save_config().count("cuda") > 0
+    assert np.corrcoef(model.predict(x), peer.predict(x))[0, 1] > 0.99
