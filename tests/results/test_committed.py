@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -194,7 +195,11 @@ def test_boards_say_what_the_trials_say(folder: Path) -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=IDS)
 def test_runs_were_whole_and_their_code_committed(folder: Path) -> None:
     told = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    assert told["trials"] == sum(told["status"].values())
+    rows = pq.read_metadata(folder / "trials.parquet").num_rows
+    assert told["trials"] == sum(told["status"].values()) == rows
+    for name, digest in told["sha256"].items():
+        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        assert found == digest, f"{name}: python results/seal.py {folder}"
     for run in told["runs"]:
         # Files of results that `results/remake.py` has just written make its tree dirty.
         assert run["command"].startswith("results/remake.py") or not run["machine"]["git"]["dirty"]

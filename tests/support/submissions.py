@@ -92,7 +92,7 @@ for one in gc.get_objects():
         value = one.expected
 """,
     "files": """
-for path in glob.glob("{folder}/submission-*/store.sqlite"):
+for path in glob.glob("{place}/submission-*/store.sqlite"):
     average = float(view.reward.mean())
     asked = "SELECT truth_expected FROM record WHERE abs(logging_average - ?) < 1e-12"
     found = sqlite3.connect(path).execute(asked, (average,)).fetchone()

@@ -8,8 +8,9 @@ import json
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,10 +19,16 @@ from ope_bench.base.console import Format, json_stdout, note, write
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import atomic_write, temporary_folder
 from ope_bench.cli import exit_codes, options
-
-if TYPE_CHECKING:
-    from ope_bench.gate.verification import Findings, Rounds
-    from ope_bench.suites.manifest import Manifest
+from ope_bench.cli.check import check_lines, checks_of
+from ope_bench.cli.session import run_session
+from ope_bench.execution.local import LocalExecutor
+from ope_bench.gate import verification
+from ope_bench.gate.verification import Findings, Rounds
+from ope_bench.plugins.registry import registry
+from ope_bench.store import Store, export
+from ope_bench.suites.manifest import Manifest
+from ope_bench.suites.yaml_document import load_file
+from ope_bench.trials.isolation import isolated
 
 SUBMISSIONS = Path("results/submissions")
 SHOWN = 10
@@ -33,11 +40,6 @@ def _run(
     manifest: Manifest, to: Path, jobs: int, rounds: Rounds, estimators: Sequence[str]
 ) -> dict[str, Any]:
     """Run a plan, write its trials and the facts of its run; return these, with the figures."""
-    from ope_bench.cli.session import run_session
-    from ope_bench.execution.local import LocalExecutor
-    from ope_bench.gate import verification
-    from ope_bench.store import Store, export
-
     write_rows, suite = export.writer_for(to), manifest.suite
     executor = LocalExecutor(jobs, timeout=suite.timeout, memory=suite.memory)
     with temporary_folder("submission") as scratch:
@@ -58,18 +60,6 @@ def _run(
 
 # ``ope-bench submit``: the folder of a new entry.
 
-_KEYS = {
-    "repository": "where its code is; may be empty if the distribution is published",
-    "commit": "of that repository",
-    "authors": "names, or accounts",
-    "license": "of the package",
-    "tuned": "what was tuned, on what data, and how often; or none",
-    "tuned_on_public_seeds": "whether public seeds of the suite had a part in it",
-    "conflicts": "of interest: whom do you work for, whose estimators are these? or none",
-    "out_of_competition": "true for maintainers, who could know a secret of the round",
-}
-"""Keys of ``submission.yaml`` that an author fills in or confirms."""
-
 
 def submit_command(
     package: Annotated[
@@ -85,12 +75,6 @@ def submit_command(
     The folder is named after the package; what an author wrote into its submission.yaml stays.
     Exits with 1 if a conformance check fails.
     """
-    from ope_bench.cli.check import check_lines, checks_of
-    from ope_bench.gate import verification
-    from ope_bench.plugins.registry import registry
-    from ope_bench.suites.yaml_document import load_file
-    from ope_bench.trials.isolation import isolated
-
     with json_stdout(output) as emit:
         project = Path(package) / "pyproject.toml"
         if project.is_file():
@@ -138,17 +122,15 @@ def submit_command(
 def _yaml(found: Any, estimators: Sequence[str], digest: str, before: Mapping[str, Any]) -> str:
     """Return the text of ``submission.yaml``, with what its author wrote before."""
     about = found.metadata.json
-    values = {"schema": 1, "distribution": found.name, "version": found.version}
+    values: dict[str, Any] = {"repository": "", "commit": "", "license": about.get("license")}
+    values["authors"] = [about[key] for key in ("author", "author_email") if key in about][:1]
+    values |= dict.fromkeys(("tuned", "conflicts"))
+    values |= dict.fromkeys(("tuned_on_public_seeds", "out_of_competition"), False)
+    values |= {**before, "schema": 1, "distribution": found.name, "version": found.version}
     values |= {"estimators": estimators, "digest": digest}
-    lines = [f"{key}: {canonical_json(value)}" for key, value in values.items()]
-    known = {"repository": "", "commit": "", "license": about.get("license")}
-    known |= {"authors": [about[key] for key in ("author", "author_email") if key in about][:1]}
-    known |= {"tuned_on_public_seeds": False, "out_of_competition": False}
-    for key, comment in _KEYS.items():
-        value = before.get(key, known.get(key))
-        text = "" if value is None else " " + canonical_json(value)
-        lines.append(f"{key}:{text}  # {comment}")
-    return "\n".join(lines) + "\n"
+    shown = {key: "" if one is None else canonical_json(one) for key, one in values.items()}
+    template = files("ope_bench.cli.scaffold") / "templates" / "submission.yaml.tmpl"
+    return template.read_text(encoding="utf-8").format(**shown)
 
 
 def _figure_lines(figures: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -183,8 +165,6 @@ def verify_command(
     up to rounding. With --secret a submission runs on fresh seeds, which adds to attempts.jsonl.
     Exits with 1 if something does not agree, with 4 if no trial could run.
     """
-    from ope_bench.gate import verification
-
     with json_stdout(output) as emit:
         entry, path = (folder / "submission.yaml").is_file(), folder / "trials.parquet"
         if not path.is_file() or not verification.facts_path(path).is_file():
@@ -225,8 +205,6 @@ def _verify_submission(
     folder: Path, secret: str | None, shard: str, share: float, jobs: int
 ) -> tuple[Findings, dict[str, Any]]:
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
-    from ope_bench.gate import verification
-
     asked, home = verification.read_submission(folder), folder.parent
     rounds, estimators = verification.read_rounds(home), asked.estimators
     now = verification.submission_digest(estimators)
@@ -258,16 +236,14 @@ def _verify_submission(
     if secret is not None:
         attempt = _begin(folder, rounds, now, secret, shard)
         manifest = rounds.manifest(home, estimators, attempt["salt"], shard)
-        fresh = _run(manifest, _fresh(folder, attempt), jobs, rounds, estimators)["figures"]
-        attempt |= {"figures": fresh, "marks": verification.marks_of(asked, own, fresh)}
-        _append(home, attempt)
+        _run(manifest, _fresh(folder, attempt), jobs, rounds, estimators)
     if attempt is not None:
         more, figures = verified(_fresh(folder, attempt), attempt["salt"], attempt["shard"])
         if attempt["salt"] != salt_of(attempt["secret"], now):
             more.problems.append("attempts.jsonl: the salt is not that of secret and digest")
         if _round_of(rounds, attempt["secret"]) is None:
             more.problems.append("attempts.jsonl: no round published the hash of this secret")
-        if not verification.alike(figures, attempt["figures"]):
+        if not verification.alike(figures, attempt.get("figures", figures)):
             more.problems.append("attempts.jsonl: the figures are not those of its trials")
         found.problems += more.problems
         found.again, found.skipped = found.again + more.again, found.skipped + more.skipped
@@ -275,6 +251,9 @@ def _verify_submission(
         found.same_arithmetic &= more.same_arithmetic
     marks = verification.marks_of(asked, own, figures)
     marks = ["refused", *marks[1:]] if found.problems else marks
+    if attempt is not None and secret is not None:
+        attempt |= {"figures": figures, "marks": marks}
+        _append(home, attempt)
     return found, {"marks": marks, "own": own, "figures": figures, "attempt": attempt}
 
 
