@@ -71,8 +71,9 @@ def entries_of(home: Path) -> list[Entry]:
         found += _entries(folder, [one for one in attempts if one["name"] == folder.name])
     kept: dict[tuple[Any, ...], Entry] = {}
     for one in sorted(found, key=lambda one: (not one.since, one.since)):
-        same = kept.get(one.likeness)
-        kept[one.likeness] = replace(same, alike=same.alike + 1) if same else one
+        key = one.likeness, one.marks
+        same = kept.get(key)
+        kept[key] = replace(same, alike=same.alike + 1) if same else one
     order = sorted(
         kept.values(),
         key=lambda one: (one.track, not one.ranked, one.latest["ratio"], one.since),

@@ -132,8 +132,9 @@ def write_home(folder: Path) -> Path:
 def fill_in(folder: Path) -> None:
     """Fill in what an author writes."""
     path = folder / "submission.yaml"
-    text = path.read_text().replace("tuned:  #", "tuned: none #")
-    path.write_text(text.replace("conflicts:  #", "conflicts: none #"))
+    lines = path.read_text().splitlines()
+    filled = [f"{one} none" if one.strip() in ("tuned:", "conflicts:") else one for one in lines]
+    path.write_text("\n".join(filled) + "\n")
 
 
 def attempts(home: Path) -> list[dict[str, object]]:

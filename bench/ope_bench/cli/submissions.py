@@ -122,7 +122,8 @@ def submit_command(
 def _yaml(found: Any, estimators: Sequence[str], digest: str, before: Mapping[str, Any]) -> str:
     """Return the text of ``submission.yaml``, with what its author wrote before."""
     about = found.metadata.json
-    values: dict[str, Any] = {"repository": "", "commit": "", "license": about.get("license")}
+    values: dict[str, Any] = {"repository": "", "commit": ""}
+    values["license"] = about.get("license_expression", about.get("license"))
     values["authors"] = [about[key] for key in ("author", "author_email") if key in about][:1]
     values |= dict.fromkeys(("tuned", "conflicts"))
     values |= dict.fromkeys(("tuned_on_public_seeds", "out_of_competition"), False)

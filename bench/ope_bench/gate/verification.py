@@ -12,7 +12,7 @@ import importlib.util
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -42,6 +42,9 @@ from ope_bench.trials.status import Device, Status
 from ope_bench.trials.trial import Workspace, build, run_trial
 
 Row = Mapping[str, Any]
+Rows = Sequence[Row]
+Trials = Sequence[Trial]
+Figures = Sequence[Mapping[str, Any]]
 
 BESIDE = {"standard_error", "interval_low", "interval_high"}
 """Figures beside the estimate: a change of code may improve them and leave the estimate."""
@@ -138,7 +141,7 @@ def trial_of(row: Row) -> Trial:
 
 
 def verify_trials(
-    path: Path, rows: Sequence[Row], *, share: float, jobs: int, manifest: Manifest | None = None
+    path: Path, rows: Rows, *, share: float, jobs: int, manifest: Manifest | None = None
 ) -> Findings:
     """Compare a file of trials with those beside it, and a part of the trials with a new run.
 
@@ -185,9 +188,7 @@ def _asked(trial: Trial) -> str:
     return replace(trial, environment=replace(trial.environment, version=0)).key
 
 
-def _row_problems(
-    rows: Sequence[Row], trials: Sequence[Trial], planned: Iterable[Trial]
-) -> Iterator[str]:
+def _row_problems(rows: Rows, trials: Trials, planned: Trials) -> Iterator[str]:
     """Yield rows that are there twice, are missing, or contradict their key or each other."""
     counts = Counter(row["key"] for row in rows)
     yield from (f"trial {key[:12]} is there {n} times" for key, n in counts.items() if n > 1)
@@ -212,9 +213,7 @@ def _words(row: Row) -> str:
     return f"trial {row['key'][:12]} ({row['estimator']} on {row['environment']})"
 
 
-def _board_problems(
-    told: Mapping[str, Any], rows: Sequence[Row], trials: Sequence[Trial]
-) -> Iterator[str]:
+def _board_problems(told: Any, rows: Rows, trials: Trials) -> Iterator[str]:
     """Yield figures of a board that its trials do not give."""
     exported = [one.name for one in RECORD if one.exported]
     records = [
@@ -257,11 +256,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def _run_again(
-    rows: Sequence[Row],
-    trials: Sequence[Trial],
-    executor: LocalExecutor,
-    share: float,
-    found: Findings,
+    rows: Rows, trials: Trials, executor: LocalExecutor, share: float, found: Findings
 ) -> None:
     """Run a random part of the trials again; add to the findings."""
     # A limit of a machine, or a crash, is no answer that comes again.
@@ -290,7 +285,7 @@ def _run_again(
 
 
 def _differences(
-    row: Row, record: TrialRecord, rows: Sequence[Row], *, same: bool
+    row: Row, record: TrialRecord, rows: Rows, *, same: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the numbers of a trial that did not come again, with descriptions."""
     if record.status.value != row["status"]:
@@ -415,7 +410,7 @@ class Rounds:
         planned = plan(replace(suite, name="submission", estimators=entries, salt=salt))
         return replace(planned, shard=parse_shard(shard))
 
-    def figures(self, rows: Sequence[Row], estimators: Sequence[str]) -> list[dict[str, Any]]:
+    def figures(self, rows: Rows, estimators: Sequence[str]) -> list[dict[str, Any]]:
         """Return each estimator's error over that of its track's reference.
 
         Settings are those where the probe is available, whatever the estimator says of them; the
@@ -463,11 +458,7 @@ def _log_rmse(rows: Mapping[int, Row], average: Mapping[int, Row]) -> float:
     return 0.5 * math.log(max(float(np.square(errors).mean()), 1e-24))
 
 
-def marks_of(
-    submission: Submission,
-    own: Sequence[Mapping[str, Any]],
-    fresh: Sequence[Mapping[str, Any]] | None,
-) -> list[str]:
+def marks_of(submission: Submission, own: Figures, fresh: Figures | None) -> list[str]:
     """Return the marks of a submission.
 
     Parameters
@@ -531,7 +522,7 @@ def _blind_answer(trial: Trial, problem: Problem) -> TrialRecord:
     return run_trial(trial, Workspace(), environment=_Given(problem))
 
 
-def blind_problems(rows: Sequence[Row], estimators: Sequence[str]) -> list[str]:
+def blind_problems(rows: Rows, estimators: Sequence[str]) -> list[str]:
     """Return the trials whose answers change where truth, environment and store are out of reach.
 
     Each trial of these estimators runs in a process that is given the sampled problem alone.

@@ -227,17 +227,25 @@ def test_failures_count_and_cannot_be_left_out(desk: Desk) -> None:
     assert any("left out" in one for one in found["problems"])
 
 
-@pytest.mark.parametrize("body", ["memory", "files"])
-def test_truths_read_from_memory_or_files_are_found(body: str, desk: Desk) -> None:
-    name = f"acme-{body}"
-    desk.install(name, body, place=tempfile.gettempdir())
-    (figures,) = desk.submit(name)["figures"]
+def test_truths_read_from_memory_are_found(desk: Desk) -> None:
+    desk.install("acme-memory", "memory")
+    (figures,) = desk.submit("acme-memory")["figures"]
     assert figures["ratio"] < 1e-3
-    told = desk.fresh(name)
+    told = desk.fresh("acme-memory")
     assert (told["exit_code"], told["marks"][0]) == (1, "refused")
     assert any("without its environment" in one for one in told["problems"])
-    (entry,) = [one for one in entries_of(desk.home) if one.name == name]
+    (entry,) = [one for one in entries_of(desk.home) if one.name == "acme-memory"]
     assert (entry.rank, entry.marks[0]) == (None, "refused")
+
+
+def test_files_of_the_run_hold_no_truth_of_data_that_an_entry_sees(
+    desk: Desk, honest: dict[str, Any]
+) -> None:
+    """Of the trials on the same data, the entry's run first."""
+    desk.install("acme-files", "files", place=tempfile.gettempdir())
+    (figures,) = desk.submit("acme-files")["figures"]
+    # Binary averages of other worlds are equal now and then; their truths are of no use.
+    assert figures["ratio"] > 0.95 * honest["submit"]["figures"][0]["ratio"]
 
 
 def test_fit_has_no_network_where_trials_run_without_one(desk: Desk) -> None:
