@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -29,9 +29,6 @@ from ope_bench.trials.isolation import thread_limit
 
 MAKER = "bench/docs/readme_tables.py"
 
-CHART_WIDTH = 78
-
-Needs = frozenset[str]
 
 SUPPORT_HEAD = "what happens under missing support"
 
@@ -87,15 +84,6 @@ def access_table() -> str:
     return markdown_table(heads, rows)
 
 
-def chart_of_access() -> str:
-    """Build the chart from what a user has to the estimators that may be used."""
-    groups: dict[frozenset[str], dict[str, Sequence[str]]] = {}
-    for (needs, kind), names in sorted(_by_access().items()):
-        held = frozenset(name for (name, _), one in zip(NEEDS, needs, strict=True) if one)
-        groups.setdefault(held, {})[kind] = names
-    return f"```text\n{access_chart(groups, 'samples of both policies')}\n```"
-
-
 def shop_answer() -> str:
     """Build the first lines of `ope-bench advise` on the invented shop."""
     with TemporaryDirectory() as folder:
@@ -116,57 +104,6 @@ def _by_access() -> dict[tuple[tuple[bool, ...], str], list[str]]:
             needs = tuple(flag in access for _, flag in NEEDS)
             groups.setdefault((needs, _packages(plugin.cls)), []).append(plugin.id)
     return groups
-
-
-def access_chart(groups: Mapping[Needs, Mapping[str, Sequence[str]]], root: str) -> str:
-    """Draw a tree: each branch adds something that the user has, each node lists estimators.
-
-    Parameters
-    ----------
-    groups : for each set of needs beyond the samples, the estimators by kind.
-    root : what every user has.
-
-    >>> print(access_chart({frozenset(): {"a": ["x"]}, frozenset({"p"}): {"b": ["y"]}}, "samples"))
-    samples
-    │  a: x
-    └─ and p
-          b: y
-    """
-    known: set[Needs] = {frozenset(), *groups}
-    parents = {
-        one: max(
-            (other for other in known if other < one),
-            key=lambda needs: (len(needs), sorted(needs)),
-        )
-        for one in known
-        if one
-    }
-    return "\n".join([root, *_below(frozenset(), groups, parents, "")])
-
-
-def _below(
-    node: Needs,
-    groups: Mapping[Needs, Mapping[str, Sequence[str]]],
-    parents: Mapping[Needs, Needs],
-    margin: str,
-) -> Iterator[str]:
-    children = sorted(
-        (one for one, parent in parents.items() if parent == node),
-        key=lambda one: (any(parent == one for parent in parents.values()), len(one), sorted(one)),
-    )
-    bar = "│  " if children else "   "
-    for kind, names in groups.get(node, {}).items():
-        yield from textwrap.wrap(
-            f"{kind}: {', '.join(names)}",
-            CHART_WIDTH,
-            initial_indent=margin + bar,
-            subsequent_indent=f"{margin}{bar}  ",
-            break_on_hyphens=False,
-        )
-    for index, child in enumerate(children):
-        last = index == len(children) - 1
-        yield f"{margin}{'└─' if last else '├─'} and {' and '.join(sorted(child - node))}"
-        yield from _below(child, groups, parents, margin + ("   " if last else "│  "))
 
 
 def _packages(cls: type) -> str:
@@ -318,7 +255,6 @@ READMES = (
     ReadmeTable("README.md", f"{MAKER} shop", lambda root: shop_answer(), runs_plugins=True),
     ReadmeTable("estimators/README.md", MAKER, lambda root: estimator_table(), runs_plugins=True),
     ReadmeTable("environments/README.md", MAKER, lambda root: environment_table()),
-    ReadmeTable("bench/docs/choose.md", f"{MAKER} chart", lambda root: chart_of_access()),
     ReadmeTable("bench/docs/choose.md", MAKER, lambda root: access_table()),
 )
 
