@@ -32,7 +32,26 @@ FUNCTIONS = {"ln", "log", "exp", "logit", "var", "mean", "median", "clip", "sin"
 SIGNS = {"<=": "≤", ">=": "≥", "->": "→", "-": "−", "*": "∗"}
 SUPERSCRIPTS = {"²": "2", "³": "3", "⁺": "+", "⁻": "−", "¹": "1"}
 PAIRS = {"(": ")", "[": "]", "{": "}"}
-RELATIONS = {"=", "≤", "≥", "<", ">", "~", "→", ",", ";", ":", "+", "−", "|"}
+RELATIONS = {
+    "=",
+    "≤",
+    "≥",
+    "<",
+    ">",
+    "~",
+    "→",
+    ",",
+    ";",
+    ":",
+    "+",
+    "−",
+    "|",
+    "∝",
+    "≈",
+    "≠",
+    "∈",
+    "∼",
+}
 """What ends a product, so that a fraction reaches no further."""
 
 _TOKEN = re.compile(
@@ -43,7 +62,7 @@ _TOKEN = re.compile(
     r"|(?P<prime>'+)"
     r"|(?P<power>[²³⁺⁻¹]+)"
     r"|(?P<script>[_^])"
-    r"|(?P<sign><=|>=|->|\*\*|[-+*/=<>~,;:.|∫⊗·∞()\[\]{}⌊⌋])"
+    r"|(?P<sign><=|>=|->|\*\*|[-+*/=<>~,;:.|∫⊗·∞∝≈≠∈∼±×∪∩∂√…()\[\]{}⌊⌋])"
 )
 
 
@@ -155,7 +174,10 @@ class _Reader:
                     raise FormulaError(msg)
                 base = f'<mover accent="true">{base}<mo stretchy="false">{mark}</mo></mover>'
             if self._peek("number"):  # π0 is π with the index 0
-                base = f"<msub>{base}<mn>{self._take()}</mn></msub>"
+                index = f"<mn>{self._take()}</mn>"
+                if self._peek("name"):  # π0k is that of logger k
+                    index = f"<mrow>{index}<mi>{self._take()}</mi></mrow>"
+                base = f"<msub>{base}{index}</msub>"
             elif text[0] == "π" and self.tokens[self.place : self.place + 1] == [("name", "j")]:
                 base = f"<msub>{base}<mi>{self._take()}</mi></msub>"
             return _Item(base, "factor", spaced)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import unicodedata
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 
+from board_pages import COMPARED
+from committed import TRACKS
+from field_charts import comparison_chart, estimator_chart
 from mathml import FormulaError, mathml
 from ope_bench.plugins.registry import Plugin
 from ope_bench.testing.class_checks import formula_of
@@ -92,3 +96,26 @@ def test_links_to_what_is_no_page_lead_to_a_suite_or_to_the_text() -> None:
         '[c](../bench/docs/estimators/index.md) <a href="#y">d</a><a id="y"></a>'
     )
     assert files == {"results/CHANGES.md"}
+
+
+def test_the_figure_of_the_first_page_names_its_lines_in_their_colors() -> None:
+    chart = comparison_chart(TRACKS[1], COMPARED)
+    tree = ElementTree.fromstring(chart)
+    names = [one for one in tree.iter("text") if one.get("class") == "c-name"]
+    assert {one.text for one in names} == set(COMPARED)
+    places = sorted(float(one.get("y", "nan")) for one in names)
+    # Names stand apart, and each line is as long as there are groups of overlap.
+    assert min(high - low for low, high in pairwise(places)) >= 14
+    lines = [one for one in tree.iter("path") if one.get("class") == "c-line"]
+    assert {one.get("d", "").count("L") for one in lines} == {5}
+    assert len({one.get("stroke") for one in lines}) == len(COMPARED)
+
+
+def test_the_thick_line_is_the_mean_over_worlds() -> None:
+    track = TRACKS[1]
+    chart = ElementTree.fromstring(estimator_chart(track, track.reference))
+    (line,) = [one for one in chart.iter("path") if one.get("class") == "c-own"]
+    heights = {point.split()[1] for point in line.get("d", "")[1:].split("L")}
+    (one,) = [one for one in chart.iter("path") if one.get("class") == "c-one"]
+    # The reference over itself is 1 everywhere.
+    assert heights == {re.sub(r"M\d+ ([\d.]+)H.*", r"\1", one.get("d", ""))}
