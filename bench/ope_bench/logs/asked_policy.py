@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,7 @@ def _compute(folder: Path, reference: str) -> None:
     sparse.save_npz(folder / "matrix.npz", sparse.csr_matrix(matrix), compressed=False)
 
 
+@cache
 def load_policy(reference: str, name: str) -> Any:
     """Return the object of ``FILE.py:NAME``, an instance where it is a class.
 

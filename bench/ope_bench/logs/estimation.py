@@ -89,12 +89,7 @@ def estimate(
     ------
     UsageError : an estimator, the level or the interval is unknown or wrong.
     """
-    if not 0 < level < 1:
-        msg = f"level {level:g} is not between 0 and 1"
-        raise UsageError(msg)
-    if interval not in INTERVALS:
-        msg = f"interval '{interval}' is not one of {', '.join(INTERVALS)}"
-        raise UsageError(msg)
+    check_interval(level, interval)
     predictions = log.predicted_reward is not None
     default, slow, most = default_estimators(log.n, predictions=predictions)
     given = estimator_pairs(default if estimators is None else estimators)
@@ -183,6 +178,16 @@ def estimate(
         notes=(*notes, *advice, *log.notes, CONFOUNDING),
         source=log,
     )
+
+
+def check_interval(level: float, interval: str, kinds: Sequence[str] = INTERVALS) -> None:
+    """Check the level and the kind of intervals."""
+    if not 0 < level < 1:
+        msg = f"level {level:g} is not between 0 and 1"
+        raise UsageError(msg)
+    if interval not in kinds:
+        msg = f"interval '{interval}' is not one of {', '.join(kinds)}"
+        raise UsageError(msg)
 
 
 def _some_units(log: LogData, most: int, seed: int) -> IntArray:
@@ -474,19 +479,21 @@ def _differences(
                 error = problem.standard_error(np.asarray(mine - theirs), unit)
             size = max(abs(a.estimate), abs(b.estimate))
             value, error = problem.without_rounding(a.estimate - b.estimate, error, size)
-        low, high = _paired_interval(value, error, level, kind, log.n_units)
-        found.append(
-            Difference(
-                estimator=a.trial.estimator.id,
-                label=label,
-                target=target,
-                versus=versus,
-                difference=value,
-                low=low,
-                high=high,
-            )
-        )
+        names = a.trial.estimator.id, label, target, versus
+        found.append(difference_row(names, value, error, level, kind, log.n_units))
     return tuple(found)
+
+
+def difference_row(
+    names: tuple[str, str, str, str],
+    value: float,
+    error: float | None,
+    level: float,
+    kind: IntervalKind,
+    units: int,
+) -> Difference:
+    """Return a difference with its interval; names are estimator, label, target and versus."""
+    return Difference(*names, value, *_paired_interval(value, error, level, kind, units))
 
 
 # Trials on a log.

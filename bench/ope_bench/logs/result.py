@@ -84,7 +84,7 @@ class TargetEstimates:
     left_out: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Difference:
     """The difference between two policies by one estimator, paired by row.
 

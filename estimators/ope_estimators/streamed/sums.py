@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 
 from ope_bench import (
-    Column,
     Diagnostic,
     Estimator,
     FloatArray,
@@ -41,10 +40,11 @@ from ope_estimators.learning.folds import MOST_REPEATS
 from ope_estimators.learning.learners import frozen
 from ope_estimators.nuisance.reward import RewardModel
 from ope_estimators.nuisance.separate import SeparateRewardModel
+from ope_estimators.streamed.batches import Batch, Facts, Units, bounds
 from ope_estimators.streamed.ridge import coefficients
 from ope_estimators.tuning.estimated_mse import least_mse
 
-__all__ = ["Answer", "Batch", "Facts", "StreamedSums", "added", "lacks"]
+__all__ = ["Answer", "Batch", "Facts", "StreamedSums", "Units", "added", "bounds", "lacks"]
 
 NODES = 6
 """Values of λ at which the equation of the rule ``theory`` is summed; it is smooth."""
@@ -59,73 +59,6 @@ ROUNDING = 1e-14
 """Share of a quadratic form's largest term below which it is rounding."""
 
 Sums = dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Batch:
-    """Some rows of a log, all of the units in it complete.
-
-    Parameters
-    ----------
-    context : (k, d_context)
-    action : (k,)
-    reward, propensity : (k,)
-    row_weight : (k,), for how many rows each stands, or None
-    logged : (k,) for each policy, its probability of the logged action.
-    tables : (k, n_actions) for each policy, its probabilities, or None
-    first : number of the first row.
-    weight_before : sum of the row weights of all rows before.
-    starts : (units,), rows of the batch at which a unit begins; None where each row is one.
-    first_unit : number of the first unit.
-    """
-
-    context: FloatArray
-    action: IntArray
-    reward: FloatArray
-    propensity: FloatArray
-    row_weight: FloatArray | None
-    logged: Sequence[FloatArray]
-    tables: Sequence[FloatArray | None]
-    first: int = 0
-    weight_before: float = 0.0
-    starts: IntArray | None = None
-    first_unit: int = 0
-
-    def by_unit(self, values: FloatArray) -> FloatArray:
-        """Return the sums over the rows of each unit."""
-        if self.starts is None:
-            return values
-        return np.asarray(np.add.reduceat(values, self.starts, axis=0))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Facts:
-    """What is known of a log before its rows are summed.
-
-    Parameters
-    ----------
-    n, n_units, n_actions : numbers of rows, units, actions.
-    context, embedding : kinds of the columns.
-    action_embedding : (n_actions, d), or None
-    weight_mean : mean row weight, or None
-    unit_rank : (n_units,), the order of the units' names, by which folds are drawn; None for that
-        of their numbers.
-    streams : returns the random stream of a shared fit.
-    pilot : some rows of the whole log.
-    reward_limits : smallest and largest reward, known or seen.
-    """
-
-    n: int
-    n_units: int
-    n_actions: int
-    context: tuple[Column, ...]
-    embedding: tuple[Column, ...]
-    action_embedding: FloatArray | None
-    weight_mean: float | None
-    unit_rank: IntArray | None
-    streams: Any
-    pilot: Batch
-    reward_limits: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -249,67 +182,83 @@ class _Model:
 class StreamedSums:
     """Estimates of a log's policies from sums over its batches.
 
-    `sums` of every batch are `added` up and given to `advance`, until that returns whether the
-    `answers` are known.
+    `sums` of every batch are `added` up and given to `advance`, until all is `done`.
 
     Parameters
     ----------
-    estimators : none of which `lacks` anything for a policy whose probabilities are all known.
+    estimators : those that cannot be computed from batches have no answer, but the reason.
     facts : of the log.
-    level : of intervals.
+
+    Attributes
+    ----------
+    done : whether nothing more is to be summed.
     """
 
     def __init__(self, estimators: Sequence[Estimator], facts: Facts) -> None:
-        self.estimators = tuple(estimators)
-        self.facts = facts
-        self.n_policies = len(facts.pilot.logged)
-        self._models = dict.fromkeys(
-            _model_of(one) for one in estimators if hasattr(one, "regressor")
-        )
+        self.estimators, self.facts = tuple(estimators), facts
+        whole = all(one.matrix is not None for one in facts.pilot.targets.values())
+        self._reasons = [lacks(one, whole) for one in estimators]
+        able: list[Any] = [one for one, reason in self._asked if not reason]
+        self.done = not able
+        self._models = dict.fromkeys(_model_of(one) for one in able if hasattr(one, "regressor"))
         self._shrunk = dict.fromkeys(
-            (one.lambda_, one.delta) for one in estimators if isinstance(one, SGIPW)
+            (one.lambda_, one.delta) for one in able if isinstance(one, SGIPW)
         )
         self._optimistic = dict.fromkeys(
-            (_model_of(one), one.lambda_) for one in estimators if isinstance(one, DROS)
+            (_model_of(one), one.lambda_) for one in able if isinstance(one, DROS)
         )
-        self._whole = tuple(table is not None for table in facts.pilot.tables)
-        self._x = encoded(facts.context, facts.pilot.context[:1]).shape[1]
-        pilot_x = encoded(facts.context, facts.pilot.context)
-        self._shift = np.append(pilot_x.mean(axis=0), facts.pilot.reward.mean())
+        self._pilot = Batch(facts.pilot)
+        self.n_policies = len(facts.pilot.targets)
+        context = encoded(facts.context, facts.pilot.context)
+        self._x = context.shape[1]
+        self._shift = np.append(context.mean(axis=0), facts.pilot.reward.mean())
         self._reach, self._ranks = REACH, RANKS
-        weights = [one / facts.pilot.propensity for one in facts.pilot.logged]
-        self._pilot_weights = weights
         self._lambda: dict[Any, float] = {}
         for p, (rule, delta) in self._shrunk_of():
-            self._lambda[p, rule, delta] = (
-                float(rule)
-                if not isinstance(rule, str)
-                else shrinkage_by_theory(weights[p], delta, facts.n_units, facts.pilot.row_weight)
-            )
-        self._brackets = [self._bracket(one) for one in weights]
+            value = rule
+            if isinstance(rule, str):
+                weights = self._pilot.weights[p]
+                value = shrinkage_by_theory(weights, delta, facts.n_units, facts.pilot.weight)
+            self._lambda[p, rule, delta] = float(value)
+        self._brackets = [self._bracket(one) for one in self._pilot.weights]
         self._first = True
         self._coefficients: dict[_Model, FloatArray] = {}
         self._candidates: list[FloatArray] = []
         self._column_shift: FloatArray | None = None
         self._total: Sums = {}
+        self._names: list[Any] = []
+        self._answers: list[list[Answer | None]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a worker needs: no rows."""
+        first = self.facts.pilot.part(np.arange(1))
+        facts = replace(self.facts, pilot=first, problem=None)
+        return self.__dict__ | {"facts": facts, "_pilot": None, "_total": {}}
 
     def sums(self, batch: Batch) -> Sums:
         """Return the sums over a batch of the present pass."""
         return self._first_sums(batch) if self._first else self._second_sums(batch)
 
-    def advance(self, total: Sums) -> bool:
-        """Take the sums over all batches; return whether nothing more is needed."""
+    def advance(self, total: Sums) -> None:
+        """Take the sums over all batches, and decide what is to be summed next."""
         if not self._first:
             self._total |= total
-            return True
+            self.done = True
+            self._answers = [
+                [None if reason else self._answer(one, p) for one, reason in self._asked]
+                for p in range(self.n_policies)
+            ]
+            return
         self._total = total
-        if self._again(total):
-            return False
-        self._fit(total)
-        self._first = False
-        columns = self._columns(self.facts.pilot)[0]
-        self._column_shift = columns.mean(axis=0)
-        return False
+        if not self._again(total):
+            self._fit(total)
+            self._first = False
+            columns, self._names, _ = self._columns(self._pilot)
+            self._column_shift = columns.mean(axis=0)
+
+    @property
+    def _asked(self) -> Iterator[tuple[Estimator, str]]:
+        return zip(self.estimators, self._reasons, strict=True)
 
     # The first pass.
 
@@ -326,7 +275,7 @@ class StreamedSums:
         found: Sums = {"weight": omega.sum(), "reward": omega @ reward}
         seen = np.bincount(batch.action, minlength=self.facts.n_actions)
         found["seen"] = seen.astype(np.float64)
-        weights = [one / batch.propensity for one in batch.logged]
+        weights = batch.weights
         for p, w in enumerate(weights):
             square = w * w
             excess = square - w
@@ -354,10 +303,10 @@ class StreamedSums:
 
     def _counted(self, batch: Batch) -> tuple[FloatArray, FloatArray | None]:
         """Return row weights, and how often each row counts in fits, as `multiplicity` says."""
-        weight = batch.row_weight
+        weight = batch.log.weight
         if weight is None:
             return np.ones(len(batch.reward)), None
-        scale = min(1.0, MOST_REPEATS / (self.facts.weight_mean or 1.0))
+        scale = min(1.0, MOST_REPEATS * self.facts.n / (self.facts.weight or 1.0))
         sums = batch.weight_before * scale + np.cumsum(weight * scale)
         last = np.floor(np.append(batch.weight_before * scale, sums) + 0.5)
         return weight, np.diff(last)
@@ -404,7 +353,7 @@ class StreamedSums:
         """Return sum z zᵀ of each fold and action, z = (1, x, y) less its shift."""
         table = np.empty((len(batch.reward), self._x + 2))
         table[:, 0] = 1.0
-        table[:, 1:-1] = encoded(self.facts.context, batch.context)
+        table[:, 1:-1] = encoded(self.facts.context, batch.log.context)
         table[:, -1] = batch.reward
         table[:, 1:] -= self._shift
         a = self.facts.n_actions
@@ -417,7 +366,7 @@ class StreamedSums:
             order = np.argsort(code, kind="stable")
             ends = np.searchsorted(code, np.arange(folds * a + 1), sorter=order)
             rows = table[order]
-            weighted = rows if batch.row_weight is None else rows * counts[order, None]
+            weighted = rows if batch.log.weight is None else rows * counts[order, None]
             gram = np.zeros((folds * a, *2 * (table.shape[1],)))
             for g in np.flatnonzero(np.diff(ends)):
                 part = slice(ends[g], ends[g + 1])
@@ -438,15 +387,13 @@ class StreamedSums:
         """Return the fold of each row, None for one fold: (k,)."""
         if model.cross_fit == 1:
             return None
-        if batch is self.facts.pilot:
+        if batch is self._pilot:
             # The columns of pilot rows are only subtracted and added again: any fold will do.
             return np.zeros(len(batch.reward), dtype=np.int64)
         n_units = self.facts.n_units
         folds = _folds_of_units(self.facts.streams, model, n_units, self._n_folds(model))
-        units = slice(batch.first_unit, batch.first_unit + len(batch.reward))
-        if batch.starts is not None:
-            units = slice(batch.first_unit, batch.first_unit + len(batch.starts))
-        rank = self.facts.unit_rank
+        units = slice(*batch.units)
+        rank = None if self.facts.units is None else self.facts.units.rank
         chosen = folds[units] if rank is None else folds[rank[units]]
         if batch.starts is not None:
             chosen = np.repeat(chosen, np.diff(np.append(batch.starts, len(batch.reward))))
@@ -468,7 +415,7 @@ class StreamedSums:
             found_all = [self._quantiles(p, total) for p in range(self.n_policies)]
             if any(one is None for one in found_all):
                 self._ranks = 1.0 if self._ranks > RANKS else 0.1
-                self._brackets = [self._bracket(one) for one in self._pilot_weights]
+                self._brackets = [self._bracket(one) for one in self._pilot.weights]
                 again = True
             self._candidates = [
                 np.array([1.0])
@@ -540,9 +487,10 @@ class StreamedSums:
     def _action_features(self, model: _Model, rows: FloatArray) -> FloatArray:
         if model.features == "one-hot":
             return np.eye(self.facts.n_actions)[:, rows > 0]
-        if self.facts.action_embedding is None:
+        problem = self.facts.problem
+        if problem is None or problem.action_embedding is None or problem.schema is None:
             return np.zeros((self.facts.n_actions, 0))
-        return encoded(self.facts.embedding, self.facts.action_embedding)
+        return encoded(problem.schema.embedding, problem.action_embedding)
 
     # The second pass.
 
@@ -553,9 +501,8 @@ class StreamedSums:
         used: Sums = {}
         x = np.empty((len(batch.reward), 1 + self._x))
         x[:, 0] = 1.0
-        x[:, 1:] = encoded(self.facts.context, batch.context)
-        for p, logged in enumerate(batch.logged):
-            w = logged / batch.propensity
+        x[:, 1:] = encoded(self.facts.context, batch.log.context)
+        for p, w in enumerate(batch.weights):
             names += [("w", p), ("wr", p)]
             parts += [w, w * batch.reward]
             for rule, delta in self._shrunk:
@@ -608,25 +555,49 @@ class StreamedSums:
         columns, _, used = self._columns(batch)
         columns -= cast(FloatArray, self._column_shift)
         columns = np.column_stack([np.ones(len(columns)), columns])
-        if batch.row_weight is not None:
-            columns *= batch.row_weight[:, None]
+        if batch.log.weight is not None:
+            columns *= batch.log.weight[:, None]
         columns = batch.by_unit(columns)
         return {"columns": columns.sum(axis=0), "products": columns.T @ columns, **used}
 
     # The answers.
 
-    def answers(self) -> list[list[Answer | None]]:
-        """Return the answer of each estimator for each policy, None where it has none."""
-        self._names = self._columns(self.facts.pilot)[1]
-        found: list[list[Answer | None]] = []
-        for p, whole in enumerate(self._whole):
-            found.append(
-                [
-                    self._answer(one, p) if whole or not hasattr(one, "regressor") else None
-                    for one in self.estimators
-                ]
-            )
+    def records(self, p: int) -> list[dict[str, Any]]:
+        """Return the fields of a trial's record for each estimator of a policy."""
+        answers = self._answers[p] if self._answers else [None] * len(self.estimators)
+        found: list[dict[str, Any]] = []
+        for (_, reason), answer in zip(self._asked, answers, strict=True):
+            if answer is not None:
+                found.append({"status": "ok", **answer.fields(self.facts.n)})
+            else:
+                status = "unavailable" if reason else "positivity"
+                message = reason or "all weights are 0: nothing that the policy does was logged"
+                found.append({"status": status, "error_message": message})
         return found
+
+    def differences(self, p: int, q: int) -> list[tuple[float, float | None, float] | None]:
+        """Return for each estimator the difference of two policies, its error and a value's size.
+
+        Parameters
+        ----------
+        p, q : numbers of the policies; p is the larger.
+        """
+        found: list[tuple[float, float | None, float] | None] = []
+        for one, other in zip(self._answers[p], self._answers[q], strict=True):
+            if one is None or other is None:
+                found.append(None)
+            else:
+                size = max(abs(one.value), abs(other.value))
+                found.append((*self._difference(one, other, p, q), size))
+        return found
+
+    def said(self, p: int) -> str:
+        """Return what the weights of all rows are, in one sentence."""
+        mean, error = self._mean(("w", p)), self.error({("w", p): 1.0}) or 0.0
+        return (
+            f"the weights of all rows average {mean:.5g} (1 is right; standard error {error:.2g}) "
+            f"and are worth {self.effective_units(p):,.0f} rows or units"
+        )
 
     def _mean(self, name: Any) -> float:
         at = self._names.index(name)
@@ -634,13 +605,9 @@ class StreamedSums:
         return float(total[1 + at] / total[0] + cast(FloatArray, self._column_shift)[at])
 
     @property
-    def average(self) -> float:
-        """The mean logged reward."""
-        return self._mean("r")
-
-    def mean_weight(self, p: int) -> tuple[float, float | None]:
-        """Return the mean importance weight of a policy and its standard error."""
-        return self._mean(("w", p)), self.error({("w", p): 1.0})
+    def average(self) -> float | None:
+        """The mean logged reward; None before all is summed."""
+        return self._mean("r") if self._answers else None
 
     def effective_units(self, p: int) -> float:
         """Return the number of units of equal weight that a policy's weights are worth."""
@@ -673,13 +640,9 @@ class StreamedSums:
             return None
         return float(mass[self._total["seen"] == 0].sum() / mass.sum())
 
-    def difference(self, one: Answer, other: Answer, p: int, q: int) -> tuple[float, float | None]:
-        """Return the difference of two policies' answers and its standard error.
-
-        Parameters
-        ----------
-        p, q : numbers of the policies of both; p is the larger.
-        """
+    def _difference(
+        self, one: Answer, other: Answer, p: int, q: int
+    ) -> tuple[float, float | None]:
         if "baseline" in one.diagnostics and "baseline" in other.diagnostics:
             return self._around_baseline(p, q)
         combination = dict(one.combination)
@@ -790,7 +753,7 @@ class StreamedSums:
         if getattr(estimator, "interval", "asymptotic") == "asymptotic" or self.facts.n_units < 2:
             return None
         low, high = self.facts.reward_limits
-        if low == high or self.facts.weight_mean is not None:
+        if low == high or self.facts.weight is not None:
             return None
         at = [0, *(1 + self._names.index(name) for name in (("w", p), ("wr", p)))]
         shift = np.array([cast(FloatArray, self._column_shift)[k - 1] for k in at[1:]])

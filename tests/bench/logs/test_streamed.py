@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ope_bench import Log, UsageError, estimate
+from ope_bench.cli.app import invoke
 from ope_bench.logs import streamed
 from ope_bench.logs.log_data import LogSpec
 from ope_bench.logs.target_policy import TargetPolicy
+from support.paths import ROOT
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -213,3 +219,67 @@ def test_mistakes_are_named(folder, tmp_path):
     others = ["edr", "ipw[clip=3]", "dr", "sg-ipw[lambda_=mse]", "dr-os[regressor=ridge]"]
     result = streamed.estimate_stream(spec_of(folder), others)
     assert [row.status for row in result] == ["unavailable"] * 4 + ["ok"]
+
+
+PAGE = ROOT / "bench" / "docs" / "large-logs.md"
+GENERATOR = ROOT / "tests" / "benchmarks" / "own_log_stream.py"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """The log of the page, small."""
+    at = tmp_path_factory.mktemp("page")
+    command = [sys.executable, str(GENERATOR), str(at / "large"), "--rows", "3000"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
+    return at, said
+
+
+def test_the_command_of_the_page(large, capsys, monkeypatch):
+    at, said = large
+    monkeypatch.chdir(at)
+    page = PAGE.read_text(encoding="utf-8")
+    (written,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert re.sub(r" +#.*", "", written) == (at / "large" / "log.yaml").read_text()
+    (command,) = re.findall(r"^```sh\nope-bench (.*?)\n```$", page, re.MULTILINE)
+    assert invoke(shlex.split(command)) == 0
+    shown = capsys.readouterr().out
+    assert "dr-os" in shown
+    assert "3,000 rows" in shown
+    assert shown.splitlines()[3] in said
+
+
+@pytest.mark.slow
+def test_two_workers_of_dask_give_the_numbers_of_threads(large):
+    pytest.importorskip("distributed")
+    at, said = large
+    page = PAGE.read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(# large_log.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (at / "large_log.py").write_text(code)
+    ended = subprocess.run(
+        [sys.executable, "large_log.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+        cwd=at,
+    )
+    lines = said.splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("ipw "))
+    values = [line.split()[:6] for line in lines[first : first + 8]]
+    for words in values:
+        assert any(line.split()[:6] == words for line in ended.stdout.splitlines()), words
+
+
+def test_a_folder_is_for_estimate_alone(large, capsys, monkeypatch):
+    at, _ = large
+    monkeypatch.chdir(at)
+    for command in (["log", "check"], ["advise"]):
+        assert invoke([*command, "large/log.yaml"]) == 2
+        assert "`estimate` alone" in capsys.readouterr().err
+    for words, said in (
+        (["--interval", "guaranteed"], "empirical-likelihood"),
+        (["--no-code"], "--no-code"),
+        (["--level", "2"], "between 0 and 1"),
+    ):
+        assert invoke(["estimate", "large/log.yaml", *words]) == 2
+        assert said in capsys.readouterr().err
