@@ -6,7 +6,7 @@
 - results/leaderboard.md, with its figures: who errs least over drawn worlds and real tables;
 - results/recommendation.md: which estimator and interval to use, and the same as JSON, which
   `ope-bench estimate` and `advise` quote;
-- results/advice/README.md: how rules for choosing an estimator do on held-out worlds;
+- results/advice/README.md: fixed choices, rules and verdicts on worlds that chose nothing;
 - results/intervals/README.md: which interval to use when, and the same as JSON, which
   `ope-bench estimate` quotes;
 - results/published.md: published tables beside ours;
@@ -25,6 +25,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from judging.advice import advice_page
 from judging.blocks import filled, readme_figure
 from judging.claims import read_page
 from judging.damages import propensities_page
@@ -36,7 +37,7 @@ from judging.published import published_page
 from judging.randomized import randomized_page
 from judging.recommendation import document as recommendation_document
 from judging.recommendation import recommendation_page
-from judging.regret import advice_page, tuning_page
+from judging.regret import tuning_page
 
 
 def main() -> int:

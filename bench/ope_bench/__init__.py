@@ -112,7 +112,6 @@ if TYPE_CHECKING:
     from ope_bench.suites.nested import EstimatorSpec as EstimatorSpec
     from ope_bench.suites.nested import NestedEstimator as NestedEstimator
     from ope_bench.suites.nested import wrapped_environment as wrapped_environment
-    from ope_bench.suites.nested_environment import NestedEnvironment as NestedEnvironment
     from ope_bench.tables import DataFileError as DataFileError
     from ope_bench.tables import Table as Table
     from ope_bench.tables import TextRow as TextRow

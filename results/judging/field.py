@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -86,10 +86,24 @@ class Setting:
         return 0.5 * float(np.log(max(mean_square, 1e-24)))
 
 
-def settings_of(results: Path, folders: Sequence[str] = FOLDERS) -> list[Setting]:
+def _id_of(row: Mapping[str, Any]) -> str:
+    return str(row["estimator"])
+
+
+def settings_of(
+    results: Path,
+    folders: Sequence[str] = FOLDERS,
+    entrant_of: Callable[[Mapping[str, Any]], str] = _id_of,
+) -> list[Setting]:
     """Read the settings from committed trials.
 
     Those with row weights are left out, and those of which no log could be drawn.
+
+    Parameters
+    ----------
+    results : the folder results/.
+    folders : of suites.
+    entrant_of : name of a trial's entrant.
 
     Raises
     ------
@@ -99,7 +113,7 @@ def settings_of(results: Path, folders: Sequence[str] = FOLDERS) -> list[Setting
     for folder in folders:
         for row in rows_of(results / folder):
             at = cells.setdefault((row["environment"], row["environment_params"]), {})
-            at.setdefault(row["estimator"], []).append(row)
+            at.setdefault(entrant_of(row), []).append(row)
     loads = cache(json.loads)
     found = []
     for (environment, text), by_entrant in cells.items():

@@ -207,7 +207,9 @@ def recommendation_page(results: Path) -> str:
     """Return the page: what was chosen, and how it did on worlds that chose nothing."""
     settings = settings_of(results)
     sections = [_section(kind, chosen(kind, settings), settings) for kind in KINDS]
-    return "\n\n".join([opening("recommendation"), *sections, _verdicts(results)]) + "\n"
+    return (
+        "\n\n".join([opening("recommendation"), *sections, opening("recommendation end")]) + "\n"
+    )
 
 
 def _section(kind: Kind, rule: Rule, settings: Sequence[Setting]) -> str:
@@ -286,61 +288,3 @@ def _relative_width(group: Sequence[Setting], kind: Kind, rule: Rule) -> str:
             if known.any():
                 logs.append(np.log(half[known] / normal[known]).mean())
     return f"{np.exp(np.mean(logs)):.2f}" if logs else "–"
-
-
-# What `advise` and `log check` say of logs of other worlds.
-
-
-def _verdicts(results: Path) -> str:
-    """Tables of verdicts and checks on worlds that no suite has; "" where there are none."""
-    path = results / "advice" / "verdicts.json"
-    every = [one for one in json.loads(path.read_text(encoding="utf-8")) if "skipped" not in one]
-    rows = []
-    for known, faulty, even in itertools.product((True, False), (False, True), (False, True)):
-        here = [
-            one
-            for one in every
-            if (one["known"], bool(one["faults"]), one["world"] % 2 == 0) == (known, faulty, even)
-        ]
-        if not here:
-            continue
-        kind = f"{'known' if known else 'samples only'}, {'faulty' if faulty else 'clean'}"
-        cells = [kind, "even" if even else "odd", str(len(here))]
-        for verdict in ("trust", "caution", "run-an-experiment"):
-            those = [one for one in here if one["verdict"] == verdict]
-            stated = [one for one in those if one["low"] is not None]
-            right = sum(one["low"] <= one["truth"] <= one["high"] for one in stated)
-            told = f"{len(those)}" + (f" ({right} of {len(stated)})" if stated else "")
-            cells.append(told)
-        rows.append(cells)
-    head = ["logs", "worlds", "logs", "trust (interval held)", "caution", "run an experiment"]
-    verdicts = table(head, rows, "llr", tight=True)
-    return f"{opening('recommendation verdicts')}\n\n{verdicts}\n\n{_alarms(every)}"
-
-
-def _alarms(every: Sequence[dict[str, Any]]) -> str:
-    """How often each check says LOOK on clean logs and on logs with each fault, on even worlds."""
-    even = [one for one in every if one["world"] % 2 == 0]
-    groups = {"clean": [one for one in even if not one["faults"]]}
-    groups |= {name: [one for one in even if name in one["faults"]] for name in FAULTS}
-    names = (
-        "mean weight",
-        "implausible propensities",
-        "unsupported mass",
-        "repeated rows",
-        "drift of reward",
-        "drift of actions",
-        "leaks",
-    )
-    rows = []
-    for group, those in groups.items():
-        if not those:
-            continue
-        looks = [
-            {name for name, (_, passed) in one["checks"].items() if passed is False}
-            for one in those
-        ]
-        shares = [f"{np.mean([name in look for look in looks]):.0%}" for name in names]
-        anything = np.mean([bool(look & set(names)) for look in looks])
-        rows.append([group, str(len(those)), *shares, f"{anything:.0%}"])
-    return table(["even worlds", "logs", *names, "any of these"], rows, "lr", tight=True)

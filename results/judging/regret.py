@@ -1,20 +1,15 @@
-"""The pages of the suites ``advice`` and ``tuning``: regret of rules that choose an estimator."""
+"""The page of the suite ``tuning``: regret of rules that choose an estimator or a parameter."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from judging.committed import records_of
 from judging.page import opening, table
 from ope_bench.base.canonical import canonical_json
-from ope_bench.boards.aggregation import ReplicateFacts, aggregate
-from ope_bench.boards.over_settings import RegretBoard, RegretRow, ratio_intervals, regret_board
+from ope_bench.boards.over_settings import RegretBoard, RegretRow, regret_board
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve
 from ope_bench.suites.nested import NestedEstimator
 from ope_bench.trials.outcomes import Outcomes
@@ -23,13 +18,8 @@ from ope_bench.trials.record import TrialRecord
 FAILS = 1.25
 """Factor over the best of its own candidates from which a rule is said to fail."""
 
-FURTHER = ("edr[regressor=gbm]",)
-"""Fixed choices from samples that are shown though no rule chooses among them."""
-
-CLASSES = {"known": "Both policies known", "samples": "Samples of the new policy only"}
-
-MAKERS = ("pseudo-reward", "redrawn", "resample", "worlds")
-"""Rules that choose by worlds made from the log."""
+GONE = ("opera", "bootstrap", "pseudo-reward", "redrawn", "resample", "worlds")
+"""Rules of `select` that were removed; their trials stay."""
 
 PUBLISHED_SELECTORS = {"ocv": "ocv-terms", "slope": "slope-widths"}
 """Published rules among estimators, and the rules of our own that resemble them."""
@@ -74,9 +64,10 @@ def candidate_names(texts: Sequence[str]) -> set[str]:
 
 
 def rule_label(row: RegretRow) -> str:
-    """Return a rule with the anchor that it was given."""
+    """Return a rule with the anchor that it was given, and whether it was removed."""
     by, anchor = row.params.get("by"), row.params.get("anchor")
-    return f"`{by}`" + (f", anchor `{anchor}`" if anchor else "")
+    gone = " (gone)" if by in GONE else ""
+    return f"`{by}`" + (f", anchor `{anchor}`" if anchor else "") + gone
 
 
 def number(value: float | None) -> str:
@@ -141,127 +132,11 @@ def _failures(records: Sequence[TrialRecord], by: str) -> str:
     return f"{words}\n\n{table(head, rows, 'lr', tight=True)}\n"
 
 
-@dataclass(frozen=True)
-class _Class:
-    """The trials of one class of candidates.
-
-    Parameters
-    ----------
-    name : key of `CLASSES`.
-    records : of the rules and their candidates, on worlds where they can run.
-    board : their regrets.
-    """
-
-    name: str
-    records: Sequence[TrialRecord]
-    board: RegretBoard
-
-    @property
-    def rules(self) -> list[RegretRow]:
-        """Rules that see the log, least regret first."""
-        return [row for row in self.board.rows if row.estimator == "select" and row.regret]
-
-    @property
-    def always(self) -> RegretRow:
-        """The fixed choice with the least regret."""
-        return next(row for row in self.board.rows if row.estimator != "select")
-
-    @cached_property
-    def ratio(self) -> tuple[float, float, float]:
-        """Errors of the best rule over those of the best fixed choice, with a 95 % interval.
-
-        Without two data sets in each world the interval is everything.
-        """
-        pairs = []
-        for group in _by_world(self.records):
-            facts = ReplicateFacts.of(Outcomes.of(group), "expected")
-            mine, other = (
-                aggregate(
-                    Outcomes.of(one for one in group if name_of(one.trial.estimator) == wanted),
-                    facts,
-                ).imputed
-                for wanted in (name_of(self.rules[0].spec), name_of(self.always.spec))
-            )
-            keys = [key for key in mine if key in other]
-            if keys:
-                left, right = (np.array([side[key] for key in keys]) for side in (mine, other))
-                pairs.append((left, right))
-        logs = [
-            np.log(np.square(left).mean() / np.square(right).mean()) / 2 for left, right in pairs
-        ]
-        low, high = ratio_intervals([pairs])[0]
-        value = float(np.exp(np.mean(logs)))
-        return value, 0.0 if low is None else low, math.inf if high is None else high
-
-
 def _by_world(records: Sequence[TrialRecord]) -> list[list[TrialRecord]]:
     worlds: dict[str, list[TrialRecord]] = {}
     for record in records:
         worlds.setdefault(record.trial.environment.identity_json, []).append(record)
     return [worlds[name] for name in sorted(worlds)]
-
-
-@cache
-def _classes(results: Path) -> dict[str, _Class]:
-    """Return both classes; samples only is the one whose candidates need no propensities."""
-    records = records_of(results / "advice")
-    lists = {tuple(one.trial.estimator.params["candidates"]) for one in records if selects(one)}
-    found = {}
-    for texts in lists:
-        further = FURTHER if any(text.startswith("edr") for text in texts) else ()
-        names = candidate_names([*texts, *further])
-        mine = [
-            one
-            for one in records
-            if (selects(one) and tuple(one.trial.estimator.params["candidates"]) == texts)
-            or name_of(one.trial.estimator) in names
-        ]
-        fixed = [one for one in mine if not selects(one)]
-        name = "known" if any("propensity" in one.access for one in fixed) else "samples"
-        found[name] = _Class(name, mine, _board(_able(mine)))
-    return found
-
-
-def _able(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Leave out worlds where most candidates lack what they need."""
-    kept = []
-    for group in _by_world(records):
-        fixed = [one for one in group if not selects(one)]
-        if 2 * sum(one.status == "ok" for one in fixed) > len(fixed):
-            kept += group
-    return kept
-
-
-def advice_page(results: Path) -> str:
-    """Return the page of the folder results/advice.
-
-    Parameters
-    ----------
-    results : the folder results/.
-    """
-    classes, parts = _classes(results), [opening("advice")]
-    for one in (classes[name] for name in CLASSES if name in classes):
-        best, always = one.rules[0], f"always `{one.always.label}`"
-        value, low, high = one.ratio
-        shown = "the rule is worse" if low > 1 else "no difference is shown"
-        shown = "the rule is better" if high < 1 else shown
-        beside = ", ".join(
-            f"{rule_label(row)} {told(row)}" for row in one.rules if row.params["by"] in MAKERS
-        )
-        least = (
-            f"Least regret among the rules has {rule_label(best)}: {told(best)}. The best fixed "
-            f"choice over all worlds, {always}, has {told(one.always)}. Errors of "
-            f"{rule_label(best)} are {value:.2f} times those of {always} "
-            f"({low:.2f} to {high:.2f}): {shown}."
-        )
-        parts += [
-            f"## {CLASSES[one.name]}\n\n{least}",
-            f"Rules by made worlds: {beside}.\n",
-            f"{len(one.board.settings)} worlds.\n\n{_choices(one.board)}\n",
-        ]
-        for by in dict.fromkeys(("anchored", best.params["by"])):
-            parts.append(f"### Where `{by}` fails\n\n{_failures(_able(one.records), by)}")
-    return "\n".join(parts)
 
 
 def tuning_page(results: Path) -> str:

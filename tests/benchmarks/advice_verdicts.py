@@ -1,13 +1,13 @@
 """What `advise` and `log check` say of logs of drawn worlds, whose values are known.
 
-    python tests/benchmarks/advice_verdicts.py --worlds 301 500 \\
+    python tests/benchmarks/advice_verdicts.py --worlds 501 600 \\
         --output results/advice/verdicts.json
 
-Worlds below the middle are clean, those above have one to three drawn faults; none of them is in
-the suite ``field``. Odd worlds are for choosing thresholds, even ones for judging them. Each log
-is given as a user would: columns, the logged propensity where the world's logs have it, the new
-policy's probabilities, users and the order of time where the log has them. Interrupted, it goes on
-where it was.
+Worlds below the middle are clean, those above have one to three drawn faults; none of them chose
+an estimator, a constant or a threshold (those of 301 to 500 did). Each log is given as a user
+would: columns, the logged propensity where the world's logs have it, the new policy's
+probabilities, users and the order of time where the log has them. Interrupted, it goes on where it
+was.
 """
 
 from __future__ import annotations
@@ -117,9 +117,11 @@ def main() -> None:
     found = {}
     if given.output.is_file():
         found = {one["world"]: one for one in json.loads(given.output.read_text())}
-    for number in range(first, last + 1):
+    # Clean and faulty logs in turn, so that what is done when it is interrupted has both.
+    half = (last + 1 - first) // 2
+    for number in (one + part for one in range(first, first + half) for part in (0, half)):
         if number not in found:
-            found[number] = judged(number, faulty=number > (first + last) // 2)
+            found[number] = judged(number, faulty=number >= first + half)
             lines = ",\n".join(json.dumps(found[one]) for one in sorted(found))
             given.output.write_text(f"[\n{lines}\n]\n")
 

@@ -1,17 +1,20 @@
 """How often `shortlist` drops the best policy, and how often the winner's interval holds.
 
-    python tests/benchmarks/shortlist_errors.py --logs 60 --policies 5 --worlds 310 312 314 316
+    python tests/benchmarks/shortlist_errors.py --logs 12 --policies 5 \\
+        --worlds 603 604 611 612 614 616 618 622 --output results/advice/shortlist.json
 
 On logs of drawn worlds of no suite with 2,000 rows and known policies. The policies are the
 logging policy's probabilities times exp(normal) of each action, mixed with a tenth of it; their
-values are exact. Prints a line of JSON for each world: shares of logs, and the median number of
-policies that are left.
+values are exact. Writes a line of JSON for each world and number of policies: counts of logs, and
+the median number of policies that are left. Interrupted, it goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +49,8 @@ def judged(number: int, count: int, logs: int) -> dict[str, Any]:
     tables = policies_of(logging, count, stream("policies", number))
     values = np.array([float((table * reward).sum(axis=1).mean()) for table in tables])
     earned = float((logging * reward).sum(axis=1).mean())
-    best, kept, dropped, held, wrong = int(values.argmax()), [], 0, 0, 0
+    best, kept, seconds = int(values.argmax()), [], []
+    dropped = held = wrong = 0
     index = {row.tobytes(): k for k, row in enumerate(population.context)}
     for replicate in range(logs):
         rngs = {f"{n}_rng": stream(n, number, replicate) for n in ("world", "logged", "target")}
@@ -67,7 +71,9 @@ def judged(number: int, count: int, logs: int) -> dict[str, Any]:
             categorical=coded,
             target=targets,
         )
+        begun = time.perf_counter()
         found = shortlist(log)
+        seconds.append(time.perf_counter() - begun)
         status = {row.name: row.status for row in found.policies}
         dropped += status[f"p{best}"] == "dominated"
         kept.append(sum(one != "dominated" for one in status.values()))
@@ -82,10 +88,11 @@ def judged(number: int, count: int, logs: int) -> dict[str, Any]:
         "actions": n_actions,
         "policies": count,
         "logs": logs,
-        "best_dropped": dropped / logs,
-        "winner_held": held / logs,
-        "wrongly_certified": wrong / logs,
+        "best_dropped": int(dropped),
+        "winner_held": int(held),
+        "wrongly_certified": int(wrong),
         "median_kept": float(np.median(kept)),
+        "median_seconds": round(float(np.median(seconds)), 1),
     }
 
 
@@ -97,12 +104,18 @@ def _sparse(table: FloatArray) -> dict[str, Any]:
 def main() -> None:
     """Judge the worlds of the arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--logs", type=int, default=60)
+    parser.add_argument("--logs", type=int, default=12)
     parser.add_argument("--policies", type=int, default=5)
     parser.add_argument("--worlds", type=int, nargs="+", required=True)
+    parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
+    found = json.loads(given.output.read_text()) if given.output.is_file() else []
+    done = {(one["world"], one["policies"]) for one in found}
     for number in given.worlds:
-        print(json.dumps(judged(number, given.policies, given.logs)), flush=True)
+        if (number, given.policies) not in done:
+            found.append(judged(number, given.policies, given.logs))
+            lines = ",\n".join(map(json.dumps, found))
+            given.output.write_text(f"[\n{lines}\n]\n")
 
 
 if __name__ == "__main__":

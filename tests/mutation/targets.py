@@ -237,15 +237,12 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (f"{_TESTS}/test_selection.py", f"{_TESTS}/test_tuning.py"),
         (
             "anchored",
-            "bootstrap",
             "candidates",
             "first",
             "ocv",
-            "opera",
             "select",
             "slope",
             "spread",
-            "worlds",
         ),
     ),
     "tuning": (

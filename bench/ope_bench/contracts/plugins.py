@@ -373,16 +373,6 @@ class Environment(Parametrized, ABC):
         """Return facts of an estimate that this environment adds to the trial's diagnostics."""
         return {}
 
-    def from_problem(self, problem: Problem) -> Environment:
-        """Return an environment with these parameters whose worlds are made from a problem.
-
-        Raises
-        ------
-        UnavailableError : this environment makes none.
-        """
-        msg = f"{type(self).__name__} makes no worlds from other data"
-        raise UnavailableError(msg)
-
     @abstractmethod
     def sample(
         self,

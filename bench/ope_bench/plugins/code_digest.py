@@ -36,7 +36,6 @@ _COMPUTING = (
     "ope_bench.logs.targets",
     "ope_bench.statistics.value_intervals",
     "ope_bench.suites.nested",
-    "ope_bench.suites.nested_environment",
     "ope_bench.tables",
     "ope_bench.trials",
 )

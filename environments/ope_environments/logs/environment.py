@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
@@ -24,8 +24,7 @@ from ope_bench import (
 )
 from ope_environments.logs.decisions import Columns, Decisions, read_decisions
 from ope_environments.logs.logging_model import fit_logging
-from ope_environments.logs.makers.making import Maker, MakerName, make, maker_of_file
-from ope_environments.logs.makers.source import Source
+from ope_environments.logs.makers.making import MakerName, maker_of_file
 from ope_environments.logs.reward_model import RewardModel
 from ope_environments.logs.reward_names import RewardName, reward_of
 from ope_environments.populations.design import Design
@@ -165,8 +164,6 @@ class Logs(FromPopulation, Environment):
     kept: Annotated[float, Gt(0), Le(1)] = 0.5
     toward: Annotated[float, Ge(0), Le(1)] | None = None
 
-    _made_from = cast("Maker | None", None)
-
     @property
     def requires(self) -> tuple[str, ...]:
         """Modules that fit the models and read parquet files."""
@@ -196,8 +193,6 @@ class Logs(FromPopulation, Environment):
     ) -> tuple[Problem, Truth]:
         """Sample one problem and its truth."""
         streams = {"world_rng": world_rng, "logged_rng": logged_rng, "target_rng": target_rng}
-        if self._made_from is not None:
-            return self._made_from.sample(self.n_samples, **streams)
         if self.log is None:
             if self.maker != "redrawn":
                 msg = f"logs: maker={self.maker} makes worlds from a log file; name it by `log`"
@@ -205,12 +200,6 @@ class Logs(FromPopulation, Environment):
             return super().sample(**streams)
         maker = maker_of_file(self.log, self.policy, self.maker, **self._settings)
         return maker.sample(self.n_samples, **streams)
-
-    def from_problem(self, problem: Problem) -> Logs:
-        """Return an environment whose worlds are made from a problem instead of a log file."""
-        made = Logs(**self.get_params(deep=False))
-        made._made_from = make(Source(problem), self.maker, **self._settings)
-        return made
 
     @property
     def _settings(self) -> dict[str, Any]:

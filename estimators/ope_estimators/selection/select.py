@@ -14,7 +14,6 @@ from annotated_types import Ge, MinLen
 
 from ope_bench import (
     CHOSEN_ESTIMATOR,
-    STANDARD_ERROR_WITHHELD,
     Access,
     Diagnostic,
     Estimate,
@@ -25,14 +24,11 @@ from ope_bench import (
     View,
 )
 from ope_estimators.selection.anchored import anchored_score
-from ope_estimators.selection.bootstrap import variance_score
 from ope_estimators.selection.candidates import Candidate, Outcomes, run_candidates
 from ope_estimators.selection.first import first_choice
 from ope_estimators.selection.ocv import ocv_score
-from ope_estimators.selection.opera import SIZE_EXPONENT, mixture_weights
 from ope_estimators.selection.slope import slope_choice
 from ope_estimators.selection.spread import Spread, covariance
-from ope_estimators.selection.worlds import MAKERS, WorldRule, worlds_score
 
 __all__ = ["Select"]
 
@@ -40,8 +36,6 @@ ANCHORED = ("anchored", "minimax", "ocv", "ocv-terms")
 """The rules that compare with anchors."""
 
 OCV = ("ocv", "ocv-terms")
-
-SLOPE = ("slope", "slope-widths")
 
 KNOWN = Access.PROPENSITY | Access.TARGET_POLICY
 
@@ -77,10 +71,7 @@ class Select(Estimator):
     does not agree with those before it; ``slope-widths`` the same from the widest interval to the
     narrowest, whatever the order; ``ocv`` the one that, fitted on a part of the rows, best
     predicts the anchor fitted on the others, ten times; ``ocv-terms`` the same by means of terms
-    of fits on all rows, at no cost; ``bootstrap`` the one with the least variance; ``first`` the
-    first that has an estimate; ``opera`` mixes all, V̂ = sum_k α_k V̂_k. ``pseudo-reward``,
-    ``redrawn`` and ``resample`` take the one with the least error on worlds that these makers of
-    the environment `logs` make from the logs, ``worlds`` on those of all three.
+    of fits on all rows, at no cost; ``first`` the first that has an estimate.
 
     Every candidate sees what it declares, as in a trial of its own, and gives the same estimate
     bit for bit; access is that of all of them together. Candidates share fits. One that fails, or
@@ -88,17 +79,17 @@ class Select(Estimator):
     Variances come from the candidates' terms where they have them (all with a standard error),
     at no cost; if any candidate has none, from resamples of units on which it is computed anew,
     which costs ``n_resamples`` fits. They are infinite for a candidate of which one unit has
-    nearly all the weight: it is chosen only where there is no other, and a mixture leaves it out.
-    The standard error is that of the chosen candidate and takes the choice as given: it is too
-    small where candidates differ by more than it. A mixture has none.
+    nearly all the weight: it is chosen only where there is no other. The standard error is that
+    of the chosen candidate and takes the choice as given: it is too small where candidates differ
+    by more than it.
 
     Assumptions: those of at least one candidate; for ``anchored`` and ``ocv`` also the anchor's;
     for ``slope`` that bias grows along the candidates, for ``slope-widths`` that it grows as
     intervals shrink.
     Fails when: the anchor is biased as a candidate is (missing support, which no anchor sees), or
-    its variance is so large that no bias of a candidate shows. ``bootstrap`` and ``opera`` see
-    no bias at all; made worlds favor reward models of their own family. With few rows any rule
-    adds the noise of its choice; a good fixed choice is then better.
+    its variance is so large that no bias of a candidate shows. With few rows any rule adds the
+    noise of its choice; a good fixed choice is then better, and on drawn worlds no rule was shown
+    to beat one (results/advice).
 
     Parameters
     ----------
@@ -112,15 +103,13 @@ class Select(Estimator):
         `SNDR` as above and `IPWS`, or `EDR` and `EDMStar`; they need no terms.
     n_resamples : number of resamples, where some candidate has no terms. Each costs as much as
         all candidates without terms. A variance from 30 resamples is known to 26 % of itself
-        (√(2/29), if resamples are normal); from 100, as in the paper of OPERA, to 14 %.
-    n_data_sets : of each made world.
+        (√(2/29), if resamples are normal); from 100 to 14 %.
 
     References
     ----------
     Model selection for estimation of causal parameters (Rothenhäusler, 2020), for ``anchored``.
     Adaptive estimator selection for off-policy evaluation (Su, Srinath and Krishnamurthy, 2020),
-    for ``slope``. Cross-validated off-policy evaluation (Cief, Kveton and Kompan, 2025). OPERA
-    (Nie et al., 2024).
+    for ``slope``. Cross-validated off-policy evaluation (Cief, Kveton and Kompan, 2025).
 
     Examples
     --------
@@ -130,8 +119,6 @@ class Select(Estimator):
     True
     """
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {"n_data_sets": 5}
-
     check_params: ClassVar[Mapping[str, Any]] = {
         "candidates": ["ipws", "dr[regressor=ridge]", "sg-ipw[normalize=true]"]
     }
@@ -139,23 +126,11 @@ class Select(Estimator):
     candidates: Annotated[list[EstimatorSpec], MinLen(1)] = field(
         default_factory=lambda: ["ipws", "dr", "sg-ipw[normalize=true]"]
     )
-    by: (
-        Literal[
-            "anchored",
-            "minimax",
-            "slope",
-            "slope-widths",
-            "ocv",
-            "ocv-terms",
-            "opera",
-            "bootstrap",
-            "first",
-        ]
-        | WorldRule
-    ) = "anchored"
+    by: Literal["anchored", "minimax", "slope", "slope-widths", "ocv", "ocv-terms", "first"] = (
+        "anchored"
+    )
     anchor: EstimatorSpec | None = None
     n_resamples: Annotated[int, Ge(2)] = 30
-    n_data_sets: Annotated[int, Ge(1)] = 5
 
     @property
     def nested(self) -> tuple[Estimator, ...]:
@@ -224,29 +199,18 @@ class Select(Estimator):
         return self
 
     def estimate(self, view: View) -> Estimate:
-        """The estimate of the chosen candidate, or the mixture."""
+        """The estimate of the chosen candidate."""
         return self.estimate_
 
     def _selected(self, outcomes: Outcomes, view: View, seed: int, device: str) -> Estimate:
         """Apply the rule to two candidates or more."""
         working = outcomes.working
-        if self.by in MAKERS:
-            score, runs = worlds_score(working, view, self.by, self.n_data_sets, device)
-            facts: dict[str, Diagnostic] = {"reruns": runs}
-            return _chosen(outcomes, int(np.argmin(score)), facts | _scores(working, score))
         if self.by in ANCHORED:
             return self._by_anchor(outcomes, view, seed, device)
-        exponent = SIZE_EXPONENT if self.by == "opera" else 1.0
-        spread = self._spread(working, view, seed, device, exponent)
-        facts = {"reruns": spread.reruns}
-        if self.by == "opera":
-            return _mixture(outcomes, mixture_weights(spread), facts)
-        if self.by in SLOPE:
-            by_width = self.by == "slope-widths"
-            index, score = slope_choice(outcomes.values, spread, by_width=by_width)
-        else:
-            score = variance_score(spread)
-            index = int(np.argmin(score))
+        spread = self._spread(working, view, seed, device)
+        by_width = self.by == "slope-widths"
+        index, score = slope_choice(outcomes.values, spread, by_width=by_width)
+        facts: dict[str, Diagnostic] = {"reruns": spread.reruns}
         return _chosen(outcomes, index, facts | _scores(working, score))
 
     def _by_anchor(self, outcomes: Outcomes, view: View, seed: int, device: str) -> Estimate:
@@ -310,22 +274,8 @@ class Select(Estimator):
             return None
         return found[0] if found else None
 
-    def _spread(
-        self,
-        candidates: list[Candidate],
-        view: View,
-        seed: int,
-        device: str,
-        exponent: float = 1.0,
-    ) -> Spread:
-        return covariance(
-            candidates,
-            view,
-            n_resamples=self.n_resamples,
-            seed=seed,
-            device=device,
-            exponent=exponent,
-        )
+    def _spread(self, candidates: list[Candidate], view: View, seed: int, device: str) -> Spread:
+        return covariance(candidates, view, n_resamples=self.n_resamples, seed=seed, device=device)
 
 
 def _scores(candidates: list[Candidate], score: FloatArray) -> dict[str, Diagnostic]:
@@ -338,19 +288,6 @@ def _chosen(outcomes: Outcomes, index: int, facts: dict[str, Diagnostic]) -> Est
     own = dict(chosen.estimate.diagnostics)
     told = {CHOSEN_ESTIMATOR: chosen.name, **facts, **outcomes.facts()}
     return replace(chosen.estimate, diagnostics=own | told)
-
-
-def _mixture(outcomes: Outcomes, weights: FloatArray, facts: dict[str, Diagnostic]) -> Estimate:
-    reason = "the weights of the mixture are estimated from the same rows"
-    largest = outcomes.working[int(np.argmax(weights))].name
-    told: dict[str, Diagnostic] = {
-        CHOSEN_ESTIMATOR: largest,
-        STANDARD_ERROR_WITHHELD: reason,
-        **facts,
-        **_scores(outcomes.working, weights),
-        **outcomes.facts(),
-    }
-    return Estimate(float(weights @ outcomes.values), diagnostics=told)
 
 
 def _installed(module: str) -> bool:

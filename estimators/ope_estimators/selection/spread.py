@@ -56,7 +56,6 @@ def covariance(
     n_resamples: int,
     seed: int,
     device: str = "cpu",
-    exponent: float = 1.0,
 ) -> Spread:
     """Covariances of estimates on the same rows.
 
@@ -73,19 +72,16 @@ def covariance(
     n_resamples : number of resamples.
     seed : of the draws.
     device : where estimates are computed anew.
-    exponent : units drawn, as a power of their number; the covariance is then scaled by drawn
-        over all.
     """
     weights = np.stack([_weights(one, view) for one in candidates])
     units = effective_units(weights, view.unit)
     if all(one.estimate.terms is not None for one in candidates):
         return Spread(_infinite_where_few(units, _from_terms(candidates, view)))
     rng = np.random.default_rng(seed)
-    share = len(np.unique(view.unit)) ** (exponent - 1.0)
     values = np.empty((n_resamples, len(candidates)))
     reruns = 0
     for index in range(n_resamples):
-        rows = resample(view, rng, share)
+        rows = resample(view, rng)
         drawn = view.rows(*rows)
         for k, one in enumerate(candidates):
             if one.estimate.terms is not None:
@@ -93,7 +89,7 @@ def covariance(
             else:
                 values[index, k] = one.value_on(drawn, device)
                 reruns += 1
-    return Spread(_infinite_where_few(units, _from_values(values) * share), reruns)
+    return Spread(_infinite_where_few(units, _from_values(values)), reruns)
 
 
 def mean_of_terms(candidate: Candidate, logged: IntArray, target: IntArray | None) -> float:
@@ -107,7 +103,7 @@ def mean_of_terms(candidate: Candidate, logged: IntArray, target: IntArray | Non
     return mean
 
 
-def resample(view: View, rng: np.random.Generator, share: float = 1.0) -> DrawnRows:
+def resample(view: View, rng: np.random.Generator) -> DrawnRows:
     """Draw units with replacement; return their logged and target rows.
 
     Units in both samples, in the logs alone and in the target sample alone are drawn apart, so
@@ -118,7 +114,6 @@ def resample(view: View, rng: np.random.Generator, share: float = 1.0) -> DrawnR
     ----------
     view : source of the units.
     rng : draws them.
-    share : units drawn over their number.
     """
     target_unit = target_units(view)
     logged, target = np.unique(view.unit), np.unique(target_unit)
@@ -127,7 +122,7 @@ def resample(view: View, rng: np.random.Generator, share: float = 1.0) -> DrawnR
         np.setdiff1d(logged, target),
         np.setdiff1d(target, logged),
     )
-    drawn = [rng.choice(units, math.ceil(share * len(units))) for units in strata if len(units)]
+    drawn = [rng.choice(units, len(units)) for units in strata if len(units)]
     units = np.concatenate(drawn)
     (rows, unit), (target_rows, target_unit) = (
         _rows_of(units, known) for known in (view.unit, target_unit)

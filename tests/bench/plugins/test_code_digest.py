@@ -160,7 +160,7 @@ LOGS = (
 )
 HARNESS += [BENCH / "logs" / f"{name}.py" for name in LOGS]
 HARNESS += [BENCH / "tables.py", BENCH / "statistics" / "value_intervals.py"]
-HARNESS += [BENCH / "suites" / f"{name}.py" for name in ("nested", "nested_environment")]
+HARNESS += [BENCH / "suites" / "nested.py"]
 
 
 def test_every_file_of_the_harness_that_computes_numbers_is_hashed(monkeypatch):

@@ -1,0 +1,220 @@
+"""The page of results/advice: fixed choices against rules, and what `advise` says elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from judging.field import FALLBACK, TRACKS, Setting, Track, settings_of
+from judging.leaderboard import FAULTS, log_ratios, mean_interval
+from judging.page import opening, table
+from judging.regret import GONE
+from ope_bench.statistics.coverage import wilson
+
+CLASSES: Sequence[tuple[str, Track, str, tuple[str, ...]]] = (
+    ("Both policies known", TRACKS[1], "dm", ("ipws", "sg-ipw", "dm", "dr", "dr-os", "sndr")),
+    ("Samples of both policies only", TRACKS[0], "dm-star", ("dm-star", "edm-star")),
+)
+"""Title, settings, recommended estimator, and the fixed choices among which rules choose."""
+
+ENOUGH = 50.0
+"""Effective sample size from which a log has enough data."""
+
+CHECKS = (
+    "mean weight", "implausible propensities", "unsupported mass", "repeated rows",
+    "drift of reward", "drift of actions", "leaks",
+)  # fmt: skip
+
+
+def entrant_of(row: Mapping[str, Any]) -> str:
+    """Return the name of an estimator, of a rule with what it chooses among."""
+    if row["estimator"] != "select":
+        return str(row["estimator"])
+    params = json.loads(row["params"])
+    return f"{params['by']} among {params['candidates'][0]}"
+
+
+def advice_page(results: Path) -> str:
+    """Return the page of the folder results/advice.
+
+    Parameters
+    ----------
+    results : the folder results/.
+    """
+    settings = settings_of(results, ("advice",), entrant_of)
+    told = json.loads((results / "advice" / "verdicts.json").read_text(encoding="utf-8"))
+    every = [one for one in told if "skipped" not in one]
+    parts = [opening("advice"), *(_class(settings, *one) for one in CLASSES)]
+    parts += [f"{opening('advice verdicts')}\n\n{_verdicts(every)}\n\n{_alarms(every)}"]
+    for name, section in (
+        ("next_log", _next_log),
+        ("shortlist", _shortlist),
+        ("hidden_cause", _hidden_cause),
+    ):
+        path = results / "advice" / f"{name}.json"
+        if path.is_file():
+            rows = json.loads(path.read_text(encoding="utf-8"))
+            parts.append(section([one for one in rows if "skipped" not in one]))
+    return "\n\n".join(parts) + "\n"
+
+
+# Fixed choices and rules.
+
+
+def _class(
+    settings: Sequence[Setting], title: str, track: Track, recommended: str, fixed: Sequence[str]
+) -> str:
+    """Errors of fixed choices and of the rules among them, over the recommended one."""
+    inside = [
+        one for one in settings if track.holds(one) and not one.answers[recommended].failed.any()
+    ]
+    parts = {
+        damaged: [one for one in inside if bool(one.facts.get("damages")) == damaged]
+        for damaged in (False, True)
+    }
+    names = {name for one in inside for name in one.answers if name.endswith(f" among {fixed[0]}")}
+    errors = {name: log_ratios(inside, name, recommended) for name in (*fixed, FALLBACK, *names)}
+    rows, better = [], []
+    for name in sorted(errors, key=lambda name: (float(errors[name].mean()), name)):
+        rule = name.partition(" among ")[0]
+        if name in names and mean_interval(errors[name])[2] < 0:
+            better.append(rule)
+        shown = f"**`{rule}`**" if name in names else f"always `{name}`"
+        told = [_ratio(log_ratios(some, name, recommended)) for some in parts.values()]
+        rows.append(
+            [shown + (" (gone)" if rule in GONE else ""), *told, _regret(inside, name, fixed)]
+        )
+    head = ["choice", "error, clean", "error, faulty", "regret"]
+    words = (
+        f"{len(parts[False])} clean worlds and {len(parts[True])} with faults. Rules whose error "
+        f"was shown to be below that of always `{recommended}`: "
+        f"{', '.join(f'`{one}`' for one in better) or 'none'}."
+    )
+    return f"## {title}\n\n{words}\n\n{table(head, rows, 'lr', tight=True)}"
+
+
+def _ratio(logs: np.ndarray[Any, np.dtype[np.float64]]) -> str:
+    if len(logs) < 2:
+        return "–"
+    value, low, high = np.exp(mean_interval(logs))
+    return f"{value:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _regret(settings: Sequence[Setting], name: str, fixed: Sequence[str]) -> str:
+    """Geometric mean of the error over that of the best fixed choice of each setting."""
+    ran = [one for one in settings if name in one.answers]
+    logs = [one.log_rmse(name) - min(one.log_rmse(other) for other in fixed) for one in ran]
+    return f"{np.exp(np.mean(logs)):.2f}"
+
+
+# What `advise` and `log check` say.
+
+
+def _verdicts(every: Sequence[Mapping[str, Any]]) -> str:
+    """A table of verdicts, and how often stated intervals held."""
+    rows = []
+    for known, faulty in itertools.product((True, False), (False, True)):
+        here = [one for one in every if (one["known"], bool(one["faults"])) == (known, faulty)]
+        kind = f"{'known' if known else 'samples only'}, {'faulty' if faulty else 'clean'}"
+        groups = [(kind, here)]
+        if known and not faulty:
+            enough = [one for one in here if (_size(one) or 0.0) >= ENOUGH]
+            groups.append((f"{kind}, effective sample from {ENOUGH:g}", enough))
+        for name, those in groups:
+            if not those:
+                continue
+            trusted, *others = (
+                [one for one in those if one["verdict"] == verdict]
+                for verdict in ("trust", "caution", "run-an-experiment")
+            )
+            cells = [name, str(len(those)), _share(len(trusted), len(those)), _held(trusted)]
+            rows.append(
+                [*cells, *(f"{len(some)} ({_held(some)})" for some in others), _held(those)]
+            )
+    head = ["logs", "logs", "trust", "of these held", "caution (held)", "run an experiment (held)"]
+    return table([*head, "all stated held"], rows, "lr", tight=True)
+
+
+def _size(one: Mapping[str, Any]) -> float | None:
+    found: list[float | None] = one["checks"].get("effective sample size", [None])
+    return found[0]
+
+
+def _share(count: int, of: int) -> str:
+    if not of:
+        return "–"
+    interval = wilson(count, of)
+    return f"{count} of {of}: {count / of:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+
+
+def _held(those: Sequence[Mapping[str, Any]]) -> str:
+    stated = [one for one in those if one["low"] is not None]
+    return _share(sum(one["low"] <= one["truth"] <= one["high"] for one in stated), len(stated))
+
+
+def _alarms(every: Sequence[Mapping[str, Any]]) -> str:
+    """How often each check says LOOK on clean logs and on logs with each fault."""
+    groups = {"clean": [one for one in every if not one["faults"]]}
+    groups |= {name: [one for one in every if name in one["faults"]] for name in FAULTS}
+    rows = []
+    for group, those in groups.items():
+        if those:
+            looks = [
+                {name for name, (_, passed) in one["checks"].items() if passed is False}
+                for one in those
+            ]
+            shares = [f"{np.mean([name in look for look in looks]):.0%}" for name in CHECKS]
+            anything = np.mean([bool(look & set(CHECKS)) for look in looks])
+            rows.append([group, str(len(those)), *shares, f"{anything:.0%}"])
+    return table(["logs", "logs", *CHECKS, "any of these"], rows, "lr", tight=True)
+
+
+# What comes after it.
+
+
+def _next_log(rows: Sequence[Mapping[str, Any]]) -> str:
+    ratios = np.array([one["ratio"] for one in rows])
+    near = int((np.abs(ratios - 1) <= 0.1).sum())
+    low, middle, high = np.quantile(ratios, (0.05, 0.5, 0.95))
+    return (
+        f"{opening('advice next')}\n\nThe predicted width is within 10 % of the simulated one in "
+        f"{_share(near, len(ratios))} worlds; predicted over simulated is {middle:.2f} in the "
+        f"middle, {low:.2f} and {high:.2f} at the 5 % and 95 % points."
+    )
+
+
+def _shortlist(rows: Sequence[Mapping[str, Any]]) -> str:
+    shown = []
+    for count in sorted({one["policies"] for one in rows}):
+        here = [one for one in rows if one["policies"] == count]
+        logs = sum(one["logs"] for one in here)
+        shares = (
+            _share(sum(one[name] for one in here), logs)
+            for name in ("best_dropped", "winner_held", "wrongly_certified")
+        )
+        kept = ", ".join(f"{one['median_kept']:g}" for one in here)
+        seconds = max(one["median_seconds"] for one in here)
+        shown.append([str(count), str(len(here)), *shares, kept, f"{seconds:g} s"])
+    head = ["policies", "worlds", "best dropped", "winner's value held", "wrongly certified"]
+    columns = [*head, "left, by world", "a log took at most"]
+    return f"{opening('advice shortlist')}\n\n{table(columns, shown, 'r', tight=True)}"
+
+
+def _hidden_cause(rows: Sequence[Mapping[str, Any]]) -> str:
+    shown = []
+    for strength in sorted({one["lambda"] for one in rows}):
+        here = [one for one in rows if one["lambda"] == strength]
+        cells = [
+            _share(sum(one[name][part] for one in here), len(here))
+            for name, part in itertools.product(("dm", "ipws"), (0, 1))
+        ]
+        width = np.exp(np.mean([np.log(one["ipws"][2] / one["dm"][2]) for one in here]))
+        shown.append([f"{strength:g}", *cells, f"{width:.2f}"])
+    head = ["Λ", "`dm` alone", "`dm`, with error", "`ipws` alone", "`ipws`, with error"]
+    columns = [*head, "width, `ipws` over `dm`"]
+    return f"{opening('advice hidden')}\n\n{table(columns, shown, 'r', tight=True)}"
