@@ -232,8 +232,19 @@ class _Records(list[TrialRecord]):
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> TrialRecord: ...
     @overload
-    def __getitem__(self, index: slice, /) -> Self: ...
+    def __getitem__(self, index: slice | str, /) -> Self: ...
     def __getitem__(self, index: Any, /) -> Any:
+        """Return a record, a slice, or the records of an estimator by its id or label."""
+        if isinstance(index, str):
+            specs = [record.trial.estimator for record in self]
+            some = [
+                x for x, spec in zip(self, specs, strict=True) if index in (spec.id, spec.label)
+            ]
+            if not some:
+                names = dict.fromkeys(spec.label or spec.id for spec in specs)
+                msg = f"no estimator '{index}'{did_you_mean(index, names)}; there are: "
+                raise KeyError(msg + ", ".join(names))
+            return type(self)(some)
         found = super().__getitem__(index)
         return type(self)(found) if isinstance(index, slice) else found
 

@@ -65,6 +65,13 @@ def test_parts_are_results_too(results):
     assert isinstance(results.failures[:1], FailureTable)
 
 
+def test_a_name_takes_the_rows_of_an_estimator(results):
+    assert {row.trial.estimator.id for row in results["ipw"]} == {"ipw"}
+    assert len(results["dm"]) == len(results["ipw"])
+    with pytest.raises(KeyError, match="did you mean 'ipw'"):
+        results["ipww"]
+
+
 def test_failures_are_a_table_of_reasons(results):
     failures = results.failures
     assert 0 < len(failures) < len(results)

@@ -6,26 +6,29 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import typer
 
 import ope_bench
 from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
 from ope_bench.base.errors import UsageError
-from ope_bench.base.units import parse_duration
+from ope_bench.base.units import format_duration, parse_duration
 from ope_bench.cli import options
 from ope_bench.cli.exit_codes import exit_on_signals
-from ope_bench.execution import Event, Finished
+from ope_bench.execution import Event, Finished, Started
 from ope_bench.report import needs_extra
+from ope_bench.report.tables import figure
 
 if TYPE_CHECKING:
     from ope_bench.logs.log_data import LogSpec
     from ope_bench.logs.result import Estimates
     from ope_bench.report.tables import TextTable
+    from ope_bench.trials.record import Trial
 
 LogFileArgument = Annotated[Path, typer.Argument(help="A log file (.yaml).")]
 ReportOption = Annotated[
@@ -56,11 +59,49 @@ def _write_tables(shown: Iterable[TextTable]) -> None:
     write("\n\n".join(texts))
 
 
-def _tell_outcome(event: Event) -> None:
-    """Print how a trial on the log ended, as soon as it has."""
-    if isinstance(event, Finished) and sys.stderr.isatty():
-        record = event.record
-        note(f"{record.trial.estimator.id}: {record.status.value}")
+class _Fits:
+    """One line for each estimator on a terminal: how long it has run, then what came of it."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, tuple[str, float]] = {}
+        self._live: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(stderr=True, highlight=False)
+            self._live = Live(get_renderable=self._lines, console=console, transient=True)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+            self._live = None
+
+    def __call__(self, event: Event) -> None:
+        if self._live is None:
+            return
+        if isinstance(event, Started):
+            self._running[event.worker] = (event.trial.estimator.id, time.monotonic())
+        elif isinstance(event, Finished):
+            record = event.record
+            _, since = self._running.pop(event.worker, ("", time.monotonic()))
+            spent = format_duration(time.monotonic() - since)
+            answer = record.status.value if record.estimate is None else figure(record.estimate)
+            line = f"{record.trial.estimator.id:<20} {answer:>12}  {spent}"
+            self._live.console.print(line, markup=False)
+
+    def _lines(self) -> str:
+        now = time.monotonic()
+        # A copy, because another thread draws the lines.
+        running = self._running.copy().values()
+        return "\n".join(
+            f"{name:<20} {'fitting':>12}  {format_duration(now - since)}"
+            for name, since in running
+        )
 
 
 # A log of a command: a log file, or a table with options that describe it.
@@ -364,7 +405,16 @@ def advise_command(
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, None)
         executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
-        with contextlib.closing(executor):
+        fits = _Fits()
+
+        def observe(trials: Sequence[Trial]) -> Any:
+            # One screen at a time.
+            fits.__exit__()
+            end = time.monotonic() + budget
+            state = RunState(trials, "expected", executor.jobs, deadline=end)
+            return display(state, "worlds made from the log")
+
+        with contextlib.closing(executor), fits:
             result = ope_bench.advise(
                 log,
                 target=target,
@@ -375,10 +425,8 @@ def advise_command(
                 today_share=today_share,
                 candidates=est,
                 executor=executor,
-                on_event=_tell_outcome,
-                observe=lambda trials: display(
-                    RunState(trials, "expected", executor.jobs), "worlds made from the log"
-                ),
+                on_event=fits,
+                observe=observe,
             )
         if report is not None:
             log.report(result, report)
@@ -419,9 +467,9 @@ def shortlist_command(
     with exit_on_signals(), json_stdout(output) as emit:
         log = ope_bench.Log.read(file, timeout=timeout)
         executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
-        with contextlib.closing(executor):
+        with contextlib.closing(executor), _Fits() as fits:
             result = ope_bench.shortlist(
-                log, incumbent=incumbent, alpha=alpha, executor=executor, on_event=_tell_outcome
+                log, incumbent=incumbent, alpha=alpha, executor=executor, on_event=fits
             )
         emit(result.as_json())
     if output is Format.TEXT:
@@ -497,7 +545,7 @@ def estimate_command(
             )
         else:
             executor = LocalExecutor(cores, timeout=timeout, memory=memory)
-            with contextlib.closing(executor):
+            with contextlib.closing(executor), _Fits() as fits:
                 result = ope_bench.estimate(
                     log,
                     est,
@@ -506,7 +554,7 @@ def estimate_command(
                     sensitivity=sensitivity,
                     seed=seed or 0,
                     executor=executor,
-                    on_event=_tell_outcome,
+                    on_event=fits,
                 )
         if report is not None:
             result.source.report(result, report)

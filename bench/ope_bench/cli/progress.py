@@ -59,12 +59,14 @@ class RunState:
     truth : the value against which errors are measured.
     jobs : number of trials at once.
     alone : which trials run alone.
+    deadline : when a budget ends, by the monotonic clock; None for none.
     """
 
     trials: Sequence[Trial]
     truth: TruthKind
     jobs: int
     alone: Callable[[Trial], bool] = lambda trial: False
+    deadline: float | None = None
     status: Counter[Status] = field(default_factory=Counter)
     reused: int = 0
     executed: int = 0
@@ -120,6 +122,14 @@ class RunState:
     def done(self) -> int:
         """Number of trials with an outcome."""
         return self.reused + self.executed
+
+    def rest(self) -> str:
+        """Format the time that is left: of the budget, else as far as it can be foreseen."""
+        if self.deadline is not None:
+            left = max(self.deadline - time.monotonic(), 0.0)
+            return f"{format_duration(left)} of the budget left"
+        rest = self.forecast.remaining()
+        return str(rest) if rest and rest.seconds else ""
 
     def counts(self) -> str:
         """Format the numbers of trials by status, the usual statuses first."""
@@ -204,9 +214,8 @@ class PlainProgress:
     def _line(self) -> None:
         state = self.state
         self._last, self._told = time.monotonic(), state.executed
-        rest = state.forecast.remaining()
-        left = f"  {rest}" if rest and rest.seconds else ""
-        note(f"{self.title}: {state.done}/{len(state.trials)}  {state.counts()}{left}")
+        parts = (f"{state.done}/{len(state.trials)}", state.counts(), state.rest())
+        note(f"{self.title}: {'  '.join(filter(None, parts))}")
 
 
 class LiveProgress:
@@ -257,8 +266,7 @@ class LiveProgress:
         from rich.text import Text
 
         state = self.state
-        rest = str(state.forecast.remaining() or "")
-        self._bar.update(self._task, completed=state.done, rest=rest)
+        self._bar.update(self._task, completed=state.done, rest=state.rest())
         columns, lines = self.console.size
         parts: list[Any] = [self._bar, Text(state.counts() or "starting", "dim")]
         # A copy, because another thread draws the screen.

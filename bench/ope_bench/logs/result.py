@@ -162,7 +162,7 @@ class Estimates:
         for row in self:
             if estimator in (row.label, row.estimator):
                 return row
-        labels = [row.label for row in self]
+        labels = dict.fromkeys(row.label for row in self)
         msg = f"no estimator '{estimator}'{did_you_mean(estimator, labels)}; there are: "
         raise KeyError(msg + ", ".join(labels))
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -75,3 +76,10 @@ def test_the_live_screen_shows_bar_counts_current_trials_and_board(manifest: Man
     assert "0: average shift=0.0 on coins n_samples=5, replicate 1" in shown
     assert "RMSE so far" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_a_budget_is_counted_down(manifest: Manifest) -> None:
+    watch = RunState(manifest.trials, "empirical", 2, deadline=time.monotonic() + 90)
+    assert "1 min 30 s" in watch.rest() or "1 min 29 s" in watch.rest()
+    over = RunState(manifest.trials, "empirical", 2, deadline=time.monotonic() - 1)
+    assert "0" in over.rest()
