@@ -65,7 +65,7 @@ def test_bins_hold_every_row_and_all_the_weight():
     words = weight_words(weights)
     assert "33% of the rows have weight zero" in words
     assert f" {10.5**2 / (0.25 + 1 + 1 + 64):,.0f} of 6 rows" in words
-    assert "no logged row" in weight_words(np.zeros(3))
+    assert "no logged action" in weight_words(np.zeros(3))
 
 
 @pytest.mark.parametrize("name", ["estimates", "advice"])
