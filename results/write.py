@@ -11,6 +11,7 @@
   `ope-bench estimate` quotes;
 - results/published.md: published tables beside ours;
 - results/propensities/README.md: what faults of logs cost, and which estimators survive them;
+- results/ranking/README.md, results/loggers/README.md: who errs least in which setting;
 - results/randomized/README.md: do orders and intervals hold on real rewards;
 - results/figures/readme.svg;
 - the marked blocks of README.md, results/README.md, results/performance/README.md,
@@ -38,6 +39,11 @@ from judging.randomized import randomized_page
 from judging.recommendation import document as recommendation_document
 from judging.recommendation import recommendation_page
 from judging.regret import tuning_page
+from judging.regret import advice_page, tuning_page
+from judging.settings import settings_page
+
+SETTINGS = ("ranking",)
+"""Suites whose page compares estimators setting by setting."""
 
 
 def main() -> int:
@@ -66,6 +72,7 @@ def main() -> int:
         results / "published.md": published_page(results),
         results / "propensities" / "README.md": propensities_page(results),
         results / "randomized" / "README.md": randomized_page(results),
+        **{results / name / "README.md": settings_page(results, name) for name in SETTINGS},
         **{path: filled(path, results) for path in with_blocks},
     }
     for name, path in pages.items():

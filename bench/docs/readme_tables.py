@@ -64,8 +64,16 @@ NEEDS = (
     ("logging policy", Access.LOGGING_POLICY),
     ("target policy", Access.TARGET_POLICY),
     ("p(g|a)", Access.EMBEDDING_DISTRIBUTION),
+    (
+        "probabilities of lists",
+        Access.PREFIX_PROPENSITY | Access.JOINT_PROPENSITY | Access.POSITION_MARGINALS,
+    ),
+    ("loggers", Access.STRATUM),
 )
-"""What an estimator may need beyond the two samples, as headings of `access_table`."""
+"""What an estimator may need beyond the two samples, as headings of `access_table`.
+
+Of several kinds of probabilities of lists one counts.
+"""
 
 
 def access_table() -> str:
@@ -101,7 +109,10 @@ def _by_access() -> dict[tuple[tuple[bool, ...], str], list[str]]:
     for plugin in _built_in("estimator"):
         if "/" not in plugin.id and not plugin.id.endswith("-paper"):
             access = plugin.cls().access
-            needs = tuple(flag in access for _, flag in NEEDS)
+            needs = tuple(
+                bool(flag & access) if name == "probabilities of lists" else flag in access
+                for name, flag in NEEDS
+            )
             groups.setdefault((needs, _packages(plugin.cls)), []).append(plugin.id)
     return groups
 
