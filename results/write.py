@@ -39,7 +39,6 @@ from judging.randomized import randomized_page
 from judging.recommendation import document as recommendation_document
 from judging.recommendation import recommendation_page
 from judging.regret import tuning_page
-from judging.regret import advice_page, tuning_page
 from judging.settings import settings_page
 
 SETTINGS = ("ranking",)
