@@ -313,6 +313,7 @@ def test_landmarks_that_are_all_rows_give_the_estimate_of_all_pairs(estimator, m
     assert tiny.run(estimator, problem).value == pytest.approx(exact, abs=2e-3)
     # Few landmarks: another kernel, and yet nearer to it than the logged mean is.
     monkeypatch.setattr(matching, "LANDMARKS", 30)
+    monkeypatch.setattr(matching, "KERNEL_LANDMARKS", 30)
     few = tiny.run(estimator, problem).value
     assert few != exact
     assert abs(few - exact) < abs(problem.reward.mean() - exact) / 2

@@ -23,13 +23,14 @@ With more, steps use the kernel's projection on landmarks, logged rows, and what
 of the diagonal: without it weights would cost less than they do, and be too uneven.
 """
 
-LANDMARKS = 600
+LANDMARKS, PASSES = 600, 4
+"""For energy weights, with passes over all pairs, which bring them near those of all pairs."""
 
-PASSES = 4
-"""Passes over all pairs that bring energy weights on landmarks near those of all pairs."""
+KERNEL_LANDMARKS = 1_200
+"""For kernel means, whose steps end before the minimum: passes would not find where they end."""
 
 MOST_ROWS = 100_000
-"""Rows of a sample beyond which the table of rows and landmarks, 240 MB, is not made."""
+"""Rows of a sample beyond which the table of rows and landmarks, 480 MB, is not made."""
 
 Kernel = Callable[[FloatArray, FloatArray], FloatArray]
 """Values at all pairs of rows, (k, d), (m, d) -> (k, m)."""
@@ -93,7 +94,9 @@ class KernelMeanWeights:
         if few:
             weights = least_quadratic(*paired(kernel, logged, target), *limits)
         else:
-            weights = on_landmarks(kernel, np.ones(n), logged, target, limits, rng, passes=0)
+            count, own = min(n, KERNEL_LANDMARKS), np.ones(n)
+            drawn = logged[np.sort(rng.choice(n, count, replace=False))]
+            weights = on_landmarks(kernel, own, logged, target, drawn, limits, passes=0)
         return SampleWeights(weights, None, {"bandwidth": width})
 
 
@@ -137,7 +140,8 @@ class EnergyWeights:
             return gaps
 
         own = 2.0 * np.linalg.norm(logged, axis=1)
-        weights = on_landmarks(kernel, own, logged, target, limits, rng, passes=PASSES)
+        drawn = logged[np.sort(rng.choice(n, min(n, LANDMARKS), replace=False))]
+        weights = on_landmarks(kernel, own, logged, target, drawn, limits, passes=PASSES)
         return SampleWeights(weights, None)
 
 
@@ -164,21 +168,22 @@ def on_landmarks(
     own: FloatArray,
     logged: FloatArray,
     target: FloatArray,
+    landmarks: FloatArray,
     limits: tuple[float, float, float],
-    rng: np.random.Generator,
     *,
     passes: int,
 ) -> FloatArray:
     """Return weights as `least_quadratic` does, without a table of all pairs: (n,).
 
-    Steps use k(x, L) k(L, L)^-1 k(L, y), where L are `LANDMARKS` logged rows, and of what that
-    leaves over the diagonal. The kernel means with the target sample are exact. Each pass computes
+    Steps use k(x, L) k(L, L)^-1 k(L, y), where L are the landmarks, and of what that leaves over
+    the diagonal. The kernel means with the target sample are exact. Each pass computes
     the exact slope at the weights reached, and moves towards the minimum that it gives on
     landmarks, as far as the exact distance falls.
 
     Parameters
     ----------
     own : (n,), the kernel of each logged row with itself.
+    landmarks : (l, d), some logged rows.
     limits : bound, low and high.
     passes : their number.
     """
@@ -186,18 +191,20 @@ def on_landmarks(
 
     n = len(logged)
     linear = means_of_rows(kernel, logged, target)
-    landmarks = logged[np.sort(rng.choice(n, min(n, LANDMARKS), replace=False))]
     values, vectors = eigh(kernel(landmarks, landmarks))
     # Landmarks that coincide, or nearly, give eigenvalues of 0 whose inverse would be noise.
     kept = values > values[-1] * 1e-10
-    table = kernel(logged, landmarks) @ (vectors[:, kept] / np.sqrt(values[kept]))
-    rest = np.maximum(own - np.einsum("ij,ij->i", table, table), 0.0) / n
-    # Half the memory to read at each step.
-    single = table.astype(np.float32)
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    # In single precision half the memory is read at each step.
+    table, rest = np.empty((n, root.shape[1]), dtype=np.float32), np.empty(n)
+    for rows in row_chunks(n, len(landmarks)):
+        scores = kernel(logged[rows], landmarks) @ root
+        rest[rows] = np.maximum(own[rows] - np.einsum("ij,ij->i", scores, scores), 0.0) / n
+        table[rows] = scores
 
     def product(alpha: FloatArray) -> FloatArray:
-        scores = (alpha.astype(np.float32) @ single) / np.float32(n)
-        projected: FloatArray = (single @ scores).astype(np.float64)
+        scores = (alpha.astype(np.float32) @ table) / np.float32(n)
+        projected: FloatArray = (table @ scores).astype(np.float64)
         projected += rest * alpha
         return projected
 
