@@ -3,10 +3,11 @@
     python tests/benchmarks/log_check_power.py --write results/performance/log-check.md
 
 Logs are those of `population`, exported as a user would have them: one row a decision with its
-time, units where the log names them, propensities, policies and items as far as the world grants
-them. A log with duplicates has the time of each decision in both of its rows. A finding counts as
-an alarm where it says that the log is wrong; that weights carry few rows' worth, or that much of
-the policy is on actions never logged, is true of clean logs as well and is counted apart.
+time, units where the log names them, propensities where the world grants them, and the target
+policy's probability of the logged action, or a sample of it. A log with duplicates has the time
+of each decision in both of its rows. A finding counts as an alarm where it says that the log is
+wrong; that weights carry few rows' worth, or that much of the policy is on actions never logged,
+is true of clean logs as well and is counted apart.
 """
 
 from __future__ import annotations
@@ -75,8 +76,10 @@ def exported(problem: Problem, *, times: bool, copies: bool) -> Log:
     if problem.target_policy is None:
         target = TargetPolicy(action=problem.target_action[:n].astype(int))
     else:
-        target = TargetPolicy(table=problem.target_policy.table(problem.context))
-    logging = problem.logging_policy
+        action = problem.action.astype(int)
+        target = TargetPolicy(
+            probability=problem.target_policy.probability(problem.context, action)
+        )
     return Log.from_frame(
         rows,
         context=[name for name in rows if name.startswith("x")],
@@ -86,7 +89,6 @@ def exported(problem: Problem, *, times: bool, copies: bool) -> Log:
         action="a",
         reward="r",
         actions=range(problem.n_actions),
-        logging=None if logging is None else TargetPolicy(table=logging.table(problem.context)),
         target=target,
         **names,
     )

@@ -12,7 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 from judging import field
 from judging.field import Answers, Setting, Track, settings_of
-from judging.leaderboard import board_of, by_source, line_of, mean_interval, predicted, tree_of
+from judging.leaderboard import (
+    among_trials,
+    board_of,
+    by_source,
+    levels_of,
+    line_of,
+    mean_interval,
+    predicted,
+    tree_of,
+)
 from judging.recommendation import KINDS, chosen, half_width, held
 
 from ope_bench.contracts.view import Access
@@ -166,6 +175,61 @@ def test_equal_orders_predict_and_reversed_ones_do_not():
     assert found.value == -1.0
     assert found.high < 0
     assert found.chosen == pytest.approx(20, rel=0.3)
+
+
+def trials_like(settings, count=6):
+    return [
+        replace(one, source=f"randomized {k}", number=None)
+        for k, one in enumerate(settings[:count])
+    ]
+
+
+def test_trials_among_themselves_are_the_yardstick_and_each_is_left_out_of_its_own():
+    names = ["ref", "good", "a", "b"]
+    drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
+    turned = trials_like(worlds(ref=1.0, good=2.0, a=0.25, b=0.1))
+    others, ours = among_trials(drawn, turned, names)
+    np.testing.assert_allclose(others, 1.0)
+    np.testing.assert_allclose(ours, -1.0)
+    # Two trials of opposite orders: the other one never has a trial's own order.
+    pair = [*trials_like(drawn, 1), turned[1]]
+    others, _ = among_trials(drawn, pair, names)
+    np.testing.assert_allclose(others, -1.0)
+
+
+def test_intervals_are_over_trials_where_there_are_many():
+    names = ["ref", "good", "a", "b"]
+    drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
+    turned = worlds(ref=1.0, good=2.0, a=0.25, b=0.1)
+    mixed = [*trials_like(drawn, 4), *trials_like(turned[4:], 2)]
+    mixed = [replace(one, source=f"randomized {k}") for k, one in enumerate(mixed)]
+    found = predicted(drawn, mixed, names)
+    assert found.high == 1.0
+    assert found.low < 0.5
+
+
+def test_the_dial_that_explains_where_an_order_does_not_carry_over_comes_first():
+    names = ["ref", "good", "a", "b"]
+    scales = {"ref": 1.0, "good": 0.5, "a": 4.0, "b": 9.0}
+    turned = {"ref": 1.0, "good": 2.0, "a": 0.25, "b": 0.1}
+    rng = np.random.default_rng(0)
+    drawn = []
+    for number in range(1, 61):
+        facts: dict[str, object] = {
+            name: float(rng.random())
+            for name in ("world_rows_over_weight", "world_ess_fraction", "world_rows")
+        }
+        facts |= {"world_actions": 3.0, "world_structure": "linear" if number % 3 else "none"}
+        kinds = ("world_reward", "world_embedding", "world_logging", "world_target")
+        facts |= {name: "ab"[int(rng.random() < 0.5)] for name in kinds}
+        drawn.append(setting(number, scales if number % 3 else turned, **facts))
+    levels = levels_of(drawn, trials_like(drawn[:2], 2), names)
+    assert [(level.dial, level.value) for level in levels[:2]] == [
+        ("structure", "linear"), ("structure", "none"),
+    ]  # fmt: skip
+    assert levels[0].found.value == 1.0
+    assert levels[1].found.value < 0
+    assert sum(level.worlds for level in levels[:2]) == 60
 
 
 def test_the_interval_of_disagreement_is_the_formula():
