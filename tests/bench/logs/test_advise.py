@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -30,8 +31,9 @@ from ope_bench.logs.checks import Finding
 from ope_bench.logs.estimation import CONFOUNDING, resolve_one
 from ope_bench.logs.log_data import stored_log
 from ope_bench.logs.next_log import next_log
-from ope_bench.logs.recommendation import recommendation_for
+from ope_bench.logs.recommendation import recommendation_for, recommendations
 from ope_bench.logs.result import EstimateRow
+from support.paths import RESULTS
 from support.small_logs import discrete, log_of, table_of, write_small
 
 FAST = ["ipws", "dm[regressor=ridge]", "dr[regressor=ridge]"]
@@ -253,6 +255,51 @@ def test_the_recommended_estimator_is_the_center_of_its_panel(log):
     lift = rows[rule.error]
     error = (lift.lift_high - lift.lift_low) / 2
     assert chosen.lift_high - chosen.lift == pytest.approx(math.hypot(error, apart), rel=1e-3)
+
+
+KNOWN = "Propensities and the policy's probabilities known"
+PAGE = (RESULTS / "recommendation.md").read_text(encoding="utf-8")
+
+
+def rule_of_page(title: str) -> tuple[str, list[str], float, str | None]:
+    """The center, panel, constant and source of the standard error that the page states."""
+    section = PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    found = re.search(r"`(\S+)`, with the half width .*?\(([\d.]+) D\)", section)
+    panel = re.findall(r"`(\S+?)`", re.search(r"D the range of ([^;.]*?)(?:, s|\.)", section)[1])
+    error = re.search(r"s the standard error of `(\S+?)`", section)
+    return found[1], panel, float(found[2]), error and error[1]
+
+
+def test_the_interval_is_the_rule_that_the_page_states(log):
+    """Another center, panel or constant than the page's gives another interval here."""
+    center, panel, constant, error = rule_of_page(
+        "Propensities and the policy's probabilities known"
+    )
+    rows = {row.label: row for row in estimate(log, sorted({center, error, *panel}))}
+    values = [rows[name].value for name in panel]
+    half = 1.959964 * rows[error].standard_error, constant * (max(values) - min(values))
+    found = advise(log).recommended
+    assert (found.label, found.value) == (center, rows[center].value)
+    assert found.high - found.value == pytest.approx(math.hypot(*half), rel=1e-4)
+    assert found.value - found.low == pytest.approx(math.hypot(*half), rel=1e-4)
+    # Every part matters on this log.
+    assert len({*values}) == len(panel)
+    assert min(half) > 0.1 * max(half)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("known", KNOWN),
+        ("samples", "Samples of both policies only"),
+    ],
+)
+def test_the_shipped_rule_is_the_one_that_the_page_states(name, title):
+    rule = recommendations()[name]
+    center, panel, constant, error = rule_of_page(title)
+    assert (rule.center, list(rule.panel), rule.constant, rule.error) == (
+        center, panel, constant, error,
+    )  # fmt: skip
 
 
 def test_made_worlds_change_neither_recommendation_nor_verdict(log):
