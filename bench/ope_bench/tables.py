@@ -404,6 +404,8 @@ def _wrongly_encoded(path: Path, encoding: str) -> DataFileError:
             try:
                 line.decode(encoding)
             except UnicodeDecodeError as exc:
+                if line.startswith(b"ARROW1"):
+                    return DataFileError(path, "is in Arrow's format; save it as Parquet or CSV")
                 shown = "UTF-8" if encoding == "utf-8-sig" else encoding
                 what = f"byte {line[exc.start]:#04x} at column {exc.start + 1} is not {shown}"
                 return DataFileError(path, f"{what}; save it as {shown}", where=f"line {number:,}")

@@ -39,12 +39,20 @@ def board_lines(content: ReportData, setting: Setting) -> Lines:
 
 
 def sweep_lines(content: ReportData, sweep: Sweep) -> Lines:
-    """Return a line for each row, with the swept parameter as ``value``."""
-    return [
-        line | {"value": value}
-        for value, index in sweep.at
-        for line in board_lines(content, content.settings[index])
-    ]
+    """Return a line for each row, with the swept parameter as ``value``.
+
+    A row with failures stands at its score: the RMSE of the trials that are left looks better.
+    """
+    lines: Lines = []
+    for value, index in sweep.at:
+        for line in board_lines(content, content.settings[index]):
+            line["value"] = value
+            if line["imputed"] and line["rmse"] and line["score"]:
+                line["rmse"] = line["score"]
+                line["log10_rmse"] = math.log10(line["score"])
+                line["rmse_low"] = line["rmse_high"] = None
+            lines.append(line)
+    return lines
 
 
 def error_lines(content: ReportData, setting: Setting) -> Lines:

@@ -411,7 +411,7 @@ def sweep(
 ) -> Chart:
     """Chart RMSE against a parameter, with bands for the intervals.
 
-    A hollow point is a row with failed trials: its RMSE is over the other trials.
+    A hollow point is a row with failed trials, which count with the logging average's error.
 
     Parameters
     ----------

@@ -295,8 +295,8 @@ def _cut(name: str, room: int) -> str:
 
 CAPTIONS: Mapping[str, str] = {
     "sweep": "Points are RMSEs, bands their 95 % intervals, left out where few data sets "
-    "determine the RMSE. A hollow point is a row some of whose trials failed: its RMSE is over "
-    "the others. A line ends where every trial fails.",
+    "determine the RMSE. A hollow point is a row some of whose trials failed: each counts "
+    "with the error of the logging average. A line ends where every trial fails.",
     "intervals": "Points are RMSEs, bars their 95 % intervals, ticks median absolute errors, "
     "which a few large errors do not move. A hollow point is a row in which few data sets "
     "determine the RMSE.",

@@ -13,10 +13,12 @@ function sweepSection(update) {
   const scales = [["rmse", "RMSE"], ["log10", "log10 RMSE"]].map(([scale, title]) => el("button", { type: "button", "aria-pressed": String(state.scale === scale), onclick: () => { choose({ scale }); update(); } }, title));
   return el("section", { id: "sweeps", "aria-labelledby": "sweeps-title" }, el("h2", { id: "sweeps-title" }, "Along a parameter"),
     el("div", { class: "bar" }, pick, ...scales),
-    chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals, cut at the edges, none where few data sets determine the RMSE; hollow points: some trials failed, and the RMSE is over the others. A name singles a line out.",
+    chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals, cut at the edges, none where few data sets determine the RMSE; hollow points: some trials failed, each counted with the error of the logging average. A name singles a line out.",
       make: () => {
+        // A row with failures is drawn at its score, not at the RMSE of the trials that are left.
         const table = rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && row.rmse > 0)
-          .map(({ how, status, diagnostics, ...row }) => ({ ...row, value: value.get(row.place) }));
+          .map(({ how, status, diagnostics, ...row }) => ({ ...row, value: value.get(row.place),
+            ...(row.imputed && row.score > 0 ? { rmse: row.score, log10_rmse: Math.log10(row.score), rmse_low: null, rmse_high: null } : {}) }));
         const sizes = table.map((row) => row.rmse);
         const ends = sizes.length ? [Math.min(...sizes) / 1.5, Math.max(...sizes) * 1.5] : null;
         return { height: 420, parameter: sweep.parameter, ticks: [...new Set(sweep.at.map(([x]) => x))], tables: { table },

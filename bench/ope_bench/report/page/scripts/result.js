@@ -35,6 +35,14 @@ function ranksOf(place) {
 }
 
 const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
+
+/* The mean of the middle half, with fractional weights at its ends, as in the table of ranks. */
+function interquartileMean(values) {
+  const n = values.length;
+  if (!n) return null;
+  const inside = (i) => Math.min(Math.max(Math.min(i + 1, 0.75 * n) - Math.max(i, 0.25 * n), 0), 1);
+  return [...values].sort((a, b) => a - b).reduce((sum, value, i) => sum + value * inside(i), 0) / (n / 2);
+}
 const middle = (values) => (values.length ? [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) / 2)] : null);
 
 /* One line an estimator over the shown settings, the smallest mean rank first. */
@@ -59,7 +67,7 @@ function overallLines() {
     const tried = Object.entries(status).filter(([word]) => data.severity[word] !== "not-run").reduce((sum, [, n]) => sum + n, 0);
     return {
       how, row: entries[0].row, settings: entries.length, of: places.length, rank: over("rank"), low: over("low"), high: over("high"),
-      factor: factors.length ? Math.exp(mean(factors.map(Math.log))) : null, status, failed: tried ? 1 - (status.ok || 0) / tried : null,
+      factor: interquartileMean(factors), status, failed: tried ? 1 - (status.ok || 0) / tried : null,
       rmse: entries.length === 1 ? entries[0].row.rmse : null,
       seconds: middle(entries.map(({ row }) => row.seconds).filter((one) => one !== null)),
     };
@@ -95,7 +103,7 @@ function overallTable() {
     { key: "rank", title: several ? "mean rank (95 %)" : "rank (95 %)", value: (line) => [line.rank, line.low, line.high],
       why: "by score, 1 is best; then the ranks that the 95 % intervals of the scores leave open, each taken alone. Who failed on more than half of the data sets comes last. Means over settings",
       show: (line) => el("span", { class: "ranks" }, el("b", {}, rankWords(line.rank)), rankBar(line, last), el("span", {}, line.low === line.high ? rankWords(line.low) : `${rankWords(line.low)} – ${rankWords(line.high)}`)) },
-    { key: "factor", title: "x best", number: true, value: (line) => line.factor, why: several ? "score over the setting's best score, geometric mean over settings" : "score over the best score", show: (line) => factorWords(line.factor) },
+    { key: "factor", title: "x best", number: true, value: (line) => line.factor, why: several ? "score over the setting's best score, interquartile mean over settings" : "score over the best score", show: (line) => factorWords(line.factor) },
     ...(several ? [] : [{ key: "rmse", title: "RMSE", number: true, value: (line) => line.rmse, why: data.columns.rmse.explanation, show: (line) => figure(line.rmse) }]),
     { key: "failed", title: "failures", value: (line) => line.failed, why: data.columns.failure_rate.explanation, show: failureParts },
     { key: "seconds", title: "time", number: true, value: (line) => line.seconds, why: "median seconds of fit and estimate, of trials that ran alone; the median setting", show: (line) => seconds(line.seconds) },
