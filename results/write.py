@@ -41,7 +41,7 @@ from judging.recommendation import recommendation_page
 from judging.regret import tuning_page
 from judging.settings import settings_page
 
-SETTINGS = ("ranking",)
+SETTINGS = ("ranking", "loggers")
 """Suites whose page compares estimators setting by setting."""
 
 

@@ -79,7 +79,7 @@ def setting_name(
     """Name a setting by one parameter, and by others that differ from their usual values."""
     parts = [_shown(params[always])]
     for key in params:
-        counts = Counter(json.dumps(one[key]) for one in every)
+        counts = Counter(json.dumps(one.get(key)) for one in every)
         if (
             key not in (always, "n_samples")
             and json.dumps(params[key]) != counts.most_common(1)[0][0]

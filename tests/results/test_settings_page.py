@@ -71,7 +71,7 @@ def test_loggers_are_compared_in_pairs():
     assert "`dr` errs least" in text
 
 
-@pytest.mark.parametrize(("suite", "always"), [("ranking", "clicks")])
+@pytest.mark.parametrize(("suite", "always"), [("ranking", "clicks"), ("loggers", "loggers")])
 def test_every_setting_of_the_committed_trials_has_a_name_of_its_own(suite, always):
     errors = errors_of(RESULTS / suite, always)
     assert len(errors) == {"ranking": 17, "loggers": 10}[suite]
