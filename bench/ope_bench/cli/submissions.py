@@ -26,7 +26,7 @@ from ope_bench.gate import verification
 from ope_bench.gate.verification import Findings, Rounds
 from ope_bench.plugins.registry import registry
 from ope_bench.store import Store, export
-from ope_bench.suites.manifest import Manifest
+from ope_bench.suites.manifest import Manifest, specs_of
 from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.isolation import isolated
 
@@ -87,11 +87,13 @@ def submit_command(
         name, origin = found.name.lower().replace("_", "-"), f"{found.name} {found.version}"
         ids = [one.id for one in registry().plugins("estimator") if one.origin == origin]
         estimators = list(est or ids)
-        if not estimators:
-            msg = f"{origin} has no estimator; it needs an entry point of ope_bench.estimators"
+        foreign = [one for one in estimators if specs_of("estimator", one)[0].origin != origin]
+        if foreign or not estimators:
+            msg = f"{origin} has no estimator {' or '.join(foreign)}".rstrip()
+            msg += f"; its entry points of ope_bench.estimators: {', '.join(ids) or 'none'}"
             raise UsageError(msg)
-        rounds = verification.read_rounds(into)
-        manifest = rounds.manifest(into, estimators, "", rounds.shard)
+        rounds = Rounds(into)
+        manifest = rounds.manifest(estimators, "", rounds.shard)
         results = []
         for selector in estimators:
             with isolated(0):
@@ -207,7 +209,7 @@ def _verify_submission(
 ) -> tuple[Findings, dict[str, Any]]:
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
     asked, home = verification.read_submission(folder), folder.parent
-    rounds, estimators = verification.read_rounds(home), asked.estimators
+    rounds, estimators = Rounds(home), asked.estimators
     now = verification.submission_digest(estimators)
     if now != asked.digest:
         msg = (
@@ -218,7 +220,7 @@ def _verify_submission(
 
     def verified(path: Path, salt: str, part: str) -> tuple[Findings, list[dict[str, Any]]]:
         rows = verification.read_rows(path)
-        manifest = rounds.manifest(home, estimators, salt, part)
+        manifest = rounds.manifest(estimators, salt, part)
         found = verification.verify_trials(path, rows, share=share, jobs=jobs, manifest=manifest)
         if salt:
             found.problems += verification.blind_problems(rows, estimators)
@@ -236,7 +238,7 @@ def _verify_submission(
     attempt, figures = done[-1] if done else None, None
     if secret is not None:
         attempt = _begin(folder, rounds, now, secret, shard)
-        manifest = rounds.manifest(home, estimators, attempt["salt"], shard)
+        manifest = rounds.manifest(estimators, attempt["salt"], shard)
         _run(manifest, _fresh(folder, attempt), jobs, rounds, estimators)
     if attempt is not None:
         more, figures = verified(_fresh(folder, attempt), attempt["salt"], attempt["shard"])

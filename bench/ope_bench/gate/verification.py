@@ -22,7 +22,7 @@ import numpy as np
 from annotated_types import MinLen
 
 from ope_bench.base.canonical import canonical_json, digest
-from ope_bench.base.errors import SuiteError, UsageError
+from ope_bench.base.errors import UsageError
 from ope_bench.boards.leaderboard import boards, boards_document
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.plugins import Environment
@@ -348,63 +348,47 @@ class Submission:
     out_of_competition: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Track:
-    """A track: entrants that may know the same.
-
-    Parameters
-    ----------
-    granted : access that its entrants may declare, as words.
-    reference : the estimator over whose error an entrant's is divided.
-    probe : an estimator that is unavailable exactly where a setting does not count.
-    """
-
-    name: str
-    granted: list[str]
-    reference: str
-    probe: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Rounds:
     """The content of ``rounds.yaml``.
 
     Parameters
     ----------
+    home : the folder of all submissions, in which it lies.
+
+    Attributes
+    ----------
     suite : whose environments all run on.
     shard : the part that an author runs.
     fallback : the estimator whose estimate stands for an answer that is missing.
+    tracks : each with the words of access that it grants; the reference over whose error an
+        entrant's is divided; and a probe, unavailable exactly where a setting does not count.
     rounds : of each round the hashes of its secrets, published when it opened.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    def __init__(self, home: Path) -> None:
+        path = home / "rounds.yaml"
+        if not path.is_file():
+            msg = f"there is no {path}; submissions lie in results/submissions of a clone"
+            raise UsageError(msg)
+        told, self.home = load_file(path).value, home
+        self.suite, self.shard, self.fallback = told["suite"], told["shard"], told["fallback"]
+        self.tracks: list[dict[str, Any]] = told["tracks"]
+        self.rounds: dict[str, list[str]] = told["rounds"]
 
-    schema: Literal[1]
-    suite: str
-    shard: str
-    fallback: str
-    tracks: list[Track]
-    rounds: dict[str, list[str]]
-
-    def track_of(self, selector: str) -> Track:
+    def track_of(self, selector: str) -> dict[str, Any]:
         """Return the first track that grants all that an estimator declares."""
         words = {*build(specs_of("estimator", selector)[0]).access.words()} - {"samples"}
         for track in self.tracks:
-            if words <= set(track.granted):
+            if words <= set(track["granted"]):
                 return track
         msg = f"{selector}: no track grants {', '.join(sorted(words))}"
         raise UsageError(msg)
 
-    def manifest(self, folder: Path, estimators: Sequence[str], salt: str, shard: str) -> Manifest:
-        """Return the trials of a submission, its tracks' references among them.
-
-        Parameters
-        ----------
-        folder : where ``rounds.yaml`` lies; a suite that is a file lies there too.
-        """
-        suite = _suite(folder, self.suite)
+    def manifest(self, estimators: Sequence[str], salt: str, shard: str) -> Manifest:
+        """Return the trials of a submission, its tracks' references among them."""
+        suite = _suite(self.home, self.suite)
         tracks = [self.track_of(selector) for selector in estimators]
-        others = [name for track in tracks for name in (track.reference, track.probe)]
+        others = [name for track in tracks for name in (track["reference"], track["probe"])]
         names = dict.fromkeys([*estimators, self.fallback, *others])
         entries = tuple(Entry(parse_selector(name)) for name in names)
         planned = plan(replace(suite, name="submission", estimators=entries, salt=salt))
@@ -426,7 +410,7 @@ class Rounds:
         told = []
         for selector in estimators:
             track = self.track_of(selector)
-            asked = (selector, track.reference, track.probe, self.fallback)
+            asked = (selector, track["reference"], track["probe"], self.fallback)
             names = [specs_of("estimator", one)[0].identity_json for one in asked]
             logs, failed = [], []
             for setting in settings.values():
@@ -436,12 +420,12 @@ class Rounds:
                     logs.append(_log_rmse(own, average) - _log_rmse(reference, average))
                     failed += [row["status"] != "ok" for row in own.values()]
             if len(logs) < 2:
-                msg = f"{selector}: {len(logs)} settings of track {track.name}; two are needed"
+                msg = f"{selector}: {len(logs)} settings of track {track['name']}; two are needed"
                 raise UsageError(msg)
             mean, error = float(np.mean(logs)), float(np.std(logs, ddof=1) / len(logs) ** 0.5)
             half = float(t.ppf(0.975, len(logs) - 1)) * error
             ratio, low, high = map(math.exp, (mean, mean - half, mean + half))
-            facts = {"estimator": selector, "track": track.name, "reference": track.reference}
+            facts = {"estimator": selector, "track": track["name"], "reference": asked[1]}
             figures = {"ratio": ratio, "low": low, "high": high, "log_se": error}
             counts = {"settings": len(logs), "failures": float(np.mean(failed))}
             told.append({**facts, **figures, **counts})
@@ -477,15 +461,6 @@ def marks_of(submission: Submission, own: Figures, fresh: Figures | None) -> lis
 def read_submission(folder: Path) -> Submission:
     """Read ``submission.yaml``; a SuiteError names file and line of what is wrong."""
     return load_file(folder / "submission.yaml").validate(Submission)
-
-
-def read_rounds(folder: Path) -> Rounds:
-    """Read ``rounds.yaml`` of the folder of all submissions."""
-    try:
-        return load_file(folder / "rounds.yaml").validate(Rounds)
-    except SuiteError as exc:
-        msg = f"{exc}; submissions lie in results/submissions of a clone of ope-bench"
-        raise UsageError(msg) from exc
 
 
 def submission_digest(estimators: Sequence[str]) -> str:

@@ -140,6 +140,11 @@ def test_a_secret_is_used_once_and_must_be_of_a_round(desk: Desk, honest: dict[s
     assert attempts(desk.home) == before
 
 
+def test_only_a_packages_own_estimators_are_submitted(desk: Desk, honest: dict[str, Any]) -> None:
+    told = _said("submit", "acme-honest", "--est", "dr-os", "--into", str(desk.home))
+    assert told["exit_code"] == 2
+
+
 def test_another_package_than_the_submitted_one_is_refused(desk: Desk) -> None:
     desk.install("acme-changed", "honest")
     desk.submit("acme-changed")
@@ -151,9 +156,9 @@ def test_a_table_of_public_seeds_is_marked(desk: Desk) -> None:
     desk.install("acme-table", "table")
     from acme_table import name_of  # type: ignore[import-not-found]
 
-    rounds = verification.read_rounds(desk.home)
+    rounds = verification.Rounds(desk.home)
     truths = {}
-    for trial in rounds.manifest(desk.home, ["acme-table"], "", "1/1").trials:
+    for trial in rounds.manifest(["acme-table"], "", "1/1").trials:
         environment, seed = verification.build(trial.environment), trial.data_seed
         streams = {"world_rng": seed.world(), "logged_rng": seed.logged()}
         problem, truth = environment.sample(**streams, target_rng=seed.target())
