@@ -12,12 +12,25 @@ from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.learning.folds import multiplicity
 
 SEPARATE = "regressor=ridge,action_features=separate"
+DECLARED = sorted(
+    plugin.id
+    for plugin in registry().plugins("estimator")
+    if ":" not in plugin.id and registry().find("estimator", plugin.id).cls().row_weights
+)
+"""Every estimator that says that it uses row weights."""
+
 FORMS = [
-    "logging-average",
-    "ipw",
-    "ipws",
-    "beta-ipw",
-    "sg-ipw",
+    *DECLARED,
+    "ls-ipw[lambda_=mse]",
+    "lse-ipw[lambda_=mse]",
+    "ix-ipw[gamma=mse]",
+    "es-ipw[alpha=mse,form=ratio,normalize=true]",
+    "el-ipw[divergence=likelihood]",
+    "sg-dr[lambda_=slope]",
+    "switch[threshold=2]",
+    "tmle[form=covariate,link=linear]",
+    "ipws[propensity=estimated]",
+    "dr-os[regressor=ridge,propensity=estimated,propensity_folds=2]",
     "sg-ipw[normalize=true]",
     "sg-ipw[lambda_=mse]",
     "sg-ipw[lambda_=slope,normalize=true]",
@@ -25,11 +38,7 @@ FORMS = [
     "ipw[clip=mse]",
     "ipws[clip=slope]",
     "ipws[interval=bootstrap,resamples=20]",
-    "dm",
     "dm[cross_fit=3]",
-    "dr",
-    "sndr",
-    "dr-os",
     "dm[regressor=ridge]",
     "dm[regressor=gbm]",
     f"dm[{SEPARATE}]",
@@ -90,8 +99,9 @@ def test_a_row_of_weight_2_is_that_row_twice():
 
 
 def test_weights_change_the_answer():
+    forms = [one for one in DECLARED if one not in ("mrdr", "tmle", "cab", "switch", "ipw-re")]
     plain = LinearBandit(n_samples=300)
-    for weighted, unweighted in zip(answers(Counted()), answers(plain), strict=True):
+    for weighted, unweighted in zip(answers(Counted(), forms), answers(plain, forms), strict=True):
         assert weighted.estimate != unweighted.estimate
 
 
@@ -108,7 +118,8 @@ def test_only_ratios_of_weights_matter_where_no_model_is_fitted():
 
 def test_whoever_does_not_use_row_weights_is_unavailable():
     forms = [plugin.id for plugin in registry().plugins("estimator") if ":" not in plugin.id]
-    used = {"logging-average", "ipw", "ipws", "beta-ipw", "sg-ipw", "dm", "dr", "sndr", "dr-os"}
+    used = {*DECLARED}
+    assert {"ipw", "ipws", "dr-os", "tmle", "el-ipw", "cab", "eipws", "mrdr"} <= used
     for record in answers(Counted(), sorted({*forms} - {"select"})):
         if record.status == "ok":
             assert record.trial.estimator.id in used
@@ -116,7 +127,6 @@ def test_whoever_does_not_use_row_weights_is_unavailable():
             assert record.status == "unavailable"
             assert record.trial.estimator.id not in used
     refused = [
-        "ipws[propensity=estimated]",
         "ipw[interval=empirical-likelihood]",
         "ipw[interval=guaranteed,reward_range=[[-9,9]]]",
         "select[candidates=[ipw,ipws]]",

@@ -64,6 +64,7 @@ def blended_expectations(
     """
     values = np.zeros((len(parameters), view.n))
     mass = np.zeros(len(parameters))
+    counts = view.row_weight
     for rows in row_chunks(view.n, n_actions):
         context = view.context[rows]
         logging = probability_table(view.logging_policy, context, n_actions)
@@ -75,8 +76,8 @@ def blended_expectations(
         for k, parameter in enumerate(parameters):
             part = target * share(weight, float(parameter))
             values[k, rows] = np.bincount(row, part * model, minlength=len(context))
-            mass[k] += part.sum()
-    return values, mass / view.n
+            mass[k] += part.sum() if counts is None else part @ counts[rows][row]
+    return values, mass / (view.n if counts is None else counts.sum())
 
 
 def probability_table(policy: Policy, context: FloatArray, n_actions: int) -> FloatArray:

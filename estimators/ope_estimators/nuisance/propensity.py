@@ -11,7 +11,7 @@ from annotated_types import Ge
 
 from ope_bench import Access, Estimator, FloatArray, ParameterError, UnavailableError, View
 from ope_estimators.features.actions import design, encoded
-from ope_estimators.learning.folds import logged_folds
+from ope_estimators.learning.folds import logged_folds, multiplicity
 from ope_estimators.learning.learners import (
     ActionClassifierName,
     classifier,
@@ -59,9 +59,9 @@ class EstimatedPropensity(Estimator):
 
     @property
     def row_weights(self) -> bool:
-        """Whether it uses row weights: not for estimated propensities and finite-sample bounds."""
+        """Whether it uses row weights: not for finite-sample bounds."""
         plain = getattr(self, "interval", "asymptotic") in ("asymptotic", "bootstrap")
-        return self._uses_row_weights and plain and not self._estimates
+        return self._uses_row_weights and plain
 
     @property
     def action_masks(self) -> bool:
@@ -131,6 +131,7 @@ class PropensityModel:
             raise UnavailableError(msg)
         actions, label = np.unique(view.action, return_inverse=True)
         score = self._scores(view, label.reshape(-1), len(actions), rng, device)
+        counts = view.row_weight
         at = np.arange(view.n), label.reshape(-1)
 
         def log_probability(exponent: float) -> FloatArray:
@@ -141,7 +142,7 @@ class PropensityModel:
 
         bound = float(np.log(LARGEST_SHARPENING))
         found = minimize_scalar(
-            lambda s: -float(log_probability(float(np.exp(s))).mean()),
+            lambda s: -float(np.average(log_probability(float(np.exp(s))), weights=counts)),
             bounds=(-bound, bound),
             method="bounded",
             options={"xatol": 1e-6},
@@ -167,16 +168,19 @@ class PropensityModel:
         score = np.empty((view.n, n_seen))
         for k in range(n_folds):
             held = fold == k
-            train = held if n_folds == 1 else ~held
+            train = np.flatnonzero(held if n_folds == 1 else ~held)
+            if view.row_weight is not None:
+                train = np.repeat(train, multiplicity(view.row_weight)[train])
             seen, own = np.unique(label[train], return_inverse=True)
             model = None
             if len(seen) > 1:
                 seed = int(rng.integers(2**31))
                 model = classifier(self.learner, seed=seed, device=device)
-                unit = view.fold_unit[train] if view.has_units else None
+                repeated = view.has_units or view.row_weight is not None
+                unit = view.fold_unit[train] if repeated else None
                 fitted(model, table[train], own.reshape(-1), unit)
-            policy = FittedPolicy(model, columns, seen, n_seen, int(train.sum()))
-            floor = 1.0 / (int(train.sum()) + 1)
+            policy = FittedPolicy(model, columns, seen, n_seen, len(train))
+            floor = 1.0 / (len(train) + 1)
             probability = np.full((int(held.sum()), n_seen), floor)
             for rows, part in policy.blocks(view.context[held]):
                 probability[rows.start : rows.stop, seen] = np.maximum(part, np.finfo(float).tiny)

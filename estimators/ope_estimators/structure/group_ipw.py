@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, IntArray, View
+from ope_bench import Access, Estimate, IntArray, View, weighted_terms
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.nuisance.action_clusters import pooled_weights, require_actions
 from ope_estimators.nuisance.reward_based import RewardBased
@@ -60,6 +60,7 @@ class GroupIPW(RewardBased):
     """
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY
+    row_weights = True
 
     clusters: Annotated[int, Ge(1)] | None = None
     action_features: ActionFeaturesOption = "one-hot"
@@ -87,7 +88,8 @@ class GroupIPW(RewardBased):
             return index
 
         weights = pooled_weights(view, bins)
-        terms = weights * view.reward
-        facts = {"mean_weight": float(weights.mean()), "clusters": number}
+        terms = weighted_terms(weights * view.reward, view.row_weight)
+        mean = float(np.average(weights, weights=view.row_weight))
+        facts = {"mean_weight": mean, "clusters": number}
         error = standard_error(terms, view.unit)
         return Estimate(float(terms.mean()), error, weights, facts, terms=terms)

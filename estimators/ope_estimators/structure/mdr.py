@@ -68,6 +68,8 @@ class MDR(EIPW, RewardBased):
     cross_fit: Annotated[int, Ge(1)] = 5
     draws: Annotated[int, Ge(1)] = 64
 
+    row_weights = False
+
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
         """Fit the reward model; other estimators may share the fit."""
         self.draw_seed_ = int(rng.integers(2**63))

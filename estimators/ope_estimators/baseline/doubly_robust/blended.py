@@ -78,6 +78,11 @@ class Blended(TransformedWeights, RewardBased):
         """Both policies, and predictions that are given."""
         return self._with_predictions(Access.LOGGING_POLICY | Access.TARGET_POLICY)
 
+    @property
+    def row_weights(self) -> bool:
+        """The means, the model and the rules use them."""
+        return True
+
     @staticmethod
     @abstractmethod
     def _share(weight: FloatArray, threshold: float) -> FloatArray:
@@ -98,7 +103,9 @@ class Blended(TransformedWeights, RewardBased):
         rows = super()._rows(view)
         if isinstance(self.threshold, str):
             made = self.ladder is None
-            thresholds = threshold_grid(rows.weight) if made else np.array(self.ladder)
+            thresholds = (
+                threshold_grid(rows.repeated(rows.weight)) if made else np.array(self.ladder)
+            )
         else:
             thresholds = np.array([self.threshold])
         modelled, mass = blended_expectations(
@@ -109,6 +116,7 @@ class Blended(TransformedWeights, RewardBased):
             rows.propensity,
             rows.outcome,
             rows.unit,
+            rows.row_weight,
             reward_range=rows.reward_range,
             unsupported_mass=rows.unsupported_mass,
             thresholds=thresholds,

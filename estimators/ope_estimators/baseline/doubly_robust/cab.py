@@ -70,6 +70,6 @@ class CAB(Blended):
         self, rows: WeightedRows, candidates: FloatArray, estimate: FloatArray
     ) -> FloatArray:
         assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
-        excess = np.maximum(0.0, rows.weight - candidates[:, None])
+        excess = rows.counted(np.maximum(0.0, rows.weight - candidates[:, None]))
         bias: FloatArray = excess @ (rows.model - rows.outcome) / rows.n
         return bias

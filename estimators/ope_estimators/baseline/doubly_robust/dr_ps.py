@@ -53,4 +53,6 @@ class DRPS(ResidualWeighted, ClippedWeights):
     True
     """
 
+    _uses_row_weights = True
+
     clip: Annotated[float, Ge(0)] | Literal["root-n", "mse", "slope", "ocv"] = "mse"

@@ -66,7 +66,7 @@ class MRDR(DR):
     True
     """
 
-    _uses_row_weights = False
+    _uses_row_weights = True
 
     action_features: ActionFeaturesName = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 5

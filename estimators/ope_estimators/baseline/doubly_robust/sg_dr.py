@@ -48,3 +48,5 @@ class SGDR(ResidualWeighted, ShrunkWeights):
     >>> 0 < record.diagnostics["lambda"] < 0.1
     True
     """
+
+    _uses_row_weights = True

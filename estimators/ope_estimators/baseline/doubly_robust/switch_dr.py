@@ -58,6 +58,8 @@ class SwitchDR(ResidualWeighted, TransformedWeights):
     True
     """
 
+    _uses_row_weights = True
+
     tuned = "threshold"
 
     threshold: Annotated[float, Ge(0)] | DataRule = "mse"
@@ -66,10 +68,11 @@ class SwitchDR(ResidualWeighted, TransformedWeights):
         return np.where(exceeds(rows.weight, parameter), 0.0, rows.weight)
 
     def _candidates(self, rows: WeightedRows) -> FloatArray:
-        return threshold_grid(rows.weight)
+        return threshold_grid(rows.repeated(rows.weight))
 
     def _bias(
         self, rows: WeightedRows, candidates: FloatArray, estimate: FloatArray
     ) -> FloatArray:
-        above = [rows.weight @ exceeds(rows.weight, threshold) for threshold in candidates]
+        weight = rows.counted(rows.weight)
+        above = [weight @ exceeds(rows.weight, threshold) for threshold in candidates]
         return rows.reward_range() * np.array(above) / rows.n

@@ -17,6 +17,7 @@ from ope_bench import (
     FloatArray,
     IntArray,
     View,
+    weighted_terms,
 )
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.nuisance.propensity import EstimatedPropensity
@@ -98,6 +99,8 @@ class TMLE(EstimatedPropensity, RewardBased):
     True
     """
 
+    _uses_row_weights = True
+
     form: Literal["weighted", "covariate"] = "weighted"
     link: Literal["logistic", "linear"] = "logistic"
     action_features: ActionFeaturesOption = "one-hot"
@@ -123,7 +126,10 @@ class TMLE(EstimatedPropensity, RewardBased):
         weight = policy.probability(view.context, view.action) / self._propensity(view)
         covariate = weight if self.form == "covariate" else np.ones(view.n)
         model = self.reward_.logged(view.context, view.action)
-        shift, epsilon, solved = self._shift(weight, covariate, model, reward)
+        counts, counted = view.row_weight, weight
+        if counts is not None:
+            counted = weight * (counts / counts.mean())
+        shift, epsilon, solved = self._shift(counted, covariate, model, reward)
         expected = np.empty(view.n)
         for part, rows in self.reward_.parts():
 
@@ -135,10 +141,11 @@ class TMLE(EstimatedPropensity, RewardBased):
                 return shift(part(context, action), self._covariate(view, context, action))
 
             expected[rows] = expectation(policy, view.context[rows], shifted)
-        mean = float(weight.mean())
+        mean = float(counted.mean())
         # The equation is one of a ratio in the form ``weighted``: its weights sum to n.
         used = weight / mean if self.form == "weighted" and mean > 0 else weight
-        terms = expected + used * (reward - shift(model, covariate))
+        terms = weighted_terms(expected + used * (reward - shift(model, covariate)), counts)
+        value = float(np.average(expected, weights=counts))
         reach = abs(epsilon) * float(covariate.max())
         large = self.link == "logistic" and reach > LARGE_SHIFT
         facts: dict[str, Diagnostic] = {
@@ -151,12 +158,12 @@ class TMLE(EstimatedPropensity, RewardBased):
         if not solved:
             facts[STANDARD_ERROR_WITHHELD] = UNSOLVED
         return Estimate(
-            float(expected.mean()),
+            value,
             standard_error(terms, view.unit) if solved else None,
             weight,
             facts,
             weight_space="action",
-            terms=terms + (float(expected.mean()) - terms.mean()),
+            terms=terms + (value - terms.mean()),
         )
 
     def _covariate(self, view: View, context: FloatArray, action: IntArray) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from ope_bench import FloatArray
+from ope_bench import FloatArray, weighted_terms
 from ope_estimators.baseline.weighting.transformed import Answer
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
@@ -61,37 +61,46 @@ class ELIPW(WeightedIntervals):
     True
     """
 
+    _uses_row_weights = True
+
     divergence: Literal["cressie-read", "likelihood"] = "cressie-read"
 
     def _answer(self, rows: WeightedRows) -> Answer:
-        weight, n = rows.weight, rows.n
-        if weight.sum() < n:
-            probability = np.full(n, 1.0 / n)
+        weight, counts = rows.weight, rows.row_weight
+        counted = weight if counts is None else counts * weight
+        n = float(rows.n if counts is None else counts.sum())
+        if counted.sum() < n:
+            probability = np.full(rows.n, 1.0 / n)
         elif self.divergence == "cressie-read":
-            probability = least_squares_probabilities(weight)
+            probability = least_squares_probabilities(weight, counts)
         else:
-            probability = most_likely_probabilities(weight)
-        missing = max(0.0, 1.0 - float(probability @ weight))
+            probability = most_likely_probabilities(weight, counts)
+        missing = max(0.0, 1.0 - float(probability @ counted))
         used = n * probability * weight + missing
-        value = float((used * rows.outcome).mean())
+        value = float(np.average(used * rows.outcome, weights=counts))
         terms = _control_variate_terms(rows)
         error = standard_error(terms, rows.unit)
         return Answer(value, error, used, {"missing_mass_filled": missing}, terms)
 
 
-def least_squares_probabilities(weight: FloatArray) -> FloatArray:
+def least_squares_probabilities(
+    weight: FloatArray, counts: FloatArray | None = None
+) -> FloatArray:
     """Probabilities next to equal ones in which weights average to one: (n,).
 
     They minimize sum (p - 1/(n+1))² over the rows and one more of weight 0, with p >= 0,
     sum p = 1 and sum p w = 1; the mean weight is at least one. The minimum is p = max(0, c + d w)
     with d < 0. Rows with large weights whose p would be negative are set to 0, and the rest is
-    solved again; of the others it then takes two sums.
+    solved again; of the others it then takes two sums. With ``counts`` each row stands for so
+    many, and has the probability of one of them.
     """
     probability = np.zeros(len(weight))
     kept = np.arange(len(weight))
     while True:
         some = weight[kept]
-        size, total, square = len(some) + 1, float(some.sum()), float(some @ some)
+        often = np.ones(len(some)) if counts is None else counts[kept]
+        size, total = float(often.sum()) + 1, float((often * some).sum())
+        square = float((often * some) @ some)
         determinant = size * square - total**2
         level, slope = (square - total) / determinant, (size - total) / determinant
         solved = level + slope * some
@@ -101,7 +110,7 @@ def least_squares_probabilities(weight: FloatArray) -> FloatArray:
         kept = kept[solved >= 0]
 
 
-def most_likely_probabilities(weight: FloatArray) -> FloatArray:
+def most_likely_probabilities(weight: FloatArray, counts: FloatArray | None = None) -> FloatArray:
     """Probabilities that maximize the empirical likelihood: 1 / (n + β (w_i - 1)), (n,).
 
     The mean weight is at least one. β in [0, n] solves sum (w - 1) p = 0; where no such β leaves
@@ -109,10 +118,11 @@ def most_likely_probabilities(weight: FloatArray) -> FloatArray:
     """
     from scipy.optimize import brentq
 
-    n, excess = len(weight), weight - 1.0
+    often = np.ones(len(weight)) if counts is None else counts
+    n, excess = float(often.sum()), weight - 1.0
 
     def moment(beta: float) -> float:
-        return float((excess / (n + beta * excess)).sum())
+        return float((often * excess / (n + beta * excess)).sum())
 
     low = float(excess.min())
     # 1 / (n + β (w - 1)) <= 1 at the least weight.
@@ -129,9 +139,10 @@ def most_likely_probabilities(weight: FloatArray) -> FloatArray:
 
 def _control_variate_terms(rows: WeightedRows) -> FloatArray:
     """w r - c (w - 1), c being the slope of w r on w, but for a constant: (n,)."""
-    terms = rows.terms(rows.weight)
-    centered = rows.weight - rows.weight.mean()
-    square = float(centered @ centered)
-    factor = float(centered @ terms) / square if square > 0 else 0.0
-    controlled: FloatArray = terms - factor * centered
-    return controlled
+    counts = rows.row_weight
+    terms = rows.weight * rows.outcome if counts is not None else rows.terms(rows.weight)
+    centered = rows.weight - np.average(rows.weight, weights=counts)
+    counted = centered if counts is None else counts * centered
+    square = float(counted @ centered)
+    factor = float(counted @ terms) / square if square > 0 else 0.0
+    return weighted_terms(terms - factor * centered, counts)

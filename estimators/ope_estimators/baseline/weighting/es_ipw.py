@@ -59,6 +59,8 @@ class ESIPW(EstimatedPropensity, TransformedWeights):
             "with the form policy, equal policies have weights π0^(1-α), not 1"
         )
     }
+    _uses_row_weights = True
+
     tuned = "alpha"
 
     alpha: Annotated[float, Ge(0), Le(1)] | DataRule = 0.7

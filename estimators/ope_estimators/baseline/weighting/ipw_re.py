@@ -62,6 +62,7 @@ class IPWRE(WeightedBase, RewardBased):
     """
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY
+    row_weights = True
 
     action_features: ActionFeaturesName = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 1
@@ -85,7 +86,8 @@ class IPWRE(WeightedBase, RewardBased):
 
         rows = super()._rows(view)
         value, mass = partial_expectation(self.reward_, view.context, n_actions, unsupported)
-        return replace(rows, baseline=value, unsupported_mass=lambda: float(mass.mean()))
+        share = float(np.average(mass, weights=view.row_weight))
+        return replace(rows, baseline=value, unsupported_mass=lambda: share)
 
     def _answer(self, rows: WeightedRows) -> Answer:
         value, error, _ = rows.mean(rows.weight)

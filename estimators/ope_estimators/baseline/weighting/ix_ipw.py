@@ -54,6 +54,8 @@ class IXIPW(EstimatedPropensity, TransformedWeights):
     True
     """
 
+    _uses_row_weights = True
+
     tuned = "gamma"
 
     gamma: Annotated[float, Ge(0)] | Rule = "theory"

@@ -64,6 +64,8 @@ class LSIPW(WeightedIntervals, TransformedWeights):
     True
     """
 
+    _uses_row_weights = True
+
     tuned = "lambda_"
 
     lambda_: Annotated[float, Ge(0)] | Rule = "theory"
@@ -92,7 +94,9 @@ class LSIPW(WeightedIntervals, TransformedWeights):
 def product_grid(rows: WeightedRows) -> FloatArray:
     """Zero, then values that bend the largest products w|r| by a percent up to all of them."""
     product = rows.weight * np.abs(rows.outcome)
-    positive = product[product > 0]
-    if not len(positive):
+    some = product > 0
+    if not some.any():
         return np.zeros(1)
-    return zero_and_geometric(0.01 / float(positive.max()), 10.0 / float(positive.mean()))
+    share = None if rows.row_weight is None else rows.row_weight[some]
+    mean = float(np.average(product[some], weights=share))
+    return zero_and_geometric(0.01 / float(product.max()), 10.0 / mean)

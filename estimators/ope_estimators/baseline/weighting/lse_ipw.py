@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Lt
 
-from ope_bench import FloatArray, row_chunks
+from ope_bench import FloatArray, row_chunks, weighted_terms
 from ope_estimators.baseline.weighting.ls_ipw import product_grid
 from ope_estimators.baseline.weighting.transformed import Answer, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_mean import standard_error, standard_errors
@@ -60,6 +60,8 @@ class LSEIPW(EstimatedPropensity, TransformedWeights):
     True
     """
 
+    _uses_row_weights = True
+
     tuned = "lambda_"
 
     lambda_: Annotated[float, Lt(0)] | Rule = "theory"
@@ -67,7 +69,7 @@ class LSEIPW(EstimatedPropensity, TransformedWeights):
     def _answer(self, rows: WeightedRows) -> Answer:
         parameter = self._parameter(rows)
         estimate, share = _soft_minimum(rows, np.array([[parameter]]))
-        terms = share[0] / abs(parameter)
+        terms = weighted_terms(share[0] / abs(parameter), rows.row_weight)
         error = standard_error(terms, rows.unit)
         return Answer(
             float(estimate[0]),
@@ -101,7 +103,8 @@ class LSEIPW(EstimatedPropensity, TransformedWeights):
         estimates, errors = np.empty(len(candidates)), np.empty(len(candidates))
         for chunk in row_chunks(len(candidates), rows.n):
             estimates[chunk], share = _soft_minimum(rows, candidates[chunk, None])
-            errors[chunk] = standard_errors(share / np.abs(candidates[chunk, None]), rows.unit)
+            terms = weighted_terms(share / np.abs(candidates[chunk, None]), rows.row_weight)
+            errors[chunk] = standard_errors(terms, rows.unit)
         return estimates, errors
 
 
@@ -110,7 +113,7 @@ def _soft_minimum(rows: WeightedRows, parameter: FloatArray) -> tuple[FloatArray
     exponent = parameter * (rows.weight * rows.outcome)
     top = exponent.max(axis=1, keepdims=True)
     # log1p and expm1 keep the digits where λ is next to 0.
-    mean = np.expm1(exponent - top).mean(axis=1)
+    mean = np.average(np.expm1(exponent - top), axis=1, weights=rows.row_weight)
     estimate: FloatArray = (top[:, 0] + np.log1p(mean)) / parameter[:, 0]
     share: FloatArray = np.exp(exponent - top) / (1.0 + mean[:, None])
     return estimate, share

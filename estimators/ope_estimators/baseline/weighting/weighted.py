@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Gt
 
-from ope_bench import Estimate, Estimator, FloatArray, PositivityViolation, View
+from ope_bench import Estimate, Estimator, FloatArray, PositivityViolation, View, weighted_terms
 from ope_estimators.baseline.weighting.weighted_mean import (
     clipped,
     never_logged,
@@ -55,18 +55,25 @@ class Weighted(Estimator):
         )
 
     def _mean(self, weights: FloatArray, view: View) -> tuple[float, float | None]:
-        terms = weights * view.reward
+        terms = self._terms(weights, view)
         return float(terms.mean()), standard_error(terms, view.unit)
 
     def _terms(self, weights: FloatArray, view: View) -> FloatArray:
         """Terms whose mean is the estimate: (n,)."""
-        return weights * view.reward
+        return weighted_terms(weights * view.reward, view.row_weight)
+
+
+def _counted(weights: FloatArray, view: View) -> FloatArray:
+    """Weights times the rows that each row stands for, of mean one: (n,)."""
+    counts = view.row_weight
+    return weights if counts is None else weights * (counts / counts.mean())
 
 
 class SelfNormalized(Weighted):
     """Mixed in before a `Weighted` class: its weights sum to one."""
 
     def _mean(self, weights: FloatArray, view: View) -> tuple[float, float | None]:
+        weights = _counted(weights, view)
         # Actions that were never logged say nothing of the support of embeddings.
         if self.weight_space == "embedding":
             return self_normalized(weights, view.reward, view.unit)
@@ -75,6 +82,7 @@ class SelfNormalized(Weighted):
         )
 
     def _terms(self, weights: FloatArray, view: View) -> FloatArray:
+        weights = _counted(weights, view)
         ratio = float(weights @ view.reward) / float(weights.sum())
         terms: FloatArray = ratio + weights / weights.mean() * (view.reward - ratio)
         return terms

@@ -15,6 +15,7 @@ from ope_estimators.baseline.weighting.weighted_mean import (
     standard_errors,
     unknown_mass,
 )
+from ope_estimators.learning.folds import multiplicity
 
 __all__ = ["WeightedRows"]
 
@@ -82,6 +83,12 @@ class WeightedRows:
         return (
             used if self.row_weight is None else used * (self.row_weight / self.row_weight.mean())
         )
+
+    def repeated(self, values: FloatArray) -> FloatArray:
+        """Return values of rows as often as the rows count in fits, for quantiles."""
+        if self.row_weight is None:
+            return values
+        return np.repeat(values, multiplicity(self.row_weight))
 
     @property
     def _counted_baseline(self) -> FloatArray | None:

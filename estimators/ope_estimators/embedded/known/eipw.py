@@ -50,6 +50,7 @@ class EIPW(Bootstrapped, Weighted):
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION
     weight_space = "embedding"
+    row_weights = True
 
     def _ratio(self, view: View) -> FloatArray:
         embeddings = view.embedding_distribution
