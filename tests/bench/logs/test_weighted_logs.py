@@ -143,10 +143,10 @@ def test_kept_rows_of_a_thinned_log_give_its_value():
 
 def test_whoever_cannot_use_weights_says_so():
     weighted, _ = pair()
-    rows = estimate(weighted, ["ipw", "lse-ipw", "edr"], interval="empirical-likelihood")
+    rows = estimate(weighted, ["ipw", "mips", "edr"], interval="empirical-likelihood")
     assert rows["ipw"].value is not None
     assert "row weights" in rows["ipw"].message
-    for name in ("lse-ipw", "edr"):
+    for name in ("mips", "edr"):
         assert rows[name].status == "unavailable"
         assert "row weights" in rows[name].message
     lacks = {one.estimator: one.lacks for one in weighted.check().estimators}
