@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from ope_bench.boards.aggregation import ReplicateFacts, aggregate
-from ope_bench.logs.advice_worlds import UNITS, WEIGHT_DISTANCE, World
+from ope_bench.logs.advice_worlds import UNITS, World
 from ope_bench.logs.checks import LEAST_ESS, MOST_UNSUPPORTED, Finding
 from ope_bench.logs.estimation import interval_of
 from ope_bench.logs.recommendation import LEAST_EFFECTIVE_ROWS
@@ -59,7 +59,6 @@ class WorldFigures:
     ----------
     name, maker : of the world.
     likeness : area under the curve of a classifier of its rows and the log's; None if unknown.
-    weight_distance : between the distributions of the weights; None if unknown.
     replicates : data sets on which every candidate ran.
     rmse : root mean squared error by candidate; failures count with the logging average's error,
         and the standard error of an estimated truth is added.
@@ -70,7 +69,6 @@ class WorldFigures:
     name: str
     maker: str
     likeness: float | None
-    weight_distance: float | None
     replicates: int
     rmse: Mapping[str, float]
     held: Mapping[str, int]
@@ -152,9 +150,7 @@ def world_figures(
         elif group and not known:
             message = next(iter(group.values())).error_message or ""
     alike = records.get(Trial(world.spec, likeness, 0).key)
-    distance, units = (
-        alike.diagnostics.get(name) if alike else None for name in (WEIGHT_DISTANCE, UNITS)
-    )
+    units = alike.diagnostics.get(UNITS) if alike else None
     facts = ReplicateFacts.of(
         Outcomes.of([one for own in found.values() for one in own]), "expected"
     )
@@ -181,7 +177,6 @@ def world_figures(
         name=world.name,
         maker=world.maker,
         likeness=alike.estimate if alike else None,
-        weight_distance=None if distance is None else float(distance),
         replicates=min(map(len, found.values()), default=0),
         rmse=rmse,
         held=held,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ope_bench.base.errors import UnavailableError, UsageError, did_you_mean
+from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.plugins import Diagnostic, Estimate, Estimator
+from ope_bench.contracts.plugins import Estimate, Estimator
 from ope_bench.contracts.view import Access, View
 from ope_bench.logs.log_data import open_log
 from ope_bench.logs.problem import problem_of
 from ope_bench.plugins.spec import PluginSpec, complete_params
 from ope_bench.suites.manifest import specs_of
 from ope_bench.suites.suite import Selector, parse_selector
-from ope_bench.suites.yaml_document import load_file
 
 _ENVIRONMENT = "logs"
 """The environment that makes worlds from a log."""
@@ -30,36 +28,18 @@ MAKERS = ("pseudo-reward", "redrawn", "resample")
 UNITS = "units"
 """Name of the diagnostic with the world's number of units."""
 
-WEIGHT_DISTANCE = "weight_distance"
-"""Name of the diagnostic with the distance between the weights' distributions."""
-
 MOST_ROWS = 4000
 _FOLDS = 3
 
 
-@dataclass(frozen=True)
-class AdviceSettings:
-    """The file advice.yaml.
+WORLDS = ("pseudo-reward[reward_model=[linear,boosting]]", "redrawn", "resample[kept=0.5]")
+"""Makers of the worlds of `advise --simulate`, which show errors on logs like it."""
 
-    Parameters
-    ----------
-    worlds : makers of worlds.
-    replicates : data sets of each world.
-    most_rows : of a data set.
-    """
+REPLICATES = 20
+"""Data sets of each world."""
 
-    worlds: tuple[str, ...]
-    replicates: int
-    most_rows: int
-
-
-@cache
-def advice_settings() -> AdviceSettings:
-    """Return the shipped settings."""
-    given = load_file(Path(__file__).with_name("advice.yaml")).value
-    return AdviceSettings(
-        tuple(given["worlds"]), int(given["replicates"]), int(given["most_rows"])
-    )
+WORLD_ROWS = 5000
+"""Most rows of a data set."""
 
 
 # Worlds.
@@ -91,14 +71,14 @@ def made_worlds(
     policy : name of the policy to evaluate.
     folder : where the log is stored.
     rows : of a data set; None for those of the log.
-    given : makers, with parameters as in a selector; by default those of the shipped settings.
+    given : makers, with parameters as in a selector; by default `WORLDS`.
 
     Raises
     ------
     UsageError : a maker or a parameter is unknown or wrong.
     """
     found: dict[str, World] = {}
-    for text in advice_settings().worlds if given is None else given:
+    for text in WORLDS if given is None else given:
         selector = parse_selector(text)
         maker = selector.reference
         if maker not in MAKERS:
@@ -129,8 +109,7 @@ class Likeness(Estimator):
     One half where the rows cannot be told apart, one where each can. The classifier, boosted
     trees on context, action, what describes the action, and reward, is judged on rows that it was
     not trained on; rows of equal context and action stay together, since some worlds copy them.
-    The diagnostic `WEIGHT_DISTANCE` is the largest difference between the distribution functions
-    of the importance weights, and `UNITS` is the world's number of units.
+    The diagnostic `UNITS` is the world's number of units.
 
     Parameters
     ----------
@@ -156,14 +135,12 @@ class Likeness(Estimator):
         )
         made = np.repeat([0, 1], [len(first), len(second)])
         self.area_ = _area(rows, made, rng)
-        self.distance_ = _distance(_weights(real), _weights(view))
         return self
 
     def estimate(self, view: View) -> Estimate:
         """The area under the curve."""
         units = len(np.unique(view.unit))
-        facts: dict[str, Diagnostic] = {WEIGHT_DISTANCE: self.distance_, UNITS: units}
-        return Estimate(self.area_, diagnostics=facts)
+        return Estimate(self.area_, diagnostics={UNITS: units})
 
 
 def _drawn(n: int, rng: np.random.Generator) -> IntArray:
@@ -194,25 +171,6 @@ def _area(rows: FloatArray, made: IntArray, rng: np.random.Generator) -> float:
         model = HistGradientBoostingClassifier(max_iter=50, early_stopping=False, random_state=0)
         score[at] = model.fit(rows[~at], made[~at]).predict_proba(rows[at])[:, 1]
     return float(roc_auc_score(made, score))
-
-
-def _weights(data: Problem | View) -> FloatArray | None:
-    try:
-        policy, propensity = data.target_policy, data.propensity
-    except UnavailableError:
-        return None
-    if policy is None or propensity is None:
-        return None
-    return np.asarray(policy.probability(data.context, data.action) / propensity)
-
-
-def _distance(left: FloatArray | None, right: FloatArray | None) -> float | None:
-    from scipy.stats import ks_2samp
-
-    if left is None or right is None:
-        return None
-    found: Any = ks_2samp(left, right, method="asymp")
-    return float(found.statistic)
 
 
 LIKENESS = PluginSpec(

@@ -44,8 +44,7 @@ Observer = Callable[[Sequence[Trial]], Any]
 _CANDIDATES_LEGEND = "* recommended; error, rank, cover: over the worlds below"
 _WORLDS_LEGEND = (
     "told apart: area under the curve of a classifier between the world's rows and the log's, .5 "
-    "is chance; weights: largest difference of their distribution functions; error: of the "
-    "recommended estimator"
+    "is chance; error: of the recommended estimator"
 )
 
 
@@ -83,12 +82,12 @@ class Recommended:
     high: float | None
     interval: str | None
     stated_coverage: float | None
-    first_action: str
     lift: float | None
     lift_low: float | None
     lift_high: float | None
-    expected_rmse: float | None
-    expected_coverage: float | None
+    first_action: str = ""
+    expected_rmse: float | None = None
+    expected_coverage: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +231,6 @@ def advice_tables(advice: Advice) -> list[TextTable]:
             Entry(world.name, world.name),
             Entry(str(world.replicates), world.replicates),
             Entry(figure(world.likeness, 2), world.likeness),
-            Entry(figure(world.weight_distance, 2), world.weight_distance),
             Entry(world.best or MISSING, world.best),
             Entry(figure(world.rmse.get(label)), world.rmse.get(label)),
         )
@@ -260,7 +258,6 @@ def advice_tables(advice: Advice) -> list[TextTable]:
                 ),
                 TableColumn(key="replicates", title="data sets"),
                 TableColumn(key="likeness", title="told apart"),
-                TableColumn(key="weight_distance", title="weights", drop=0),
                 TableColumn(key="best", title="best", right=False),
                 TableColumn(key="rmse", title="error"),
             ),
@@ -311,8 +308,7 @@ def advise(
     UsageError : a policy, a candidate, a world or a number is unknown or wrong.
     """
     policy = log.policy_name(target)
-    shipped = advice_worlds.advice_settings()
-    replicates = shipped.replicates if replicates is None else replicates
+    replicates = advice_worlds.REPLICATES if replicates is None else replicates
     if replicates < 1:
         msg = f"replicates {replicates} is not positive"
         raise UsageError(msg)
@@ -320,15 +316,12 @@ def advise(
     rule = recommendation_for(log, policy)
     notes = []
     with stored_log(log) as folder:
-        simulate = simulate or worlds is not None
-        rows_made = min(log.n, shipped.most_rows)
-        made = (
-            advice_worlds.made_worlds(
-                policy, folder, worlds, None if rows_made == log.n else rows_made
+        made: list[advice_worlds.World] = []
+        if simulate or worlds is not None:
+            most = advice_worlds.WORLD_ROWS
+            made = advice_worlds.made_worlds(
+                policy, folder, worlds, most if log.n > most else None
             )
-            if simulate
-            else []
-        )
         pairs = estimation.estimator_pairs(
             list(rule.estimators if candidates is None else candidates)
         )
@@ -397,15 +390,9 @@ def advise(
     verdict, reasons = advice_verdict.verdict_of(checks)
     if recommended is not None:
         if verdict == "run-an-experiment" and (effective or 0.0) < LEAST_EFFECTIVE_ROWS:
-            recommended = replace(
-                recommended,
-                low=None,
-                high=None,
-                lift_low=None,
-                lift_high=None,
-                interval=None,
-                stated_coverage=None,
-            )
+            names = ("low", "high", "lift_low", "lift_high", "interval", "stated_coverage")
+            unstated: dict[str, Any] = dict.fromkeys(names)
+            recommended = replace(recommended, **unstated)
         recommended = replace(recommended, first_action=advice_verdict.first_action(checks))
     experiment = None
     if verdict == "run-an-experiment" and recommended is not None:
@@ -471,10 +458,7 @@ def _recommended(
         high=high,
         interval=kind,
         stated_coverage=stated,
-        first_action="",
         lift=best.lift,
         lift_low=lift_low,
         lift_high=lift_high,
-        expected_rmse=None,
-        expected_coverage=None,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench import Access, View
+from ope_bench import View
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache
 from ope_bench.logs.advice_worlds import (
@@ -18,12 +18,9 @@ from ope_bench.logs.advice_worlds import (
     Likeness,
     _area,
     _columns,
-    _distance,
     _drawn,
-    _weights,
 )
 from ope_bench.logs.log_data import stored_log
-from ope_bench.testing.problems import problem
 from support.small_logs import discrete, log_of
 
 
@@ -73,12 +70,6 @@ def test_rows_beyond_the_most_are_drawn_once_each(n, drawn):
     found = _drawn(n, np.random.default_rng(0))
     assert len(found) == len(np.unique(found)) == drawn
     assert (found.tolist() == list(range(n))) is (n == MOST_ROWS)
-
-
-def test_the_distance_is_the_largest_between_the_distribution_functions():
-    assert _distance(np.array([1.0, 2.0, 3.0, 4.0]), np.array([3.0, 4.0])) == 0.5
-    assert _distance(None, np.ones(2)) is None
-    assert _distance(np.ones(2), None) is None
 
 
 def test_each_of_three_folds_is_judged_by_fifty_rounds_on_the_others(monkeypatch):
@@ -135,22 +126,3 @@ def test_the_units_of_the_world_are_counted(unit, units):
             view, rng=np.random.default_rng(0), device="cpu"
         )
     assert fitted.estimate(view).diagnostics[UNITS] == units
-
-
-def test_weights_are_ratios_of_the_policies_where_both_are_known():
-    policy = SimpleNamespace(probability=lambda context, action: np.array([0.5, 0.25]))
-    data: Any = SimpleNamespace(context=None, action=None, target_policy=policy)
-    data.propensity = np.array([0.25, 0.5])
-    assert _weights(data).tolist() == [2.0, 0.5]
-    data.propensity = None
-    assert _weights(data) is None
-    data.propensity, data.target_policy = np.ones(2), None
-    assert _weights(data) is None
-    view = View(
-        replace(problem("discrete actions", n=6), propensity=None, logging_policy=None),
-        Access.PROPENSITY | Access.TARGET_POLICY,
-        seed=DataSeed("t", 0, 0),
-        fit_cache=FitCache(),
-        optional=Access.PROPENSITY,
-    )
-    assert _weights(view) is None

@@ -44,7 +44,6 @@ def world(name: str, **facts: Any) -> WorldFigures:
     known: dict[str, Any] = {
         "maker": "redrawn",
         "likeness": 0.5,
-        "weight_distance": None,
         "replicates": 5,
         "rmse": {"ipw": 1.0, "dr": 1.0},
         "held": {"ipw": 19, "dr": 20},
@@ -194,7 +193,7 @@ def test_a_world_counts_the_replicates_that_all_candidates_ended(truth_error):
         # It counts with the error of the logging average.
         done("dr", 1, **failed, **facts),
         done("ipw", 2, estimate=9.0, **facts),
-        record(Trial(WORLD, LIKENESS, 0), estimate=0.75, diagnostics={"weight_distance": 0.125}),
+        record(Trial(WORLD, LIKENESS, 0), estimate=0.75),
     )
     more = truth_error**2 if truth_error else 0.0
     assert found.rmse["ipw"] == pytest.approx(math.sqrt((0.25**2 + 0.75**2) / 2 + more))
@@ -202,7 +201,7 @@ def test_a_world_counts_the_replicates_that_all_candidates_ended(truth_error):
     # Ends are at a distance of 0.49.
     assert (found.held, found.intervals) == ({"ipw": 1, "dr": 0}, {"ipw": 2, "dr": 1})
     assert (found.name, found.maker, found.replicates, found.message) == ("w", "redrawn", 2, "")
-    assert (found.likeness, found.weight_distance) == (0.75, 0.125)
+    assert found.likeness == 0.75
 
 
 @pytest.mark.parametrize(("units", "held"), [(None, 1), (5, 2), (1, 0)])
@@ -234,7 +233,7 @@ def test_a_world_without_a_truth_says_why():
     lost = {"truth_expected": None, "status": Status.ERROR, "estimate": None}
     found = figures_of(*(done(one, 0, error_message="no room", **lost) for one in CANDIDATES))
     assert (found.replicates, found.rmse, found.message) == (0, {}, "no room")
-    assert (found.likeness, found.weight_distance, found.best) == (None, None, None)
+    assert (found.likeness, found.best) == (None, None)
     assert figures_of().message == ""
 
 
