@@ -91,9 +91,6 @@ if TYPE_CHECKING:
         largest_shortfall as largest_shortfall,
     )
     from ope_bench.statistics.value_intervals import (
-        likelihood_interval_of_sums as likelihood_interval_of_sums,
-    )
-    from ope_bench.statistics.value_intervals import (
         logarithmic_interval as logarithmic_interval,
     )
     from ope_bench.statistics.weight_checks import (

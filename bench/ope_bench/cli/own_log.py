@@ -283,14 +283,8 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         items = Items(described["items"], action)
         others = [name for name in column_names(items.table) if name != action]
         categorical |= set(word_columns(items.table, others))
-    predicted = {
-        part: described[f"predicted-{part}"]
-        for part in ("logged", "table")
-        if f"predicted-{part}" in described
-    }
-    if set(predicted) == {"logged"}:
-        msg = "--predicted-logged: needs --predicted-table, the predictions of other actions"
-        raise UsageError(msg)
+    parts = ("logged", "table")
+    predicted = {one: value for one in parts if (value := described.get(f"predicted-{one}"))}
     return LogSpec(
         table=file,
         context=context,

@@ -177,24 +177,20 @@ def _predicted_rewards(
     DataFileError : a prediction is missing, given twice, or given differently.
     """
     n, n_actions = table.n, len(codes.names)
-    if n * n_actions > _MOST_PREDICTIONS:
-        what = f"{n:,} rows and {n_actions:,} actions are more predictions than fit into memory"
-        raise DataFileError(path_of(spec.table), what)
     rows = np.arange(n)
     if given is None:
         array = np.asarray(spec.predicted_reward, dtype=np.float64)
         columns = codes.names if spec.actions is None else spec.actions
-        if array.shape != (n, len(columns)) or not np.isfinite(array).all():
+        if array.shape != (n, len(columns)):
             what = f"predicted_reward has shape {array.shape}; expected ({n}, {len(columns)})"
-            if array.shape == (n, len(columns)):
-                what = "predicted_reward holds a value that is not finite; fill it in"
-            raise DataFileError(path_of(spec.table), what)
+            raise DataFileError(table.path, what)
         place = {name: at for at, name in enumerate(columns)}
-        return array[:, [place[name] for name in codes.names]]
-    found = np.full((n, n_actions), np.nan)
-    matrix = given.matrix(codes)
-    found[np.repeat(rows, np.diff(matrix.indptr)), matrix.indices] = matrix.data
-    if (name := spec.predicted_reward.get("logged")) is not None:
+        found = array[:, [place[name] for name in codes.names]]
+    else:
+        found = np.full((n, n_actions), np.nan)
+        matrix = given.matrix(codes)
+        found[np.repeat(rows, np.diff(matrix.indptr)), matrix.indices] = matrix.data
+    if given is not None and (name := spec.predicted_reward.get("logged")) is not None:
         own, other = table.number(name), found[rows, logged]
         apart = np.abs(own - other) > _SAME_PREDICTION * (1.0 + np.abs(own))
         what = "is not the prediction that the table has for this row and action; correct one"
@@ -213,12 +209,11 @@ def _predicted_rewards(
                 f"no prediction for row {row[at]:,}, action '{codes.names[action[at]]}', which "
                 f"{whose} needs; add it"
             )
-            raise DataFileError(given.table.path, what)
+            raise DataFileError(table.path if given is None else given.table.path, what)
     found[np.isnan(found)] = 0.0
     return found
 
 
-_MOST_PREDICTIONS = 1 << 29
 _SAME_PREDICTION = 1e-6
 
 

@@ -219,22 +219,12 @@ def estimate_stream(
     for number, name in enumerate(spec.targets):
         found = [failed] * len(specs) if failed else sums.records(number)
         table = []
-        for text, estimator, label, (_, lack), fields in zip(
-            specs, objects, labels, changed, found, strict=True
-        ):
-            record = TrialRecord(
-                _trial(text, seed),
-                "",
-                Status(fields["status"]),
-                access=tuple(estimator.access.words()),
-                logging_average=average,
-                fit_seconds=seconds,
-                **{key: value for key, value in fields.items() if key != "status"},
-            )
-            units = facts.n_units
-            table.append(
-                estimation.estimate_row(record, label, level, kind, units=units, missing=lack)
-            )
+        for text, label, (_, lack), fields in zip(specs, labels, changed, found, strict=True):
+            kept = {"logging_average": average, "fit_seconds": seconds, **fields}
+            status = Status(kept.pop("status"))
+            record = TrialRecord(_trial(text, seed), "", status, **kept)
+            given = {"units": facts.n_units, "missing": lack}
+            table.append(estimation.estimate_row(record, label, level, kind, **given))
         mass = None if failed else sums.unsupported_mass(number)
         targets.append(TargetEstimates(name=name, unsupported_mass=mass, rows=tuple(table)))
         several = f"{name}: " if len(spec.targets) > 1 else ""

@@ -16,29 +16,6 @@ from ope_bench.statistics.weight_checks import relative_sizes, unit_means
 
 
 @dataclass(frozen=True)
-class _Sums:
-    """Sums over n units: of the weights, of w (r - r_0) for a reward r_0, and of products."""
-
-    n: int
-    weight: float
-    weight_square: float
-    gain: float
-    gain_square: float
-    product: float
-
-    @classmethod
-    def of(cls, weight: FloatArray, gain: FloatArray) -> _Sums:
-        return cls(
-            len(weight),
-            float(weight.sum()),
-            float(weight @ weight),
-            float(gain.sum()),
-            float(gain @ gain),
-            float(weight @ gain),
-        )
-
-
-@dataclass(frozen=True)
 class _Means:
     """Means over n units and one more: of the weights, and of w (r - r_0) for a reward r_0.
 
@@ -52,14 +29,14 @@ class _Means:
     product: float
 
     @classmethod
-    def of(cls, sums: _Sums, added: float) -> _Means:
-        n = sums.n + 1
+    def of(cls, weight: FloatArray, gain: FloatArray, added: float) -> _Means:
+        n = len(weight) + 1
         return cls(
-            (sums.weight + added) / n,
-            (sums.weight_square + added * added) / n,
-            sums.gain / n,
-            sums.gain_square / n,
-            sums.product / n,
+            (float(weight.sum()) + added) / n,
+            (float(weight @ weight) + added * added) / n,
+            float(gain.sum()) / n,
+            float(gain @ gain) / n,
+            float(weight @ gain) / n,
         )
 
     @property
@@ -111,97 +88,53 @@ def empirical_likelihood_interval(
     >>> round(found.low, 3), round(found.high, 3)
     (0.396, 0.604)
     """
+    from scipy.special import fdtri
+
     weight, weighted = unit_means(weight, weight * reward, unit)
+    n = len(weight)
     smallest, largest = relative_sizes(unit)
     weights = (
         min(smallest * weight_range[0], float(weight.min())),
         max(largest * weight_range[1], float(weight.max())),
     )
-    lowest, highest = reward_range
-    sides = (
-        _Sums.of(weight, weighted - lowest * weight),
-        _Sums.of(weight, highest * weight - weighted),
-    )
-    return _by_likelihood(sides, weights, reward_range, level)
-
-
-def likelihood_interval_of_sums(
-    n: int,
-    sums: FloatArray,
-    products: FloatArray,
-    *,
-    reward_range: tuple[float, float],
-    level: float,
-) -> Interval:
-    """Return `empirical_likelihood_interval` from sums, for a weight range that is not known.
-
-    Parameters
-    ----------
-    n : number of units.
-    sums : (2,), sums over units of w and of w r, as `unit_means` scales them.
-    products : (2, 2), sums over units of their products.
-    reward_range, level : as there.
-    """
-    (weight, gain), ((square, product), (_, gain_square)) = sums.tolist(), products.tolist()
-    low, high = reward_range
-    sides = (
-        _Sums(
-            *(n, weight, square, gain - low * weight),
-            gain_square - 2 * low * product + low**2 * square,
-            product - low * square,
-        ),
-        _Sums(
-            *(n, weight, square, high * weight - gain),
-            gain_square - 2 * high * product + high**2 * square,
-            high * square - product,
-        ),
-    )
-    return _by_likelihood(sides, (0.0, math.inf), reward_range, level)
-
-
-def _by_likelihood(
-    sides: tuple[_Sums, _Sums],
-    weights: tuple[float, float],
-    reward_range: tuple[float, float],
-    level: float,
-) -> Interval:
-    from scipy.special import fdtri
-
-    (below, above), (lowest, highest), n = sides, reward_range, sides[0].n
-    least = _least(below, weights[1] if below.weight < n else weights[0])
+    least = _least(weight, weights[1] if weight.sum() < n else weights[0])
     phi = -(least + float(fdtri(1, n, level))) / (2 * (1 + n))
-    low = lowest + _lower_end(below, weights, phi)
-    high = highest - _lower_end(above, weights, phi)
+    lowest, highest = reward_range
+    low = lowest + _lower_end(weight, weighted - lowest * weight, weights, phi)
+    high = highest - _lower_end(weight, highest * weight - weighted, weights, phi)
     low = min(max(low, lowest), highest)
     return Interval(low, max(low, min(high, highest)), level, "empirical-likelihood")
 
 
-def _least(sums: _Sums, added: float) -> float:
+def _least(weight: FloatArray, added: float) -> float:
     """Return the smallest divergence from equal probabilities, times n + 1."""
-    n = sums.n
+    n = len(weight)
     if math.isinf(added):
         return 1 + 1 / n
-    means = _Means.of(sums, added)
+    means = _Means.of(weight, np.zeros(n), added)
     return (1 + n) * _ratio((means.weight - 1) ** 2, means.variance)
 
 
-def _lower_end(sums: _Sums, weights: tuple[float, float], phi: float) -> float:
+def _lower_end(
+    weight: FloatArray, gain: FloatArray, weights: tuple[float, float], phi: float
+) -> float:
     """Return the smallest sum p w (r - r_0), over units more of reward r_0 and extreme weight.
 
     -inf where no probabilities are near enough.
 
     Parameters
     ----------
-    sums : of the units.
+    weight : (n,)
+    gain : (n,), w (r - r_0).
     weights : smallest and largest weight.
     phi : minus half of the largest divergence, over n + 1.
     """
     ends = []
     for added in weights:
         if math.isinf(added):
-            end = _unbounded_end(sums, phi)
+            end = _unbounded_end(weight, gain, phi)
         else:
-            end = _bounded_end(_Means.of(sums, added), phi)
+            end = _bounded_end(_Means.of(weight, gain, added), phi)
         if end is not None:
             ends.append(end)
     return min(ends, default=-math.inf)
@@ -216,10 +149,10 @@ def _bounded_end(means: _Means, phi: float) -> float | None:
     return _end(center, spread, phi + 0.5 * _ratio(excess**2, means.variance))
 
 
-def _unbounded_end(sums: _Sums, phi: float) -> float | None:
+def _unbounded_end(weight: FloatArray, gain: FloatArray, phi: float) -> float | None:
     """Return the end as the weight of the unit more grows without bound."""
-    n, total = sums.n, sums.gain
-    spread = total**2 / (n * (1 + n)) - sums.gain_square / (1 + n)
+    n, total = len(weight), float(gain.sum())
+    spread = total**2 / (n * (1 + n)) - float(gain @ gain) / (1 + n)
     return _end(total / n, spread, phi + 1 / (2 * n))
 
 

@@ -23,7 +23,6 @@ from ope_bench import (
     FloatArray,
     IntArray,
     Interval,
-    likelihood_interval_of_sums,
 )
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.doubly_robust.dr import DR
@@ -41,6 +40,7 @@ from ope_estimators.learning.learners import frozen
 from ope_estimators.nuisance.reward import RewardModel
 from ope_estimators.nuisance.separate import SeparateRewardModel
 from ope_estimators.streamed.batches import Batch, Facts, Units, bounds
+from ope_estimators.streamed.likelihood import interval_of_sums
 from ope_estimators.streamed.ridge import coefficients
 from ope_estimators.tuning.estimated_mse import least_mse
 
@@ -566,13 +566,15 @@ class StreamedSums:
         """Return the fields of a trial's record for each estimator of a policy."""
         answers = self._answers[p] if self._answers else [None] * len(self.estimators)
         found: list[dict[str, Any]] = []
-        for (_, reason), answer in zip(self._asked, answers, strict=True):
+        for (estimator, reason), answer in zip(self._asked, answers, strict=True):
+            fields: dict[str, Any] = {"status": "ok"}
             if answer is not None:
-                found.append({"status": "ok", **answer.fields(self.facts.n)})
+                fields |= answer.fields(self.facts.n)
             else:
-                status = "unavailable" if reason else "positivity"
-                message = reason or "all weights are 0: nothing that the policy does was logged"
-                found.append({"status": status, "error_message": message})
+                fields["status"] = "unavailable" if reason else "positivity"
+                what = "all weights are 0: nothing that the policy does was logged"
+                fields["error_message"] = reason or what
+            found.append({"access": tuple(estimator.access.words()), **fields})
         return found
 
     def differences(self, p: int, q: int) -> list[tuple[float, float | None, float] | None]:
@@ -763,12 +765,12 @@ class StreamedSums:
         sums = move @ self._total["columns"][at]
         products = move @ self._total["products"][np.ix_(at, at)] @ move.T
         scale = self.facts.n_units / self.facts.n
-        return likelihood_interval_of_sums(
+        return interval_of_sums(
             self.facts.n_units,
             scale * sums[1:],
             scale**2 * products[1:, 1:],
-            reward_range=(low, high),
-            level=estimator.level,
+            (low, high),
+            estimator.level,
         )
 
 

@@ -116,7 +116,7 @@ def test_they_join_the_default_estimators():
         ({"table": {**TABLE, "row": ROW + 1}}, "count from 0"),
         ({"table": {**TABLE, "action": np.where(ROW == 1, "u", TABLE["action"])}}, "twice"),
         (PREDICTED[:, :2], r"shape \(6, 2\); expected \(6, 3\)"),
-        (PREDICTED * np.nan, "not finite"),
+        (PREDICTED * np.nan, "no prediction for row 0"),
     ],
 )
 def test_mistakes_have_their_place(predicted, said):
@@ -135,7 +135,7 @@ def test_mistakes_of_the_keys_are_one_line(folder, capsys):
         assert said in capsys.readouterr().err
     options = ["--context=x", "--action=a", "--reward=r", "--target-table=t.csv"]
     assert invoke(["estimate", "d.csv", *options, "--predicted-logged=q"]) == 2
-    assert "--predicted-table" in capsys.readouterr().err
+    assert "table: FILE" in capsys.readouterr().err
 
 
 N = 600
