@@ -53,6 +53,7 @@ class Setting:
     facts : of the world, by name.
     truth : (n_replicates,)
     answers : by entrant.
+    others : (n_replicates,), of a trial: the value in the rows that each log leaves.
     """
 
     source: str
@@ -60,6 +61,7 @@ class Setting:
     facts: Mapping[str, Any]
     truth: FloatArray
     answers: dict[str, Answers] = field(default_factory=dict)
+    others: FloatArray | None = None
 
     @property
     def real(self) -> bool:
@@ -79,6 +81,11 @@ class Setting:
     def errors(self, entrant: str) -> FloatArray:
         """(n_replicates,) estimate less value."""
         return self.answers[entrant].value - self.truth
+
+    def errors_against_others(self, entrant: str) -> FloatArray:
+        """(n_replicates,) estimate less the value in the rows that the log leaves, if known."""
+        value = self.truth if self.others is None else self.others
+        return self.answers[entrant].value - value
 
     def log_rmse(self, entrant: str) -> float:
         """Logarithm of the entrant's RMSE; errors below 1e-12 count as that."""
@@ -109,14 +116,20 @@ def settings_of(
     ------
     LookupError : the trials of a suite are missing.
     """
-    cells: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
+    cells: dict[tuple[str, str, str], dict[str, list[dict[str, Any]]]] = {}
+    others: dict[str, dict[str, tuple[float, float]]] = {}
     for folder in folders:
+        path = results / folder / "other-rows.json"
+        # A setting of such a folder may be another folder's, with other replicates.
+        alone = folder if path.exists() else ""
+        if alone:
+            others |= json.loads(path.read_text(encoding="utf-8"))
         for row in rows_of(results / folder):
-            at = cells.setdefault((row["environment"], row["environment_params"]), {})
-            at.setdefault(entrant_of(row), []).append(row)
+            where = row["environment"], row["environment_params"], alone
+            cells.setdefault(where, {}).setdefault(row["estimator"], []).append(row)
     loads = cache(json.loads)
     found = []
-    for (environment, text), by_entrant in cells.items():
+    for (environment, text, alone), by_entrant in cells.items():
         params = loads(text)
         rows = sorted(by_entrant.pop(FALLBACK), key=lambda row: row["replicate"])
         facts: dict[str, Any] = next(
@@ -133,6 +146,9 @@ def settings_of(
             facts.get("world"),
             facts,
             np.array([row["truth_expected"] for row in rows], dtype=np.float64),
+            others=np.array([others[text][str(row["replicate"])][0] for row in rows])
+            if alone
+            else None,
         )
         for entrant, its in [(FALLBACK, rows), *by_entrant.items()]:
             its.sort(key=lambda row: row["replicate"])

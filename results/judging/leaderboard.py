@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from operator import eq, gt, le
 from pathlib import Path
@@ -433,7 +433,8 @@ def predicted(
 ) -> Prediction:
     """Compare the order on drawn worlds with that on settings of randomized trials.
 
-    The interval is a percentile bootstrap over drawn worlds, over trials if there are `MANY`, and
+    Errors on trials are against the value in the rows that a log leaves, where it is known. The
+    interval is a percentile bootstrap over drawn worlds, over trials if there are `MANY`, and
     within each of their settings over data sets; settings of one trial are averaged, trials count
     alike.
     """
@@ -461,7 +462,7 @@ def trial_scores(real: Sequence[Setting], entrants: Sequence[str]) -> FloatArray
     """
     by_trial: dict[str, list[FloatArray]] = {}
     for place, one in enumerate(real):
-        squares = np.array([np.square(one.errors(name)) for name in entrants])
+        squares = np.array([np.square(one.errors_against_others(name)) for name in entrants])
         again = _resampled(squares.shape[1], f"real {place}")
         means = np.concatenate([squares.mean(axis=1)[None], squares[:, again].mean(axis=2).T])
         score = 0.5 * np.log(np.maximum(means, 1e-24))
@@ -563,7 +564,7 @@ def _comparable(
     """Return drawn worlds of a track, settings of randomized trials, and entrants of both."""
     inside = [one for one in settings if track.holds(one)]
     worlds = [one for one in inside if not one.real]
-    real = [one for one in inside if one.trial]
+    real = [one for one in inside if one.trial and one.others is not None]
     entrants = [
         name
         for name in track.entrants(inside)
@@ -623,6 +624,9 @@ def _prediction(settings: Sequence[Setting]) -> str:
         "most": f"{dial[0].value} has {_told(dial[0].found)[0]}",
         "least": f"{dial[-1].value} {_told(dial[-1].found)[0]}",
         "real_best": _names_of(trial_scores(real, entrants)[:, 0].mean(axis=0), entrants),
+        "inside": _told(predicted(worlds, [replace(one, others=None) for one in real], entrants))[
+            0
+        ],
         "overlap": _best_where_overlap_is_good(worlds, entrants),
         "drawn_best": _names_of(
             np.mean([[one.log_rmse(name) for name in entrants] for one in worlds], axis=0),

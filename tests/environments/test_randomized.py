@@ -86,6 +86,24 @@ def test_the_truths_interval_covers_the_value_for_new_households(name):
     assert 0.85 < ratio < 1.18
 
 
+def test_the_rows_that_a_log_leaves_tell_the_value_independently_of_it():
+    target = Target("arm", "visit", EPSILON)
+    errors = []
+    for seed in range(150):
+        world = make_world(one_each(seed, 800), target, 1.0, 0.3, np.random.default_rng(seed))
+        rest, error = world.value_of_others(np.random.default_rng(seed))
+        problem, _ = drawn(world, seed)
+        weight = problem.target_policy.probability(problem.context, problem.action)
+        weight = weight / problem.propensity
+        value = value_of(world)
+        errors.append((rest - value, error, np.average(problem.reward, weights=weight) - value))
+    rest, standard_error, logged = np.array(errors).T
+    assert abs(rest.mean()) < 3 * rest.std() / math.sqrt(150)
+    # A few rows weigh much, which a standard error does not see in full.
+    assert 0.6 < math.sqrt(np.square(standard_error).mean()) / rest.std() < 1.25
+    assert abs(np.corrcoef(rest, logged)[0, 1]) < 3 / math.sqrt(150)
+
+
 def test_the_value_of_one_arm_has_the_closed_form():
     world = make_world(
         trial(0), Target("arm", "visit", EPSILON), 1.0, 0.0, np.random.default_rng(0)

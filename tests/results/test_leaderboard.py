@@ -177,6 +177,17 @@ def test_equal_orders_predict_and_reversed_ones_do_not():
     assert found.chosen == pytest.approx(20, rel=0.3)
 
 
+def test_errors_on_trials_are_against_the_rows_that_a_log_leaves():
+    drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
+    names = ["ref", "good", "a", "b"]
+    one = replace(drawn[0], source="randomized x", number=None)
+    other = replace(one, others=one.answers["b"].value)
+    np.testing.assert_array_equal(other.errors_against_others("b"), 0.0)
+    np.testing.assert_array_equal(one.errors_against_others("b"), one.errors("b"))
+    assert predicted(drawn, [one], names).value == 1.0
+    assert predicted(drawn, [other], names).value < 1.0
+
+
 def trials_like(settings, count=6):
     return [
         replace(one, source=f"randomized {k}", number=None)

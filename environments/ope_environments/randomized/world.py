@@ -26,7 +26,7 @@ from ope_environments.populations.blend import Blend
 from ope_environments.populations.design import Design
 from ope_environments.populations.linear_reward import LinearReward, fit_ridge
 from ope_environments.populations.population import draw_rows
-from ope_environments.populations.rejection import accept
+from ope_environments.populations.rejection import ROUNDING, Accepted, accept
 from ope_environments.randomized.policies import MixedRule, TiltedShares
 from ope_environments.randomized.stratified_value import stratified_value
 from ope_environments.randomized.trial import Trial
@@ -125,16 +125,9 @@ class World:
         shared_contexts: bool,
     ) -> tuple[Problem, Truth]:
         """Accept rows as if the logging policy had logged them, ``n`` at most, with the truth."""
-        trial, share = self.trial, self.trial.share
-        arm, stratum = trial.arm[self.rows], trial.stratum[self.rows]
-        unit = trial.unit[self.rows]
-        accepted = accept(
-            share[stratum, arm],
-            self.logging.probability(self.context, arm),
-            logged_rng,
-            bound=self.bound,
-            unit=unit if trial.together else None,
-        )
+        trial = self.trial
+        arm, unit = trial.arm[self.rows], trial.unit[self.rows]
+        accepted = self._accepted(logged_rng)
         rows, propensity = accepted.rows, accepted.propensity
         if n is not None and n < len(rows):
             kept = np.sort(logged_rng.choice(len(rows), n, replace=False))
@@ -167,6 +160,36 @@ class World:
             reward_range=(0.0, 1.0) if np.isin(trial.outcome, (0.0, 1.0)).all() else None,
         )
         return problem, self.truth
+
+    def _accepted(self, rng: np.random.Generator) -> Accepted:
+        arm, stratum = self.trial.arm[self.rows], self.trial.stratum[self.rows]
+        return accept(
+            self.trial.share[stratum, arm],
+            self.logging.probability(self.context, arm),
+            rng,
+            bound=self.bound,
+            unit=self.trial.unit[self.rows] if self.trial.together else None,
+        )
+
+    def value_of_others(self, logged_rng: np.random.Generator) -> tuple[float, float]:
+        """Estimate the target's value from the rows that the log of this stream does not accept.
+
+        Given its context, such a row has arm a with probability proportional to share(a|x) -
+        logging(a|x) / bound; contexts keep their distribution. The error is independent of the
+        log's, as that of `truth` is not: it is with its standard error a yardstick that favors no
+        estimator.
+        """
+        rest = np.setdiff1d(np.arange(len(self.rows)), self._accepted(logged_rng).rows)
+        trial, context = self.trial, self.context[rest]
+        arm, stratum = trial.arm[self.rows][rest], trial.stratum[self.rows][rest]
+        kept = 1.0 - 1.0 / self.bound
+        left = trial.share[stratum, arm] - self.logging.probability(context, arm) / self.bound
+        weight = self.target.probability(context, arm) * kept / np.maximum(left, ROUNDING)
+        outcome, unit = trial.outcome[self.rows][rest], trial.unit[self.rows][rest]
+        try:
+            return stratified_value(weight, outcome, stratum, unit)
+        except UnavailableError:  # a stratum without a row of weight
+            return stratified_value(weight, outcome, np.zeros_like(stratum), unit)
 
     def _others(self, rows: IntArray, rng: np.random.Generator) -> IntArray:
         """Draw as many rows, others where enough are left; all have the same contexts' law."""
