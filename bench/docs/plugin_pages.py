@@ -37,7 +37,7 @@ from mathml import FormulaError, mathml
 from ope_bench.contracts.parameters import describe
 from ope_bench.contracts.view import Access
 from ope_bench.plugins.registry import Kind, Plugin, registry
-from readme_tables import markdown_table
+from readme_tables import SUPPORT_HEAD, markdown_table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -140,9 +140,11 @@ def _block(lines: list[str], kind: Kind) -> str:
 @cache
 def _classes(kind: Kind) -> dict[str, str]:
     """Return pages by the names of their classes and by ids, as docstrings name them."""
-    found = {}
+    found: dict[str, str] = {}
     for one in built_in(kind):
-        found[one.target.rpartition(":")[2]] = found[one.id] = page_name(one.id)
+        # Adapters of other packages, which come last, have the names of ours.
+        found.setdefault(one.target.rpartition(":")[2], page_name(one.id))
+        found[one.id] = page_name(one.id)
     return found
 
 
@@ -258,6 +260,20 @@ def needs_of(plugin: Plugin) -> Access:
     return access
 
 
+@cache
+def _support() -> dict[str, str]:
+    """Return by id what estimators do without support, as the catalog's maker measured it."""
+    found: dict[str, str] = {}
+    head: list[str] = []
+    for line in (ROOT / "estimators" / "README.md").read_text(encoding="utf-8").splitlines():
+        cells = re.split(r"(?<!\\) \| ", line.strip("|").strip())
+        if cells[0] == "id":
+            head = cells
+        elif line.startswith("| `") and SUPPORT_HEAD in head and len(cells) == len(head):
+            found[cells[0].strip("`")] = cells[head.index(SUPPORT_HEAD)].strip("– ")
+    return found
+
+
 def _needs(access: Access) -> str:
     words = [word for flag, word in ACCESS_WORDS.items() if flag in access]
     if Access.LOGGING_POLICY in access:
@@ -284,6 +300,7 @@ def _estimator_page(plugin: Plugin) -> str:
         ("needs", _needs(estimator.access)),
         ("kind", ", ".join(kind).replace("_", " ")),
         ("devices", ", ".join(estimator.devices)),
+        ("missing support", _support().get(plugin.id, "").replace(";", "<br>")),
         ("packages", _codes(dict.fromkeys(one.partition(".")[0] for one in estimator.requires))),
         ("class", f"<code>{plugin.cls.__name__}</code>, {_code_link(plugin)}"),
     ]
@@ -296,7 +313,9 @@ def _estimator_page(plugin: Plugin) -> str:
     for heading in ("Assumptions", "Fails when"):
         if heading in named:
             told = _paragraphs(_without_examples(named[heading]), "estimator")
-            parts.append(f"## {heading}\n\n{told[:1].upper()}{told[1:]}")
+            if re.match(r"[a-z]{2}", told):  # a word, and no symbol
+                told = told[0].upper() + told[1:]
+            parts.append(f"## {heading}\n\n{told}")
             parts += _quoted(named[heading], heading)
     parts += _standing(plugin)
     parts.append(f"## Parameters\n\n{_parameter_table(plugin, sections)}")
@@ -374,6 +393,8 @@ def _standing(plugin: Plugin) -> Iterator[str]:
                 f"{_codes(shown.panel)}, in each world.</figcaption></figure>"
             )
         yield from _cost_part(plugin.id)
+    if not rows:
+        yield "## On the leaderboard\n\nThe leaderboard's suites do not run it."
     yield from _board_part(plugin.id)
 
 
