@@ -64,6 +64,9 @@ def grouped(seed: int = 0, *, shared: bool = False) -> Problem:
         np.column_stack([old[:, 0], number])
         for old, number in ((problem.context, unit), (problem.target_context, target))
     )
+    # Single actions as lists of one item, and as those of two loggers.
+    policies = problem.logging_policy, problem.target_policy
+    both = np.stack([one.probability(problem.context, problem.action) for one in policies], axis=1)
     return replace(
         problem,
         context=context,
@@ -71,6 +74,11 @@ def grouped(seed: int = 0, *, shared: bool = False) -> Problem:
         schema=Schema((Column(), Column()), (Column("atoms"),) * 2),
         unit=unit,
         target_unit=target,
+        prefix_propensity=both,
+        joint_propensity=both,
+        position_marginals=both[:, None],
+        stratum=unit // 10 % 2,
+        stratum_policies=(policies[0], policies[0]),
     )
 
 

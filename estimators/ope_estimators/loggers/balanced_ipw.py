@@ -28,7 +28,7 @@ class BalancedIPW(Stratified):
     Examples
     --------
     >>> from ope_bench import evaluate
-    >>> record = evaluate(BalancedIPW(), "linear-bandit[loggers=[-1,1,2]]", replicates=1)[0]
+    >>> record = evaluate(BalancedIPW(), "linear-bandit[loggers=[[-1,1,2]]]", replicates=1)[0]
     >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
     True
     """

@@ -40,7 +40,7 @@ class MultiDR(Stratified, ActionRewardBased):
     Examples
     --------
     >>> from ope_bench import evaluate
-    >>> record = evaluate(MultiDR("ridge"), "linear-bandit[loggers=[-1,1,2]]", replicates=1)[0]
+    >>> record = evaluate(MultiDR("ridge"), "linear-bandit[loggers=[[-1,1,2]]]", replicates=1)[0]
     >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
     True
     """

@@ -31,7 +31,7 @@ class WeightedIPW(Stratified):
     Examples
     --------
     >>> from ope_bench import evaluate
-    >>> record = evaluate(WeightedIPW(), "linear-bandit[loggers=[-1,1,2]]", replicates=1)[0]
+    >>> record = evaluate(WeightedIPW(), "linear-bandit[loggers=[[-1,1,2]]]", replicates=1)[0]
     >>> 0 < record.diagnostics["largest_share"] < 1
     True
     """
