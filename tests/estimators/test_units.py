@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench.contracts.data import Column, Problem, Schema
+from ope_bench.contracts.data import ROW_ARRAYS, Column, Problem, Schema
 from ope_bench.contracts.parameters import signature
 from ope_bench.contracts.view import Access
 from ope_bench.plugins.registry import registry
@@ -51,6 +51,20 @@ TREE = "sklearn.tree.DecisionTreeClassifier"
 REGRESSION_TREE = "sklearn.tree.DecisionTreeRegressor"
 
 
+def with_lists(problem: Problem) -> Problem:
+    """Return a problem whose single actions are lists of one item, and those of two loggers."""
+    policies: Any = problem.logging_policy, problem.target_policy
+    both = np.stack([one.probability(problem.context, problem.action) for one in policies], axis=1)
+    return replace(
+        problem,
+        prefix_propensity=both,
+        joint_propensity=both,
+        position_marginals=both[:, None],
+        stratum=np.arange(len(both)) % 2,
+        stratum_policies=(policies[0], policies[0]),
+    )
+
+
 def grouped(seed: int = 0, *, shared: bool = False) -> Problem:
     """Rows of 24 units, each with a context of its own; half of the target rows are of others.
 
@@ -64,21 +78,13 @@ def grouped(seed: int = 0, *, shared: bool = False) -> Problem:
         np.column_stack([old[:, 0], number])
         for old, number in ((problem.context, unit), (problem.target_context, target))
     )
-    # Single actions as lists of one item, and as those of two loggers.
-    policies = problem.logging_policy, problem.target_policy
-    both = np.stack([one.probability(problem.context, problem.action) for one in policies], axis=1)
     return replace(
-        problem,
+        with_lists(problem),
         context=context,
         target_context=target_context,
         schema=Schema((Column(), Column()), (Column("atoms"),) * 2),
         unit=unit,
         target_unit=target,
-        prefix_propensity=both,
-        joint_propensity=both,
-        position_marginals=both[:, None],
-        stratum=unit // 10 % 2,
-        stratum_policies=(policies[0], policies[0]),
     )
 
 
@@ -267,7 +273,8 @@ def repeated(problem: Problem, times: int, rng: np.random.Generator) -> Problem:
         target = logged
     changes: dict[str, Any] = {
         name: getattr(problem, name)[logged]
-        for name in ("context", "action", "embedding", "reward", "propensity")
+        for name in ROW_ARRAYS
+        if getattr(problem, name) is not None
     }
     for name in ("target_context", "target_action", "target_embedding"):
         changed = getattr(problem, name)[target]
@@ -401,7 +408,7 @@ WITH_ERRORS = sorted(
 @pytest.mark.parametrize("reference", WITH_ERRORS)
 def test_copies_of_rows_make_no_estimator_more_certain(reference: str) -> None:
     """Four copies of each row in its unit: by rows a standard error would halve."""
-    problem = tiny.small().sample(120, np.random.default_rng(5))
+    problem = with_lists(tiny.small().sample(120, np.random.default_rng(5)))
     if reference.startswith("kernel-"):
         problem = with_continuous_actions(problem)
     once, _ = run(quick(reference), problem)
