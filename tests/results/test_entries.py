@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from judging.entries import Entry, entries_of, entries_section
+
+from support.paths import RESULTS
 
 
 def _figures(estimator: str, ratio: float, track: str = "propensities") -> dict[str, Any]:
@@ -104,3 +111,19 @@ def test_marked_entries_have_no_rank(tmp_path: Path) -> None:
     assert [places[name] for name in ("tuned", "ours", "claims")] == [None] * 3
     assert [places[name] for name in ("better", "worse")] == [1, 2]
     assert "own report" in entries_section(tmp_path)
+
+
+def test_a_round_publishes_hashes_and_keeps_its_secrets_elsewhere(tmp_path: Path) -> None:
+    script = tmp_path / "open_round.py"
+    for name in (script.name, "rounds.yaml"):
+        shutil.copy(RESULTS / "submissions" / name, tmp_path)
+    for name in ("first", "second"):
+        options = ["--secrets", "3", "--ends", "2027-03-31", "--keep", str(tmp_path / name)]
+        subprocess.run([sys.executable, str(script), name, *options], check=True)
+    text = (tmp_path / "rounds.yaml").read_text()
+    for name in ("first", "second"):
+        kept = (tmp_path / name).read_text().split()
+        hashes = [hashlib.sha256(one.encode()).hexdigest() for one in kept]
+        assert yaml.safe_load(text)["rounds"][name] == hashes
+        assert not any(one in text for one in kept)
+        assert (tmp_path / name).stat().st_mode & 0o077 == 0
