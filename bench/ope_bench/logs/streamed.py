@@ -375,6 +375,9 @@ def _look(rows: Rows, part: Part) -> dict[str, Any]:
         reward = np.asarray(table.column(spec.reward), dtype=np.float64)
         limits += [float(reward.min()), float(reward.max())]
         if spec.unit is not None:
+            if table.column(spec.unit).null_count:
+                what = f"column '{spec.unit}' lacks values; fill them in, or leave the rows out"
+                raise DataFileError(Path(spec.table), what, where=f"rows from {first + 1:,}")
             unit = np.asarray(table.column(spec.unit))
             begin = np.flatnonzero(np.append(True, unit[1:] != unit[:-1]))
             units += [(first + begin, unit[begin])]

@@ -156,6 +156,28 @@ def test_passes_over_batches_give_the_numbers_of_memory(folder, changes):
     compare(made, memory, FORMS)
 
 
+def test_pilot_rows_that_mislead_cost_another_pass(tmp_path, monkeypatch):
+    """Pilot rows are the first of row groups, and here have the smallest weights."""
+    monkeypatch.setattr(streamed, "PILOT", 400)
+    rows = columns()
+    order = np.lexsort((-rows["p"], np.arange(N) // 500))
+    rows = {name: values[order] for name, values in rows.items()}
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet", row_group_size=500)
+    spec = spec_of(tmp_path / "rows.parquet")
+    passes = []
+    forms = ["sg-ipw", f"dr-os[{SEPARATE}]"]
+
+    def counted(task, parts):
+        passes.append(task)
+        return map(task, parts)
+
+    made = streamed.estimate_stream(spec, forms, map_parts=counted)
+    memory = estimate(Log.of(replace(spec, table=rows)), forms)
+    compare(made, memory, forms)
+    # One to look at words, two in the best case.
+    assert len(passes) > 3
+
+
 def test_likelihood_intervals_are_those_of_memory(folder):
     forms = ["ipw", "ipws", "sg-ipw[normalize=true]", f"dr-os[{SEPARATE}]"]
     for changes in ({}, {"unit": "user"}, {"reward_range": (0.0, 12.0)}):
