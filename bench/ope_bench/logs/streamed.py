@@ -193,7 +193,9 @@ def estimate_stream(
     spec = spec if isinstance(spec, LogSpec) else read_log_file(Path(spec))
     listed = load_file(Path(__file__).with_name("estimators.yaml")).value["streamed"]
     home, kind = importlib.import_module(listed["home"]), cast(IntervalKind, interval)
-    estimation.check_interval(level, interval, ("asymptotic", "empirical-likelihood"))
+    estimation.check_interval(
+        level, interval, ("asymptotic", "empirical-likelihood", "guaranteed")
+    )
     asked = estimation.estimator_pairs(listed["estimators"] if estimators is None else estimators)
     begun, limits = time.monotonic(), (time.time() + (timeout or math.inf), memory)
     failed: dict[str, Any] = {}

@@ -9,6 +9,7 @@ another policy's are quadratic forms in the matrix of their products, summed by 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ from ope_estimators.learning.learners import frozen
 from ope_estimators.nuisance.reward import RewardModel
 from ope_estimators.nuisance.separate import SeparateRewardModel
 from ope_estimators.streamed.batches import Batch, Facts, Units, bounds
+from ope_estimators.streamed.bets import end_of, first_distance, log_wealth, nodes, shares
 from ope_estimators.streamed.likelihood import interval_of_sums
 from ope_estimators.streamed.ridge import coefficients
 from ope_estimators.tuning.estimated_mse import least_mse
@@ -123,7 +125,7 @@ def lacks(estimator: Estimator, whole: bool) -> str:
     if params.get("normalize") and kind is IPW:
         return "normalize is that of ipws: name it"
     interval = params.get("interval", "asymptotic")
-    if interval not in ("asymptotic", "empirical-likelihood"):
+    if interval == "bootstrap" or (interval == "guaranteed" and kind is DR):
         return f"interval={interval} is not offered over batches of rows"
     if "regressor" not in params:
         return ""
@@ -221,6 +223,15 @@ class StreamedSums:
                 value = shrinkage_by_theory(weights, delta, facts.n_units, facts.pilot.weight)
             self._lambda[p, rule, delta] = float(value)
         self._brackets = [self._bracket(one) for one in self._pilot.weights]
+        bets = any(getattr(one, "interval", "") == "guaranteed" for one in able)
+        levels = {one.level for one in able if getattr(one, "interval", "") == "guaranteed"}
+        self._threshold = math.log(2 / (1 - min(levels, default=0.95)))
+        self._distance: dict[tuple[int, int], float] = {}
+        if bets:
+            for p, side in itertools.product(range(self.n_policies), range(2)):
+                products = self._products(self._pilot, p)[side]
+                distance = first_distance(products, facts.n_units, self._threshold)
+                self._distance[p, side] = distance
         self._first = True
         self._coefficients: dict[_Model, FloatArray] = {}
         self._candidates: list[FloatArray] = []
@@ -243,7 +254,10 @@ class StreamedSums:
         """Take the sums over all batches, and decide what is to be summed next."""
         if not self._first:
             self._total |= total
-            self.done = True
+            inside = [self._bet(p, side, total) for p, side in self._distance]
+            self.done = all(inside)
+            if not self.done:
+                return
             self._answers = [
                 [None if reason else self._answer(one, p) for one, reason in self._asked]
                 for p in range(self.n_policies)
@@ -252,6 +266,10 @@ class StreamedSums:
         self._total = total
         if not self._again(total):
             self._fit(total)
+            self._sums_of_gain = [
+                (float(total[f"moments{p}"][0]), float(total[f"gain{p}"]))
+                for p in range(self.n_policies)
+            ]
             self._first = False
             columns, self._names, _ = self._columns(self._pilot)
             self._column_shift = columns.mean(axis=0)
@@ -282,6 +300,7 @@ class StreamedSums:
             found[f"moments{p}"] = np.array(
                 [omega @ w, w.sum(), square.sum(), omega @ excess, (omega * excess) @ reward]
             )
+            found[f"gain{p}"] = (omega * w) @ reward
             found[f"max{p}"] = w.max()
             for q, other in enumerate([*weights[:p], np.ones(len(w))]):
                 apart = omega * np.square(w - other)
@@ -558,7 +577,44 @@ class StreamedSums:
         if batch.log.weight is not None:
             columns *= batch.log.weight[:, None]
         columns = batch.by_unit(columns)
+        for p, side in self._distance:
+            products = self._products(batch, p)[side]
+            share = shares(self.facts.n_units)
+            means = nodes(max(self._averages(p)[side], 1e-300), self._distance[p, side])
+            used[f"bets{p}-{side}"] = np.array([log_wealth(products, m, share) for m in means])
         return {"columns": columns.sum(axis=0), "products": columns.T @ columns, **used}
+
+    # Bets, on the products of weights and scaled rewards and of one minus them.
+
+    def _products(self, batch: Batch, p: int) -> tuple[FloatArray, FloatArray]:
+        low, high = self.facts.reward_limits
+        scaled, weight = (batch.reward - low) / (high - low), batch.weights[p]
+        scale = self.facts.n_units / self.facts.n
+        first, second = batch.by_unit(weight * scaled), batch.by_unit(weight * (1.0 - scaled))
+        return scale * first, scale * second
+
+    def _averages(self, p: int) -> tuple[float, float]:
+        low, high = self.facts.reward_limits
+        weight, gain = self._sums_of_gain[p]
+        scaled = (gain - low * weight) / (high - low)
+        return scaled / self.facts.n, (weight - scaled) / self.facts.n
+
+    def _bet(self, p: int, side: int, total: Sums) -> bool:
+        """Move the end of one side to where the wealth says; return whether it is certain."""
+        if self._averages(p)[side] <= 0:
+            return True
+        found, inside = end_of(total[f"bets{p}-{side}"], self._distance[p, side], self._threshold)
+        self._distance[p, side] = found
+        return inside
+
+    def _guaranteed(self, p: int, level: float) -> Interval:
+        low, high = self.facts.reward_limits
+        ends = []
+        for side, average in enumerate(self._averages(p)):
+            end = average * math.exp(-self._distance[p, side]) if average > 0 else 0.0
+            ends.append(min(1.0, max(0.0, end)))
+        first, last = low + (high - low) * ends[0], low + (high - low) * (1.0 - ends[1])
+        return Interval(min(first, last), max(first, last), level, "guaranteed")
 
     # The answers.
 
@@ -754,6 +810,8 @@ class StreamedSums:
     def _interval(self, estimator: Any, p: int) -> Interval | None:
         if getattr(estimator, "interval", "asymptotic") == "asymptotic" or self.facts.n_units < 2:
             return None
+        if estimator.interval == "guaranteed":
+            return self._guaranteed(p, estimator.level)
         low, high = self.facts.reward_limits
         if low == high or self.facts.weight is not None:
             return None

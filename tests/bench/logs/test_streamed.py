@@ -190,6 +190,20 @@ def test_likelihood_intervals_are_those_of_memory(folder):
         assert made["dr-os"].interval is None
 
 
+def test_guaranteed_intervals_are_those_of_memory(folder):
+    forms = ["ipw", "ipws", f"dr[{SEPARATE}]"]
+    for changes in ({}, {"unit": "user"}):
+        spec = spec_of(folder, (0.8, 0.5), reward_range=(0.0, 12.0), **changes)
+        made = streamed.estimate_stream(spec, forms, interval="guaranteed")
+        memory = estimate(Log.of(replace(spec, table=columns())), forms, interval="guaranteed")
+        for one, other in zip(made, memory, strict=True):
+            if one.estimator == "dr":
+                assert one.interval is None
+            else:
+                assert one.interval == "guaranteed"
+                assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=1e-8)
+
+
 def test_a_policy_of_which_logged_probabilities_are_known(folder, tmp_path):
     made = columns()
     made["q"] = Policy(0.6)(made)[np.arange(N), np.searchsorted(sorted(ORDER), made["item"])]
@@ -299,7 +313,7 @@ def test_a_folder_is_for_estimate_alone(large, capsys, monkeypatch):
         assert invoke([*command, "large/log.yaml"]) == 2
         assert "`estimate` alone" in capsys.readouterr().err
     for words, said in (
-        (["--interval", "guaranteed"], "empirical-likelihood"),
+        (["--interval", "bootstrap"], "empirical-likelihood"),
         (["--no-code"], "--no-code"),
         (["--level", "2"], "between 0 and 1"),
     ):
