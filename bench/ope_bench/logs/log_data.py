@@ -204,7 +204,8 @@ class LogData:
         if name is None and len(known) == 1:
             return known[0]
         if name is None:
-            msg = f"the log has {len(known)} policies ({', '.join(known)}); name one: `--target {known[0]}`"
+            names = ", ".join(known)
+            msg = f"the log has {len(known)} policies ({names}); name one: `--target {known[0]}`"
             raise UsageError(msg)
         if name not in known:
             hint = did_you_mean(name, known)

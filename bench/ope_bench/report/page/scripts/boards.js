@@ -75,7 +75,7 @@ function matrix() {
     })),
   ];
   const table = sortableTable({ columns, lines: methods, name: `settings-${by}`, head: "method",
-    caption: `${headline.explanation[0].toUpperCase()}${headline.explanation.slice(1)}${by === "rmse" ? "; bold: cannot be told from the setting's best; ~ heavy-tailed; ! share of trials that failed" : ""}` });
+    caption: `${headline.explanation[0].toUpperCase()}${headline.explanation.slice(1)}${by === "rmse" ? "; bold: not significantly worse than the best in its column; ~ heavy-tailed; ! share of trials that failed" : ""}` });
   table.box.querySelector("table").classList.add("matrix");
   return el("div", {}, table.box, el("div", { class: "bar" }, table.save));
 }
