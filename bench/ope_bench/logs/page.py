@@ -84,7 +84,7 @@ def advice_page(log: LogData, advice: Advice, *, script: Callable[[], str] = veg
     sections = [
         PageSection("verdict", f"Verdict on {advice.target}", question + _verdict(advice)),
         PageSection("candidates", "Candidates", _table(candidates), [*values, *weights]),
-        *(PageSection("evidence", "Evidence", _table(one), _evidence(advice)) for one in worlds),
+        *(PageSection("evidence", "Evidence", _table(one)) for one in worlds),
         PageSection("checks", "Checks", _table(checks)),
         _about_log(log),
     ]
@@ -262,28 +262,3 @@ def weight_words(weights: FloatArray, row_weight: FloatArray | None = None) -> s
         f"{weights.max() / total:.1%} of the weight; the effective sample size is "
         f"{total**2 / squares:,.0f} of {len(weights):,} rows."
     )
-
-
-def _evidence(advice: Advice) -> list[PageChart]:
-    """Chart the candidates' errors on each made world."""
-    lines = [
-        {"world": world.name, "method": label, "rmse": rmse}
-        for world in advice.worlds
-        for label, rmse in world.rmse.items()
-    ]
-    if not lines:
-        return []
-    chart = (
-        alt.Chart(named_table())
-        .mark_point(filled=True, opacity=0.9)
-        .encode(
-            y=alt.Y("world:N", sort=None, title=None, axis=alt.Axis(labelLimit=160)),
-            x=alt.X("rmse:Q", title="RMSE", scale=log_scale(), axis=alt.Axis(format="~g")),
-            color=alt.Color("method:N", title="estimator", legend=alt.Legend(orient="top")),
-            shape=alt.Shape("method:N", title="estimator"),
-            tooltip=tooltip("world:N method:N rmse:Q"),
-        )
-    )
-    height = _LINE * len({line["world"] for line in lines}) + 60
-    words = "Errors of the candidates on worlds made from the log, whose true values are known."
-    return [PageChart("evidence", "Errors on made worlds", words, chart, lines, height)]
