@@ -10,6 +10,7 @@
 - results/intervals/README.md: which interval to use when, and the same as JSON, which
   `ope-bench estimate` quotes;
 - results/published.md: published tables beside ours;
+- results/paper/readings.md: the paper in its other readings;
 - results/propensities/README.md: what faults of logs cost, and which estimators survive them;
 - results/ranking/README.md, results/loggers/README.md: who errs least in which setting;
 - results/randomized/README.md: do orders and intervals hold on real rewards;
@@ -36,6 +37,7 @@ from judging.leaderboard import leaderboard_pages
 from judging.page import page_texts
 from judging.published import published_page
 from judging.randomized import randomized_page
+from judging.readings import readings_page
 from judging.recommendation import document as recommendation_document
 from judging.recommendation import recommendation_page
 from judging.regret import tuning_page
@@ -69,6 +71,7 @@ def main() -> int:
         results / "intervals" / "README.md": intervals_page(intervals),
         logs / "interval_choice.json": document(choices(intervals)),
         results / "published.md": published_page(results),
+        results / "paper" / "readings.md": readings_page(results),
         results / "propensities" / "README.md": propensities_page(results),
         results / "randomized" / "README.md": randomized_page(results),
         **{results / name / "README.md": settings_page(results, name) for name in SETTINGS},
