@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Self
 
@@ -93,15 +92,13 @@ class CascadeDR(RewardBased):
         """Return the mean of the terms, with the standard error by lists."""
         if self.single_ is not None:
             return self.single_.estimate(view)
-        weight = self.weight_
         row = self._index(view, slots_of(view))
-        before = np.where(slots_of(view) > 0, weight[row[:, 0]], 1.0)
-        terms = before * self.expected_ + weight * (view.reward - self.logged_)
+        before = np.where(slots_of(view) > 0, self.weight_[row[:, 0]], 1.0)
+        terms = before * self.expected_ + self.weight_ * (view.reward - self.logged_)
         error = standard_error(terms, view.unit)
-        facts = {"mean_weight": float(weight.mean())}
-        return Estimate(
-            float(terms.mean()), error, weight, facts, weight_space="action", terms=terms
-        )
+        facts = {"mean_weight": float(self.weight_.mean())}
+        value = float(terms.mean())
+        return Estimate(value, error, self.weight_, facts, weight_space="action", terms=terms)
 
     def _backward(
         self,
@@ -115,32 +112,27 @@ class CascadeDR(RewardBased):
         """Fit Q̂ from the last slot on; return it and its sum over actions: (n,), (n,)."""
         params = dict(self.regressor_params or {})
         features: PairFeatures
-        make: Callable[[int], Any]
+        make: Any
         if self.regressor == POOLED:
             features, make = pooled_parts(view, learners.frozen(params))
         else:
             features = PairFeatures(view, "action", self.action_features)
-            make = partial(self._learner, device, params)
-
+            make = partial(regressor, self.regressor, device=device, params=params)
         n_actions = chance.shape[1]
         logged, expected = np.zeros(view.n), np.zeros(view.n)
         following = self._index(view, slot)[:, 1]
         outcome = view.reward.copy()
         for k in range(int(slot.max()), -1, -1):
             rows = np.flatnonzero(slot == k)
-            has_next = rows[following[rows] >= 0]
-            outcome[has_next] += expected[following[has_next]]
+            outcome[rows] += np.where(following[rows] >= 0, expected[following[rows]], 0.0)
             some = rows[train[rows]]
             table = features(view.context[some], view.action[some])
-            model = fitted(make(int(rng.integers(2**31))), table, outcome[some], None)
+            model = fitted(make(seed=int(rng.integers(2**31))), table, outcome[some], None)
             logged[rows] = model.predict(features(view.context[rows], view.action[rows]))
             every = np.tile(np.arange(n_actions), len(rows))
             q = model.predict(features(np.repeat(view.context[rows], n_actions, axis=0), every))
             expected[rows] = (chance[rows] * q.reshape(len(rows), n_actions)).sum(axis=1)
         return logged, expected
-
-    def _learner(self, device: str, params: dict[str, Any], seed: int) -> Any:
-        return regressor(self.regressor, seed=seed, device=device, params=params)
 
     @staticmethod
     def _index(view: View, slot: IntArray) -> IntArray:
