@@ -182,9 +182,8 @@ def _next_log(rows: Sequence[Mapping[str, Any]]) -> str:
     near = int((np.abs(ratios - 1) <= 0.1).sum())
     low, middle, high = np.quantile(ratios, (0.05, 0.5, 0.95))
     return (
-        f"{opening('advice next')}\n\nThe predicted width is within 10 % of the simulated one in "
-        f"{_share(near, len(ratios))} worlds; predicted over simulated is {middle:.2f} in the "
-        f"middle, {low:.2f} and {high:.2f} at the 5 % and 95 % points."
+        f"{opening('advice next')}\n\nWithin 10 % of each other in {_share(near, len(ratios))}; "
+        f"the median ratio is {middle:.2f}, the 5 % and 95 % points are {low:.2f} and {high:.2f}."
     )
 
 

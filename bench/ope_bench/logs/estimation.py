@@ -378,10 +378,12 @@ def _bounds(record: TrialRecord) -> dict[str, Any] | None:
 
 def _turn(row: EstimateRow) -> str:
     found = (row.sensitivity or {})["lambda_flip"]
-    what = "no hidden cause turns" if found is None else "a hidden cause that changes the odds of"
-    if found is None:
-        return f"{what} the sign of the lift of {row.label}"
-    return f"{what} actions by a factor of {found:.3g} turns the sign of the lift of {row.label}"
+    what = "no hidden cause turns the sign of its lift"
+    if found is not None:
+        what = (
+            f"a hidden cause that changes the odds of actions by {found:.3g} turns its lift's sign"
+        )
+    return f"{row.label}: {what}; bounds under it leave out the error of a finite log"
 
 
 def by_selector(
