@@ -126,7 +126,7 @@ def settings_of(
             others |= json.loads(path.read_text(encoding="utf-8"))
         for row in rows_of(results / folder):
             where = row["environment"], row["environment_params"], alone
-            cells.setdefault(where, {}).setdefault(row["estimator"], []).append(row)
+            cells.setdefault(where, {}).setdefault(entrant_of(row), []).append(row)
     loads = cache(json.loads)
     found = []
     for (environment, text, alone), by_entrant in cells.items():
