@@ -202,7 +202,7 @@ def estimate_stream(
     # Threads of linear algebra would only wait for those of the parts.
     with ThreadPoolExecutor(max(jobs, 1)) as pool, thread_limit(1):
         run: Map = pool.map if map_parts is None else map_parts
-        rows, parts, facts = _scan(spec, home, run, seed)
+        rows, parts, facts = _scan(spec, importlib.import_module(listed["batches"]), run, seed)
         changed = [estimation.with_interval(one, facts.pilot, kind, level) for one in asked]
         objects = [one or build(text) for (text, one), _ in changed]
         sums = home.StreamedSums(objects, facts)
@@ -280,7 +280,7 @@ def sums_of_part(
             msg = f"the passes over the rows took {format_size(used)}, more than --memory"
             raise MemoryError(msg)
         log = rows.log(table, first)
-        total = module.added(total, sums.sums(module.Batch(log, first, part, weight)))
+        total = module.added(total, sums.sums(log, first, part, weight))
         weight += 0.0 if log.weight is None else float(log.weight.sum())
     return total
 

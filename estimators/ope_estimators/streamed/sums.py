@@ -40,13 +40,13 @@ from ope_estimators.learning.folds import MOST_REPEATS
 from ope_estimators.learning.learners import frozen
 from ope_estimators.nuisance.reward import RewardModel
 from ope_estimators.nuisance.separate import SeparateRewardModel
-from ope_estimators.streamed.batches import Batch, Facts, Units, bounds
+from ope_estimators.streamed.batches import Batch, Facts
 from ope_estimators.streamed.bets import end_of, first_distance, log_wealth, nodes, shares
 from ope_estimators.streamed.likelihood import interval_of_sums
 from ope_estimators.streamed.ridge import coefficients
 from ope_estimators.tuning.estimated_mse import least_mse
 
-__all__ = ["Answer", "Batch", "Facts", "StreamedSums", "Units", "added", "bounds", "lacks"]
+__all__ = ["Answer", "StreamedSums", "added", "lacks"]
 
 NODES = 6
 """Values of λ at which the equation of the rule ``theory`` is summed; it is smooth."""
@@ -246,8 +246,9 @@ class StreamedSums:
         facts = replace(self.facts, pilot=first, problem=None)
         return self.__dict__ | {"facts": facts, "_pilot": None, "_total": {}}
 
-    def sums(self, batch: Batch) -> Sums:
-        """Return the sums over a batch of the present pass."""
+    def sums(self, log: Any, first: int, part: Any, weight_before: float) -> Sums:
+        """Return the sums over a batch of the present pass; parameters as of `Batch`."""
+        batch = Batch(log, first, part, weight_before)
         return self._first_sums(batch) if self._first else self._second_sums(batch)
 
     def advance(self, total: Sums) -> None:
