@@ -204,14 +204,14 @@ COVERAGE_DETAILS = (
         "median width of the intervals",
         "coverage.median_width",
         mark=DOUBTFUL,
-        drop=12,
+        drop=0,
     ),
     number(
         "interval_score",
         "score",
         "interval score: mean width plus 40 times the distance from the truth of those that miss",
         "coverage.score",
-        drop=11,
+        drop=0,
     ),
     number(
         "interval_level",
