@@ -174,6 +174,10 @@ def log_of_command(
         str | None,
         typer.Option(metavar="COLUMN", help="Rows of one unit depend on each other."),
     ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="Orders the rows, for checks of drift."),
+    ] = None,
     categorical: Annotated[
         str | None,
         typer.Option(metavar="COLUMN,...", help="Columns of codes; columns of words are found."),
@@ -214,6 +218,7 @@ def log_of_command(
         "predicted-table": predicted_table,
         "predicted-logged": predicted_logged,
         "unit": unit,
+        "time": time_column,
         "categorical": categorical,
         "target-action": target_action,
         "target-probability": target_probability,
@@ -295,6 +300,7 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         items=items,
         weight=described.get("weight"),
         unit=described.get("unit"),
+        time=described.get("time"),
         predicted_reward=predicted or None,
         targets={DEFAULT_TARGET: targets[0]},
     )
