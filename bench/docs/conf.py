@@ -21,7 +21,7 @@ release = version = __version__
 root_doc = "bench/docs/index"
 include_patterns = [
     *("bench/docs/**.md", "bench/README.md", ".github/CONTRIBUTING.md"),
-    # Pages of results, one a question; boards of suites have pages that are made from their numbers.
+    # Pages of results; boards of suites have pages that are made from their numbers.
     *("results/[a-z]*.md", "results/README.md", "results/*/README.md"),
 ]
 exclude_patterns = [".git", ".venv", "build", "tests", "bench/docs/gallery"]
