@@ -31,6 +31,7 @@ from judging.advice import advice_page
 from judging.blocks import filled, readme_figure
 from judging.claims import read_page
 from judging.damages import propensities_page
+from judging.defaults import defaults_section
 from judging.defects import defects
 from judging.intervals import IntervalTrials, choices, document, intervals_page
 from judging.leaderboard import leaderboard_pages
@@ -66,7 +67,7 @@ def main() -> int:
         results / "advice" / "README.md": advice_page(results),
         results / "recommendation.md": recommendation_page(results),
         logs / "recommendation.json": recommendation_document(results),
-        **leaderboard_pages(results),
+        **leaderboard_pages(results, defaults_section(results)),
         results / "figures" / "readme.svg": readme_figure(results),
         results / "intervals" / "README.md": intervals_page(intervals),
         logs / "interval_choice.json": document(choices(intervals)),

@@ -54,8 +54,9 @@ FAULTS = {
 }
 
 LIMITS = (
-    "No log shows a hidden cause, nor users whom it does not name, nor rows that were dropped by "
-    "their reward: these stay near the rate of false alarms. Ask whoever writes the log."
+    "No log shows a hidden cause, or users whom it does not name: these stay near the rate of "
+    "false alarms. Many wrong propensities, actions without support and rows dropped by their "
+    "reward are not found either. Ask whoever writes the log."
 )
 
 
