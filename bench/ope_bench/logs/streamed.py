@@ -249,7 +249,8 @@ def estimate_stream(
     )
     return Estimates(
         log={**facts.pilot.facts(), "rows": facts.n, "units": facts.n_units},
-        logging_average=math.nan if average is None else average,
+        # Where nothing was summed, that of the pilot rows.
+        logging_average=float(facts.pilot.reward_terms.mean()) if average is None else average,
         targets=tuple(targets),
         differences=tuple(differences),
         notes=notes,

@@ -230,6 +230,7 @@ def test_a_limit_ends_the_passes(folder):
         result = streamed.estimate_stream(spec_of(folder), ["ipw"], **how)
         assert result["ipw"].status == status
         assert result.exit_code == 3
+        assert status in repr(result)
 
 
 def test_mistakes_are_named(folder, tmp_path):
