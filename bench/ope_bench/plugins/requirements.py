@@ -25,6 +25,7 @@ CORE = {
     "rich": "rich",
     "threadpoolctl": "threadpoolctl",
     "psutil": "psutil",
+    "narwhals": "narwhals",
 }
 """Required packages of ope-bench: module to distribution."""
 

@@ -34,8 +34,8 @@ COLUMNS: dict[str, str] = {
     "replicate": "int64",
     "seed": "int64",
     "device": "string",
-    "salt": "string",
     **_OF_RECORD,
+    "salt": "string",
 }
 """Columns and their types."""
 
@@ -71,8 +71,8 @@ def rows_of(results: Iterable[Result]) -> Rows:
             "replicate": trial.replicate,
             "seed": trial.seed,
             "device": trial.device.value,
-            "salt": trial.salt,
             **{name: _cell(getattr(result.record, name), kind) for name, kind in further},
+            "salt": trial.salt,
         }
 
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Ge
-from scipy.optimize import brentq
 
 from ope_bench import Diagnostic, Estimate, Estimator, FloatArray, View
 
@@ -63,6 +62,8 @@ def flip(bounds: Bounds, average: float) -> float | None:
         return 1.0
     if distance(float(np.log(MOST))) > 0.0:
         return None
+    from scipy.optimize import brentq
+
     return float(np.exp(brentq(distance, 0.0, np.log(MOST), xtol=1e-8)))
 
 

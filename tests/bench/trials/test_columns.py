@@ -71,7 +71,7 @@ def test_every_field_of_a_record_has_a_column_in_the_store(tmp_path: Path) -> No
     with Store.open(tmp_path / "new.sqlite", write=True) as store:
         stored = {row[1] for row in store._db.execute("PRAGMA table_info(record)")}
     of_the_run = {"id", "key", "run", "finished", "timeout", "memory", "checksum"}
-    of_the_trial = {"environment", "estimator", "replicate", "seed", "device", "threads"}
+    of_the_trial = {"environment", "estimator", "replicate", "seed", "device", "threads", "salt"}
     assert stored == {*RECORD_COLUMNS} | of_the_run | of_the_trial
 
 
@@ -81,7 +81,7 @@ def test_exports_have_the_promised_columns_in_the_promised_order() -> None:
         "replicate, seed, device, status, estimate, standard_error, truth_expected, "
         "truth_empirical, fit_seconds, fit_cpu_seconds, estimate_seconds, peak_rss_bytes, "
         "diagnostics, error_type, error_message, "
-        "interval_low, interval_high, interval_level, interval_kind"
+        "interval_low, interval_high, interval_level, interval_kind, salt"
     )
     assert list(COLUMNS) == promised.split(", ")
 
