@@ -213,7 +213,7 @@ def test_runs_were_whole_and_their_code_committed(folder: Path) -> None:
         assert len(set(counts.values())) == 1
         return
     for run in () if folder.name == "field-defaults" else told["runs"]:
-        # The suite's own file, cut while it ran, was not committed yet: `verify` runs trials again.
+        # Its own suite file was cut while it ran, and not committed: `verify` runs trials again.
         # Files of results that `results/remake.py` has just written make its tree dirty.
         assert run["command"].startswith("results/remake.py") or not run["machine"]["git"]["dirty"]
     # One that was killed before has no end; the last one went on with its trials, and did all.
