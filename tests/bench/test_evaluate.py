@@ -75,9 +75,12 @@ def test_a_shorter_line_of_progress_covers_a_longer_one(capsys):
 def test_a_notebook_has_a_bar_and_nothing_red(capsys, monkeypatch):
     shown = []
     handle = SimpleNamespace(update=shown.append)
-    fake = SimpleNamespace(
-        HTML=str, display=lambda bar, *, display_id: (shown.append(bar), handle)[1]
-    )
+
+    def display(bar, *, display_id):
+        shown.append(bar)
+        return handle
+
+    fake = SimpleNamespace(HTML=str, display=display)
     monkeypatch.setitem(sys.modules, "ipykernel", fake)
     monkeypatch.setitem(sys.modules, "IPython.display", fake)
     with Progress(2, True) as bar:

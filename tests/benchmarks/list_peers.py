@@ -114,10 +114,10 @@ def amazon_differences(folder: str) -> dict[str, float]:
     import pyarrow.dataset as ds
 
     sys.path.insert(0, folder)
-    from data.batch import DataBatch
-    from estimators.interpol import INTERPOL
-    from estimators.ipm import IPM
-    from estimators.pbm import PBM, PBMType
+    from data.batch import DataBatch  # type: ignore[import-not-found]
+    from estimators.interpol import INTERPOL  # type: ignore[import-not-found]
+    from estimators.ipm import IPM  # type: ignore[import-not-found]
+    from estimators.pbm import PBM, PBMType  # type: ignore[import-not-found]
 
     bias = 1.0 / np.arange(1, 51)
     theirs = {

@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sections import put, table
@@ -63,7 +64,9 @@ LIMITS = (
 def exported(problem: Problem, *, times: bool, copies: bool) -> Log:
     """Return a problem as a user's log."""
     n = len(problem.reward)
-    rows = {f"x{j}": problem.context[:, j] for j in range(problem.context.shape[1])}
+    rows: dict[str, Any] = {
+        f"x{j}": problem.context[:, j] for j in range(problem.context.shape[1])
+    }
     rows |= {"a": problem.action.astype(int), "r": problem.reward}
     names: dict[str, str] = {}
     if problem.propensity is not None:

@@ -1,6 +1,7 @@
 """`ranking`: rank marginals and click models against enumeration, truth against Monte Carlo."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +58,8 @@ def test_the_truth_is_the_mean_of_many_target_clicks_at_every_slot(clicks, kind)
 def test_propensities_are_shares_of_items_at_slots_and_lists_have_no_item_twice():
     made = Ranking(n_samples=90_000, n_users=1, n_actions=5)
     problem, _ = made.sample(**streams())
-    table = problem.logging_policy.marginals(problem.context[:1, :-1])[0]
+    logging: Any = problem.logging_policy
+    table = logging.marginals(problem.context[:1, :-1])[0]
     for k in range(3):
         rows = problem.slot == k
         shares = np.bincount(problem.action[rows], minlength=5) / rows.sum()
@@ -78,7 +80,8 @@ def test_unavailable_items_are_never_shown_and_full_masks_change_nothing():
     assert 0.3 < mask.mean() < 0.6
     assert (mask.sum(axis=1) >= 3).all()
     assert mask[np.arange(3000), problem.action].all()
-    for policy in (problem.logging_policy, problem.target_policy):
+    policies: Any = (problem.logging_policy, problem.target_policy)
+    for policy in policies:
         table = policy.table(problem.context)
         assert (table[~mask] == 0).all()
         np.testing.assert_allclose(table.sum(axis=1), 1.0)

@@ -68,8 +68,8 @@ def test_the_golden_lists_have_the_value_derived_by_hand(name):
     assert found.value == pytest.approx(value, abs=1e-6)
     order = np.random.default_rng(1).permutation(6)
     arrays = ("context", "action", "embedding", "reward", "propensity", "unit", "slot")
-    arrays += ("prefix_propensity", "joint_propensity", "position_marginals")
-    mixed = replace(data, **{one: getattr(data, one)[order] for one in arrays})
+    further = ("prefix_propensity", "joint_propensity", "position_marginals")
+    mixed = replace(data, **{one: getattr(data, one)[order] for one in arrays + further})
     assert tiny_lists.run(estimator, mixed).value == pytest.approx(value, abs=1e-6)
 
 

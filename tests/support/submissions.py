@@ -103,8 +103,8 @@ for path in glob.glob("{place}/submission-*/store.sqlite"):
 
 def write_package(
     folder: Path, name: str, body: str, version: str = "1.0", **values: object
-) -> str:
-    """Put a distribution with one estimator into a folder that is on sys.path; return its name."""
+) -> None:
+    """Put a distribution with one estimator into a folder that is on sys.path."""
     module = name.replace("-", "_")
     lines = BODIES[body].format(**values) if values else BODIES[body]
     indented = "\n".join(f"        {line}" for line in lines.strip().splitlines())
@@ -115,7 +115,7 @@ def write_package(
     info = folder / f"{module}.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nAuthor: A\nLicense: MIT\n"
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nAuthor: A\nLicense: MIT\n"
     )
     (info / "entry_points.txt").write_text(f"[ope_bench.estimators]\n{name} = {module}:Entry\n")
 

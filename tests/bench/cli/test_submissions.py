@@ -27,6 +27,7 @@ from ope_bench.cli.app import invoke
 from ope_bench.execution import runner
 from ope_bench.gate import verification
 from ope_bench.plugins import registry as registry_module
+from ope_bench.trials.trial import build
 from support.paths import ROOT
 from support.submissions import SECRETS, attempts, fill_in, write_home, write_package
 
@@ -159,7 +160,7 @@ def test_a_table_of_public_seeds_is_marked(desk: Desk) -> None:
     rounds = verification.Rounds(desk.home)
     truths = {}
     for trial in rounds.manifest(["acme-table"], "", "1/1").trials:
-        environment, seed = verification.build(trial.environment), trial.data_seed
+        environment, seed = build(trial.environment), trial.data_seed
         streams = {"world_rng": seed.world(), "logged_rng": seed.logged()}
         problem, truth = environment.sample(**streams, target_rng=seed.target())
         truths[name_of(problem)] = truth.expected

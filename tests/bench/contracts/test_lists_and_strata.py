@@ -93,11 +93,16 @@ class Masked(Estimator):
         return Estimate(0.0)
 
 
+class Masking(Masked):
+    """Declares that it respects masks."""
+
+    action_masks = True
+
+
 def test_estimators_that_do_not_declare_masks_are_unavailable():
     with pytest.raises(UnavailableError, match="mask"):
         refuse_unused(Masked(), problem())
     with pytest.raises(UnavailableError, match="mask"):
         refuse_unused(Masked(), view_of(problem(), Access.SAMPLES))
     refuse_unused(Masked(), problem(action_mask=None))
-    Masked.action_masks = True
-    refuse_unused(Masked(), problem())
+    refuse_unused(Masking(), problem())

@@ -259,7 +259,7 @@ KNOWN = "Propensities and the policy's probabilities known"
 PAGE = (RESULTS / "recommendation.md").read_text(encoding="utf-8")
 
 
-def rule_of_page(title: str) -> tuple[str, list[str], float, str | None]:
+def rule_of_page(title):
     """The center, panel, constant and source of the standard error that the page states."""
     section = PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
     found = re.search(r"`(\S+)`, with the half width .*?\(([\d.]+) D\)", section)
