@@ -83,7 +83,7 @@ def _coverage(told: dict[str, Any]) -> Coverage:
         median_width=told.get("median_interval_width"),
         score=told.get("interval_score"),
         level=told.get("interval_level") or LEVEL,
-        kind=told.get("interval_kind") or "",
+        kind=told.get("interval_kind") or told["params"].get("interval") or "",
         by_ess=tuple(_part(told, key) for key, *_ in ESS_PARTS if f"intervals_ess_{key}" in told),
     )
 

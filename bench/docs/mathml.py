@@ -84,8 +84,8 @@ def mathml(lines: str | Sequence[str]) -> str:
     ------
     FormulaError : a character that no formula has, or brackets that do not match.
 
-    >>> mathml("V = a_i / 2")[43:-15]
-    '<mi>V</mi><mo>=</mo><mfrac><mrow><msub><mi>a</mi><mi>i</mi></msub></mrow><mrow><mn>2</mn></mrow>'
+    >>> mathml("V = a_i / 2")[44:-14]
+    '<mi>V</mi><mo>=</mo><mfrac><mrow><msub><mi>a</mi><mi>i</mi></msub></mrow><mrow><mn>2</mn></mrow></mfrac>'
     """
     listed = lines.splitlines() if isinstance(lines, str) else lines
     blocks = []

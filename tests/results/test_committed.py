@@ -118,6 +118,7 @@ def test_every_suite_of_the_paper_has_its_results() -> None:
     paper = {name.partition("/")[2] for name in IDS if name.startswith("paper/")}
     assert paper == {
         "actions", "samples", "failures", "behance", "appendix-actions", "appendix-samples",
+        "behance-resampled", "flow-adapted",
     }  # fmt: skip
 
 

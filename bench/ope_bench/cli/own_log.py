@@ -490,8 +490,9 @@ def estimate_command(
     interval: Annotated[
         str,
         typer.Option(
-            metavar="<asymptotic|disagreement|empirical-likelihood|guaranteed|bootstrap|anytime>",
-            help="Kind of the intervals; the output says which estimators do not offer it.",
+            metavar="KIND",
+            help="asymptotic, disagreement, empirical-likelihood, guaranteed, bootstrap or"
+            " anytime; the output says which estimators do not offer it.",
         ),
     ] = "asymptotic",
     sensitivity: Annotated[

@@ -45,6 +45,9 @@ class MultiDR(Stratified, ActionRewardBased):
     True
     """
 
+    # The loggers' shares are counts of rows.
+    row_weights = False
+
     cross_fit: Annotated[int, Ge(1)] = 5
 
     @property

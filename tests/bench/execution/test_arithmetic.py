@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ope_bench.execution import Arithmetic, Finished, arithmetic
@@ -22,8 +21,18 @@ from ope_bench.trials.record import Trial
 FIXED = arithmetic_variables("portable")
 needs_fixed = pytest.mark.skipif(not FIXED, reason="kernels are fixed on x86-64 with AVX2")
 
-BEYOND = sorted({*np.show_config(mode="dicts")["SIMD Extensions"]["found"]} - {*FIXED.get(
-    "NPY_ENABLE_CPU_FEATURES", "").split()})  # fmt: skip
+
+def found_features() -> set[str]:
+    """What numpy finds in this processor, whatever the environment of these tests disables."""
+    code = "import json, numpy; print(json.dumps(numpy.show_config(mode='dicts')))"
+    free = {name: value for name, value in os.environ.items() if not name.startswith("NPY_")}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=free, capture_output=True, text=True, check=True
+    )
+    return {*json.loads(told.stdout)["SIMD Extensions"]["found"]}
+
+
+BEYOND = sorted(found_features() - {*FIXED.get("NPY_ENABLE_CPU_FEATURES", "").split()})
 UNSET: dict[str, str] = {}
 LIMITED = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": " ".join(BEYOND)}
 # Kernels that the processor can execute, and that are not the portable ones.

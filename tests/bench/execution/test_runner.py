@@ -159,7 +159,7 @@ def test_exclusive_trials_run_last_alone_and_in_an_order_of_their_own(
         (Outcome(planned=2, executed=1, interrupted=True), 130),
         (Outcome(planned=1, executed=1, status=Counter([Status.OK])), 0),
         (Outcome(planned=1, reused=1, status=Counter([Status.POSITIVITY])), 0),
-        (Outcome(planned=1, executed=1, status=Counter([Status.UNAVAILABLE])), 0),
+        (Outcome(planned=1, executed=1, status=Counter([Status.UNAVAILABLE])), 4),
         *(
             (Outcome(planned=1, reused=1, status=Counter([status])), 3)
             for status in Status

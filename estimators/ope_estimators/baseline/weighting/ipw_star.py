@@ -33,8 +33,7 @@ class IPWStar(Bootstrapped, ClassifierBased):
     Assumptions: the classifier's family holds both policies; every action of the target sample
     was logged.
     Fails when: there are many actions for the rows: some actions of the target sample were never
-    logged, π̂0 is 0 there, and their rewards were never seen. On every committed board with both it
-    errs more than `IPWS`, which knows the policies.
+    logged, π̂0 is 0 there, and their rewards were never seen.
 
     Parameters
     ----------
