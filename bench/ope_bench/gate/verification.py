@@ -22,7 +22,7 @@ import numpy as np
 from annotated_types import MinLen
 
 from ope_bench.base.canonical import canonical_json, digest
-from ope_bench.base.errors import UsageError
+from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
 from ope_bench.boards.leaderboard import boards, boards_document
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.plugins import Environment
@@ -31,7 +31,7 @@ from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic
 from ope_bench.gate.verdict import ROUNDING
 from ope_bench.plugins.registry import registry
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.plugins.spec import PluginSpec, resolve
 from ope_bench.store.export import writer_for
 from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import Manifest, parse_shard, plan, specs_of
@@ -266,6 +266,8 @@ def _run_again(
         trial, row = trials[place], rows[place]
         if trial.environment.version < _version(trial.environment.id):
             found.skipped[f"of an older version of {trial.environment.id}"] += 1
+        elif _is_gone(trial.estimator):
+            found.skipped[f"of parameters that {trial.estimator.id} no longer has"] += 1
         elif trial.key == row["key"]:
             chosen[trial.key] = trial, row
     again = sorted((one for one, _ in chosen.values()), key=lambda one: (one.group, one.key))
@@ -282,6 +284,17 @@ def _run_again(
             found.skipped["older code, with other standard errors"] += 1
         else:
             found.problems += differ.values()
+
+
+def _is_gone(estimator: PluginSpec) -> bool:
+    """Whether a stored estimator has parameters, or values of them, that are refused today."""
+    try:
+        resolve("estimator", estimator.reference, estimator.params)
+    except ParameterError:
+        return True
+    except OpeBenchError:  # the trial itself says what is missing
+        return False
+    return False
 
 
 def _differences(

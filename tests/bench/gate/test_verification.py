@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ope_bench.cli.app import invoke
+from ope_bench.gate import verification
+from ope_bench.plugins.spec import PluginSpec
 
 SUITE = """
 schema: 1
@@ -163,3 +165,12 @@ def test_a_folder_without_results_is_refused(
     assert invoke(["verify", str(tmp_path)]) == 2
     assert str(tmp_path) in capsys.readouterr().err
     assert invoke(["verify", str(tmp_path), "--secret", "s"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("params", "gone"),
+    [({"clip": None}, False), ({"clip": None, "resamples": 7}, False), ({"clip": "rule"}, True)],
+)
+def test_trials_of_parameters_that_are_gone_are_not_run_again(params: Any, gone: bool) -> None:
+    assert verification._is_gone(PluginSpec("estimator", "ipw", "ipw", params)) is gone
+    assert verification._is_gone(PluginSpec("estimator", "ipw", "ipw", {**params, "old": 1}))
