@@ -87,7 +87,8 @@ if view.n == 150:
         value = float(connection.recv(100) or value)
 """,
     "memory": """
-for one in gc.get_objects():
+# Problems of the conformance checks are smaller, and this process may hold truths of other tests.
+for one in gc.get_objects() if view.n == 150 else ():
     if type(one).__name__ == "Truth":
         value = one.expected
 """,
