@@ -534,6 +534,9 @@ def estimate_command(
         log = log_of(timeout, stream)
         cores = jobs or available_cores()
         if isinstance(log, LogSpec):
+            if sensitivity:
+                msg = "--sensitivity: not for rows in batches; sample rows into a log that fits"
+                raise UsageError(msg)
             result = estimate_stream(
                 log,
                 est,

@@ -316,6 +316,7 @@ def test_a_folder_is_for_estimate_alone(large, capsys, monkeypatch):
     for words, said in (
         (["--interval", "bootstrap"], "empirical-likelihood"),
         (["--no-code"], "--no-code"),
+        (["--sensitivity"], "--sensitivity"),
         (["--level", "2"], "between 0 and 1"),
     ):
         assert invoke(["estimate", "large/log.yaml", *words]) == 2
