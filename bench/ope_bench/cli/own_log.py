@@ -8,6 +8,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -182,6 +183,16 @@ def log_of_command(
         str | None,
         typer.Option(metavar="COLUMN,...", help="Columns of codes; columns of words are found."),
     ] = None,
+    reward_range: Annotated[
+        str | None,
+        typer.Option(metavar="LOW,HIGH", help="Smallest and largest reward."),
+    ] = None,
+    logging: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="The whole logging policy: a table, or FILE.py:NAME, as targets."
+        ),
+    ] = None,
     target_action: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="What the new policy did, once a row."),
@@ -196,6 +207,12 @@ def log_of_command(
     target_policy: Annotated[
         str | None, typer.Option(metavar="FILE.py:NAME", help="The new policy as code.")
     ] = None,
+    drop_missing: Annotated[
+        bool,
+        typer.Option(
+            "--drop-missing", help="Leave out rows without action, reward or propensity."
+        ),
+    ] = False,
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the log file of these options.")
     ] = None,
@@ -220,6 +237,8 @@ def log_of_command(
         "unit": unit,
         "time": time_column,
         "categorical": categorical,
+        "reward-range": reward_range,
+        "logging": logging,
         "target-action": target_action,
         "target-probability": target_probability,
         "target-table": target_table,
@@ -228,6 +247,8 @@ def log_of_command(
     spec = spec_of_command(
         file, {name: value for name, value in described.items() if value is not None}
     )
+    if drop_missing:
+        spec = replace(spec, drop_missing=True)
     if save is not None:
         write_log_file(spec, save)
         note(f"wrote {save}")
@@ -288,6 +309,10 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         items = Items(described["items"], action)
         others = [name for name in column_names(items.table) if name != action]
         categorical |= set(word_columns(items.table, others))
+    policy: TargetPolicy | None = None
+    if "logging" in described:
+        form = "policy" if ".py:" in described["logging"] else "table"
+        policy = TargetPolicy(**{form: described["logging"]})
     parts = ("logged", "table")
     predicted = {one: value for one in parts if (value := described.get(f"predicted-{one}"))}
     return LogSpec(
@@ -302,8 +327,23 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         unit=described.get("unit"),
         time=described.get("time"),
         predicted_reward=predicted or None,
+        reward_range=_range_of(columns("reward-range")),
+        logging=policy,
         targets={DEFAULT_TARGET: targets[0]},
     )
+
+
+def _range_of(words: Sequence[str]) -> tuple[float, float] | None:
+    """Return the two numbers of ``--reward-range``."""
+    from ope_bench.tables import finite_number
+
+    if not words:
+        return None
+    low, high, *others = (*map(finite_number, words), None)
+    if low is None or high is None or others != [None]:
+        msg = f"--reward-range: {','.join(words)} is not LOW,HIGH; give two numbers, such as 0,1"
+        raise UsageError(msg)
+    return low, high
 
 
 # ``ope-bench log``: check a user's own log, or write an example of one.

@@ -15,6 +15,7 @@ from ope_bench.logs.asked_policy import LONGEST
 from ope_bench.logs.log_data import ESTIMATED, Items, LogData, LogSpec
 from ope_bench.logs.source import (
     LOOKED_AT,
+    BoolArray,
     column_names,
     load_table,
     path_of,
@@ -22,7 +23,7 @@ from ope_bench.logs.source import (
     word_columns,
 )
 from ope_bench.logs.targets import ActionCodes, Target, TargetTable, policy_column, resolve
-from ope_bench.tables import DataFileError, Table
+from ope_bench.tables import DataFileError, StringColumn, Table
 
 
 def load_log(
@@ -54,6 +55,8 @@ def load_log(
             )
             raise DataFileError(path_of(spec.table), what)
     table = _read(spec, categorical) if table is None else table
+    table, kept, dropped = _without_missing(spec, table)
+    rows = None if kept.all() else np.flatnonzero(kept)
     if spec.categorical is None:
         _refuse_timestamps(table, categorical)
     reward = table.number(spec.reward)
@@ -91,7 +94,12 @@ def load_log(
     named = [*tables.values(), *([] if predictions is None else [predictions])]
     codes = _action_codes(spec, table, items, named)
     logged = codes.of(table, spec.action)
-    encoded = _encode(table, spec.context, categorical)
+    encoded = _encode(table if rows is None else table.select(rows), spec.context, categorical)
+    encoded_context = encoded.values
+    if rows is not None:
+        # Rows that are left out below have no context.
+        encoded_context = np.zeros((table.n, encoded.values.shape[1]))
+        encoded_context[rows] = encoded.values
     # What a policy sees: words as words, numbers with NaN where they are missing.
     contexts: dict[str, np.ndarray[Any, Any]] = {}
     for name in spec.context:
@@ -121,9 +129,9 @@ def load_log(
     time = None if spec.time is None else table.words(spec.time)
     rewards = None
     if predicted is not None:
-        rewards = _predicted_rewards(spec, table, predictions, codes, logged, found)
-    return LogData(
-        context=encoded.values,
+        rewards = _predicted_rewards(spec, table, predictions, codes, logged, found, kept)
+    log = LogData(
+        context=encoded_context,
         action=logged,
         reward=reward,
         schema=Schema(encoded.columns, () if described is None else described.columns),
@@ -140,14 +148,45 @@ def load_log(
         logging=None if logging is None else logging.matrix,
         targets=found,
         notes=(
+            *dropped,
             *encoded.notes,
             *(() if described is None else described.notes),
-            *_weight_note(spec.weight, weight),
+            *_weight_note(spec.weight, weight if rows is None or weight is None else weight[rows]),
             *((ESTIMATED_NOTE,) if spec.propensity == ESTIMATED else ()),
         ),
         reward_range=spec.reward_range,
         spec=spec,
     )
+    return log if rows is None else log.part(rows)
+
+
+def _without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tuple[str, ...]]:
+    """Return the table, which rows have action, reward and propensity, and a note on the others.
+
+    The table gets some action where it has none, so that its other columns can be read first.
+    """
+    kept = np.ones(table.n, dtype=bool)
+    if spec.drop_missing:
+        missing = {role: table.missing(name) for role, name in _needed(spec).items()}
+        kept = ~np.logical_or.reduce(list(missing.values()))
+    if kept.all():
+        return table, kept, ()
+    if not kept.any():
+        raise DataFileError(table.path, f"every row lacks {' or '.join(missing)}; fill some in")
+    codes, words = table.words(spec.action)
+    actions = StringColumn()
+    actions.extend_coded(codes, [word or words[-1] for word in words])
+    counts = ", ".join(f"{role} {one.sum():,}" for role, one in missing.items() if one.any())
+    note = f"{(~kept).sum():,} of {table.n:,} rows left out, since values are missing: {counts}"
+    return table.with_columns({}, {spec.action: actions}), kept, (note,)
+
+
+def _needed(spec: LogSpec) -> dict[str, str]:
+    """Return the columns, by role, without which a row says nothing."""
+    found = {"action": spec.action, "reward": spec.reward}
+    if spec.propensity not in (None, ESTIMATED):
+        found["propensity"] = str(spec.propensity)
+    return found
 
 
 def _weight_note(name: str | None, weight: FloatArray | None) -> tuple[str, ...]:
@@ -169,6 +208,7 @@ def _predicted_rewards(
     codes: ActionCodes,
     logged: IntArray,
     targets: Mapping[str, Target],
+    kept: BoolArray,
 ) -> FloatArray:
     """Return predicted rewards, 0 where no policy needs one: (n, n_actions).
 
@@ -192,7 +232,7 @@ def _predicted_rewards(
         found[np.repeat(rows, np.diff(matrix.indptr)), matrix.indices] = matrix.data
     if given is not None and (name := spec.predicted_reward.get("logged")) is not None:
         own, other = table.number(name), found[rows, logged]
-        apart = np.abs(own - other) > _SAME_PREDICTION * (1.0 + np.abs(own))
+        apart = kept & (np.abs(own - other) > _SAME_PREDICTION * (1.0 + np.abs(own)))
         what = "is not the prediction that the table has for this row and action; correct one"
         refuse_first(table, name, own, apart, what)
         found[rows, logged] = own
@@ -202,7 +242,7 @@ def _predicted_rewards(
             wanted = target.matrix.tocoo()
             needed[f"policy '{target.name}'"] = wanted.row, wanted.col
     for whose, (row, action) in needed.items():
-        missing = np.isnan(found[row, action])
+        missing = kept[row] & np.isnan(found[row, action])
         if missing.any():
             at = int(np.argmax(missing))
             what = (
@@ -259,9 +299,14 @@ def _read(spec: LogSpec, categorical: Sequence[str]) -> Table:
             spec.table,
             numbers=[name for name in dict.fromkeys(numbers) if name not in words],
             words=list(dict.fromkeys(words)),
-            optional=set(spec.context) - {spec.unit, spec.time},
+            optional=set(spec.context) - {spec.unit, spec.time}
+            | set(_needed(spec).values() if spec.drop_missing else ()),
         )
     except DataFileError as exc:
+        needed = any(exc.where.endswith(f"column '{one}'") for one in _needed(spec).values())
+        if needed and "missing" in exc.what:
+            what = f"{exc.what} (--drop-missing, or `drop_missing: true` in a log file, does that)"
+            raise DataFileError(exc.path, what, where=exc.where) from exc
         name = next((one for one in spec.context if exc.where.endswith(f"column '{one}'")), "")
         if not name or "missing" in exc.what:
             raise

@@ -87,6 +87,7 @@ class Log(LogData):
         reward_range: tuple[float, float] | None = None,
         logging: Any = None,
         actions: Sequence[Any] | None = None,
+        drop_missing: bool = False,
     ) -> Self:
         """Take a log from a data frame, or from a mapping of column names to arrays.
 
@@ -111,6 +112,7 @@ class Log(LogData):
         reward_range : smallest and largest reward.
         logging : the logging policy's whole distribution, given like a target.
         actions : the actions to which columns of arrays belong; in sorted order by default.
+        drop_missing : whether rows without action, reward or propensity are left out, and counted.
 
         Raises
         ------
@@ -143,6 +145,7 @@ class Log(LogData):
             logging=None if logging is None else read_policy(logging, "logging"),
             targets=read_policies(target, DEFAULT_TARGET),
             actions=None if actions is None else tuple(str(name) for name in actions),
+            drop_missing=drop_missing,
         )
         return cls.of(spec)
 

@@ -63,6 +63,8 @@ class LogSpec:
     logging : the logging policy's whole distribution.
     targets : the policies to evaluate, by name.
     actions : the actions to which columns of arrays belong; in sorted order where None.
+    drop_missing : whether rows without action, reward or propensity are left out; else such a row
+        is a mistake. Rows of other tables still count them.
     """
 
     table: Any
@@ -80,6 +82,7 @@ class LogSpec:
     actions: tuple[str, ...] | None = None
     weight: str | None = None
     predicted_reward: Any = None
+    drop_missing: bool = False
 
     def __post_init__(self) -> None:
         if not self.context:
@@ -152,7 +155,7 @@ class LogData:
     time : (n,), rank of each row's time, or None
     logging : (n, n_actions), the logging policy's probabilities, or None
     targets : the policies to evaluate, by name.
-    notes : what was done about missing values.
+    notes : what was done about missing values, rows left out first.
     reward_range : smallest and largest reward, or None
     spec : what the user named; None in a worker.
     time_span : first and last time, as written; None without one, and in a worker.

@@ -46,9 +46,19 @@ class _LogFileKeys:
     weight: str | None = None
     predicted_reward: dict[Literal["logged", "table"], str] | None = None
     logging: _Policy | None = None
+    drop_missing: bool = False
 
 
-_PLAIN = ("action", "reward", "reward_range", "propensity", "time", "unit", "weight")
+_PLAIN = (
+    "action",
+    "reward",
+    "reward_range",
+    "propensity",
+    "time",
+    "unit",
+    "weight",
+    "drop_missing",
+)
 """Keys that a log's description holds as they are written."""
 
 

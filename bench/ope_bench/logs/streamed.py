@@ -340,6 +340,7 @@ def _prepared(spec: LogSpec) -> tuple[LogSpec, list[tuple[Path, int, int, int]]]
     lacking = {
         "a column `propensity`": spec.propensity in (None, ESTIMATED),
         "no `logging`": spec.logging is not None,
+        "no `drop_missing`": spec.drop_missing,
         "no `predicted_reward`": spec.predicted_reward is not None,
     }
     for name, policy in spec.targets.items():

@@ -378,3 +378,84 @@ def test_results_of_a_log_show_in_a_notebook_and_a_paper(tmp_path):
     assert "ipws" in (tmp_path / "page.html").read_text(encoding="utf-8")
     with pytest.raises(UsageError, match="do not hold their log"):
         replace(result, source=None).report(tmp_path / "other.html")
+
+
+HOLES = {"click": 3, "item": 11, "p": 20}
+"""Rows of `FRAME` that lose a value."""
+
+
+def with_holes() -> dict:
+    frame = {name: column.astype(object) for name, column in FRAME.items()}
+    for name, row in HOLES.items():
+        frame[name][row] = None
+    return frame
+
+
+@pytest.mark.parametrize("target", ["p_new", TABLE, long_table(), {"action": "new_item"}])
+def test_rows_without_action_reward_or_propensity_are_left_out_and_counted(target):
+    with pytest.raises(UsageError, match=r"row 3, column 'click'.*drop_missing"):
+        log(frame=with_holes(), target=target)
+    made = log(frame=with_holes(), target=target, drop_missing=True, predicted_reward=TABLE)
+    kept = np.setdiff1d(np.arange(N), list(HOLES.values()))
+    whole = log(target=target, predicted_reward=TABLE).part(kept)
+    for name in ("context", "action", "reward", "propensity", "predicted_reward"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(whole, name))
+    (note,) = made.notes
+    assert note.startswith(f"3 of {N} rows left out")
+    assert note.endswith("action 1, reward 1, propensity 1")
+    names = ["ipw"] if target is not None and made.weights("target") is not None else ["dm-star"]
+    assert estimate(made, names)[names[0]].value == estimate(whole, names)[names[0]].value
+    assert note in estimate(made, names).notes
+    assert note in made.check().notes
+
+
+def test_rows_that_are_left_out_have_no_part_in_what_is_put_for_missing_contexts():
+    frame = with_holes()
+    frame["age"][[3, 5]] = None
+    made = log(frame=frame, drop_missing=True)
+    kept = np.setdiff1d(np.arange(N), [*HOLES.values(), 5])
+    median = np.median(FRAME["age"][kept])
+    assert made.context[4, 0] == median
+    assert any(note.startswith("age: 1 missing") for note in made.notes)
+
+
+def test_a_log_without_one_whole_row_is_refused():
+    frame = with_holes()
+    frame["click"][:] = None
+    with pytest.raises(UsageError, match="every row lacks"):
+        log(frame=frame, drop_missing=True)
+
+
+def test_options_give_what_a_log_file_gives(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    frame = with_holes()
+    write_csv(
+        tmp_path / "t.csv",
+        {name: ["" if v is None else v for v in c] for name, c in frame.items()},
+    )
+    write_csv(tmp_path / "old.csv", long_table() | {"probability": np.full(3 * N, 1 / 3)})
+    options = [
+        "--context",
+        "age,device",
+        "--action",
+        "item",
+        "--reward",
+        "click",
+        "--propensity",
+        "p",
+    ]
+    options += ["--target-probability=p_new", "--reward-range=0,1", "--logging=old.csv"]
+    assert invoke(["log", "check", "t.csv", *options]) == 2
+    assert "--drop-missing" in capsys.readouterr().err
+    saved = ["--drop-missing", "--save=log.yaml", "--format=json"]
+    assert invoke(["log", "check", "t.csv", *options, *saved]) == 0
+    first = json.loads(capsys.readouterr().out)
+    spec = read_log_file(tmp_path / "log.yaml")
+    assert (spec.reward_range, spec.logging.form, spec.drop_missing) == ((0.0, 1.0), "table", True)
+    assert invoke(["log", "check", "log.yaml", "--format=json"]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    (tmp_path / "strict.yaml").write_text(
+        (tmp_path / "log.yaml").read_text().replace("drop_missing: true\n", "")
+    )
+    assert invoke(["estimate", "strict.yaml", "--drop-missing", "--est=ipw"]) == 0
+    assert f"3 of {N} rows left out" in " ".join(capsys.readouterr().out.split())

@@ -207,6 +207,16 @@ def test_a_mistake_is_one_line_with_place_and_cure(name, tmp_path, capsys, monke
     assert not missing, caught.err
 
 
+TABLE = [
+    "d.csv",
+    "--context=x0",
+    "--action=a",
+    "--reward=r",
+    "--propensity=p",
+    "--target-probability=q",
+]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -215,6 +225,15 @@ def test_a_mistake_is_one_line_with_place_and_cure(name, tmp_path, capsys, monke
         (["log.yaml", "--context", "x0"], "--context: log.yaml is a log file; write it there"),
         (["d.csv"], "--context: is missing"),
         (["d.csv", "--context=x0", "--action=a", "--reward=r"], "0 target policies; give exactly"),
+        ([*TABLE, "--reward-range=0"], "--reward-range: 0 is not LOW,HIGH"),
+        ([*TABLE, "--reward-range=0,1,2"], "--reward-range: 0,1,2 is not LOW,HIGH"),
+        ([*TABLE, "--reward-range=low,1"], "--reward-range: low,1 is not LOW,HIGH"),
+        ([*TABLE, "--reward-range=1,0"], "reward_range: 1 is not below 0"),
+        ([*TABLE, "--reward-range=0.5,1"], "line 2, column 'r': 0 is outside of reward_range"),
+        ([*TABLE, "--logging=none.csv"], "none.csv: no such file"),
+        ([*TABLE, "--logging=d.csv"], "has no column 'row'"),
+        ([*TABLE, "--logging=none.py:policy"], "none.py:policy: no such file"),
+        (["log.yaml", "--reward-range=0,1"], "--reward-range: log.yaml is a log file"),
         (["log.yaml", "--est", "ipv"], "did you mean 'ipw'"),
         (["log.yaml", "--level", "95"], "level 95 is not between 0 and 1"),
         (["log.yaml", "--interval", "exact"], "interval 'exact' is not one of asymptotic"),
