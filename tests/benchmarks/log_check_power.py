@@ -31,8 +31,8 @@ from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.trial import build
 
 TRUE_OF_CLEAN_LOGS = ("effective sample size", "unsupported mass")
-FIRST = 5_001
-"""Worlds of no suite."""
+FIRST = 7_001
+"""Worlds of no suite, and not those on which levels of checks were set (5001 to 5500)."""
 
 FAULTS = {
     "propensity: items": "propensity=items",
@@ -139,8 +139,8 @@ def main() -> int:
     """Read the arguments, count, and print or write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", type=Path, metavar="PAGE.md")
-    parser.add_argument("--clean", type=int, default=500, help="clean worlds")
-    parser.add_argument("--faulty", type=int, default=60, help="worlds of each fault")
+    parser.add_argument("--clean", type=int, default=2_000, help="clean worlds")
+    parser.add_argument("--faulty", type=int, default=100, help="worlds of each fault")
     given = parser.parse_args()
     clean = [f"population[world={FIRST + k}]" for k in range(given.clean)]
     logs, alarmed, by_check = counted(clean)
@@ -169,8 +169,9 @@ def main() -> int:
     )
     about = ", ".join(f"{check} {by_check[check]}" for check in TRUE_OF_CLEAN_LOGS)
     text = (
-        f"**{share(alarmed, logs)}** of {logs} clean drawn worlds have a false alarm, of all "
-        f"checks together: {of_each or 'none'}. Beside that the checks say what is true of "
+        f"**{share(alarmed, logs)}** of {logs:,} clean drawn worlds ({FIRST} to "
+        f"{FIRST + given.clean - 1}, which no level of a check was set on) have a false alarm, of "
+        f"all checks together: {of_each or 'none'}. Beside that the checks say what is true of "
         f"them: {about}."
         f"\n\nHow often a fault is found, by any check, in logs of drawn worlds with propensities:"
         f"\n\n{table(['fault', 'logs', 'found', 'by'], rows)}\n\n{LIMITS}"
