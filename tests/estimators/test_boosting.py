@@ -120,8 +120,31 @@ def test_exact_trees_read_sparse_and_dense_rows_alike():
     )
 
 
+@pytest.mark.parametrize("points", ["one-hot", "ordinal", "embedding"])
+def test_exact_trees_predict_all_pairs_by_matrix_products_as_one_by_one(points):
+    pytest.importorskip("xgboost")
+    rng = np.random.default_rng(5)
+    action = rng.integers(6, size=400)
+    context = np.column_stack([rng.normal(size=400), rng.integers(2, size=400)])
+    shown = {
+        "one-hot": np.eye(6),
+        "ordinal": np.arange(6.0)[:, None],
+        "embedding": rng.normal(size=(6, 2)),
+    }[points]
+    outcome = context[:, 0] * np.sin(action) + context[:, 1] * (action > 2)
+    model = regressor("gbm-exact", seed=0)
+    fitted(model, np.hstack([context, shown[action]]), outcome, None)
+    other = np.vstack([context[:50], [[0.0, 0.5], [0.0, 0.6]]])
+    pairs = np.hstack([np.repeat(other, 6, axis=0), np.tile(shown, (52, 1))])
+    expected = model.predict(pairs)
+    assert model.everywhere(other, shown) == pytest.approx(expected, abs=1e-5)
+    fitted(model, np.hstack([context, shown[action]]), -outcome, None)
+    assert model.everywhere(other, shown) == pytest.approx(model.predict(pairs), abs=1e-5)
+
+
 def test_exact_trees_of_a_constant_split_nothing():
     pytest.importorskip("xgboost")
     model = fitted(regressor("gbm-exact", seed=0), np.zeros((5, 2)), np.full(5, 0.25), None)
     assert model.predict(np.ones((3, 2))).tolist() == [0.25] * 3
+    assert model.everywhere(np.ones((3, 1)), np.ones((1, 1))).tolist() == [0.25] * 3
     assert len(model.split_columns) == 0

@@ -239,11 +239,19 @@ class FittedReward:
     def _beside(self, models: tuple[Any, ...], context: FloatArray, points: Points) -> FloatArray:
         k, p = len(context), len(points)
         if self._structured:
+            alike, inverse = self._alike(models), None
+            if alike is not None:
+                _, first, inverse = np.unique(
+                    alike[points], return_index=True, return_inverse=True
+                )
+                points = points[first]
             sides = self._features.sides(context, points)
-            out = np.zeros(k * p)
+            out = np.zeros(k * len(points))
             for model in models:
                 out += model.everywhere(*sides)
             out /= len(models)
+            if inverse is not None:
+                out = out.reshape(k, -1)[:, inverse]
         else:
             every = points[np.tile(np.arange(p), k)]
             out = self._predicted(models, np.repeat(context, p, axis=0), every)
