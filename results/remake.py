@@ -119,8 +119,12 @@ def committed(folder: Path, planned: dict[str, Trial]) -> list[TrialRecord]:
 
 
 def store_of(suite: str) -> Path:
-    """Return the store of the trials that a suite has gained."""
-    return RESULTS.parent / f"results-{suite}-added.sqlite"
+    """Return the store of the trials that a suite has gained; the paper's share one.
+
+    A trial that two of its suites have is run once.
+    """
+    shared = "paper" if suite.startswith("paper-") else suite
+    return RESULTS.parent / f"results-{shared}-added.sqlite"
 
 
 def stored_trials(manifest: Manifest, trials: Sequence[Trial], _jobs: int) -> list[Result]:

@@ -1,5 +1,7 @@
 """Writes into each run.json what its trials.parquet holds, and the SHA-256 of the files beside it.
 
+Runs of other suites in the same store are left out.
+
     python results/seal.py [FOLDER...]
 
 `results/regenerate` and `results/remake.py` call it last. ``ope-bench verify FOLDER`` compares.
@@ -23,7 +25,9 @@ def seal(folder: Path) -> None:
     """Write counts and digests of a folder's files."""
     path = folder / "run.json"
     facts = json.loads(path.read_text(encoding="utf-8"))
-    status = Counter(pq.read_table(folder / "trials.parquet", columns=["status"])[0].to_pylist())
+    trials = pq.read_table(folder / "trials.parquet", columns=["status", "suite"])
+    status, suites = Counter(trials["status"].to_pylist()), set(trials["suite"].to_pylist())
+    facts["runs"] = [run for run in facts["runs"] if run["suite"] in suites]
     facts["records"] = facts["trials"] = status.total()
     facts["status"] = dict(sorted(status.items()))
     facts["sha256"] = {
