@@ -51,6 +51,19 @@ def test_a_fit_has_the_bits_of_scikit_learn(n_classes, params, monkeypatch):
     np.testing.assert_array_equal(model.predict_proba(table), wanted.predict_proba(table))
 
 
+@pytest.mark.skipif(not COVERED, reason="another release of scikit-learn fits by itself")
+def test_a_large_table_is_fitted_in_single_precision_to_the_same_minimum(monkeypatch):
+    table, label = sample(5)
+    wanted = LogisticRegression(max_iter=500).fit(table, label)
+    monkeypatch.setattr(logistic, "LARGE", len(table) * 5 - 1)
+    monkeypatch.setattr(LogisticRegression, "fit", refuse)
+    model = fit_logistic(LogisticRegression(max_iter=500), table, label)
+    assert model.coef_.shape == wanted.coef_.shape
+    assert (model.coef_ != wanted.coef_).any()
+    chance = model.predict_proba(table)
+    np.testing.assert_allclose(chance, wanted.predict_proba(table), atol=2e-3)
+
+
 def test_a_fit_that_ends_early_has_the_bits_of_scikit_learn_and_warns():
     table, label = sample()
     wanted, model = LogisticRegression(max_iter=3), LogisticRegression(max_iter=3)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ope_bench.contracts.data import Column
 from ope_estimators.embedded.learned.mips import MIPS
-from ope_estimators.learning.softmax import SoftmaxClassifier, _Loss
+from ope_estimators.learning.softmax import SoftmaxClassifier, SoftmaxLoss
 from ope_estimators.nuisance.policy import FittedPolicy
 from ope_estimators.structure.learned_mips import LearnedMIPS
 from support import tiny_worlds as tiny
@@ -45,7 +45,7 @@ def test_probabilities_are_those_of_scikit_learns_logistic_regression(inverse_pe
 def test_the_gradient_is_that_of_the_objective_over_one_chunk_and_several(n):
     rng = np.random.default_rng(1)
     table = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])
-    loss = _Loss(table, rng.integers(0, 4, n), 4, 0.5)
+    loss = SoftmaxLoss(table, rng.integers(0, 4, n), 4, 0.5)
     at = rng.normal(size=12)
     value, gradient = loss(at)
     score = table @ at.reshape(3, 4)

@@ -22,14 +22,20 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View, nuisance_key
 from ope_bench.testing.problems import problem as shipped_problem
 from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.baseline.doubly_robust.cab import CAB
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.doubly_robust.dr_os import DROS
 from ope_estimators.baseline.doubly_robust.mrdr import MRDR
 from ope_estimators.baseline.doubly_robust.sndr import SNDR
+from ope_estimators.baseline.doubly_robust.switch import Switch
+from ope_estimators.baseline.doubly_robust.tmle import TMLE
 from ope_estimators.features.actions import ActionFeatures
+from ope_estimators.learning.pooled import PooledRegressor
 from ope_estimators.learning.trees import split_columns
+from ope_estimators.nuisance import partial_expectation, reward
 from ope_estimators.nuisance.expected_reward import ExpectedReward
 from ope_estimators.nuisance.reward import FittedReward, RewardModel, distinct_pairs
+from ope_estimators.structure.group_ipw import GroupIPW
 from ope_estimators.structure.mdr import MDR
 from ope_estimators.structure.offcem import OffCEM
 from support import tiny_worlds as tiny
@@ -132,6 +138,32 @@ def test_values_at_all_pairs_have_the_bits_of_one_prediction_each(
     monkeypatch.setattr(FittedReward, "_alike", lambda *_: None)
     np.testing.assert_array_equal(reward.pairs(view.context, row, action), found)
     np.testing.assert_array_equal(reward(view.context[row], action), together)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [CAB(), CAB(threshold=0.7), Switch(), Switch(threshold="slope"), TMLE(), GroupIPW()],
+    ids=repr,
+)
+def test_with_many_rows_models_are_asked_about_all_pairs_at_once(estimator, monkeypatch):
+    problem = many()
+    asked: list[int] = []
+    pairs = PooledRegressor.predict
+
+    def counted(self: PooledRegressor, features: np.ndarray) -> np.ndarray:
+        asked.append(len(features))
+        return pairs(self, features)
+
+    monkeypatch.setattr(PooledRegressor, "predict", counted)
+    values, calls = [], []
+    for many_rows in (10**9, 1):
+        monkeypatch.setattr(reward, "MANY_ROWS", many_rows)
+        monkeypatch.setattr(partial_expectation, "MANY_ROWS", many_rows)
+        asked.clear()
+        values.append(run_on(FitCache(), estimator, problem))
+        calls.append(sum(asked))
+    assert values[1] == pytest.approx(values[0], rel=1e-9)
+    assert calls[1] <= len(problem.action) < calls[0]
 
 
 @pytest.mark.parametrize("learner", ["gbm", "random-forest"])

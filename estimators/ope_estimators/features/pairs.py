@@ -31,6 +31,7 @@ class PairFeatures:
     Attributes
     ----------
     n_context : number of features of the context.
+    n_points : number of actions; 0 where points are continuous.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class PairFeatures:
         max_width: float = math.inf,
     ) -> None:
         self._columns = view.schema.context
+        self.n_points = (view.n_actions or 0) if on == "action" else 0
         self._points: Callable[[Any], FloatArray]
         self._actions: ActionFeatures | None = None
         if on == "embedding":

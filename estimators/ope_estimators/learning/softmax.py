@@ -14,7 +14,7 @@ from ope_estimators.learning.lbfgs import minimized
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["SoftmaxClassifier"]
+__all__ = ["SoftmaxClassifier", "SoftmaxLoss"]
 
 Table = npt.NDArray[np.floating[Any]]
 
@@ -68,7 +68,7 @@ class SoftmaxClassifier:
         self.scale_: FloatArray = np.where(spread > 0, spread, 1.0)
         table = self._with_one(rows)
         self.classes_, label = np.unique(np.asarray(outcome), return_inverse=True)
-        loss = _Loss(table, label.reshape(-1), len(self.classes_), self.C)
+        loss = SoftmaxLoss(table, label.reshape(-1), len(self.classes_), self.C)
         done = minimized(
             loss,
             math.prod(loss.shape),
@@ -97,7 +97,7 @@ class SoftmaxClassifier:
         return table
 
 
-class _Loss:
+class SoftmaxLoss:
     """The objective and its gradient, as functions of the flat coefficients.
 
     Parameters

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ope_bench import DiscretePolicy, FloatArray, Policy, View, row_chunks
-from ope_estimators.nuisance.reward import FittedReward
+from ope_estimators.nuisance.reward import MANY_ROWS, FittedReward
 
 __all__ = ["blended_expectations", "partial_expectation", "probability_table"]
 
@@ -73,10 +73,14 @@ def blended_expectations(
         row, action = np.nonzero(target * share(weight, float(parameters.min())))
         weight, target = weight[row, action], target[row, action]
         model = reward.pairs(view.context, row + rows.start, action) if len(row) else target
-        for k, parameter in enumerate(parameters):
-            part = target * share(weight, float(parameter))
+        for k in np.argsort(parameters):
+            part = target * share(weight, float(parameters[k]))
             values[k, rows] = np.bincount(row, part * model, minlength=len(context))
             mass[k] += part.sum() if counts is None else part @ counts[rows][row]
+            kept = part > 0
+            if view.n >= MANY_ROWS and 2 * np.count_nonzero(kept) < len(kept):
+                # What has no share at this parameter has none at larger ones.
+                row, weight, target, model = (one[kept] for one in (row, weight, target, model))
     return values, mass / (view.n if counts is None else counts.sum())
 
 

@@ -18,6 +18,7 @@ from ope_estimators.learning.pipelines import LinearPrediction, linear_predictio
 from ope_estimators.learning.trees import split_columns
 
 __all__ = [
+    "MANY_ROWS",
     "FittedFunction",
     "FittedReward",
     "RewardFunction",
@@ -28,6 +29,10 @@ __all__ = [
 
 BLOCK = 2048
 """Pairs whose features are composed at once: the memory of small arrays is used again."""
+
+MANY_ROWS = 6_000
+"""Logged rows from which structured models predict all pairs for sums over chosen pairs, too:
+rounding is then another one than pair by pair."""
 
 DENSE = 256
 """Columns up to which trees predict from all features faster than from those that are not 0."""
@@ -185,9 +190,34 @@ class FittedReward:
         if len(self._models) == 1:
             return self._predicted(self._models, context[row], points)
         out = np.empty(len(row))
+        first, n_rows = (int(row.min()), int(np.ptp(row)) + 1) if len(row) else (0, 0)
+        if self.predicts_all and 2 * len(row) > n_rows * self._features.n_points:
+            values = self.table(context, slice(first, first + n_rows))
+            out[:] = values[row - first, points]
+            return out
         for k, model in enumerate(self._models):
             some = self._fold[row] == k
             out[some] = self._predicted((model,), context[row[some]], points[some])
+        return out
+
+    @property
+    def predicts_all(self) -> bool:
+        """Return whether predictions of all pairs cost less than those of chosen ones."""
+        many = len(self._fold) >= MANY_ROWS
+        return self._structured and many and self._features.n_points > 0
+
+    def table(self, context: FloatArray, rows: slice) -> FloatArray:
+        """Evaluate q̂ at all actions in logged rows, by models fitted without the row: (k, a).
+
+        Parameters
+        ----------
+        context : (n, d_context), of the logged rows.
+        rows : some of them.
+        """
+        out = np.empty((rows.stop - rows.start, self._features.n_points))
+        for k, model in enumerate(self._models):
+            own = self._fold[rows] == k
+            out[own] = self._beside((model,), context[rows][own], np.arange(out.shape[1]))
         return out
 
     def expected(self, policy: Policy, context: FloatArray) -> FloatArray:

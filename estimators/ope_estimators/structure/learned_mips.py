@@ -10,7 +10,7 @@ from annotated_types import Ge
 
 from ope_bench import Access, Column, Diagnostic, Estimate, FloatArray, View
 from ope_estimators.features.actions import design, encoded
-from ope_estimators.learning.learners import classifier, frozen
+from ope_estimators.learning.learners import classifier, fitted, frozen
 from ope_estimators.nuisance.action_clusters import require_actions
 from ope_estimators.nuisance.classifier_based import ClassifierBased
 from ope_estimators.nuisance.partial_expectation import probability_table
@@ -62,7 +62,7 @@ class LearnedActionModel:
         if len(seen) > 1:
             seed = int(rng.integers(2**31))
             model = classifier(self.learner, seed=seed, device=device, params=self.params)
-            model.fit(design(context, embedding[view.action]), label.reshape(-1))
+            fitted(model, design(context, embedding[view.action]), label.reshape(-1), None)
         columns = view.schema.context + (Column(),) * kept
         return LearnedActions(embedding, FittedPolicy(model, columns, seen, n_actions, view.n))
 

@@ -17,9 +17,11 @@ from ope_bench import (
     FloatArray,
     IntArray,
     View,
+    row_chunks,
     weighted_terms,
 )
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_estimators.nuisance.partial_expectation import probability_table
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.nuisance.reward import expectation
 from ope_estimators.nuisance.reward_based import RewardBased
@@ -131,7 +133,12 @@ class TMLE(EstimatedPropensity, RewardBased):
             counted = weight * (counts / counts.mean())
         shift, epsilon, solved = self._shift(counted, covariate, model, reward)
         expected = np.empty(view.n)
-        for part, rows in self.reward_.parts():
+        everywhere = self.form == "weighted" and self.reward_.predicts_all
+        for chunk in row_chunks(view.n, view.n_actions or 1) if everywhere else []:
+            chance = probability_table(policy, view.context[chunk], view.n_actions or 1)
+            moved = shift(self.reward_.table(view.context, chunk), np.ones(1))
+            expected[chunk] = np.einsum("ka,ka->k", chance, moved)
+        for part, rows in [] if everywhere else self.reward_.parts():
 
             def shifted(
                 context: FloatArray,
