@@ -37,7 +37,7 @@ from ope_bench.execution.runner import Outcome, run
 from ope_bench.report.boards import render
 from ope_bench.store import Store
 from ope_bench.store.export import rows_of, writer_for
-from ope_bench.store.results import Result
+from ope_bench.store.reader import Result
 from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import Manifest, plan
 from ope_bench.trials.record import Trial, TrialRecord

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from ope_bench.logs.log import Log as Log
     from ope_bench.logs.shortlist import shortlist as shortlist
     from ope_bench.logs.streamed import estimate_stream as estimate_stream
-    from ope_bench.logs.target_policy import TargetPolicy as TargetPolicy
+    from ope_bench.logs.targets import TargetPolicy as TargetPolicy
     from ope_bench.plugins.requirements import import_all as import_all
     from ope_bench.statistics.value_intervals import (
         betting_interval as betting_interval,

@@ -17,8 +17,7 @@ from ope_bench import __version__
 from ope_bench.base.errors import OpeBenchError, did_you_mean
 from ope_bench.base.printable import printable
 from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
-from ope_bench.plugins.exceptions import ran_out_of_memory
-from ope_bench.plugins.requirements import CORE, pip_line
+from ope_bench.plugins.requirements import CORE, pip_line, ran_out_of_memory
 
 
 def command_of(target: Any, name: str) -> Any:
@@ -41,7 +40,7 @@ _HOMES = {
     "estimate": "own_log",
     "advise": "own_log",
     "shortlist": "own_log",
-    "baseline": "baseline",
+    "baseline": "gate",
     "check": "check",
     "compare": "boards",
     "data": "store",
@@ -49,7 +48,7 @@ _HOMES = {
     "export": "boards",
     "gate": "gate",
     "new": "check",
-    "report": "report",
+    "report": "boards",
     "rerun": "store",
     "store": "store",
     "submit": "submissions",

@@ -274,7 +274,7 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
     from ope_bench.logs.log_data import Items, LogSpec
     from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
     from ope_bench.logs.source import column_names, word_columns
-    from ope_bench.logs.target_policy import FORMS, TargetPolicy
+    from ope_bench.logs.targets import FORMS, TargetPolicy
 
     if file.suffix in LOG_FILES:
         for name in described:

@@ -23,8 +23,7 @@ from ope_bench.base.units import format_duration, format_estimate
 from ope_bench.boards.board import Board, By
 from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.cli import exit_codes, options
-from ope_bench.cli.durations import predict
-from ope_bench.cli.progress import RunState, display
+from ope_bench.cli.progress import RunState, display, predict
 from ope_bench.contracts.data import TruthKind
 from ope_bench.execution import Executor
 from ope_bench.execution.machine import available_cores, machine_facts

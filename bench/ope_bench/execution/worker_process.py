@@ -23,12 +23,12 @@ from typing import Any, get_args, get_type_hints
 from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema
 
 from ope_bench.execution import Arithmetic, Limits, keeper, process_tree
-from ope_bench.execution.arithmetic import arithmetic_variables
 from ope_bench.execution.keeper import import_path, python_command
+from ope_bench.execution.machine import arithmetic_variables
 from ope_bench.execution.watchdog import MARK, kill_marked
 from ope_bench.execution.worker_main import Task, separator
 from ope_bench.plugins.code_digest import result_digest
-from ope_bench.plugins.exceptions import is_out_of_memory
+from ope_bench.plugins.requirements import is_out_of_memory
 from ope_bench.trials.isolation import thread_variables
 from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from, from_row
 from ope_bench.trials.status import Status

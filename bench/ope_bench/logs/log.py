@@ -16,7 +16,7 @@ from ope_bench.logs.log_data import Items, LogData, LogSpec, is_stored, open_log
 from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
 from ope_bench.logs.problem import problem_of
 from ope_bench.logs.result import Estimates
-from ope_bench.logs.target_policy import read_policies, read_policy
+from ope_bench.logs.targets import read_policies, read_policy
 from ope_bench.report import needs_extra
 
 if TYPE_CHECKING:

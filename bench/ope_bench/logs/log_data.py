@@ -17,8 +17,7 @@ from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import temporary_folder
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Column, Schema
-from ope_bench.logs.target_policy import TargetPolicy
-from ope_bench.logs.targets import Target
+from ope_bench.logs.targets import Target, TargetPolicy
 
 ESTIMATED = "estimated"
 """What a description names in place of the column of propensities where there is none."""

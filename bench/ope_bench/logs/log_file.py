@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from ope_bench.base.errors import SuiteError, UsageError
 from ope_bench.base.files import atomic_write
 from ope_bench.logs.log_data import Items, LogSpec
-from ope_bench.logs.target_policy import FORMS, Form, TargetPolicy
+from ope_bench.logs.targets import FORMS, Form, TargetPolicy
 from ope_bench.suites.yaml_document import Document, Place, load_file
 
 DEFAULT_TARGET = "target"

@@ -29,7 +29,7 @@ from ope_bench.logs.log_data import ESTIMATED, LogData, LogSpec
 from ope_bench.logs.log_file import read_log_file
 from ope_bench.logs.result import Estimates, TargetEstimates
 from ope_bench.logs.source import word_columns
-from ope_bench.logs.target_policy import TargetPolicy
+from ope_bench.logs.targets import TargetPolicy
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import PluginSpec, distinct_labels

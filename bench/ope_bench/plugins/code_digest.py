@@ -32,7 +32,6 @@ _COMPUTING = (
     "ope_bench.logs.log_file",
     "ope_bench.logs.policies",
     "ope_bench.logs.source",
-    "ope_bench.logs.target_policy",
     "ope_bench.logs.targets",
     "ope_bench.statistics.value_intervals",
     "ope_bench.suites.nested",

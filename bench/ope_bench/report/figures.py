@@ -18,11 +18,21 @@ from ope_bench.base.canonical import canonical_json
 from ope_bench.base.errors import UsageError
 from ope_bench.base.files import atomic_write
 from ope_bench.boards.board import Board
-from ope_bench.report import chart_data, charts
+from ope_bench.report import charts
 from ope_bench.report import figure_layout as layout
-from ope_bench.report.chart_data import Lines
 from ope_bench.report.chart_parts import AxisLimits, limits_of
-from ope_bench.report.content import ReportData, Setting, Sweep, sweeps
+from ope_bench.report.content import (
+    Lines,
+    ReportData,
+    Setting,
+    Sweep,
+    board_lines,
+    cdf_lines,
+    error_lines,
+    rank_lines,
+    sweep_lines,
+    sweeps,
+)
 from ope_bench.report.styles import Style, apply
 from ope_bench.report.tables import span
 
@@ -128,7 +138,7 @@ class _Maker:
     width: int
 
     def of_sweep(self, sweep: Sweep) -> Iterator[Figure]:
-        table = self._filter_shown(chart_data.sweep_lines(self.content, sweep))
+        table = self._filter_shown(sweep_lines(self.content, sweep))
         lines = [line for line in table if line["rmse"]]
         limits = limits_of(line["rmse"] for line in lines)
         if limits is None:
@@ -161,7 +171,7 @@ class _Maker:
     def of_environment(self, kind: str, environment: str) -> Iterator[Figure]:
         settings = [one for one in self.content.settings if one.board.environment == environment]
         table = self._filter_shown(
-            line for setting in settings for line in chart_data.board_lines(self.content, setting)
+            line for setting in settings for line in board_lines(self.content, setting)
         )
         symbol = None
         if kind == "coverage":
@@ -187,7 +197,7 @@ class _Maker:
     def of_ranks(self) -> Iterator[Figure]:
         for title, summary in self.content.across:
             labels = [self.short[label] for label in self.content.labels_of(summary)]
-            parts = chart_data.rank_lines(labels, summary)
+            parts = rank_lines(labels, summary)
             if parts["methods"]:
                 levels = len(parts["bars"]) + (len(parts["methods"]) + 1) // 2
                 longest = max(len(line["method"]) for line in parts["methods"])
@@ -196,7 +206,7 @@ class _Maker:
                 yield Figure("ranks", title, title, [], chart, parts)
 
     def of_setting(self, setting: Setting, kinds: Sequence[str]) -> Iterator[Figure]:
-        table = self._filter_shown(chart_data.board_lines(self.content, setting))
+        table = self._filter_shown(board_lines(self.content, setting))
         known = [line for line in table if line["rmse"]]
         limits = limits_of(line["rmse"] for line in known)
         if limits is None:
@@ -212,7 +222,7 @@ class _Maker:
             chart = self._fit(charts.intervals(limits=limits), rows)
             yield figure("intervals", chart=chart, data={"table": known}, cut=limits.cut)
         if "errors" in kinds:
-            errors = self._filter_shown(chart_data.error_lines(self.content, setting))
+            errors = self._filter_shown(error_lines(self.content, setting))
             unit = _quantile([line["median_absolute_error"] for line in known], 0.5) or 1.0
             most = 10 * _quantile([abs(line["error"]) for line in errors], 0.9)
             most = min(most, max(abs(line["error"]) for line in errors)) or unit
@@ -220,7 +230,7 @@ class _Maker:
             yield figure("errors", chart=chart, data={"table": errors})
         if "cdf" in kinds:
             best = _best(known)
-            steps = self._filter_shown(chart_data.cdf_lines(self.content, setting))
+            steps = self._filter_shown(cdf_lines(self.content, setting))
             steps = [line for line in steps if line["method"] in best]
             least = min(line["rmse"] for line in known)
             squares = AxisLimits(least**2 / 1000, limits.domain[1] ** 2)

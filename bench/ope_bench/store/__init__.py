@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ope_bench.store.results import Freshness, Result, Run, Seconds
+from ope_bench.store.reader import Freshness, Result, Run, Seconds
 from ope_bench.store.store import Store
 
 __all__ = ["Freshness", "Result", "Run", "Seconds", "Store"]

@@ -17,7 +17,7 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.printable import without_formula
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.store.results import Result
+from ope_bench.store.reader import Result
 from ope_bench.trials.record import RECORD
 
 _OF_RECORD = {column.name: column.type for column in RECORD if column.exported}

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from ope_bench.base.canonical import digest
-from ope_bench.store.results import RUN_COLUMNS, Conflict
+from ope_bench.store.reader import RUN_COLUMNS, Conflict
 from ope_bench.trials.record import ANSWER_FIELDS, RECORD_COLUMNS, SPEC_COLUMNS, TRIAL_COLUMNS
 from ope_bench.trials.status import Status
 

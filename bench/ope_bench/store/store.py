@@ -19,11 +19,11 @@ from ope_bench.base.files import file_identity
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import file, maintenance
-from ope_bench.store.reader import Reader
-from ope_bench.store.results import (
+from ope_bench.store.reader import (
     RUN_COLUMNS,
     Conflict,
     Freshness,
+    Reader,
     Result,
     Run,
     Seconds,

@@ -21,9 +21,8 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.contracts.parameters import Parametrized, signature
 from ope_bench.contracts.plugins import Environment
-from ope_bench.plugins.exceptions import message_of, traceback_of
 from ope_bench.plugins.registry import GROUPS, registry
-from ope_bench.plugins.requirements import explain
+from ope_bench.plugins.requirements import explain, message_of, traceback_of
 from ope_bench.trials.isolation import thread_limit
 
 P = TypeVar("P", bound=Parametrized)

@@ -18,8 +18,7 @@ from ope_bench.contracts.plugins import Environment
 from ope_bench.contracts.policies import Actions, DiscretePolicy, PairFunction, Policy
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
-from ope_bench.plugins.exceptions import class_name
-from ope_bench.plugins.requirements import import_all
+from ope_bench.plugins.requirements import class_name, import_all
 from ope_bench.testing import class_checks
 from ope_bench.testing.checks import (
     CheckFailed,

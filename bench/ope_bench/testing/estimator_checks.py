@@ -15,8 +15,7 @@ from ope_bench.contracts.data import Problem
 from ope_bench.contracts.plugins import Estimate, Estimator
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache, View, nuisance_key
-from ope_bench.plugins.exceptions import class_name
-from ope_bench.plugins.requirements import explain, import_all
+from ope_bench.plugins.requirements import class_name, explain, import_all
 from ope_bench.plugins.spec import spec_of
 from ope_bench.testing import class_checks, problems
 from ope_bench.testing.checks import CheckFailed, Checks, NotApplicable, UnderTest, require

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ope_bench.cli.durations import Forecast, Remaining, predict
+from ope_bench.cli.progress import Forecast, Remaining, predict
 from ope_bench.store import Seconds
 from ope_bench.suites.manifest import Manifest, plan
 from ope_bench.suites.suite import adhoc

@@ -15,7 +15,7 @@ import pytest
 
 from ope_bench.base.errors import StoreError
 from ope_bench.execution import machine
-from ope_bench.execution.arithmetic import worker_arithmetic
+from ope_bench.execution.machine import worker_arithmetic
 from ope_bench.store import Store
 
 if TYPE_CHECKING:

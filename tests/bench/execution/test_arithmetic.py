@@ -11,10 +11,16 @@ from typing import Any
 
 import pytest
 
-from ope_bench.execution import Arithmetic, Finished, arithmetic
-from ope_bench.execution.arithmetic import arithmetic_facts, arithmetic_variables
+from ope_bench.execution import Arithmetic, Finished, machine
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic, software_changes
+from ope_bench.execution.machine import (
+    arithmetic_facts,
+    arithmetic_variables,
+    machine_facts,
+    mode_of,
+    same_arithmetic,
+    software_changes,
+)
 from ope_bench.plugins.spec import resolve
 from ope_bench.trials.record import Trial
 
@@ -88,7 +94,7 @@ def test_portable_workers_give_the_same_bits_in_any_environment_and_native_ones_
 def facts_of(environment: Mapping[str, str]) -> dict[str, Any]:
     clean = {name: value for name, value in os.environ.items() if name not in FIXED}
     code = (
-        "import json; from ope_bench.execution.arithmetic import *; "
+        "import json; from ope_bench.execution.machine import *; "
         "print(json.dumps([arithmetic_variables('portable'), arithmetic_facts(), "
         "worker_arithmetic('portable')]))"
     )
@@ -128,7 +134,7 @@ def test_torchs_level_is_what_torch_says(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_where_nothing_can_be_fixed_nothing_is_and_facts_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(arithmetic, "_cpu_flags", lambda: frozenset({"asimd"}))
+    monkeypatch.setattr(machine, "_cpu_flags", lambda: frozenset({"asimd"}))
     assert arithmetic_variables("portable") == {}
     assert arithmetic_facts()["mode"] == "native"
     assert arithmetic_variables("native") == {}

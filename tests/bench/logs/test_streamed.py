@@ -15,7 +15,7 @@ from ope_bench import Log, UsageError, estimate
 from ope_bench.cli.app import invoke
 from ope_bench.logs import streamed
 from ope_bench.logs.log_data import LogSpec
-from ope_bench.logs.target_policy import TargetPolicy
+from ope_bench.logs.targets import TargetPolicy
 from support.paths import ROOT
 
 pa = pytest.importorskip("pyarrow")

@@ -156,7 +156,7 @@ HARNESS = [path for name in ("contracts", "trials") for path in (BENCH / name).g
 # The rest of logs runs trials, judges and shows.
 LOGS = (
     *("asked_policy", "loading", "log_data", "log_file"),
-    *("policies", "source", "target_policy", "targets"),
+    *("policies", "source", "targets"),
 )
 HARNESS += [BENCH / "logs" / f"{name}.py" for name in LOGS]
 HARNESS += [BENCH / "tables.py", BENCH / "statistics" / "value_intervals.py"]

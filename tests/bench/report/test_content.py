@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from ope_bench.base.errors import StoreError
-from ope_bench.report.chart_data import cdf_lines, error_lines, rank_lines, sweep_lines
-from ope_bench.report.content import ReportData, sweeps
+from ope_bench.report.content import (
+    ReportData,
+    cdf_lines,
+    error_lines,
+    rank_lines,
+    sweep_lines,
+    sweeps,
+)
 from ope_bench.store import Store
 from ope_bench.trials.status import Status
 

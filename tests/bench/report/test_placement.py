@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.report.chart_data import MOST_RANKED, rank_lines
 from ope_bench.report.chart_parts import AxisLimits, limits_of, log_axis, symlog_ticks
+from ope_bench.report.content import MOST_RANKED, rank_lines
 from ope_bench.report.figure_layout import Frame, line_ends, point_names, spread
 
 places = st.lists(st.floats(0, 100, allow_nan=False), min_size=1, max_size=12)

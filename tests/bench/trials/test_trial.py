@@ -14,7 +14,7 @@ import pytest
 
 from ope_bench import Access, Estimate, Estimator, PositivityViolation, evaluate
 from ope_bench.base.errors import AccessError, ParameterError, UsageError
-from ope_bench.plugins import exceptions as shortage
+from ope_bench.plugins import requirements as shortage
 from ope_bench.testing.problems import Given
 from ope_bench.trials.isolation import TAIL_CHARACTERS, isolated
 

@@ -19,8 +19,7 @@ from typing import Any
 
 from ope_bench.base.errors import UsageError
 from ope_bench.execution import Arithmetic
-from ope_bench.execution.arithmetic import run_as_worker
-from ope_bench.execution.machine import machine_facts
+from ope_bench.execution.machine import machine_facts, run_as_worker
 from ope_bench.plugins.code_digest import code_digest, result_digest
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.requirements import (

@@ -33,11 +33,17 @@ from ope_bench.boards.over_settings import Summary
 from ope_bench.boards.registry import column_registry
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.plugins.registry import registry
-from ope_bench.report.chart_data import rank_lines
-from ope_bench.report.content import ReportData, Setting, figure_columns, summaries_of, sweeps
+from ope_bench.report.content import (
+    ReportData,
+    Setting,
+    figure_columns,
+    rank_lines,
+    summaries_of,
+    sweeps,
+)
 from ope_bench.report.notes import board_notes, findings
 from ope_bench.report.page.libraries import chart_specs
-from ope_bench.store.results import RUN_COLUMNS
+from ope_bench.store.reader import RUN_COLUMNS
 from ope_bench.suites.discovery import suite_files
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Severity, Status
