@@ -1,6 +1,7 @@
 """Makes results of suites again from their committed trials, and runs only what is missing.
 
     python results/remake.py [--jobs N] [--without-missing] [--anew ESTIMATOR,...] SUITE...
+    python results/remake.py --figures SUITE...
 
 For changes of boards, and of suites that gained estimators, settings or replicates: trials whose
 keys are committed are not run again, since the same key means the same numbers (tests/results runs
@@ -52,8 +53,8 @@ ORDERS: dict[str, By] = {
 }
 """Suites whose boards answer another question than RMSE."""
 
-UNWANTED = ("errors-*", "cdf-*")
-"""Distributions setting by setting fill megabytes; `ope-bench report` shows them."""
+CHARTS = ("sweep", "intervals", "pareto", "times", "positivity", "coverage", "ranks")
+"""All but distributions setting by setting, which fill megabytes; `report` shows them."""
 
 
 def folder_of(suite: str) -> Path:
@@ -232,11 +233,12 @@ def draw(folder: Path, suite: str, records: Iterable[TrialRecord]) -> None:
             for record in records:
                 store.add(record, number)
             store.end_run(number, 0)
-        code = invoke(["report", "--store", str(path), "--figures", str(figures)])
+        charts = ["--charts", ",".join(CHARTS)]
+        code = invoke(["report", "--store", str(path), "--figures", str(figures), *charts])
         if code:
             sys.exit(code)
     for path in figures.iterdir():
-        if path.suffix != ".svg" or any(path.match(pattern) for pattern in UNWANTED):
+        if path.suffix != ".svg":
             path.unlink()
 
 
@@ -248,9 +250,13 @@ def main() -> int:
     parser.add_argument(
         "--without-missing", action="store_true", help="run nothing, leave them out"
     )
+    parser.add_argument("--figures", action="store_true", help="only draw what is committed")
     parser.add_argument("--anew", default="", help="estimators whose trials run again")
     given = parser.parse_args()
     for suite in given.suites:
+        if given.figures:
+            draw(folder_of(suite), suite, records_of(folder_of(suite)))
+            continue
         remake(
             suite,
             jobs=given.jobs,

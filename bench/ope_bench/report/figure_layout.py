@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from ope_bench.base.canonical import digest
@@ -317,9 +316,3 @@ CAPTIONS: Mapping[str, str] = {
     "significantly (Nemenyi, 5 %, settings taken as independent).",
 }
 """Captions by kind of figure."""
-
-
-def with_caption(svg: str, text: str) -> str:
-    """Return an SVG with its caption as description, which readers aloud and searches find."""
-    head, tag, rest = svg.partition(">")
-    return f"{head}{tag}<desc>{escape(text)}</desc>{rest}" if tag else svg
