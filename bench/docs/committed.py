@@ -19,7 +19,7 @@ if str(RESULTS) not in sys.path:
     sys.path.append(str(RESULTS))
 
 from judging.field import TRACKS, Setting, Track, settings_of  # noqa: E402  of results/
-from judging.leaderboard import Line, board_of, log_ratios, mean_interval  # noqa: E402
+from judging.leaderboard import BOARD, Line, board_of, log_ratios, mean_interval  # noqa: E402
 
 __all__ = [
     "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards", "defects_of",
@@ -30,7 +30,7 @@ __all__ = [
 @cache
 def field() -> list[Setting]:
     """Return the settings of the leaderboard, read once."""
-    return settings_of(RESULTS)
+    return settings_of(RESULTS, BOARD)
 
 
 @cache

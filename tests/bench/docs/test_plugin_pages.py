@@ -11,13 +11,14 @@ from xml.etree import ElementTree
 import pytest
 
 from board_pages import COMPARED
-from committed import TRACKS
+from committed import TRACKS, lines_of
 from field_charts import comparison_chart, estimator_chart
 from mathml import FormulaError, mathml
 from ope_bench.plugins.registry import Plugin
 from ope_bench.testing.class_checks import formula_of
 from plugin_pages import FOLDERS, built_in, page_name, plugin_pages
 from site_links import link_files
+from support.paths import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,14 @@ def test_an_estimator_of_the_leaderboard_shows_its_row_its_chart_and_its_cost(
     # An adapter of another package has a class of the same name.
     assert "[`IPW`](ipw.md)" in pages["estimators/ipws.md"] + pages["estimators/iips.md"]
     assert re.search(r"\d s \|", text.partition("## Cost")[2])
+
+
+def test_the_site_has_the_figures_of_the_leaderboards_page() -> None:
+    page = (ROOT / "results" / "leaderboard.md").read_text(encoding="utf-8")
+    for track in TRACKS:
+        for line in lines_of(track)[:20]:
+            if line.rank is not None:
+                assert f"| {line.rank} | `{line.entrant}` | {line.ratio:.2f} (" in page, line
 
 
 @pytest.mark.parametrize("plugin", built_in("estimator"), ids=lambda one: one.id)
