@@ -8,7 +8,7 @@ import pytest
 
 from ope_bench.base.files import file_identity
 from ope_bench.report.content import ReportData
-from ope_bench.report.figures import FORMATS, write_figures
+from ope_bench.report.figures import FORMATS, compact_svg, write_figures
 from ope_bench.trials.status import Status
 
 from .conftest import HOSTILE, made
@@ -26,6 +26,24 @@ def small(stored):
                 for r in range(9)
             ]
         )
+    )
+
+
+@pytest.fixture
+def named_marks(monkeypatch):
+    """Figures as Vega draws them, with the names of their marks."""
+    monkeypatch.setattr("ope_bench.report.figures.compact_svg", lambda svg, _: svg)
+
+
+def test_a_compact_figure_keeps_its_words_and_its_places():
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9"><g class="m" role="x" aria-label="a">'
+        '<path d="M1.23456,-0.5004L10,2" stroke="#123456"/><path d="" display="none"/>'
+        "<text>0.12345</text></g></svg>"
+    )
+    assert compact_svg(svg, "a < b") == (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9"><desc>a &lt; b</desc><g>'
+        '<path d="M1.23,-0.5L10,2" stroke="#123456" /><text>0.12345</text></g></svg>'
     )
 
 
@@ -60,6 +78,7 @@ def test_figures_replace_older_ones_in_one_step(small, tmp_path):
     assert set(folder.iterdir()) == set(paths), "no temporary file is left"
 
 
+@pytest.mark.usefixtures("named_marks")
 def test_coverage_stands_against_width_with_a_line_at_what_is_claimed(stored, tmp_path):
     records = [
         made(name, r, 0.1 * (-1) ** r, n=n, standard_error=size)
@@ -85,6 +104,7 @@ def test_stores_without_estimates_give_no_broken_figures(stored, tmp_path):
     assert {path.stem for path in drawn.paths} == {"positivity-toy"}
 
 
+@pytest.mark.usefixtures("named_marks")
 def test_methods_past_the_palette_are_told_apart_in_figures(stored, tmp_path):
     names = [f"m{i:02}" for i in range(14)]
     records = [
@@ -183,6 +203,7 @@ def test_times_have_units(stored, tmp_path):
     assert {"10 µs", "1 ms", "100 ms", "1 s"} <= set(re.findall(r">([\d.]+ \w+)</text>", svg))
 
 
+@pytest.mark.usefixtures("named_marks")
 def test_a_band_breaks_where_few_data_sets_determine_the_error(stored, tmp_path):
     def ends_of_bands(outlier):
         """The horizontal ends of each unbroken part of the band."""
