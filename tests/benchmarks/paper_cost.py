@@ -1,17 +1,24 @@
-"""Processor time of the suites of the paper, beside another revision, by suite and by estimator.
+"""The paper's suites beside another revision's: processor time, and errors on the same data sets.
 
-    python tests/benchmarks/paper_cost.py --peer OTHER/bin/python --name REVISION
+    python tests/benchmarks/paper_cost.py --name REVISION --peer OTHER/bin/python \\
+        --output results/performance/paper-cost
 
-Some replicates of every setting run on both sides in turns, each replicate's estimators in one
-process on the same data, where shared fits are kept, as a worker does. The sides must give the
-same answers to the last bit. Time is of the processor; what one replicate costs is the least of
-the rounds, because other work on the machine only adds to it.
+Time: some replicates of every setting run on both sides in turns, each replicate's estimators in
+one process on the same data, where shared fits are kept, as a worker does; of replicates that are
+trained together one block runs whole. Trials that both sides have must give the same answers to
+the last bit. Errors: the committed trials of both revisions, paired by data set. Without
+``--peer`` the seconds that the page has stay, and the errors alone are compared again.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import io
+import json
+import math
+import shlex
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -21,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import interleaved
+import numpy as np
 from sections import table
 from statement import facts_now, statement
 
@@ -33,86 +41,30 @@ SUITES = (
     "paper-appendix-samples",
 )
 
-PARTS = {
-    "trees, in compiled code": "scikit-learn: sorts every column at every node of every tree",
-    "boosting around the trees": "scikit-learn: checks weights and makes an object at every stage",
-    "predictions of boosting": "scikit-learn, for each context and action that trees tell apart",
-    "boosting by histograms": "scikit-learn",
-    "training of networks": "torch and zuko: flows and perceptrons, step by step",
-    "policies": "scikit-learn's logistic regression",
-    "everything else": "ours: data, features, calibration, diagnostics, weights",
-}
-"""Parts of the time, with whose code it is."""
+RENAMED = {"gbm-exact": "gbm"}
+"""Regressors that stand in a suite for those of the other revision."""
+
+NORMAL_95 = 1.96
 
 Timer = dict[str, float]
 
 
-def follow(owner: Any, name: str, part: str, seconds: Timer, open_parts: list[float]) -> None:
-    """Add a function's processor time to a part, without that of parts inside it."""
-    function = getattr(owner, name)
-
-    @functools.wraps(function)
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        begun = time.process_time()
-        open_parts.append(0.0)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            spent = time.process_time() - begun
-            seconds[part] += spent - open_parts.pop()
-            if open_parts:
-                open_parts[-1] += spent
-
-    setattr(owner, name, timed)
-
-
-def follow_parts() -> Timer:
-    """Time the parts from now on; return their seconds, which grow."""
-    import sklearn.ensemble as ensembles
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.tree import _classes as trees
-
-    from ope_estimators.flows import flow
-    from ope_estimators.learning import mlp
-
-    seconds: Timer = defaultdict(float)
-    whole: list[float] = []
-
-    class Builder(trees.DepthFirstTreeBuilder):  # type: ignore[misc]
-        """Of a compiled class only a subclass takes another method."""
-
-        def build(self, *args: Any) -> None:
-            super().build(*args)
-
-    follow(Builder, "build", "trees, in compiled code", seconds, whole)
-    trees.DepthFirstTreeBuilder = Builder
-    boosting = "boosting around the trees"
-    predictions = "predictions of boosting"
-    for owner, name, part in (
-        (ensembles.GradientBoostingRegressor, "fit", boosting),
-        (ensembles.GradientBoostingClassifier, "fit", boosting),
-        (ensembles.GradientBoostingRegressor, "predict", predictions),
-        (ensembles.GradientBoostingClassifier, "predict_proba", predictions),
-        (ensembles.HistGradientBoostingClassifier, "fit", "boosting by histograms"),
-        (LogisticRegression, "fit", "policies"),
-        (flow, "train", "training of networks"),
-        (mlp, "train", "training of networks"),
-    ):
-        follow(owner, name, part, seconds, whole)
-    return seconds
-
-
 def prepare(job: dict[str, Any]) -> Any:
-    """The trials of a suite by setting and replicate; all libraries are loaded and used once."""
+    """The trials of a suite by setting and replicate; all libraries are loaded and used once.
+
+    Those of a block that is trained together are at replicate ``None``.
+    """
     from ope_bench.suites.discovery import find_suite
     from ope_bench.suites.manifest import plan
     from ope_bench.trials.isolation import thread_limit
     from ope_bench.trials.trial import Workspace
 
     suite = find_suite(job["data"])
-    groups: dict[tuple[str, int], list[Any]] = defaultdict(list)
-    for trial in plan(replace(suite, replicates=job["replicates"] + 1)).trials:
-        groups[repr(trial.environment.params), trial.replicate].append(trial)
+    groups: dict[tuple[str, int | None], list[Any]] = defaultdict(list)
+    for trial in plan(replace(suite, replicates=max(job["replicates"] + 1, 25))).trials:
+        at = None if trial.device.batched else trial.replicate
+        if at is None or at <= job["replicates"]:
+            groups[repr(trial.environment.params), at].append(trial)
     warm_up, *_ = groups.values()
     with thread_limit(1):
         for _ in answered(warm_up, Workspace()):
@@ -120,8 +72,8 @@ def prepare(job: dict[str, Any]) -> Any:
     return groups
 
 
-def answered(trials: Sequence[Any], workspace: Any) -> Iterator[tuple[str, float, str]]:
-    """Of each trial its estimator, processor seconds and answer."""
+def answered(trials: Sequence[Any], workspace: Any) -> Iterator[tuple[str, float, str, str]]:
+    """Of each trial its estimator, processor seconds, key and answer."""
     from ope_bench.suites.suite import selector_of
     from ope_bench.trials.trial import run_trial
 
@@ -130,79 +82,126 @@ def answered(trials: Sequence[Any], workspace: Any) -> Iterator[tuple[str, float
         record = run_trial(trial, workspace)
         spent = time.process_time() - begun
         answer = (record.status, record.estimate, record.standard_error, record.diagnostics)
-        yield selector_of(trial.estimator), spent, repr(answer)
+        yield selector_of(trial.estimator), spent, trial.key, repr(answer)
 
 
 def work(groups: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """The estimators of one replicate of one setting, in the order of the suite."""
+    """The estimators of one replicate, or block of replicates, of one setting."""
     from ope_bench.trials.isolation import thread_limit
     from ope_bench.trials.trial import Workspace
 
-    parts = follow_parts()
+    trials = groups.get((job["setting"], job["replicate"]), [])
+    seconds: Timer = defaultdict(float)
+    answers = {}
     with thread_limit(1):
-        rows = list(answered(groups[job["setting"], job["replicate"]], Workspace()))
-    seconds = {name: spent for name, spent, _ in rows}
-    return {
-        "cpu_seconds": sum(seconds.values()),
-        "estimators": seconds,
-        "parts": {**parts, "everything else": sum(seconds.values()) - sum(parts.values())},
-        "answers": {name: answer for name, _, answer in rows},
-    }
+        for estimator, spent, key, answer in answered(trials, Workspace()):
+            seconds[estimator] += spent
+            answers[key] = answer
+    counted = len({trial.replicate for trial in trials})
+    return {"estimators": seconds, "replicates": counted, "answers": answers}
 
 
-def jobs(suite: str, replicates: int) -> Iterator[dict[str, Any]]:
-    """One for each setting and replicate of a suite, the first left to the warm-up."""
+def measure(
+    sides: Mapping[str, interleaved.Side],
+    suite: str,
+    replicates: int,
+    rounds: int,
+    known: set[tuple[str, str]],
+) -> dict[str, Any]:
+    """Seconds of a whole suite on both sides, by estimator.
+
+    Parameters
+    ----------
+    known : settings and estimators of suites before, whose trials are not run again on our side;
+        those of this suite are added.
+    """
     from ope_bench.suites.discovery import find_suite
     from ope_bench.suites.manifest import plan
 
-    settings = {repr(cell.environment.params): None for cell in plan(find_suite(suite)).cells}
+    described = find_suite(suite)
+    settings = {repr(cell.environment.params): None for cell in plan(described).cells}
+    row: dict[str, Any] = {"suite": suite, "trials": 0, "shared": 0.0}
+    for side in sides:
+        row[side] = {"seconds": 0.0, "estimators": defaultdict(float)}
     for setting in settings:
-        for replicate in range(1, replicates + 1):
-            yield {
+        added = set()
+        for replicate in (*range(1, replicates + 1), None):
+            job = {
                 "data": suite,
                 "setting": setting,
                 "replicate": replicate,
                 "replicates": replicates,
-                "timeout": 600,
+                "timeout": 3600,
             }
-
-
-def measure(
-    sides: Mapping[str, interleaved.Side], suite: str, replicates: int, rounds: int
-) -> dict[str, Any]:
-    """Seconds of a whole suite on both sides, by estimator and by part."""
-    from ope_bench.suites.discovery import find_suite
-
-    scale = find_suite(suite).replicates / replicates
-    row: dict[str, Any] = {"suite": suite, "trials": 0}
-    for side in sides:
-        row[side] = {"seconds": 0.0, "estimators": defaultdict(float), "parts": defaultdict(float)}
-    for job in jobs(suite, replicates):
-        ask: dict[str, Callable[[], Any]] = {
-            name: functools.partial(side.ask, job) for name, side in sides.items()
-        }
-        found = interleaved.in_turns(ask, seconds=1e9, most=rounds)
-        answers = {repr(figures["answers"]) for runs in found.values() for figures in runs}
-        if len(answers) != 1:
-            msg = f"{suite}: {job['setting']}, replicate {job['replicate']}: answers differ"
-            raise SystemExit(msg)
-        row["trials"] += len(found["ours"][0]["answers"])
-        for side, runs in found.items():
-            least = min(runs, key=lambda figures: figures["cpu_seconds"])
-            row[side]["seconds"] += scale * least["cpu_seconds"]
-            for kind in ("estimators", "parts"):
-                for name, spent in least[kind].items():
-                    row[side][kind][name] += scale * spent
+            ask: dict[str, Callable[[], Any]] = {
+                name: functools.partial(side.ask, job) for name, side in sides.items()
+            }
+            found = interleaved.in_turns(ask, seconds=1e9, most=rounds if replicate else 1)
+            answers: dict[str, str] = {}
+            for figures in (one for runs in found.values() for one in runs):
+                if "failed" in figures:
+                    raise SystemExit(f"{suite}: {setting}: {figures['failed']}")
+                for key, answer in figures["answers"].items():
+                    if answers.setdefault(key, answer) != answer:
+                        raise SystemExit(f"{suite}: {setting}, {replicate}: answers differ")
+            row["trials"] += len(answers)
+            for side, runs in found.items():
+                least = min(runs, key=lambda figures: sum(figures["estimators"].values()))
+                scale = described.replicates / (least["replicates"] or 1)
+                scale /= 1 if replicate is None else replicates
+                for name, spent in least["estimators"].items():
+                    if side == "ours" and (setting, name) in known:
+                        row["shared"] += scale * spent
+                        continue
+                    if side == "ours":
+                        added.add((setting, name))
+                    row[side]["seconds"] += scale * spent
+                    row[side]["estimators"][name] += scale * spent
+        known |= added
     return row
 
 
-def summed(rows: Sequence[dict[str, Any]], side: str, kind: str) -> Timer:
-    """Seconds of all suites by estimator or part."""
-    total: Timer = defaultdict(float)
-    for row in rows:
-        for name, spent in row[side][kind].items():
-            total[name] += spent
-    return total
+def changed_rows(revision: str, suite: str) -> list[dict[str, Any]]:
+    """Errors of both revisions in each setting, of each estimator whose trials are others now."""
+    import pyarrow.parquet as pq
+
+    path = f"results/paper/{suite.removeprefix('paper-')}/trials.parquet"
+    before = subprocess.run(["git", "show", f"{revision}:{path}"], capture_output=True, check=True)
+    sides: list[dict[tuple[str, str], dict[int, dict[str, Any]]]] = []
+    for source in (io.BytesIO(before.stdout), path):
+        cells: dict[tuple[str, str], dict[int, dict[str, Any]]] = defaultdict(dict)
+        for trial in pq.read_table(source).to_pylist():
+            params = json.loads(trial["params"])
+            params["regressor"] = RENAMED.get(*[params.get("regressor")] * 2)
+            at = trial["environment_params"], json.dumps([trial["estimator"], params])
+            cells[at][trial["replicate"]] = trial
+        sides.append(cells)
+    rows = []
+    for (setting, estimator), old in sides[0].items():
+        new = sides[1][setting, estimator]
+        pairs = [(old[at], new[at]) for at in sorted(old)]
+        if all(one["key"] == other["key"] for one, other in pairs):
+            continue
+        ok = [pair for pair in pairs if all(one["status"] == "ok" for one in pair)]
+        errors = np.array(
+            [[one["estimate"] - one["truth_expected"] for one in pair] for pair in ok]
+        )
+        squares = np.square(errors)
+        gap = squares[:, 1] - squares[:, 0]
+        error = float(gap.std(ddof=1)) / math.sqrt(len(gap))
+        rows.append(
+            {
+                "suite": suite,
+                "setting": json.loads(setting),
+                "estimator": json.loads(estimator),
+                "pairs": len(pairs),
+                "both": len(ok),
+                "rmse": [math.sqrt(one) for one in squares.mean(axis=0)],
+                "moved": float(np.median(np.abs(errors[:, 1] - errors[:, 0]))),
+                "z": float(gap.mean()) / error if error else 0.0,
+            }
+        )
+    return rows
 
 
 def cells(before: float, after: float) -> tuple[str, str, str]:
@@ -210,70 +209,131 @@ def cells(before: float, after: float) -> tuple[str, str, str]:
     return f"{before:,.0f}", f"{after:,.0f}", f"{after / before:.2f}" if before else "-"
 
 
-def compared(rows: Sequence[dict[str, Any]], kind: str) -> list[tuple[str, float, float]]:
-    """Of each estimator or part its seconds before and after, the dearest first."""
-    before, after = summed(rows, "other", kind), summed(rows, "ours", kind)
-    return sorted(
-        ((name, spent, after[name]) for name, spent in before.items()), key=lambda row: -row[2]
-    )
-
-
 TEXT = """\
 # What the paper costs
 
-Processor seconds of `results/regenerate paper`: all replicates of the six suites, computed from
-{replicates} of each setting ({trials:,} trials), without starting workers. *Before* is {other}.
-Both sides gave the same answers to the last bit. The first estimator that asks for a fit pays for
-it, and others find it.
+Processor seconds of `results/regenerate paper` (its six suites that have claims), computed from
+{replicates} replicates of each setting, of flows that are trained together from one block of 25
+({trials:,} trials), without starting workers. *Before* is {other}: scikit-learn's trees (`gbm`),
+flows trained one by one, a store for each suite. *After*: the same trees grown by XGBoost
+(`gbm-exact`, [exact trees](exact-trees.md)), flows by [`cpu-batch`](batched.md), one store, in
+which a trial that two suites have is run once ({shared:,.0f} s that are not spent). What did not
+change gave the same answers to the last bit on both sides. The first estimator that asks for a fit
+pays for it, and others find it.
 
 {suites}
 
 ## By estimator
 
-What takes a second or more in all suites together.
+What took two seconds or more in all suites together.
 
 {estimators}
 
-## What is left
+## Errors before and after
 
-{parts}
+All committed trials of the rows that changed, on the same data sets: {cells} settings and
+estimators. RMSE over each row's settings (root of the mean of their squares) before and after; by
+how much the median estimate moved, in parts of the RMSE; in how many settings the mean squared
+errors differ by more than {limit} standard errors of their paired difference (chance: one in
+twenty), and the largest difference in such errors. *Smaller*, *larger*: of those, by what came
+after.
 
-Half of the time cannot be saved at equal bits: {libraries:.0%} of what is left is spent in
-libraries. A tree of scikit-learn cannot be grown faster from outside without other rounding, and
-every board would have to be made anew. The same holds for flows trained together (`cpu-batch`, see
-[batched](batched.md)): they take .4 to .5 of the time of flows trained alone, with other numbers.
-100 actions and 1,000 rows are in `paper-actions` and in `paper-samples`; each suite has a store of
-its own, so that its folder tells its own runs, and these trials run twice.
+{errors}
+
+In all {beyond} of {cells} ({share:.0%}) differ by more than {limit} standard errors: {smaller} are
+smaller and {larger} larger than before. With Holm's correction over all of them, {significant}
+differ at 5 %{named}.
 
 """
 
 
+def errors_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Errors before and after by suite and estimator."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[row["suite"], shown(row)].append(row)
+    lines = []
+    for (suite, estimator), own in groups.items():
+        before, after = (math.sqrt(np.mean([one["rmse"][i] ** 2 for one in own])) for i in (0, 1))
+        moved = np.median([one["moved"] / one["rmse"][0] for one in own])
+        beyond = [one["z"] for one in own if abs(one["z"]) > NORMAL_95]
+        lines.append(
+            [
+                f"`{suite}`",
+                f"`{estimator}`",
+                str(len(own)),
+                f"{before:.4g}",
+                f"{after:.4g}",
+                f"{moved:.2g}",
+                str(sum(one < 0 for one in beyond)),
+                str(sum(one > 0 for one in beyond)),
+                f"{max((one['z'] for one in own), key=abs):+.1f}",
+            ]
+        )
+    heads = (
+        "suite",
+        "estimator",
+        "settings",
+        "before",
+        "after",
+        "moved",
+        "smaller",
+        "larger",
+        "z",
+    )
+    return table(heads, lines)
+
+
+def shown(row: Mapping[str, Any]) -> str:
+    """An estimator with its features of actions, which tell its rows apart."""
+    name, params = row["estimator"]
+    features = params.get("action_features")
+    return f"{name}, {features}" if features not in (None, "one-hot") else str(name)
+
+
 def markdown(report: dict[str, Any]) -> str:
     """The page."""
-    rows = report["rows"]
+    from ope_bench.statistics.paired_tests import holm
+
+    rows, errors = report["rows"], report["errors"]
     whole = [sum(row[side]["seconds"] for row in rows) for side in ("other", "ours")]
     suites = [
         (f"`{row['suite']}`", *cells(row["other"]["seconds"], row["ours"]["seconds"]))
         for row in rows
     ]
-    heads = ("before, s", "after, s", "after / before")
-    parts = [
-        (name, *cells(before, after), f"{after / whole[1]:.0%}", PARTS[name])
-        for name, before, after in compared(rows, "parts")
-    ]
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for row in rows:
+        for place, side in enumerate(("other", "ours")):
+            for name, seconds in row[side]["estimators"].items():
+                for new, old in RENAMED.items():
+                    name = name.replace(f"={new}", f"={old}")
+                spent[name][place] += seconds
     estimators = [
-        (f"`{name}`", *cells(before, after))
-        for name, before, after in compared(rows, "estimators")
-        if before >= 1
+        (f"`{name}`", *cells(*seconds))
+        for name, seconds in sorted(spent.items(), key=lambda item: -item[1][0])
+        if seconds[0] >= 2
     ]
+    heads = ("before, s", "after, s", "after / before")
+    beyond = [row["z"] for row in errors if abs(row["z"]) > NORMAL_95]
+    adjusted = holm(np.array([math.erfc(abs(row["z"]) / math.sqrt(2)) for row in errors]))
+    significant = [row for row, p in zip(errors, adjusted, strict=True) if p < 0.05]
+    named = "; ".join(f"`{row['suite']}` `{shown(row)}` ({row['z']:+.1f})" for row in significant)
     text = TEXT.format(
-        libraries=1 - summed(rows, "ours", "parts")["everything else"] / whole[1],
         replicates=report["replicates"],
         trials=sum(row["trials"] for row in rows),
+        shared=sum(row["shared"] for row in rows),
         other=report["other"],
         suites=table(("suite", *heads), [*suites, ("all", *cells(*whole))]),
         estimators=table(("estimator", *heads), estimators),
-        parts=table(("part", *heads, "share", "whose code"), parts),
+        errors=errors_table(errors),
+        cells=len(errors),
+        limit=NORMAL_95,
+        beyond=len(beyond),
+        share=len(beyond) / len(errors),
+        smaller=sum(z < 0 for z in beyond),
+        larger=sum(z > 0 for z in beyond),
+        significant=len(significant) or "none",
+        named=f": {named}" if named else "",
     )
     return f"{text}{statement(report)}"
 
@@ -283,7 +343,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--peer", help="python of an environment with the other revision")
-    parser.add_argument("--name", default="the other revision", help="its name in the page")
+    parser.add_argument("--name", help="the other revision")
     parser.add_argument("--replicates", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
@@ -291,29 +351,34 @@ def main() -> int:
     if given.serve:
         interleaved.serve(prepare, work)
         return 0
-    if not given.peer:
-        parser.error("--peer names the interpreter of the other revision")
-    command = f"python tests/benchmarks/{Path(__file__).name} --peer OTHER/bin/python"
-    report: dict[str, Any] = {
-        "command": f"{command} --replicates {given.replicates} --rounds {given.rounds}",
-        **facts_now(),
-        "other": given.name,
-        "replicates": given.replicates,
-    }
-    sides = {
-        name: interleaved.Side(python, __file__, name)
-        for name, python in (("other", given.peer), ("ours", sys.executable))
-    }
+    if not given.name or not given.output:
+        parser.error("--name and --output are needed")
+    if given.peer:
+        words = [word if word != given.peer else "OTHER/bin/python" for word in sys.argv]
+        report: dict[str, Any] = {
+            "command": shlex.join(["python", *words]),
+            **facts_now(),
+            "other": given.name,
+            "replicates": given.replicates,
+        }
+        sides = {
+            name: interleaved.Side(python, __file__, name)
+            for name, python in (("other", given.peer), ("ours", sys.executable))
+        }
 
-    def rows() -> Iterator[dict[str, Any]]:
-        for suite in SUITES:
-            row = measure(sides, suite, given.replicates, given.rounds)
-            print(suite, *cells(row["other"]["seconds"], row["ours"]["seconds"]), flush=True)
-            yield row
+        def rows() -> Iterator[dict[str, Any]]:
+            known: set[tuple[str, str]] = set()
+            for suite in SUITES:
+                row = measure(sides, suite, given.replicates, given.rounds, known)
+                seconds = (row[side]["seconds"] for side in ("other", "ours"))
+                print(suite, *cells(*seconds), flush=True)
+                yield row
 
-    interleaved.conducted(report, sides, rows)
-    if given.output:
-        interleaved.written(given.output, report, markdown(report))
+        interleaved.conducted(report, sides, rows)
+    else:
+        report = json.loads(given.output.with_suffix(".json").read_text(encoding="utf-8"))
+    report["errors"] = [row for suite in SUITES for row in changed_rows(given.name, suite)]
+    interleaved.written(given.output, report, markdown(report))
     return 0
 
 
