@@ -34,8 +34,9 @@ from judging.damages import propensities_page
 from judging.defaults import defaults_section
 from judging.defects import defects
 from judging.intervals import IntervalTrials, choices, document, intervals_page
-from judging.leaderboard import leaderboard_pages
+from judging.leaderboard import board_settings, leaderboard_pages
 from judging.page import page_texts
+from judging.prediction import prediction_section, prediction_sentence
 from judging.published import published_page
 from judging.randomized import randomized_page
 from judging.readings import readings_page
@@ -67,7 +68,12 @@ def main() -> int:
         results / "advice" / "README.md": advice_page(results),
         results / "recommendation.md": recommendation_page(results),
         logs / "recommendation.json": recommendation_document(results),
-        **leaderboard_pages(results, defaults_section(results)),
+        **leaderboard_pages(
+            results,
+            prediction_sentence(board_settings(results)),
+            prediction_section(results),
+            defaults_section(results),
+        ),
         results / "figures" / "readme.svg": readme_figure(results),
         results / "intervals" / "README.md": intervals_page(intervals),
         logs / "interval_choice.json": document(choices(intervals)),

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judging.leaderboard import leaders_block
 from judging.page import table
+from judging.prediction import leaders_block
 from ope_bench.report.styles import styles_of
 from ope_bench.report.tables import figure
 

@@ -12,16 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from judging import field
 from judging.field import Answers, Setting, Track, settings_of
-from judging.leaderboard import (
-    among_trials,
-    board_of,
-    by_source,
-    levels_of,
-    line_of,
-    mean_interval,
-    predicted,
-    tree_of,
-)
+from judging.leaderboard import board_of, by_source, line_of, mean_interval, tree_of
+from judging.prediction import among_trials, levels_of, predicted
 from judging.recommendation import KINDS, chosen, half_width, held
 
 from ope_bench.contracts.view import Access
