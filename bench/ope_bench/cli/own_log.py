@@ -396,7 +396,7 @@ def example(
 def advise_command(
     log_of: OpenLog,
     target: Annotated[
-        str | None, typer.Option(help="The policy, where the log file has several.")
+        str | None, typer.Option(help="One policy of a log file that has several; all by default.")
     ] = None,
     worlds: Annotated[
         list[str] | None,
@@ -434,12 +434,13 @@ def advise_command(
     """Say whether a log can answer what a new policy would earn, and by which estimator.
 
     The verdict is trust, caution or run-an-experiment. The interval is wide where estimators
-    disagree. Exit code 3: no candidate has a value.
+    disagree. Of several policies each is judged, and they are compared as by `shortlist`. Exit
+    code 3: no candidate has a value.
     """
     from ope_bench.cli.progress import RunState, display
     from ope_bench.execution.local import LocalExecutor
     from ope_bench.execution.machine import available_cores
-    from ope_bench.logs.advise import advice_tables, summary
+    from ope_bench.logs.advise import PoliciesAdvice, advice_tables, summary
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
@@ -476,6 +477,8 @@ def advise_command(
         write(fill(summary(result), width()))
         write("")
         _write_tables(advice_tables(result))
+        if isinstance(result, PoliciesAdvice):
+            note(f"--target {result.policies[0].target} shows the checks behind its verdict")
     return result.exit_code
 
 

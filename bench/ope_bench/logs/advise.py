@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
@@ -11,9 +13,10 @@ from typing import Any
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.base.units import format_duration
+from ope_bench.boards.columns import Style
 from ope_bench.execution import Event, Executor, Finished
 from ope_bench.logs import advice_verdict, advice_worlds, estimation, problem
-from ope_bench.logs.checks import Finding, check_log, findings_table
+from ope_bench.logs.checks import Finding, findings_of, findings_table
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.next_log import SHARE, NextLog, next_log
 from ope_bench.logs.recommendation import (
@@ -28,9 +31,11 @@ from ope_bench.logs.result import (
     notebook_html,
     notebook_text,
     plot_values,
+    shared_notes,
     span,
     value_lines,
 )
+from ope_bench.logs.shortlist import LOGGED, SIMULTANEOUS, STATUS_STYLES, Shortlist, shortlist_of
 from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, figure, percent
@@ -40,6 +45,12 @@ from ope_bench.trials.trial import run_trial
 
 Observer = Callable[[Sequence[Trial]], Any]
 """Called with all trials before the first; its context manager is told every event: `handle`."""
+
+_VERDICT_STYLES: Mapping[str, Style] = {
+    "trust": "good",
+    "caution": "caution",
+    "run-an-experiment": "bad",
+}
 
 _CANDIDATES_LEGEND = "* recommended; error, rank, cover: over the worlds below"
 _WORLDS_LEGEND = (
@@ -187,8 +198,114 @@ class Advice:
         return f"<p><b>{escape(summary(self))}</b></p>\n{notebook_html(advice_tables(self))}"
 
 
-def summary(advice: Advice) -> str:
+@dataclass(frozen=True)
+class PoliciesAdvice:
+    """Advice on each of a log's policies, and which of them wins; shown, it is a table.
+
+    Parameters
+    ----------
+    policies : the advice on each, the largest value first.
+    shortlist : the policies compared; None where propensities or probabilities are unknown.
+    """
+
+    policies: Sequence[Advice]
+    shortlist: Shortlist | None
+
+    @property
+    def exit_code(self) -> int:
+        """0; 3 where no candidate has a value for any policy."""
+        return min(one.exit_code for one in self.policies)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of ``ope-bench advise --format json`` on several policies."""
+        return {
+            "schema": 1,
+            "policies": [one.as_json() for one in self.policies],
+            "shortlist": None if self.shortlist is None else self.shortlist.as_json(),
+            "exit_code": self.exit_code,
+        }
+
+    def plot(self) -> Any:
+        """Return the policies' values and intervals as an Altair chart, the first one marked.
+
+        Raises
+        ------
+        UsageError : the extra ``report`` is not installed.
+        """
+        return plot_values(self.lines(), self.policies[0].logging_average, "")
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the lines of the chart: the recommended value of each policy."""
+        found = [(one.target, one.recommended) for one in self.policies if one.recommended]
+        names = ("value", "low", "high")
+        return [
+            {"estimator": policy, "policy": "", "chosen": place == 0}
+            | {name: getattr(one, name) for name in names}
+            for place, (policy, one) in enumerate(found)
+        ]
+
+    def __repr__(self) -> str:
+        return f"{summary(self)}\n\n{notebook_text(advice_tables(self))}"
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{escape(summary(self))}</b></p>\n{notebook_html(advice_tables(self))}"
+
+
+def _policies_table(advice: PoliciesAdvice) -> TextTable:
+    compared = () if advice.shortlist is None else advice.shortlist.policies
+    places = {one.name: one for one in compared}
+    first = advice.policies[0]
+    rows = []
+    for one in advice.policies:
+        chosen, place = one.recommended, places.get(one.target)
+        value = None if chosen is None else chosen.value
+        lift = None if chosen is None else chosen.lift
+        share = (
+            None if lift is None or not one.logging_average else lift / abs(one.logging_average)
+        )
+        low, high = (None, None) if place is None else (place.low, place.high)
+        status = MISSING if place is None else place.status
+        rows.append(
+            (
+                Entry(one.target, one.target),
+                Entry(figure(value), value),
+                Entry(MISSING if share is None else f"{share:+.1%}", share),
+                Entry(span(low, high, signed=True), [low, high]),
+                Entry(status, status, STATUS_STYLES.get(status, "")),
+                Entry(one.verdict, one.verdict, _VERDICT_STYLES[one.verdict]),
+            )
+        )
+    actions = [
+        ("", one.target, one.recommended.first_action if one.recommended else one.reasons[0])
+        for one in advice.policies
+    ]
+    together = [] if advice.shortlist is None else [f"over {LOGGED}: {SIMULTANEOUS}"]
+    return TextTable(
+        title=f"which policy wins | {first.log['rows']:,} rows, {first.log['actions']:,} actions"
+        f" | logged average {figure(first.logging_average)}",
+        columns=(
+            TableColumn(key="name", title="policy", right=False, overflow="cut"),
+            TableColumn(key="value", title="value"),
+            TableColumn(key="lift_relative", title="lift"),
+            TableColumn(key="interval", title=f"over {LOGGED}", right=False, drop=0),
+            TableColumn(key="status", title="status", right=False),
+            TableColumn(key="verdict", title="verdict", right=False),
+        ),
+        rows=tuple(rows),
+        notes=(
+            *together,
+            *shared_notes(actions),
+            *dict.fromkeys(note for one in advice.policies for note in one.notes),
+        ),
+    )
+
+
+def summary(advice: Advice | PoliciesAdvice) -> str:
     """Return the answer in one or two sentences: value, interval, lift, what to do first."""
+    if isinstance(advice, PoliciesAdvice):
+        if advice.shortlist is not None:
+            return advice.shortlist.summary()
+        return "nothing says whether a policy wins by chance: give propensities and probabilities"
     chosen = advice.recommended
     if chosen is None:
         return "no estimator has a value here"
@@ -204,8 +321,10 @@ def summary(advice: Advice) -> str:
     return f"{words}. {chosen.first_action}".rstrip()
 
 
-def advice_tables(advice: Advice) -> list[TextTable]:
-    """Return tables of the checks, the candidates and the worlds."""
+def advice_tables(advice: Advice | PoliciesAdvice) -> list[TextTable]:
+    """Return tables of the checks, the candidates and the worlds, or one of the policies."""
+    if isinstance(advice, PoliciesAdvice):
+        return [_policies_table(advice)]
     log, chosen = advice.log, advice.recommended
     title = (
         f"{advice.verdict} | {advice.target} | {log['rows']:,} rows, {log['actions']:,} actions"
@@ -214,12 +333,14 @@ def advice_tables(advice: Advice) -> list[TextTable]:
     candidates = []
     for one in advice.ranked():
         best = one["label"] == label
+        # The interval of the recommended one is that of the verdict.
+        ends = (chosen.low, chosen.high) if chosen and best else (one["low"], one["high"])
         rank = one["rank"]
         candidates.append(
             (
                 Entry(f"{one['label']}{' *' * best}", one["label"], "good" if best else ""),
                 Entry(figure(one["value"]), one["value"]),
-                Entry(span(one["low"], one["high"]), [one["low"], one["high"]]),
+                Entry(span(*ends), list(ends)),
                 Entry(figure(one["rmse"]), one["rmse"]),
                 Entry(MISSING if rank is None else str(rank), rank),
                 Entry(str(one["worlds_best"]), one["worlds_best"]),
@@ -243,7 +364,13 @@ def advice_tables(advice: Advice) -> list[TextTable]:
             title="candidates",
             columns=_CANDIDATE_COLUMNS if worlds else _CANDIDATE_COLUMNS[:3],
             rows=tuple(one if worlds else one[:3] for one in candidates),
-            notes=(*([_CANDIDATES_LEGEND] if worlds else []), f"chosen by: {advice.rule}"),
+            notes=(
+                *([_CANDIDATES_LEGEND] if worlds else []),
+                f"chosen by: {advice.rule}",
+                *shared_notes(
+                    ("", row.label, row.message) for row in advice.rows if row.value is None
+                ),
+            ),
         ),
     ]
     if not worlds:
@@ -281,18 +408,19 @@ def advise(
     executor: Executor | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
     observe: Observer | None = None,
-) -> Advice:
+) -> Advice | PoliciesAdvice:
     """Judge whether a log can answer what a policy would earn, by which estimator, how wrong.
 
     The recommended estimator is the one that did best on drawn worlds, whatever the log; it and
-    its panel are run on the log, and their disagreement widens the interval.
+    its panel are run on the log, and their disagreement widens the interval. Of several policies
+    each is judged, and they are compared as by `shortlist`.
 
     Parameters
     ----------
     log : from `Log.read` or `Log.from_frame`.
-    target : name of the policy; needed where the log has several.
+    target : name of the policy; all of the log's where None.
     simulate : whether candidates are also run on worlds made from the log, whose true values are
-        known; they never change recommendation or verdict.
+        known; they never change recommendation or verdict. For one policy.
     worlds : makers of worlds, such as ``pseudo-reward[reward_model=boosting]``; they are made
         where some are given.
     replicates : data sets of each world.
@@ -307,68 +435,116 @@ def advise(
     ------
     UsageError : a policy, a candidate, a world or a number is unknown or wrong.
     """
-    policy = log.policy_name(target)
+    simulate = simulate or worlds is not None
+    policies = [log.policy_name(target)] if simulate or target is not None else list(log.targets)
     replicates = advice_worlds.REPLICATES if replicates is None else replicates
     if replicates < 1:
         msg = f"replicates {replicates} is not positive"
         raise UsageError(msg)
-    log = replace(log, targets={policy: log.targets[policy]})
-    rule = recommendation_for(log, policy)
-    notes = []
+    log = replace(log, targets={name: log.targets[name] for name in policies})
+    rules = {name: recommendation_for(log, name) for name in policies}
+    if candidates is None:
+        asked = itertools.chain.from_iterable(rule.estimators for rule in rules.values())
+        candidates = list(dict.fromkeys(asked))
+    pairs = estimation.estimator_pairs(candidates)
+    specs = [spec for spec, _ in pairs]
+    compared = None
+    evidence: list[advice_verdict.WorldFigures] = []
+    notes: list[str] = []
     with stored_log(log) as folder:
         made: list[advice_worlds.World] = []
-        if simulate or worlds is not None:
+        if simulate:
             most = advice_worlds.WORLD_ROWS
             made = advice_worlds.made_worlds(
-                policy, folder, worlds, most if log.n > most else None
+                policies[0], folder, worlds, most if log.n > most else None
             )
-        pairs = estimation.estimator_pairs(
-            list(rule.estimators if candidates is None else candidates)
-        )
-        specs = [spec for spec, _ in pairs]
-        labels = distinct_labels(specs)
-        found = estimation.run_on_log(log, pairs, folder, 0, executor, on_event)[policy]
-        records: dict[str, TrialRecord] = dict(zip(labels, found, strict=True))
-        working = {
-            label: spec
-            for label, spec in zip(labels, specs, strict=True)
-            if records[label].status is Status.OK
-        }
-        chosen = _chosen(rule, working)
-        # Candidates on worlds.
-        likeness = replace(
-            advice_worlds.LIKENESS, params={"folder": str(folder), "policy": policy}
-        )
-        on_worlds: dict[str, TrialRecord] = {}
-        if working and made:
+        records = estimation.run_on_log(log, pairs, folder, 0, executor, on_event)
+        if made:
+            working = _working(specs, records[policies[0]])
+            likeness = replace(
+                advice_worlds.LIKENESS, params={"folder": str(folder), "policy": policies[0]}
+            )
             trials = advice_verdict.plan_trials(made, list(working.values()), likeness, replicates)
-            progress: Any = contextlib.nullcontext() if observe is None else observe(trials)
-            with progress:
-                for event in estimation.trial_events(trials, executor, run_trial, budget):
-                    if observe is not None:
-                        progress.handle(event)
-                    if isinstance(event, Finished):
-                        on_worlds[event.record.key] = event.record
-            if budget is not None and not {trial.key for trial in trials} <= on_worlds.keys():
-                notes.append(
-                    f"the budget of {format_duration(budget)} ended before all data sets of the "
-                    "worlds; --budget gives more"
-                )
-        evidence = [
-            advice_verdict.world_figures(world, working, on_worlds, replicates, likeness)
-            for world in made
-        ]
+            on_worlds: dict[str, TrialRecord] = {}
+            if working:
+                progress: Any = contextlib.nullcontext() if observe is None else observe(trials)
+                with progress:
+                    for event in estimation.trial_events(trials, executor, run_trial, budget):
+                        if observe is not None:
+                            progress.handle(event)
+                        if isinstance(event, Finished):
+                            on_worlds[event.record.key] = event.record
+                if budget is not None and not {trial.key for trial in trials} <= on_worlds.keys():
+                    notes.append(
+                        f"the budget of {format_duration(budget)} ended before all data sets of "
+                        "the worlds; --budget gives more"
+                    )
+            evidence = [
+                advice_verdict.world_figures(world, working, on_worlds, replicates, likeness)
+                for world in made
+            ]
+        rule = rules[policies[0]]
+        known = {spec.identity_json for spec in specs}
+        whole = {estimation.resolve_one(text).identity_json for text in rule.estimators} <= known
+        if (
+            len(policies) > 1
+            and whole
+            and all(one is rule and one.error is not None for one in rules.values())
+        ):
+            compared = shortlist_of(log, rule, specs, records, folder)
+    findings = findings_of(log)
+    advice = [
+        _advice_on(
+            replace(log, targets={name: log.targets[name]}),
+            rules[name],
+            specs,
+            records[name],
+            # The name of a finding about a policy begins with the policy's.
+            [
+                replace(one, name=one.name.rpartition(": ")[2])
+                for one in findings
+                if one.name.rpartition(": ")[0] in ("", name)
+            ],
+            evidence,
+            notes,
+            today_share,
+            executor,
+        )
+        for name in policies
+    ]
+    advice.sort(key=lambda one: -one.recommended.value if one.recommended else math.inf)
+    return advice[0] if len(advice) == 1 else PoliciesAdvice(advice, compared)
+
+
+def _working(specs: Sequence[PluginSpec], records: Sequence[TrialRecord]) -> dict[str, PluginSpec]:
+    """Return the candidates with a value, by label."""
+    found = zip(distinct_labels(specs), specs, records, strict=True)
+    return {label: spec for label, spec, record in found if record.status is Status.OK}
+
+
+def _advice_on(
+    log: LogData,
+    rule: Recommendation,
+    specs: Sequence[PluginSpec],
+    records: Sequence[TrialRecord],
+    findings: Sequence[Finding],
+    evidence: Sequence[advice_verdict.WorldFigures],
+    notes: Sequence[str],
+    today_share: float,
+    executor: Executor | None,
+) -> Advice:
+    """Return the advice on a log's only policy, from its candidates' trials."""
+    (policy,) = log.targets
+    labels, working = distinct_labels(specs), _working(specs, records)
+    chosen = _chosen(rule, working)
     level = advice_verdict.LEVEL
     rows = [
         estimation.estimate_row(record, label, level, units=log.n_units)
-        for label, record in records.items()
+        for label, record in zip(labels, records, strict=True)
     ]
     effective = problem.effective_size(log, policy)
     rows, _ = estimation.with_disagreement(rows, specs, rule, level, effective)
     figures = advice_verdict.candidate_figures(evidence, list(working)) if working else {}
-    own = [
-        replace(one, name=one.name.removeprefix(f"{policy}: ")) for one in check_log(log).findings
-    ]
     best = next((row for row in rows if row.label == chosen), None)
     recommended = None
     if best is not None and best.value is not None:
@@ -380,7 +556,7 @@ def advise(
     weights = log.weights(policy)
     largest = 0.0 if weights is None else float(weights.max())
     checks = advice_verdict.judge(
-        own,
+        findings,
         {row.label: row for row in rows},
         chosen,
         log.n,
@@ -398,7 +574,7 @@ def advise(
     if verdict == "run-an-experiment" and recommended is not None:
         spec, value = working[recommended.label], recommended.value
         experiment = next_log(log, policy, spec, value, share=today_share, executor=executor)
-        notes += [] if experiment is None else [experiment.sentence()]
+        notes = [*notes, *([] if experiment is None else [experiment.sentence()])]
     return Advice(
         log=log.facts(),
         target=policy,

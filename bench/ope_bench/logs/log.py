@@ -20,7 +20,7 @@ from ope_bench.logs.targets import read_policies, read_policy
 from ope_bench.report import needs_extra
 
 if TYPE_CHECKING:
-    from ope_bench.logs.advise import Advice
+    from ope_bench.logs.advise import Advice, PoliciesAdvice
 
 
 class Log(LogData):
@@ -163,7 +163,7 @@ class Log(LogData):
         """
         return problem_of(self, self.policy_name(policy), rng)
 
-    def report(self, result: Estimates | Advice, path: str | Path) -> None:
+    def report(self, result: Estimates | Advice | PoliciesAdvice, path: str | Path) -> None:
         """Write a page about the log and its estimates or advice; it needs no network.
 
         Raises

@@ -19,7 +19,7 @@ from ope_bench.base.errors import UsageError
 from ope_bench.base.files import atomic_write
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.logs import result as results
-from ope_bench.logs.advise import Advice, advice_tables, summary
+from ope_bench.logs.advise import Advice, PoliciesAdvice, advice_tables, summary
 from ope_bench.logs.checks import reliability_of
 from ope_bench.logs.estimation import CONFOUNDING
 from ope_bench.logs.log_data import LogData
@@ -67,7 +67,9 @@ def estimates_page(
     return _page("estimates", [*sections, _about_log(log)], script)
 
 
-def advice_page(log: LogData, advice: Advice, *, script: Callable[[], str] = vega) -> str:
+def advice_page(
+    log: LogData, advice: Advice | PoliciesAdvice, *, script: Callable[[], str] = vega
+) -> str:
     """Return the page of advice: verdict, candidates, weights, propensities, evidence.
 
     Parameters
@@ -75,6 +77,20 @@ def advice_page(log: LogData, advice: Advice, *, script: Callable[[], str] = veg
     log, advice : the log, and what `advise` said of it.
     script : returns the Vega script.
     """
+    if isinstance(advice, PoliciesAdvice):
+        average, lines = advice.policies[0].logging_average, advice.lines()
+        answer = f'<div class="verdict"><p><b>{escape(summary(advice))}</b></p></div>'
+        question = _question(log, list(log.targets), average)
+        body = question + answer + _table(advice_tables(advice)[0])
+        sections = [
+            PageSection("winner", "Which policy wins", body, _values(log, lines, [], average))
+        ]
+        for number, one in enumerate(advice.policies):
+            _, candidates, *_ = advice_tables(one)
+            weights = _weights(f"weights-{number}", log, one.target)
+            body = _verdict(one) + _table(candidates)
+            sections.append(PageSection(f"policy-{number}", one.target, body, weights))
+        return _page("advice", [*sections, _about_log(log)], script)
     checks, candidates, *worlds = advice_tables(advice)
     chosen = advice.recommended.label if advice.recommended is not None else None
     lines = results.value_lines(advice.rows, chosen)

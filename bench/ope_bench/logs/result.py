@@ -269,18 +269,24 @@ def _target_table(result: Estimates, target: TargetEstimates) -> tables.TextTabl
         f"logged average {tables.figure(result.logging_average)}",
         "unsupported mass unknown" if mass is None else f"unsupported mass {tables.percent(mass)}",
     ]
-    # Estimators of which the same is said share a note.
     said = [("", row.label, row.message) for row in target.rows if row.message]
     said += [("not run: ", label, reason) for label, reason in target.left_out]
-    labels: dict[tuple[str, str], list[str]] = {}
-    for head, label, text in said:
-        labels.setdefault((head, text), []).append(label)
-    notes = [f"{head}{', '.join(some)}: {text}" for (head, text), some in labels.items()]
     columns, rows = _COLUMNS, [_cells(row) for row in target.rows]
     if all(row.status == "ok" for row in target.rows):
         columns, rows = columns[:-1], [cells[:-1] for cells in rows]
     title = " | ".join(parts)
-    return tables.TextTable(title=title, columns=columns, rows=tuple(rows), notes=tuple(notes))
+    return tables.TextTable(
+        title=title, columns=columns, rows=tuple(rows), notes=shared_notes(said)
+    )
+
+
+def shared_notes(said: Iterable[tuple[str, str, str | None]]) -> tuple[str, ...]:
+    """Return notes, one for all labels of which the same is said, after the same head."""
+    labels: dict[tuple[str, str], list[str]] = {}
+    for head, label, text in said:
+        if text:
+            labels.setdefault((head, text), []).append(label)
+    return tuple(f"{head}{', '.join(some)}: {text}" for (head, text), some in labels.items())
 
 
 def _cells(row: EstimateRow) -> tuple[tables.Entry, ...]:

@@ -17,13 +17,15 @@ vectors" (Chernozhukov, Chetverikov and Kato, 2013).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, short_errors
+from ope_bench.boards.columns import Style
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.random import stream
 from ope_bench.execution import Event, Executor
@@ -37,9 +39,15 @@ from ope_bench.logs.estimation import (
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.recommendation import Recommendation, recommendation_for
 from ope_bench.logs.result import notebook_html, notebook_text, span
+from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.tables import Entry, TableColumn, TextTable, figure
+from ope_bench.trials.record import TrialRecord
 
 Status = Literal["certified", "dominated", "unresolved"]
+
+SIMULTANEOUS = "intervals that hold for all policies at once"
+
+STATUS_STYLES: Mapping[str, Style] = {"certified": "good", "dominated": "bad", "unresolved": ""}
 
 LOGGED = "logged"
 """The incumbent where none is named: what the log earned."""
@@ -80,12 +88,14 @@ class Shortlist:
     policies : best value first.
     winner : name, value and simultaneous interval of the policy with the largest value; the
         interval holds although the policy was chosen for its value. None where there is no value.
+    notes : what the reader must know.
     """
 
     alpha: float
     incumbent: str
     policies: tuple[ShortlistRow, ...]
     winner: Mapping[str, Any] | None
+    notes: tuple[str, ...] = (CONFOUNDING,)
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of ``ope-bench shortlist --format json``."""
@@ -96,20 +106,19 @@ class Shortlist:
                 "incumbent": self.incumbent,
                 "policies": [asdict(row) for row in self.policies],
                 "winner": self.winner,
-                "notes": [CONFOUNDING],
+                "notes": list(self.notes),
             }
         )
         return document
 
     def table(self) -> TextTable:
         """Return one line for each policy."""
-        styles: Mapping[Status, Any] = {"certified": "good", "dominated": "bad", "unresolved": ""}
         rows = tuple(
             (
                 Entry(row.name, row.name),
                 Entry(figure(row.value), row.value),
                 Entry(span(row.low, row.high, signed=True), [row.low, row.high]),
-                Entry(row.status, row.status, styles[row.status]),
+                Entry(row.status, row.status, STATUS_STYLES[row.status]),
             )
             for row in self.policies
         )
@@ -119,7 +128,8 @@ class Shortlist:
             TableColumn(key="interval", title=f"over {self.incumbent}", right=False),
             TableColumn(key="status", title="status", right=False),
         )
-        return TextTable(title=self.summary(), columns=columns, rows=rows, notes=(CONFOUNDING,))
+        notes = (f"over {self.incumbent}: {SIMULTANEOUS}", *self.notes)
+        return TextTable(title=self.summary(), columns=columns, rows=rows, notes=notes)
 
     def summary(self) -> str:
         """Return the answer in one sentence."""
@@ -174,26 +184,55 @@ def shortlist(
         log.policy_name(incumbent)
     rule = recommendation_for(log, names[0])
     if rule.error is None:
-        msg = "a shortlist needs propensities and the policies' probabilities"
-        raise UsageError(msg)
+        raise UsageError(NEEDS)
     pairs = estimator_pairs(rule.estimators)
-    place = {resolve_one(text).identity_json: text for text in rule.estimators}
-    order = [place[spec.identity_json] for spec, _ in pairs]
-    values: dict[str, FloatArray] = {}
-    terms: dict[str, FloatArray] = {}
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, 0, executor, on_event)
-        for name in names:
-            by_text = dict(zip(order, records[name], strict=True))
-            found = [by_text[text].estimate for text in (rule.center, *rule.panel)]
-            file = by_text[rule.error].diagnostics.get(problem.TERMS)
-            if file and None not in found:
-                values[name] = np.array(found, dtype=np.float64)
-                terms[name] = np.asarray(np.load(folder / str(file)))
+        specs = [spec for spec, _ in pairs]
+        return shortlist_of(log, rule, specs, records, folder, incumbent=incumbent, alpha=alpha)
+
+
+NEEDS = "a shortlist needs propensities and the policies' probabilities"
+
+
+def shortlist_of(
+    log: LogData,
+    rule: Recommendation,
+    specs: Sequence[PluginSpec],
+    records: Mapping[str, Sequence[TrialRecord]],
+    folder: Path,
+    *,
+    incumbent: str | None = None,
+    alpha: float = 0.05,
+) -> Shortlist:
+    """Return the shortlist of policies from trials on their log.
+
+    Parameters
+    ----------
+    log : the log.
+    rule : the recommendation, whose estimators the trials have; with a standard error.
+    specs : the estimators of each policy's records.
+    records : by policy, from `run_on_log`.
+    folder : where the log is stored.
+    incumbent, alpha : as for `shortlist`.
+    """
+    names = list(log.targets)
+    place = {spec.identity_json: at for at, spec in enumerate(specs)}
+    at = {text: place[resolve_one(text).identity_json] for text in rule.estimators}
+    values: dict[str, FloatArray] = {}
+    terms: dict[str, FloatArray] = {}
+    for name in names:
+        found = [records[name][at[text]].estimate for text in (rule.center, *rule.panel)]
+        file = records[name][at[str(rule.error)]].diagnostics.get(problem.TERMS)
+        if file and None not in found:
+            values[name] = np.array(found, dtype=np.float64)
+            terms[name] = np.asarray(np.load(folder / str(file)))
     logged = float(log.reward_terms.mean())
     values[LOGGED] = np.full(1 + len(rule.panel), logged)
     terms[LOGGED] = log.reward_terms
-    return _decided(rule, names, incumbent or LOGGED, values, terms, problem.unit_of(log), alpha)
+    unit = problem.unit_of(log)
+    decided = _decided(rule, names, incumbent or LOGGED, values, terms, unit, alpha)
+    return replace(decided, notes=(*log.notes, CONFOUNDING))
 
 
 def _decided(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench import Log, TargetPolicy, advise, estimate
+from ope_bench import Log, TargetPolicy, advise, estimate, shortlist
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError
 from ope_bench.cli.app import invoke
@@ -27,6 +27,7 @@ from ope_bench.logs.advice_verdict import (
     verdict_of,
 )
 from ope_bench.logs.advice_worlds import made_worlds
+from ope_bench.logs.advise import advice_tables
 from ope_bench.logs.checks import Finding
 from ope_bench.logs.estimation import CONFOUNDING, resolve_one
 from ope_bench.logs.log_data import stored_log
@@ -34,7 +35,7 @@ from ope_bench.logs.next_log import next_log
 from ope_bench.logs.recommendation import recommendation_for, recommendations
 from ope_bench.logs.result import EstimateRow
 from support.paths import RESULTS
-from support.small_logs import discrete, log_of, table_of, write_small
+from support.small_logs import discrete, frame_of, log_of, table_of, write_small
 
 FAST = ["ipws", "dm[regressor=ridge]", "dr[regressor=ridge]"]
 WORLDS = ["pseudo-reward[reward_model=[linear,constant]]", "redrawn", "resample[kept=0.5]"]
@@ -461,14 +462,86 @@ def test_a_mistake_is_one_line(arguments, said, tmp_path, capsys, monkeypatch):
     assert caught.out == ""
 
 
-def test_of_several_policies_one_is_named(tmp_path):
-    given = discrete(60)
-    table = TargetPolicy(table=table_of(given.target_policy, given))
-    log = log_of(given, new=table, old=table)
-    with pytest.raises(UsageError, match="2 policies"):
-        advise(log)
-    found = advise(log, target="old", candidates=["ipws"], worlds=WORLDS[2:], replicates=1)
-    assert found.target == "old"
+@pytest.fixture(scope="module")
+def several():
+    """A log of three policies: as logged, the target policy, and always one action."""
+    given = discrete(400)
+    tables = {"today": table_of(given.logging_policy, given)}
+    tables["new"] = table_of(given.target_policy, given)
+    tables["one"] = np.tile([0.0, 1.0, 0.0, 0.0], (400, 1))
+    return log_of(given, **{name: TargetPolicy(table=one) for name, one in tables.items()})
+
+
+def test_of_several_policies_each_is_judged_as_it_is_alone_and_the_shortlist_ranks_them(several):
+    found = advise(several)
+    assert found.shortlist == shortlist(several)
+    assert [one.target for one in found.policies] == [row.name for row in found.shortlist.policies]
+    for one in found.policies:
+        alone = advise(several, target=one.target).as_json()
+        together = one.as_json()
+        # A log's forms are those of all its policies.
+        assert together == alone
+    document = found.as_json()
+    assert document.keys() == {"schema", "policies", "shortlist", "exit_code"}
+    assert document["shortlist"] == found.shortlist.as_json()
+    assert "which policy wins" in repr(found)
+    assert found._repr_html_().count("<table") == 1
+
+
+def test_worlds_are_made_for_one_policy(several):
+    with pytest.raises(UsageError, match=r"3 policies .*--target today"):
+        advise(several, simulate=True)
+    found = advise(several, target="new", candidates=["ipws"], worlds=WORLDS[2:], replicates=1)
+    assert found.target == "new"
+
+
+def test_policies_that_are_known_in_part_have_no_shortlist(several):
+    frame = frame_of(discrete(60))
+    log = Log.from_frame(
+        frame,
+        context=[name for name in frame if name[0] == "x"],
+        action="a",
+        reward="r",
+        propensity="p",
+        target={"known": "q", "drawn": {"action": "a"}},
+    )
+    found = advise(log)
+    assert found.shortlist is None
+    assert {one.target for one in found.policies} == {"known", "drawn"}
+    assert [line["estimator"] for line in found.lines()] == [
+        one.target for one in found.policies if one.recommended is not None
+    ]
+    (table,) = advice_tables(found)
+    assert {row[0].text for row in table.rows} == {"known", "drawn"}
+
+
+def test_a_candidate_without_a_value_has_its_reason_in_the_table():
+    whole = discrete(60)
+    log = log_of(whole, drawn=TargetPolicy(sampled=whole.action))
+    found = advise(log, candidates=["ipws", "dm-star[regressor=ridge]", "dr"])
+    silent = [row for row in found.rows if row.value is None]
+    assert {row.label for row in silent} >= {"ipws", "dr"}
+    _, table = advice_tables(found)
+    for row in silent:
+        assert any(row.label in note and row.message in note for note in table.notes)
+
+
+def test_the_command_says_which_policy_wins(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write_small(tmp_path)
+    text = path.read_text().replace(
+        "{probability: q}", "{new: {probability: q}, p2: {probability: p}}"
+    )
+    path.write_text(text)
+    assert invoke(["advise", str(path), "--jobs=1"]) == 0
+    caught = capsys.readouterr()
+    assert "which policy wins" in caught.out
+    assert "--target" in caught.err
+    assert invoke(["advise", str(path), "--jobs=1", "--report=a.html", "--format=json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {one["target"] for one in document["policies"]} == {"new", "p2"}
+    assert invoke(["advise", str(path), "--simulate"]) == 2
+    assert "--target new" in capsys.readouterr().err
 
 
 def test_an_experiment_is_proposed_where_the_log_cannot_answer():

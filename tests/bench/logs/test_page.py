@@ -43,7 +43,9 @@ def pages(log):
     advice = advise(
         log, target=HOSTILE, candidates=["ipws", "ipw"], worlds=["redrawn"], replicates=1
     )
+    policies = advise(log)
     return {
+        "policies": lambda script: advice_page(log, policies, script=script),
         "estimates": lambda script: estimates_page(log, result, script=script),
         "advice": lambda script: advice_page(log, advice, script=script),
     }
@@ -68,7 +70,7 @@ def test_bins_hold_every_row_and_all_the_weight():
     assert "no logged action" in weight_words(np.zeros(3))
 
 
-@pytest.mark.parametrize("name", ["estimates", "advice"])
+@pytest.mark.parametrize("name", ["estimates", "advice", "policies"])
 def test_names_are_text_wherever_they_stand(pages, name):
     text = pages[name](lambda: "")
     assert "<i id=x>" not in text
@@ -79,7 +81,7 @@ def test_names_are_text_wherever_they_stand(pages, name):
     assert "is missing from the context" in text
 
 
-@pytest.mark.parametrize("name", ["estimates", "advice"])
+@pytest.mark.parametrize("name", ["estimates", "advice", "policies"])
 def test_all_pages_have_one_style_and_one_way_to_draw_charts(pages, name):
     text = pages[name](lambda: "")
     for part in ("page.css", "scripts/theme.js"):
