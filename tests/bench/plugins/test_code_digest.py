@@ -167,7 +167,7 @@ def test_every_file_of_the_harness_that_computes_numbers_is_hashed(monkeypatch):
     hashed = set()
     monkeypatch.setattr(code_digest_module, "_source_hash", hashed.add)
     code_digest_module._combined.__wrapped__(())
-    assert len(HARNESS) > 30
+    assert len(HARNESS) >= 30
     for path in HARNESS:
         name = ".".join(path.relative_to(ROOT / "bench").with_suffix("").parts)
         assert code_digest_module._path(name) == path
