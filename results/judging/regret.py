@@ -18,7 +18,10 @@ from ope_bench.trials.record import TrialRecord
 FAILS = 1.25
 """Factor over the best of its own candidates from which a rule is said to fail."""
 
-GONE = ("opera", "bootstrap", "pseudo-reward", "redrawn", "resample", "worlds")
+GONE = (
+    "minimax", "slope-widths", "opera", "bootstrap",
+    "pseudo-reward", "redrawn", "resample", "worlds",
+)  # fmt: skip
 """Rules of `select` that were removed; their trials stay."""
 
 PUBLISHED_SELECTORS = {"ocv": "ocv-terms", "slope": "slope-widths"}
@@ -153,10 +156,11 @@ def tuning_page(results: Path) -> str:
         [one for one in records if selects(one) or name_of(one.trial.estimator) in names], records
     )
     rules = [row for row in board.rows if row.estimator == "select"]
+    today = [row for row in rules if row.params["by"] not in GONE]
     always = next(row for row in board.rows if row.estimator != "select")
-    best, second = rules[:2]
+    best, second = today[:2]
     verdict = (
-        f"Least regret among the rules has {rule_label(best)}: {told(best)}, before "
+        f"Least regret among the rules that are left has {rule_label(best)}: {told(best)}, before "
         f"{rule_label(second)} with {told(second)}; the intervals "
         f"{'are apart' if _apart(best, second) else 'overlap'}."
     )

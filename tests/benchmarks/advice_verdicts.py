@@ -1,6 +1,6 @@
 """What `advise` and `log check` say of logs of drawn worlds, whose values are known.
 
-    python tests/benchmarks/advice_verdicts.py --worlds 501 600 \\
+    python tests/benchmarks/advice_verdicts.py --worlds 501 800 \\
         --output results/advice/verdicts.json
 
 Worlds below the middle are clean, those above have one to three drawn faults; none of them chose
@@ -82,14 +82,21 @@ def judged(number: int, faulty: bool) -> dict[str, Any]:
         return {"world": number, "skipped": "a target sample of other rows"}
     if problem.row_weight is not None:
         return {"world": number, "skipped": "row weights"}
-    begun = time.perf_counter()
-    advice = advise(log_of(problem))
-    chosen = advice.recommended
+    log = log_of(problem)
+    begun = time.process_time()
+    advice = advise(log)
+    seconds = time.process_time() - begun
+    chosen, weights = advice.recommended, log.weights(advice.target)
+    values, counts = np.unique(problem.reward, return_counts=True)
     return {
         "world": number,
         "faults": [name.removeprefix("damage_") for name in facts if name.startswith("damage_")],
         "known": problem.propensity is not None,
-        "seconds": round(time.perf_counter() - begun, 2),
+        "seconds": round(seconds, 2),
+        "n": log.n,
+        # Of two values of the reward the rows that have the rarer one.
+        "rarer": int(counts.min()) if len(values) == 2 else None,
+        "mean_weight": None if weights is None else _plain(float(weights.mean())),
         "verdict": advice.verdict,
         "truth": truth.expected,
         "value": None if chosen is None else chosen.value,

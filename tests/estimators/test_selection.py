@@ -22,17 +22,18 @@ from ope_bench import (
     View,
     params,
 )
+from ope_bench.base.errors import ParameterError
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache
+from ope_bench.plugins.spec import resolve
 from ope_estimators.selection.anchored import anchored_score
 from ope_estimators.selection.candidates import Candidate
 from ope_estimators.selection.select import Select
-from ope_estimators.selection.slope import slope_choice
 from ope_estimators.selection.spread import Spread, covariance, resample
-from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
+from ope_estimators.tuning.slope import NORMAL_QUANTILE
 from support import tiny_worlds as tiny
 
-RULES = ("anchored", "minimax", "slope", "slope-widths", "ocv", "ocv-terms", "first")
+RULES = ("anchored", "slope", "ocv", "ocv-terms", "first")
 SEED = DataSeed("tiny", 0, 0)
 
 
@@ -293,7 +294,7 @@ def test_one_weighted_unit_has_no_standard_error_that_is_self_normalized():
         assert alone("ipw", data).standard_error > 0
 
 
-@pytest.mark.parametrize("by", ["anchored", "minimax", "slope", "slope-widths", "ocv"])
+@pytest.mark.parametrize("by", ["anchored", "slope", "ocv"])
 def test_an_estimate_from_one_weighted_row_does_not_win_by_a_spread_of_zero(by):
     problem = with_one_weighted_row()
     for other in ("logging-average", "dm[regressor=ridge]"):
@@ -356,51 +357,12 @@ def test_anchored_score_is_the_formula():
     assert anchored_score(near, Spread(matrix)) == pytest.approx([1.0, 0.5])
 
 
-def test_of_several_anchors_the_one_that_sees_most_counts():
-    values = np.array([1.0, 3.0, 4.0, 0.5])
-    rng = np.random.default_rng(0)
-    root = rng.normal(size=(4, 4))
-    matrix = root @ root.T / 10
-    alone = [
-        anchored_score(values[[0, 1, anchor]], Spread(matrix[np.ix_(*[[0, 1, anchor]] * 2)]))
-        for anchor in (2, 3)
-    ]
-    together = anchored_score(values, Spread(matrix), 2)
-    assert together == pytest.approx(np.maximum(*alone))
-
-
-def test_minimax_compares_with_weighting_and_with_a_reward_model():
-    problem = a_problem(200)
-    found = answer(
-        Select(["ipws", "dr[regressor=ridge]", "logging-average"], by="minimax"), problem
-    )
-    assert found.diagnostics["anchor"] == "sndr[regressor=quadratic], ipws"
-    view = view_of(problem)
-    some = candidates_of(
-        ["ipws", "dr[regressor=ridge]", "logging-average", "sndr[regressor=quadratic]", "ipws"],
-        view,
-    )
-    spread = covariance(some, view, n_resamples=2, seed=0)
-    values = np.array([one.estimate.value for one in some])
-    variance = spread.variance
-    for k, one in enumerate(some[:3]):
-        seen = [
-            (values[k] - values[a]) ** 2 - variance[k] - variance[a] + 2 * spread.covariance[k, a]
-            for a in (3, 4)
-        ]
-        score = variance[k] + max(0.0, *seen)
-        assert found.diagnostics[f"score[{one.name}]"] == pytest.approx(score)
-
-
-def test_minimax_does_without_the_anchors_that_fail():
-    found = answer(Select(["ipw", "ipws"], by="minimax", anchor=Raising()), a_problem())
-    assert found.diagnostics["anchor"] is None
-    # An anchor without terms is computed anew on resamples.
-    found = answer(
-        Select(["ipw", "ipws"], by="minimax", anchor=Mean(), n_resamples=4), a_problem()
-    )
-    assert found.diagnostics["anchor"] == "mean"
-    assert found.diagnostics["reruns"] == 4
+@pytest.mark.parametrize("anchor", [Raising(), Mean()])
+def test_an_anchor_that_fails_or_has_no_terms_leaves_the_first_candidate(anchor):
+    found = answer(Select(["ipw", "ipws"], anchor=anchor), a_problem()).diagnostics
+    assert found["anchor"] is None
+    assert found["chosen"] == "ipw"
+    assert any(name.startswith("anchor_failure") for name in found)
 
 
 def test_anchored_leaves_a_biased_candidate_however_narrow():
@@ -408,36 +370,20 @@ def test_anchored_leaves_a_biased_candidate_however_narrow():
     assert found.diagnostics["chosen"] == "ipws"
 
 
-def test_the_ladder_of_slope_goes_from_wide_to_narrow_and_candidates_in_their_order():
-    values = np.array([0.0, 0.1, 5.0])
-    spread = Spread(np.diag([4.0, 1.0, 0.01]))
-    index, half_width = slope_choice(values, spread, by_width=False)
-    assert index == 1
-    assert np.argsort(-half_width).tolist() == [0, 1, 2]
-    assert slope(values, half_width) == index
-    # By width the search would start at the last.
-    backward = Spread(np.diag([0.01, 1.0, 4.0]))
-    assert slope_choice(values[::-1], backward, by_width=False)[0] == 0
-    index, half_width = slope_choice(values[::-1], backward, by_width=True)
-    assert index == slope(values[::-1], half_width) == 1
-
-
-@pytest.mark.parametrize(
-    ("by", "away", "chosen"),
-    [
-        ("slope", 0.5, "ipws"),
-        ("slope", 2.0, "constant"),
-        ("slope-widths", 0.5, "constant"),
-        ("slope-widths", 2.0, "ipws"),
-    ],
-)
-def test_slope_walks_the_given_order_and_slope_widths_from_wide_to_narrow(by, away, chosen):
+@pytest.mark.parametrize(("away", "chosen"), [(0.5, "ipws"), (2.0, "constant")])
+def test_slope_walks_the_given_order(away, chosen):
     """The narrow candidate is given first."""
     problem = a_problem()
     wide = answer(NestedEstimator.of("ipws").estimator, problem)
     narrow = Constant(wide.value + away * NORMAL_QUANTILE * wide.standard_error, True)
-    found = answer(Select([narrow, "ipws"], by=by), problem)
+    found = answer(Select([narrow, "ipws"], by="slope"), problem)
     assert found.diagnostics["chosen"].partition("[")[0] == chosen
+
+
+@pytest.mark.parametrize("by", ["minimax", "slope-widths", "opera"])
+def test_rules_that_lost_are_gone(by):
+    with pytest.raises(ParameterError, match="by"):
+        resolve("estimator", "select", {"by": by})
 
 
 def test_ocv_prefers_what_predicts_the_unbiased_mean():

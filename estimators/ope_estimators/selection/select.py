@@ -32,8 +32,8 @@ from ope_estimators.selection.spread import Spread, covariance
 
 __all__ = ["Select"]
 
-ANCHORED = ("anchored", "minimax", "ocv", "ocv-terms")
-"""The rules that compare with anchors."""
+ANCHORED = ("anchored", "ocv", "ocv-terms")
+"""The rules that compare with an anchor."""
 
 OCV = ("ocv", "ocv-terms")
 
@@ -45,18 +45,15 @@ _MODELS = (
     "[action_features=embedding,regressor=quadratic]",
     "[regressor=ridge]",
 )
-_SNDR = tuple(f"sndr{model}" for model in _MODELS)
-ANCHORS: dict[tuple[str, bool], tuple[tuple[str, ...], ...]] = {
-    ("anchored", True): ((*_SNDR, "ipws"),),
-    ("anchored", False): (("edr[regressor=quadratic]",),),
-    ("minimax", True): (_SNDR, ("ipws",)),
-    ("minimax", False): (("edr[regressor=quadratic]",), ("edm-star[regressor=quadratic]",)),
-    ("ocv", True): ((*(f"dr{model}" for model in _MODELS), "ipw"),),
-    ("ocv", False): (("edr[regressor=quadratic]",),),
+ANCHORS: dict[tuple[str, bool], tuple[str, ...]] = {
+    ("anchored", True): (*(f"sndr{model}" for model in _MODELS), "ipws"),
+    ("anchored", False): ("edr[regressor=quadratic]",),
+    ("ocv", True): (*(f"dr{model}" for model in _MODELS), "ipw"),
+    ("ocv", False): ("edr[regressor=quadratic]",),
 }
 """Default anchors by rule and by whether the candidates know both policies.
 
-Of each group the first that works is taken.
+The first that works is taken.
 """
 
 
@@ -65,11 +62,9 @@ class Select(Estimator):
 
         V̂ = V̂_k,  k = argmin_k  var(V̂_k) + max(0, (V̂_k - V̂_anchor)² - var(V̂_k - V̂_anchor))
 
-    This is the rule ``anchored``, the least estimated mean squared error. ``minimax`` compares
-    with several anchors, of which the one that sees the largest bias counts. ``slope`` walks the
+    This is the rule ``anchored``, the least estimated mean squared error. ``slope`` walks the
     candidates in their order, from the least bias on, and takes the last before the first that
-    does not agree with those before it; ``slope-widths`` the same from the widest interval to the
-    narrowest, whatever the order; ``ocv`` the one that, fitted on a part of the rows, best
+    does not agree with those before it; ``ocv`` the one that, fitted on a part of the rows, best
     predicts the anchor fitted on the others, ten times; ``ocv-terms`` the same by means of terms
     of fits on all rows, at no cost; ``first`` the first that has an estimate.
 
@@ -84,8 +79,7 @@ class Select(Estimator):
     by more than it.
 
     Assumptions: those of at least one candidate; for ``anchored`` and ``ocv`` also the anchor's;
-    for ``slope`` that bias grows along the candidates, for ``slope-widths`` that it grows as
-    intervals shrink.
+    for ``slope`` that bias grows along the candidates.
     Fails when: the anchor is biased as a candidate is (missing support, which no anchor sees), or
     its variance is so large that no bias of a candidate shows. With few rows any rule adds the
     noise of its choice; a good fixed choice is then better, and on drawn worlds no rule was shown
@@ -99,8 +93,7 @@ class Select(Estimator):
         `SNDR` (``anchored``) or `DR` (``ocv``) with a quadratic model, in the embedding or
         linear where that has too many products, or weighting alone where all fail; `EDR` with
         a quadratic model where the candidates do not know both policies. Without an anchor that
-        works, the first candidate is chosen. For ``minimax`` it replaces both of the defaults:
-        `SNDR` as above and `IPWS`, or `EDR` and `EDMStar`; they need no terms.
+        works, the first candidate is chosen.
     n_resamples : number of resamples, where some candidate has no terms. Each costs as much as
         all candidates without terms. A variance from 30 resamples is known to 26 % of itself
         (√(2/29), if resamples are normal); from 100 to 14 %.
@@ -126,16 +119,14 @@ class Select(Estimator):
     candidates: Annotated[list[EstimatorSpec], MinLen(1)] = field(
         default_factory=lambda: ["ipws", "dr", "sg-ipw[normalize=true]"]
     )
-    by: Literal["anchored", "minimax", "slope", "slope-widths", "ocv", "ocv-terms", "first"] = (
-        "anchored"
-    )
+    by: Literal["anchored", "slope", "ocv", "ocv-terms", "first"] = "anchored"
     anchor: EstimatorSpec | None = None
     n_resamples: Annotated[int, Ge(2)] = 30
 
     @property
     def nested(self) -> tuple[Estimator, ...]:
         """The candidates, and the anchors that may be run."""
-        anchors = [NestedEstimator.of(one).estimator for group in self._anchors for one in group]
+        anchors = [NestedEstimator.of(one).estimator for one in self._anchors]
         return (*self._estimators, *anchors)
 
     @property
@@ -169,12 +160,12 @@ class Select(Estimator):
         return tuple(NestedEstimator.of(one).estimator for one in self.candidates)
 
     @property
-    def _anchors(self) -> tuple[tuple[str | Estimator, ...], ...]:
-        """The anchors, in groups of which one is taken."""
+    def _anchors(self) -> tuple[str | Estimator, ...]:
+        """The anchors, of which one is taken."""
         if self.by not in ANCHORED:
             return ()
         if self.anchor is not None:
-            return ((self.anchor,),)
+            return (self.anchor,)
         joint = reduce(or_, (one.access for one in self._estimators))
         return ANCHORS[self.by.removesuffix("-terms"), KNOWN in joint]
 
@@ -208,71 +199,54 @@ class Select(Estimator):
         if self.by in ANCHORED:
             return self._by_anchor(outcomes, view, seed, device)
         spread = self._spread(working, view, seed, device)
-        by_width = self.by == "slope-widths"
-        index, score = slope_choice(outcomes.values, spread, by_width=by_width)
+        index, score = slope_choice(outcomes.values, spread)
         facts: dict[str, Diagnostic] = {"reruns": spread.reruns}
         return _chosen(outcomes, index, facts | _scores(working, score))
 
     def _by_anchor(self, outcomes: Outcomes, view: View, seed: int, device: str) -> Estimate:
         working = outcomes.working
-        anchors, failures = self._working_anchors(working, view, device)
-        if not anchors or (self.by in OCV and len(np.unique(view.unit)) < 2):
+        anchor, failures = self._working_anchor(working, view, device)
+        if anchor is None or (self.by in OCV and len(np.unique(view.unit)) < 2):
             return _chosen(outcomes, first_choice(), {"anchor": None, **failures})
-        spread = self._spread([*working, *anchors], view, seed, device)
+        spread = self._spread([*working, anchor], view, seed, device)
         reruns = spread.reruns
         if self.by in OCV:
             refit = self.by == "ocv"
             score, further = ocv_score(
-                working, anchors[0], spread, view, seed=seed, device=device, refit=refit
+                working, anchor, spread, view, seed=seed, device=device, refit=refit
             )
             reruns += further
         else:
-            values = np.append(outcomes.values, [one.estimate.value for one in anchors])
-            score = anchored_score(values, spread, len(anchors))
+            score = anchored_score(np.append(outcomes.values, anchor.estimate.value), spread)
         facts: dict[str, Diagnostic] = {
-            "anchor": ", ".join(one.name for one in anchors),
-            "anchor_value": anchors[0].estimate.value,
+            "anchor": anchor.name,
+            "anchor_value": anchor.estimate.value,
             "reruns": reruns,
             **failures,
             **_scores(working, score),
         }
         return _chosen(outcomes, int(np.argmin(score)), facts)
 
-    def _working_anchors(
+    def _working_anchor(
         self, working: list[Candidate], view: View, device: str
-    ) -> tuple[list[Candidate], dict[str, Diagnostic]]:
-        """Return of each group the first anchor that works, and why others do not.
+    ) -> tuple[Candidate | None, dict[str, Diagnostic]]:
+        """Return the first anchor that works and has terms, and why others do not.
 
         An anchor that is a candidate is not run again.
         """
         failures: dict[str, Diagnostic] = {}
-        anchors = []
-        for group in self._anchors:
-            for one in group:
-                anchor = self._anchor(NestedEstimator.of(one), working, view, device, failures)
-                if anchor is not None:
-                    anchors.append(anchor)
-                    break
-        return anchors, failures
-
-    def _anchor(
-        self,
-        nested: NestedEstimator,
-        working: list[Candidate],
-        view: View,
-        device: str,
-        failures: dict[str, Diagnostic],
-    ) -> Candidate | None:
-        """Return an anchor that works; else None, with the reason among the failures."""
-        found = [other for other in working if other.name == nested.text]
-        if not found:
-            outcomes = run_candidates([nested], view, device)
-            found = outcomes.working
-            failures |= {f"anchor_{key}": text for key, text in outcomes.failed_facts().items()}
-        if found and found[0].estimate.terms is None and self.by != "minimax":
-            failures[f"anchor_failure[{nested.text}]"] = "it has no terms"
-            return None
-        return found[0] if found else None
+        for nested in map(NestedEstimator.of, self._anchors):
+            found = [other for other in working if other.name == nested.text]
+            if not found:
+                outcomes = run_candidates([nested], view, device)
+                found = outcomes.working
+                told = outcomes.failed_facts().items()
+                failures |= {f"anchor_{key}": text for key, text in told}
+            if found and found[0].estimate.terms is not None:
+                return found[0], failures
+            if found:
+                failures[f"anchor_failure[{nested.text}]"] = "it has no terms"
+        return None, failures
 
     def _spread(self, candidates: list[Candidate], view: View, seed: int, device: str) -> Spread:
         return covariance(candidates, view, n_resamples=self.n_resamples, seed=seed, device=device)

@@ -1,4 +1,4 @@
-"""The rules ``slope`` and ``slope-widths`` among estimators, by their standard errors."""
+"""The rule ``slope`` among estimators, by their standard errors."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
 __all__ = ["slope_choice"]
 
 
-def slope_choice(values: FloatArray, spread: Spread, *, by_width: bool) -> tuple[int, FloatArray]:
+def slope_choice(values: FloatArray, spread: Spread) -> tuple[int, FloatArray]:
     """Index of the last estimate that agrees with all before it, and half-widths: (k,).
+
+    Candidates are walked in their order, from the least bias on, as in the released code of the
+    cross-validation study of Cief, Kveton and Kompan (2025): estimators are no ladder as
+    thresholds are, so that their widths do not tell it.
 
     Parameters
     ----------
     values : (k,)
     spread : of the same estimates.
-    by_width : candidates are walked from the widest interval to the narrowest, as a rule without a
-        given ladder does. Where one with a small bias is narrower than one with a large bias, the
-        search then starts at the wrong end. If false, in their order, from the least bias on, as
-        in the released code of the cross-validation study of Cief, Kveton and Kompan (2025):
-        estimators are no ladder as thresholds are, so that their widths do not tell it.
     """
     half_width = NORMAL_QUANTILE * np.sqrt(spread.variance)
-    return slope(values, half_width, in_order=not by_width), half_width
+    return slope(values, half_width, in_order=True), half_width
