@@ -460,11 +460,11 @@ def _differences(
     level: float,
     kind: IntervalKind,
 ) -> tuple[Difference, ...]:
-    """Compare every policy with every earlier one, by each estimator with a value for both."""
+    """Compare every policy with every nearer one, by each estimator with a value for both."""
     unit = problem.unit_of(log)
     found = []
     for (versus, target), (number, label) in itertools.product(
-        itertools.combinations(log.targets, 2), enumerate(labels)
+        itertools.combinations(nearest_first(log), 2), enumerate(labels)
     ):
         a, b = records[target][number], records[versus][number]
         if a.estimate is None or b.estimate is None:
@@ -484,6 +484,14 @@ def _differences(
         names = a.trial.estimator.id, label, target, versus
         found.append(difference_row(names, value, error, level, kind, log.n_units))
     return tuple(found)
+
+
+def nearest_first(log: LogData) -> list[str]:
+    """Return the policies by their distance from what was logged, so that new minus today is told.
+
+    The effective sample size measures it; of equal ones the earlier is first.
+    """
+    return sorted(log.targets, key=lambda name: -(problem.effective_size(log, name) or 0.0))
 
 
 def difference_row(
@@ -712,10 +720,8 @@ def interval_note(log: LogData, name: str, records: Iterable[TrialRecord]) -> st
     if use is None:
         choice = f"no interval held the value in {share} or more"
     else:
-        kind, estimator = use["kind"], use["estimator"]
-        option = "" if kind == "normal" else f" --interval {kind}"
         choice = (
-            f"the narrowest interval that held the value in {share} or more was {estimator}'s "
-            f"{kind} one ({use['coverage']:.1%}): `--est {estimator}{option}`"
+            f"the narrowest interval that held the value in {share} or more was "
+            f"{use['estimator']}'s {use['kind']} one ({use['coverage']:.1%})"
         )
     return f"tip: on simulated logs with {where}, {choice}"

@@ -56,14 +56,14 @@ def estimates_page(
         "question", "The question", _question(log, names, result.logging_average), values
     )
     sections = [question]
-    if len(names) > 1:
-        sections.append(PageSection("differences", "Differences", _table(shown[-1])))
     sections += [
         PageSection(
             f"policy-{number}", name, _table(table), _weights(f"weights-{number}", log, name)
         )
         for number, (name, table) in enumerate(zip(names, shown, strict=False))
     ]
+    if len(names) > 1:
+        sections.append(PageSection("differences", "Differences", _table(shown[-1])))
     return _page("estimates", [*sections, _about_log(log)], script)
 
 
@@ -144,7 +144,8 @@ def _question(log: LogData, policies: Sequence[str], average: float) -> str:
     if spec is not None and isinstance(spec.table, str | Path):
         parts.insert(0, Path(spec.table).name)
     if log.time_span is not None:
-        parts.append(" to ".join(log.time_span))
+        # Dates alone, where times are times of days.
+        parts.append(" to ".join(one.partition("T")[0] for one in log.time_span))
     names = " and ".join(filter(None, (", ".join(policies[:-1]), policies[-1])))
     text = (
         f"What would {names} have earned, in {reward} a row? The policy that was logged earned "

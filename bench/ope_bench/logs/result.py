@@ -114,7 +114,8 @@ class Estimates:
     log : facts of the log: rows, units, actions, propensity, target_form.
     logging_average : mean logged reward.
     targets : one for each policy.
-    differences : between every two policies, the later one minus the earlier one.
+    differences : between every two policies, new minus today: the one further from what was logged
+        minus the nearer one.
     notes : what the reader must know.
     source : the log, for `report`.
     exit_code : 0, or 3 where every estimator failed.

@@ -232,7 +232,9 @@ def estimate_stream(
         several = f"{name}: " if len(spec.targets) > 1 else ""
         said = [] if failed else [sums.said(number)]
         advice += [several + one for one in (*estimation.contradictions(table), *said)]
-    for q, p in itertools.combinations(range(0 if failed else len(targets)), 2):
+    place = {one.name: at for at, one in enumerate(targets)}
+    order = [] if failed else [place[one] for one in estimation.nearest_first(facts.pilot)]
+    for q, p in itertools.combinations(order, 2):
         for text, label, found in zip(specs, labels, sums.differences(p, q), strict=True):
             if found is not None:
                 names = text.id, label, targets[p].name, targets[q].name

@@ -714,7 +714,8 @@ class StreamedSums:
 
     def _around_baseline(self, p: int, q: int) -> tuple[float, float | None]:
         """Return Δβ-IPS of two policies, q = -1 for what was logged."""
-        squares, with_reward = self._total[f"apart{p}-{q}"]
+        # Squares of differences, summed for each pair once.
+        squares, with_reward = self._total[f"apart{max(p, q)}-{min(p, q)}"]
         if squares == 0:
             return 0.0, 0.0
         baseline = with_reward / squares

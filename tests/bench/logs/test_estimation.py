@@ -273,15 +273,16 @@ def test_differences_between_policies_are_paired_by_row():
     by_label = {one.label: one for one in result.differences}
     ipw = by_label["ipw"]
     rows = np.arange(len(given.reward))
-    terms = (mixed - table)[rows, given.action] / given.propensity * given.reward
+    # New minus half: the one further from what was logged comes first.
+    terms = (table - mixed)[rows, given.action] / given.propensity * given.reward
     error = terms.std(ddof=1) / np.sqrt(len(terms))
-    assert (ipw.target, ipw.versus) == ("half", "new")
+    assert (ipw.target, ipw.versus) == ("new", "half")
     assert ipw.difference == pytest.approx(terms.mean())
     quantile = student.ppf(0.975, len(terms) - 1)
     assert ipw.high - ipw.low == pytest.approx(2 * quantile * error, rel=1e-6)
     assert by_label["dm"].low is None
     values = [row.value for target in result.targets for row in target.rows if row.label == "ipws"]
-    assert by_label["ipws"].difference == values[1] - values[0]
+    assert by_label["ipws"].difference == values[0] - values[1]
     assert "differences" in result.as_json()
 
 
