@@ -177,11 +177,21 @@ class FlowModel:
 
         flow, noise, rng = prepared.flow, prepared.noise, prepared.rng
         fold_masks(flow.module)
+        # Imported when a flow is trained, as torch is.
+        from ope_estimators.flows.affine_loss import affine_loss
+
+        written_out = affine_loss(flow.module)
         x, c = flow.tensors()
         scale = torch.as_tensor(noise, dtype=torch.float32, device=flow.device)
 
         def nll(rows: torch.Tensor, jitter: torch.Tensor) -> torch.Tensor:
             return -flow.log_density(x[rows] + jitter, None if c is None else c[rows]).mean()
+
+        def step(rows: torch.Tensor) -> torch.Tensor:
+            jitter = drawn(len(rows))
+            if written_out is None:
+                return nll(rows, jitter)
+            return written_out(x[rows] + jitter, None if c is None else c[rows])
 
         def drawn(count: int) -> torch.Tensor:
             draw = rng.standard_normal((count, len(noise)), dtype=np.float32)
@@ -192,7 +202,7 @@ class FlowModel:
         aside_noise = drawn(len(prepared.aside))
         return train(
             flow.module,
-            lambda rows: nll(rows, drawn(len(rows))),
+            step,
             lambda: nll(aside_rows, aside_noise),
             rows=prepared.train,
             schedule=self.schedule(),
