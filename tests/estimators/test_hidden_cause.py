@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from ope_bench import Log, estimate, stream
+from ope_bench import Log, TargetPolicy, estimate, stream
 from ope_bench.cli.app import invoke
 from ope_bench.logs.estimation import STRENGTHS
 from ope_environments.damaged.environment import Damaged
-from ope_estimators.baseline.hidden_cause import Residuals, flip, hajek_bounds, sharp_mean
+from ope_estimators.baseline.hidden_cause import HajekBounds, Residuals, flip, sharp_mean
 from support.golden_log import ACTION, CONTEXT, LOGGING, REWARD, TARGET
-from support.small_logs import discrete, log_of, write_small
+from support.small_logs import discrete, log_of, log_of_columns, write_small
 
-GOLDEN = hajek_bounds(TARGET[CONTEXT, ACTION], LOGGING[CONTEXT, ACTION], REWARD)
+GOLDEN = HajekBounds(TARGET[CONTEXT, ACTION], LOGGING[CONTEXT, ACTION], REWARD)
 
 
 def test_the_golden_log():
@@ -37,14 +37,14 @@ def test_weighted_bounds_are_those_of_all_corners(strength):
     for corner in itertools.product((0, 1), repeat=7):
         v = np.where(np.array(corner) == 1, ends[1], ends[0])
         found.append((v * reward).sum() / v.sum())
-    bounds = hajek_bounds(target, propensity, reward)
+    bounds = HajekBounds(target, propensity, reward)
     assert [bounds(strength, end) for end in (0, 1)] == pytest.approx([min(found), max(found)])
 
 
 def test_the_sign_turns_where_a_bound_meets_the_average():
     rng = np.random.default_rng(4)
     target, propensity = rng.uniform(0.05, 0.9, (2, 50))
-    bounds = hajek_bounds(target, propensity, rng.random(50))
+    bounds = HajekBounds(target, propensity, rng.random(50))
     for average in (0.3, 0.7):
         found = flip(bounds, average)
         assert min(abs(bounds(found, end) - average) for end in (0, 1)) < 1e-6
@@ -112,17 +112,79 @@ def test_rows_of_estimators_that_know_bounds_say_them(tmp_path, capsys):
     assert invoke(["estimate", path, "--est", "ipws", "--sensitivity", "--format", "json"]) == 0
     ((row,),) = (one["rows"] for one in json.loads(capsys.readouterr().out)["targets"])
     assert set(row["sensitivity"]) == {"lambda_flip", "bounds"}
-    assert [set(one) for one in row["sensitivity"]["bounds"]] == [{"lambda", "low", "high"}] * 6
+    ends = {"low", "high", "low_with_error", "high_with_error"}
+    assert [set(one) for one in row["sensitivity"]["bounds"]] == [{"lambda", *ends}] * 6
     log = Log.read(path)
-    bounds = hajek_bounds(log.weights("target") * log.propensity, log.propensity, log.reward)
+    bounds = HajekBounds(log.weights("target") * log.propensity, log.propensity, log.reward)
     expected = [
         {"lambda": one, "low": bounds(one, 0), "high": bounds(one, 1)} for one in STRENGTHS
     ]
-    assert row["sensitivity"]["bounds"] == expected
+    without = [
+        {name: one[name] for name in ("lambda", "low", "high")}
+        for one in row["sensitivity"]["bounds"]
+    ]
+    assert without == expected
     assert row["sensitivity"]["lambda_flip"] == flip(bounds, float(log.reward.mean()))
     rows = estimate(log, ["ipw", "ipws"], sensitivity=True)
     assert rows["ipw"].sensitivity is None
     assert estimate(log, "ipws")["ipws"].sensitivity is None
+
+
+def test_the_sampling_error_of_weighted_bounds_is_that_of_every_resample():
+    """Four units have 256 resamples: enumerate them, each with extremes of its own."""
+    rng = np.random.default_rng(6)
+    target, propensity = rng.uniform(0.2, 0.8, (2, 8))
+    reward, unit = rng.standard_normal(8), np.repeat([4, 1, 7, 9], 2)
+    bounds = HajekBounds(target, propensity, reward)
+    units = np.unique(unit)
+    every: tuple[list[float], list[float]] = [], []
+    for drawn in itertools.product(units, repeat=4):
+        rows = np.concatenate([np.flatnonzero(unit == one) for one in drawn])
+        part = HajekBounds(target[rows], propensity[rows], reward[rows])
+        count = np.bincount(rows, minlength=8)[None].astype(float)
+        for end, found in enumerate(every):
+            found.append(part(2.0, end))
+            assert bounds.resampled(count, 2.0, end) == pytest.approx(found[-1])
+    given = log_of_columns(
+        {
+            "x": np.zeros(8),
+            "a": np.arange(8) % 2,
+            "r": reward,
+            "p": propensity,
+            "u": unit,
+            "q": target,
+        },
+        unit="u",
+        target=TargetPolicy(logged_probability="q"),
+    )
+    (bound,) = (
+        one
+        for one in estimate(given, "ipws", sensitivity=True)["ipws"].sensitivity["bounds"]
+        if one["lambda"] == 2.0
+    )
+    # Quantiles of 200 draws lie between those of all resamples at nearby levels.
+    assert min(every[0]) <= bound["low_with_error"] <= np.quantile(every[0], 0.08)
+    assert np.quantile(every[1], 0.92) <= bound["high_with_error"] <= max(every[1])
+    assert bound["low_with_error"] < bound["low"]
+    assert bound["high"] < bound["high_with_error"]
+
+
+def test_the_error_of_sharp_bounds_is_the_half_width_of_disagreement():
+    log = log_of(discrete(300))
+    row = estimate(log, "dm", sensitivity=True)["dm"]
+    assert row.disagreement_high is not None
+    for bound in row.sensitivity["bounds"]:
+        assert bound["high_with_error"] - bound["high"] == pytest.approx(
+            row.disagreement_high - row.value
+        )
+        assert bound["low"] - bound["low_with_error"] == pytest.approx(
+            row.value - row.disagreement_low
+        )
+    narrow = estimate(log, ["dm", "ipws"], sensitivity=True, level=0.5)
+    wide = estimate(log, ["dm", "ipws"], sensitivity=True, level=0.95)
+    for name in ("dm", "ipws"):
+        inner, outer = (one[name].sensitivity["bounds"][3] for one in (narrow, wide))
+        assert outer["low_with_error"] < inner["low_with_error"] < inner["low"] == outer["low"]
 
 
 def test_a_panel_keeps_its_interval_beside_bounds():

@@ -431,7 +431,7 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     worst, where = 0.0, ""
     for j, name in enumerate(log.context_names):
         values, code = np.unique(log.context[:, j], return_inverse=True)
-        if len(values) <= log.n / 10:
+        if len(values) <= max(log.n / 10, 1):
             count = np.bincount(code.reshape(-1), row)
             sums = np.bincount(code.reshape(-1), row * log.reward)
             share = (float((sums**2 / count).sum()) - float(row.sum()) * average**2) / total

@@ -95,18 +95,22 @@ def estimate(
     given = estimator_pairs(default if estimators is None else estimators)
     shown = len(given)
     kind: IntervalKind = "asymptotic"
-    if interval == DISAGREEMENT:
+    if interval == DISAGREEMENT or sensitivity:
         needed = (recommendation_for(log, name).estimators for name in log.targets)
         known = {spec.identity_json for spec, _ in given}
         panel = estimator_pairs(dict.fromkeys(itertools.chain.from_iterable(needed)))
         given += [pair for pair in panel if pair[0].identity_json not in known]
-    else:
+    if interval != DISAGREEMENT:
         kind = cast(IntervalKind, interval)
     changed = [with_interval(pair, log, kind, level) for pair in given]
     pairs = [pair for pair, _ in changed]
     lacks = [lack for _, lack in changed]
     if sensitivity:
-        pairs = [_with_params(pair, {"hidden_cause": STRENGTHS}) or pair for pair in pairs]
+        asked = {"hidden_cause": STRENGTHS}
+        pairs = [
+            _with_params(pair, asked | {"level": level}) or _with_params(pair, asked) or pair
+            for pair in pairs
+        ]
     labels = distinct_labels([spec for spec, _ in pairs])
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
@@ -128,10 +132,13 @@ def estimate(
         specs = [spec for spec, _ in given]
         rows, said = with_disagreement(rows, specs, rule, level, effective)
         if interval == DISAGREEMENT:
-            rows = [_as_disagreement(row, rule, level) for row in rows[:shown]]
+            rows = [_as_disagreement(row, rule, level) for row in rows]
+        rows = rows[:shown]
         if sensitivity:
-            found = [_bounds(record) for record in records[name]]
-            rows = [replace(row, sensitivity=one) for row, one in zip(rows, found, strict=False)]
+            rows = [
+                replace(row, sensitivity=_bounds(record, row))
+                for row, record in zip(rows, records[name], strict=False)
+            ]
             advice += [_turn(row) for row in rows if row.sensitivity is not None]
         offered = any(row.disagreement_low is not None for row in rows)
         if offered or estimators is None or interval == DISAGREEMENT:
@@ -364,15 +371,28 @@ def with_disagreement(
     )
 
 
-def _bounds(record: TrialRecord) -> dict[str, Any] | None:
-    """Return what an estimator says of hidden causes; None where it says nothing."""
+_ENDS = {"low": -1.0, "high": 1.0}
+
+
+def _bounds(record: TrialRecord, row: EstimateRow) -> dict[str, Any] | None:
+    """Return what an estimator says of hidden causes; None where it says nothing.
+
+    An estimator that does not know its sampling error has the half width of the interval of
+    disagreement, where there is one.
+    """
     facts = record.diagnostics
     if "hidden_cause_flip" not in facts:
         return None
-    bounds = [
-        {"lambda": one, **{end: facts[f"hidden_cause_{end}[{one:g}]"] for end in ("low", "high")}}
-        for one in STRENGTHS
-    ]
+    half = None if row.disagreement_high is None else row.disagreement_high - (row.value or 0.0)
+    bounds = []
+    for one in STRENGTHS:
+        found: dict[str, Any] = {end: facts[f"hidden_cause_{end}[{one:g}]"] for end in _ENDS}
+        for end, sign in _ENDS.items():
+            known = None if half is None else found[end] + sign * half
+            found[f"{end}_with_error"] = facts.get(
+                f"hidden_cause_{end}_with_error[{one:g}]", known
+            )
+        bounds.append({"lambda": one, **found})
     return {"lambda_flip": facts["hidden_cause_flip"], "bounds": bounds}
 
 
@@ -383,7 +403,12 @@ def _turn(row: EstimateRow) -> str:
         what = (
             f"a hidden cause that changes the odds of actions by {found:.3g} turns its lift's sign"
         )
-    return f"{row.label}: {what}; bounds under it leave out the error of a finite log"
+    shown = "; ".join(
+        f"{one['lambda']:g}: {span(one['low'], one['high'])} "
+        f"({span(one['low_with_error'], one['high_with_error'])})"
+        for one in (row.sensitivity or {})["bounds"][1:]
+    )
+    return f"{row.label}: {what}; its value by odds (with the error of a finite log): {shown}"
 
 
 def by_selector(

@@ -6,23 +6,36 @@ propensity by a factor between 1/Λ and Λ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Diagnostic, Estimate, Estimator, FloatArray, View
+from ope_bench import Diagnostic, Estimate, Estimator, FloatArray, View, row_chunks
 
-__all__ = ["BoundsUnderHiddenCause", "Residuals", "hajek_bounds", "sharp_mean"]
+__all__ = [
+    "BoundsUnderHiddenCause",
+    "HajekBounds",
+    "Residuals",
+    "percentile_ends",
+    "sharp_mean",
+]
 
 MOST = 1e6
 """Strength up to which a turn of the lift's sign is looked for."""
 
-Bounds = Callable[[float, int], float]
-"""The least (0) or the largest (1) value by strength Λ."""
+RESAMPLES = 200
+"""Draws of units from which the sampling error of weighted bounds is known."""
+
+
+class Bounds(Protocol):
+    """The bounds of an estimate."""
+
+    def __call__(self, strength: float, end: int, /) -> float:
+        """Return the least (0) or the largest (1) value by strength Λ."""
 
 
 class BoundsUnderHiddenCause(Estimator):
@@ -32,7 +45,8 @@ class BoundsUnderHiddenCause(Estimator):
     ----------
     hidden_cause : strengths Λ, each at least 1, whose bounds are diagnostics
         (``hidden_cause_low[Λ]``, ``hidden_cause_high[Λ]``), beside ``hidden_cause_flip``, the
-        least Λ at which they hold the mean logged reward; None for none.
+        least Λ at which they hold the mean logged reward; None for none. Estimators that know
+        their sampling error add it: ``hidden_cause_low_with_error[Λ]``, ``..._high_...``.
     """
 
     added_parameters: ClassVar[Mapping[str, Any]] = {"hidden_cause": None}
@@ -67,8 +81,8 @@ def flip(bounds: Bounds, average: float) -> float | None:
     return float(np.exp(brentq(distance, 0.0, np.log(MOST), xtol=1e-8)))
 
 
-def hajek_bounds(target: FloatArray, propensity: FloatArray, reward: FloatArray) -> Bounds:
-    """Return the least and the largest self-normalized estimate by strength.
+class HajekBounds:
+    """The least and the largest self-normalized estimate by strength.
 
         [min, max] of sum_i v_i r_i / sum_i v_i,   v_i / π1_i in [1 + (1/p_i - 1)/Λ,
                                                                   1 + (1/p_i - 1) Λ]
@@ -86,26 +100,87 @@ def hajek_bounds(target: FloatArray, propensity: FloatArray, reward: FloatArray)
     (Zhao, Small and Bhattacharya, 2019), section 4; Tan (2006) for the model.
 
     >>> half = np.full(2, 0.5)
-    >>> bounds = hajek_bounds(half, half, np.array([0.0, 1.0]))
+    >>> bounds = HajekBounds(half, half, np.array([0.0, 1.0]))
     >>> bounds(1.0, 0), bounds(2.0, 1)
     (0.5, 0.6666666666666666)
     """
-    order = np.argsort(reward, kind="stable")
-    r, odds, target = reward[order], (1.0 / propensity - 1.0)[order], target[order]
 
-    def bound(strength: float, end: int) -> float:
-        small, large = (target * (1.0 + odds * one) for one in (1.0 / strength, strength))
+    def __init__(self, target: FloatArray, propensity: FloatArray, reward: FloatArray) -> None:
+        self._order = np.argsort(reward, kind="stable")
+        self._reward, self._target = reward[self._order], target[self._order]
+        self._odds = (1.0 / propensity - 1.0)[self._order]
+
+    def __call__(self, strength: float, end: int) -> float:
+        """Return the least (0) or the largest (1) estimate by strength Λ."""
+        return float(self._extreme(strength, end, np.ones((1, len(self._reward))))[0])
+
+    def resampled(self, count: FloatArray, strength: float, end: int) -> FloatArray:
+        """Return the extreme of each resample of the rows; NaN where it has no weight: (b,).
+
+        Parameters
+        ----------
+        count : (b, n), how often each resample has each row.
+        """
+        return self._extreme(strength, end, count[:, self._order])
+
+    def _extreme(self, strength: float, end: int, count: FloatArray) -> FloatArray:
+        small, large = (
+            self._target * (1.0 + self._odds * one) for one in (1.0 / strength, strength)
+        )
         below, above = (small, large) if end else (large, small)
+        none = np.zeros((len(count), 1))
         # By how many of the smallest rewards get the weights of ``below``.
         total, weight = (
-            np.concatenate([[0.0], np.cumsum(below * one)])
-            + np.concatenate([[0.0], np.cumsum((above * one)[::-1])])[::-1]
-            for one in (r, np.ones_like(r))
+            np.concatenate([none, np.cumsum(count * (below * one), axis=1)], axis=1)
+            + np.concatenate([none, np.cumsum((count * (above * one))[:, ::-1], axis=1)], axis=1)[
+                :, ::-1
+            ]
+            for one in (self._reward, np.ones_like(self._reward))
         )
-        ratios = total / weight
-        return float(ratios.max() if end else ratios.min())
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratios = total / weight
+        extreme: FloatArray = ratios.max(axis=1) if end else ratios.min(axis=1)
+        return extreme
 
-    return bound
+
+def percentile_ends(
+    bounds: HajekBounds,
+    view: View,
+    strengths: tuple[float, ...],
+    level: float,
+) -> list[tuple[float, float]]:
+    """Return for each strength the bounds with the sampling error of the log.
+
+    They are the lower quantile of the least and the upper quantile of the largest estimates on
+    units drawn with replacement, each resample with extremes of its own. Such an interval holds
+    the value in ``level`` of the logs, whatever the cause within the bounds.
+
+    Parameters
+    ----------
+    bounds : of the logged rows.
+    view : the logs.
+    strengths : Λ.
+    level : of the interval.
+
+    References
+    ----------
+    Sensitivity analysis for inverse probability weighting estimators via the percentile bootstrap
+    (Zhao, Small and Bhattacharya, 2019), theorem 1.
+    """
+    units, unit = np.unique(view.unit, return_inverse=True)
+    rng, k = view.estimator_rng("bounds under a hidden cause"), len(units)
+    found = np.empty((len(strengths), 2, RESAMPLES))
+    for rows in row_chunks(RESAMPLES, view.n):
+        drawn = rng.multinomial(k, np.full(k, 1.0 / k), size=rows.stop - rows.start)
+        count = drawn[:, unit.reshape(-1)].astype(np.float64)
+        for at, strength in enumerate(strengths):
+            for end in (0, 1):
+                found[at, end, rows] = bounds.resampled(count, strength, end)
+    tail = (1.0 - level) / 2
+    return [
+        (float(np.nanquantile(low, tail)), float(np.nanquantile(high, 1.0 - tail)))
+        for low, high in found
+    ]
 
 
 def sharp_mean(mean: float, tail: float, propensity: float, strength: float) -> float:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from ope_bench import Estimate, View
-from ope_estimators.baseline.hidden_cause import BoundsUnderHiddenCause, hajek_bounds
+from dataclasses import replace
+
+from ope_bench import Diagnostic, Estimate, View
+from ope_estimators.baseline.hidden_cause import (
+    BoundsUnderHiddenCause,
+    HajekBounds,
+    percentile_ends,
+)
 from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
 
@@ -39,8 +45,9 @@ class IPWS(BoundsUnderHiddenCause, WeightedIntervals, ClippedWeights):
     propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
     propensity_classifier : its name.
     propensity_folds : its folds, by unit; 1 fits in-sample.
-    hidden_cause : strengths of a hidden cause whose bounds are diagnostics, see `hajek_bounds`;
-        None for none. Of given propensities and rows that stand for one each.
+    hidden_cause : strengths of a hidden cause whose bounds are diagnostics, see `HajekBounds`,
+        without and with the sampling error; None for none. Of given propensities and rows that
+        stand for one each.
 
     References
     ----------
@@ -66,5 +73,11 @@ class IPWS(BoundsUnderHiddenCause, WeightedIntervals, ClippedWeights):
         if self.hidden_cause is None or self._estimates or view.row_weight is not None:
             return found
         target = view.target_policy.probability(view.context, view.action)
-        bounds = hajek_bounds(target, view.propensity, view.reward)
-        return self._with_bounds(found, view, bounds)
+        bounds = HajekBounds(target, view.propensity, view.reward)
+        found = self._with_bounds(found, view, bounds)
+        ends = percentile_ends(bounds, view, self.hidden_cause, self.level)
+        facts: dict[str, Diagnostic] = dict(found.diagnostics)
+        for strength, (low, high) in zip(self.hidden_cause, ends, strict=True):
+            facts[f"hidden_cause_low_with_error[{strength:g}]"] = low
+            facts[f"hidden_cause_high_with_error[{strength:g}]"] = high
+        return replace(found, diagnostics=facts)
