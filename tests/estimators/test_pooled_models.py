@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from ope_bench import Column, Problem, Schema
+from ope_bench import Column, Problem, Schema, TargetPolicy, estimate
 from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.policies import Uniform
 from ope_estimators.baseline.direct.dm import DM
@@ -30,6 +30,7 @@ from ope_estimators.learning.quadratic import QuadraticRegressor
 from ope_estimators.nuisance.pooled import PooledRewardModel, pooled_parts
 from ope_estimators.nuisance.reward import RewardModel
 from support import tiny_worlds as tiny
+from support.small_logs import log_of_columns
 
 D, E = 2, 3
 """Columns of the context and of the embedding."""
@@ -229,6 +230,22 @@ def test_embeddings_that_only_tell_actions_apart_are_left_out(width, used):
     view = tiny.view_of(problem_of(np.eye(6)[:, :width]))
     features, _ = pooled_parts(view, ())
     assert features(view.context, view.action).shape[1] == 1 + D + used
+
+
+@pytest.mark.parametrize("name", ["dm", "sndr"])
+def test_many_actions_of_which_nothing_is_known_have_their_own_parts_alone(name):
+    """As if their embeddings were too wide to be used."""
+    rng = np.random.default_rng(0)
+    columns = {"x": rng.normal(size=900), "a": np.arange(900) % 300, "p": np.full(900, 1 / 300)}
+    columns |= {"r": rng.normal(size=900) + columns["a"] / 100, "q": rng.uniform(size=900)}
+    target = TargetPolicy(table=rng.dirichlet(np.ones(300), 900))
+    wide = {f"e{j}": rng.normal(size=300) for j in range(201)} | {"a": np.arange(300)}
+    plain, described = (
+        estimate(log_of_columns(columns, target=target, **items), name)[name].value
+        for items in ({}, {"items": wide})
+    )
+    assert plain is not None
+    assert plain == described
 
 
 @pytest.mark.parametrize("cls", [DM, DR, MRDR])

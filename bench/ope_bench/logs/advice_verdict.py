@@ -13,7 +13,7 @@ from ope_bench.boards.aggregation import ReplicateFacts, aggregate
 from ope_bench.logs.advice_worlds import UNITS, World
 from ope_bench.logs.checks import LEAST_ESS, MOST_UNSUPPORTED, Finding
 from ope_bench.logs.estimation import interval_of
-from ope_bench.logs.recommendation import LEAST_EFFECTIVE_ROWS
+from ope_bench.logs.recommendation import DISAGREEMENT, LEAST_EFFECTIVE_ROWS
 from ope_bench.logs.result import EstimateRow
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.outcomes import Outcomes
@@ -243,8 +243,14 @@ def judge(
     """
     known = {one.name: one for one in checks}
     working = [label for label, row in rows.items() if row.value is not None]
+    mean, support = known.get("mean weight"), known.get("unsupported mass")
+    lost = _support(mean)
+    # What hardly ever chosen actions would carry is as good as missing.
+    rare = mean is not None and mean.passed is None
+    if support is None or (rare and (lost.value or 0.0) > (support.value or 0.0)):
+        support = lost
     found = [
-        known.get("unsupported mass") or _support(known.get("mean weight")),
+        support,
         known.get(_SIZE) or _effective_size(rows, chosen, n),
         *_largest_weight(over_weight, n),
         Finding(
@@ -257,7 +263,10 @@ def judge(
     ]
     if chosen is not None:
         said = f"{chosen}: {interval or 'none is stated for such a log'}"
-        found.append(Finding(name="an interval", passed=interval is not None, message=said))
+        stated = interval == DISAGREEMENT
+        if interval is not None and not stated:
+            said += ", which no other estimator confirms"
+        found.append(Finding(name="an interval", passed=stated, message=said))
     taken = {one.name for one in found}
     return found + [one for one in checks if one.passed is not None and one.name not in taken]
 
@@ -307,7 +316,7 @@ def _support(mean: Finding | None) -> Finding:
         return Finding(name=name, passed=False, limit=MOST_UNSUPPORTED, message="unknown")
     # Weights average the mass of the policy on what the log supports.
     mass = max(0.0, 1.0 - mean.value)
-    what = f"{mass:.1%} of the policy, by the mean weight, is on actions that were never logged"
+    what = f"{mass:.1%} of the policy, by the mean weight, is on actions hardly ever logged"
     return Finding.at_most(name, mass, MOST_UNSUPPORTED, what)
 
 

@@ -69,7 +69,8 @@ class ActionFeatures:
     ----------
     view : source of the actions and embeddings.
     name : kind of features.
-    max_width : most features of an embedding; one that has more is left out.
+    max_width : most features of an embedding; one that has more is left out, and so is one that
+        is unknown, unless the width has no limit.
 
     Raises
     ------
@@ -84,7 +85,7 @@ class ActionFeatures:
             return
         if name == "one-hot":
             self._column, self._n_columns = _columns(view.action, view.n_actions)
-        elif encoded(view.schema.embedding, view.embedding[:1]).shape[1] > max_width:
+        elif _left_out(view, max_width):
             self._table = np.empty((view.n_actions, 0))
         else:
             self._table = _embedding_table(view, view.n_actions)
@@ -171,6 +172,16 @@ def _columns(action: IntArray, n_actions: int) -> tuple[IntArray, int]:
     column = np.full(n_actions, len(logged), dtype=np.int64)
     column[logged] = np.arange(len(logged))
     return column, len(logged)
+
+
+def _left_out(view: View, max_width: float) -> bool:
+    """Return whether actions are used without embeddings, as a limit of their width allows."""
+    try:
+        return encoded(view.schema.embedding, view.embedding[:1]).shape[1] > max_width
+    except UnavailableError:
+        if max_width == math.inf:
+            raise
+        return True
 
 
 def _embedding_table(view: View, n_actions: int) -> FloatArray:

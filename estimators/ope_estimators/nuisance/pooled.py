@@ -25,7 +25,7 @@ class PooledRewardModel:
 
     Embeddings are used as with the action features ``embedding``, unless they have more features
     than `MAX_WIDTH`, or nearly as many as there are actions: they then tell actions apart, which
-    the actions' own parts do.
+    the actions' own parts do. Actions of which nothing is known have their own parts alone.
 
     Parameters
     ----------

@@ -79,6 +79,20 @@ def test_the_mean_weight_tells_what_the_log_cannot_speak_of(mean, mass, passed):
     assert found.message.startswith(f"{mass:.1%} of the policy, by the mean weight")
 
 
+@pytest.mark.parametrize(
+    ("mean", "passed", "mass"),
+    [(0.75, None, 0.25), (0.75, True, 0.02), (0.99, None, 0.02), (1.5, None, 0.02)],
+)
+def test_what_rare_actions_would_carry_counts_as_unsupported(mean, passed, mass):
+    checks = (
+        Finding(name="unsupported mass", value=0.02, limit=0.1, passed=True, message=""),
+        Finding(name="mean weight", value=mean, passed=passed, message=""),
+    )
+    found = finding("unsupported mass", checks=checks)
+    assert found.value == pytest.approx(mass)
+    assert found.passed == (mass < 0.1)
+
+
 @pytest.mark.parametrize("checks", [(), weight(None)])
 def test_an_unknown_mean_weight_is_no_support(checks):
     found = finding("unsupported mass", checks=checks)
@@ -112,6 +126,8 @@ def test_candidates_with_a_value_are_counted():
 def test_an_interval_is_stated_or_not():
     assert finding("an interval").passed is True
     assert finding("an interval", interval=None).passed is False
+    # One estimator alone says nothing of its own errors.
+    assert finding("an interval", interval="asymptotic").passed is False
 
 
 def test_checks_of_the_log_follow_once_each_without_mere_information():
