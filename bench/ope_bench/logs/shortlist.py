@@ -231,11 +231,11 @@ def shortlist_of(
     values[LOGGED] = np.full(1 + len(rule.panel), logged)
     terms[LOGGED] = log.reward_terms
     unit = problem.unit_of(log)
-    decided = _decided(rule, names, incumbent or LOGGED, values, terms, unit, alpha)
+    decided = decide(rule, names, incumbent or LOGGED, values, terms, unit, alpha)
     return replace(decided, notes=(*log.notes, CONFOUNDING))
 
 
-def _decided(
+def decide(
     rule: Recommendation,
     names: Sequence[str],
     incumbent: str,
@@ -244,6 +244,18 @@ def _decided(
     unit: Any,
     alpha: float,
 ) -> Shortlist:
+    """Return the statuses of policies with known estimates.
+
+    Parameters
+    ----------
+    rule : the recommendation.
+    names : of the policies.
+    incumbent : one of them, or `LOGGED`.
+    values : by policy and for `LOGGED`, of the recommended estimator and of its panel.
+    terms : by policy and for `LOGGED`, of the estimator whose standard error counts: (n,).
+    unit : (n,)
+    alpha : probability with which any of the intervals may miss.
+    """
     known = [name for name in values if name in names or name == incumbent]
     table = np.array([values[name] for name in known])
     influence = np.stack(
@@ -325,7 +337,7 @@ def simultaneous(
     largest = np.zeros(RESAMPLES)
     for first in range(0, k, _CHUNK):
         part = slice(first, first + _CHUNK)
-        others = slice(k - 1, k) if versus_last else slice(None)
+        others = slice(k - 1, k) if versus_last else slice(first, k)
         scale = error[part, others]
         moved = np.abs(draws[:, part, None] - draws[:, None, others])
         with np.errstate(divide="ignore", invalid="ignore"):

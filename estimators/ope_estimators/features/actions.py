@@ -177,11 +177,12 @@ def _columns(action: IntArray, n_actions: int) -> tuple[IntArray, int]:
 def _left_out(view: View, max_width: float) -> bool:
     """Return whether actions are used without embeddings, as a limit of their width allows."""
     try:
-        return encoded(view.schema.embedding, view.embedding[:1]).shape[1] > max_width
+        width: int = encoded(view.schema.embedding, view.embedding[:1]).shape[1]
     except UnavailableError:
         if max_width == math.inf:
             raise
         return True
+    return width > max_width
 
 
 def _embedding_table(view: View, n_actions: int) -> FloatArray:
