@@ -22,7 +22,7 @@ from ope_bench.logs.advise import summary
 from ope_bench.logs.example import write_example
 from ope_bench.plugins.registry import Kind, Plugin, registry
 from ope_bench.testing.checks import NotApplicable
-from ope_bench.testing.class_checks import formula_of, reference_of
+from ope_bench.testing.class_checks import REFERENCE, formula_of
 from ope_bench.testing.estimator_checks import EstimatorUnderTest
 from ope_bench.testing.problems import UNSUPPORTED
 from ope_bench.trials.isolation import thread_limit
@@ -198,6 +198,32 @@ def _environment_row(plugin: Plugin) -> Sequence[str]:
         ", ".join(names),
         reference_of(cls) or "–",
     )
+
+
+def reference_of(cls: type) -> str:
+    """Return the first reference of the form "Title (Authors, year)", or the empty string.
+
+    >>> class Mean:
+    ...     '''The mean.
+    ...
+    ...     References
+    ...     ----------
+    ...     On means (Anon, 1900), equation 1.
+    ...     '''
+    >>> reference_of(Mean)
+    'On means (Anon, 1900)'
+    """
+    text = inspect.cleandoc(cls.__doc__ or "")
+    _, heading, section = text.partition("Reference")
+    found = REFERENCE.search(section.lstrip("s:-\n ") if heading else text)
+    if not found:
+        return ""
+    words = " ".join(found.group().split())
+    if '"' in words:
+        # A title in quotation marks, anywhere in the line.
+        return words[words.index('"') :].replace('"', "")
+    # Without a heading, the sentence before the title must be removed.
+    return words if heading else re.split(r"(?<=[.;:])\s", words)[-1]
 
 
 def _doc(cls: type) -> str:

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from judging.comparisons import Paired, paired, rmse_slope, typical, typical_slope
 from judging.line import LEVEL, Line, figure
 from judging.trials import Method, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import wilson
 from ope_bench.statistics.error_distribution import heavy_tailed
-from ope_bench.statistics.paired_tests import Paired, paired, typical
-from ope_bench.statistics.ranks import rmse_slope, typical_slope
 
 ENOUGH = 100
 """Data sets from which mean squares are compared whatever the tails."""

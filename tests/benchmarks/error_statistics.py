@@ -11,15 +11,18 @@ there is none. With --write each becomes a section of that page.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "results"))
+from judging.comparisons import rmse_slope, typical_slope
 from sections import put, table
 
 from ope_bench.statistics.error_distribution import rmse_intervals
 from ope_bench.statistics.paired_tests import signed_ranks, swap_test
-from ope_bench.statistics.ranks import rmse_slope, typical_slope
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 

@@ -23,7 +23,8 @@ from ope_bench.cli.check import check_lines, checks_of
 from ope_bench.cli.session import run_session
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.gate import verification
-from ope_bench.gate.verification import Findings, Rounds
+from ope_bench.gate.verdict import alike
+from ope_bench.gate.verification import Findings, Rounds, Submission
 from ope_bench.plugins.registry import registry
 from ope_bench.store import Store, export
 from ope_bench.suites.manifest import Manifest, specs_of
@@ -208,7 +209,7 @@ def _verify_submission(
     folder: Path, secret: str | None, shard: str, share: float, jobs: int
 ) -> tuple[Findings, dict[str, Any]]:
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
-    asked, home = verification.read_submission(folder), folder.parent
+    asked, home = load_file(folder / "submission.yaml").validate(Submission), folder.parent
     rounds, estimators = Rounds(home), asked.estimators
     now = verification.submission_digest(estimators)
     if now != asked.digest:
@@ -226,9 +227,7 @@ def _verify_submission(
             found.problems += verification.blind_problems(rows, estimators)
         figures = plain(rounds.figures(rows, estimators))
         told = verification.facts_path(path)
-        if not verification.alike(
-            figures, json.loads(told.read_text(encoding="utf-8"))["figures"]
-        ):
+        if not alike(figures, json.loads(told.read_text(encoding="utf-8"))["figures"]):
             found.problems.append(f"{told}: the figures are not those of its trials")
         return found, figures
 
@@ -246,7 +245,7 @@ def _verify_submission(
             more.problems.append("attempts.jsonl: the salt is not that of secret and digest")
         if _round_of(rounds, attempt["secret"]) is None:
             more.problems.append("attempts.jsonl: no round published the hash of this secret")
-        if not verification.alike(figures, attempt.get("figures", figures)):
+        if not alike(figures, attempt.get("figures", figures)):
             more.problems.append("attempts.jsonl: the figures are not those of its trials")
         found.problems += more.problems
         found.again, found.skipped = found.again + more.again, found.skipped + more.skipped

@@ -6,6 +6,7 @@ import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,13 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.gate.pairing import PairedRow
 from ope_bench.statistics.error_distribution import jointly_heavy_tailed, root_mean_square, squares
-from ope_bench.statistics.paired_tests import holm, signed_ranks, swap_test
+from ope_bench.statistics.paired_tests import (
+    LARGEST_LOG,
+    detectable_growth,
+    holm,
+    signed_ranks,
+    swap_test,
+)
 from ope_bench.trials.record import ANSWER_FIELDS, TrialRecord
 from ope_bench.trials.status import Status
 
@@ -192,14 +199,19 @@ def rounding_only(before: TrialRecord, after: TrialRecord) -> bool:
     """Return whether two outcomes differ by rounding at most."""
     numbers = (name for name in ANSWER_FIELDS if name != "status")
     return before.status is after.status and all(
-        _close(getattr(before, name), getattr(after, name)) for name in numbers
+        alike(getattr(before, name), getattr(after, name)) for name in numbers
     )
 
 
-def _close(one: float | None, other: float | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return abs(one - other) <= ROUNDING * max(abs(one), abs(other))
+def alike(one: Any, other: Any) -> bool:
+    """Return whether plain values are equal, numbers up to rounding."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=ROUNDING)
+    return bool(one == other)
 
 
 def _moved_data(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> str:
@@ -208,7 +220,7 @@ def _moved_data(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> str:
         for name in ("truth_expected", "truth_empirical", "logging_average"):
             then, now = getattr(before, name), getattr(after, name)
             # A trial whose worker died has no truth on record.
-            if then is not None and now is not None and not _close(then, now):
+            if then is not None and now is not None and not alike(then, now):
                 spec = before.trial.environment
                 return (
                     f"the data changed ({name} of replicate {before.trial.replicate}: {then!r} "
@@ -271,9 +283,6 @@ def join_reasons(*parts: str) -> str:
 
 
 # Judge each row of a gate: pure functions of paired records.
-
-LARGEST = 700.0
-"""Logarithms beyond this have no exponential."""
 
 
 def judge(
@@ -360,7 +369,7 @@ def _with_ratio(
     from scipy.special import stdtrit
 
     judged = replace(judged, heavy_tailed=heavy)
-    if not abs(log_ratio) < LARGEST:
+    if not abs(log_ratio) < LARGEST_LOG:
         return judged
     judged = replace(judged, ratio=math.exp(log_ratio))
     if judged.n < 2 or not math.isfinite(standard_error):
@@ -368,7 +377,7 @@ def _with_ratio(
     judged = replace(judged, standard_error=standard_error)
     reach = float(stdtrit(judged.n - 1, 0.975)) * standard_error
     # The t interval does not hold for heavy tails.
-    if heavy or not abs(log_ratio) + reach < LARGEST:
+    if heavy or not abs(log_ratio) + reach < LARGEST_LOG:
         return judged
     low, high = math.exp(log_ratio - reach), math.exp(log_ratio + reach)
     return replace(judged, ratio_low=low, ratio_high=high)
@@ -423,13 +432,7 @@ def _decided(
 
 def _detectable(judged: Judgement, tests: int, rules: Rules) -> float | None:
     """Return the growth of the mean square that the t approximation finds with probability 0.8."""
-    from scipy.special import ndtri, stdtrit
-
-    n, standard_error = judged.n, judged.standard_error
-    level = rules.level / max(tests, 1)
+    n, error, level = judged.n, judged.standard_error, rules.level / max(tests, 1)
     # The smallest p-value is one over the number of swaps.
-    if standard_error is None or 1 / 2**n > level:
-        return None
-    critical = float(stdtrit(n - 1, 1 - level))
-    exponent = math.log1p(rules.margin) + (critical + float(ndtri(0.8))) * standard_error
-    return math.expm1(exponent) if exponent < LARGEST else None
+    known = error is not None and 1 / 2**n <= level
+    return detectable_growth(error or 0.0, n, level, rules.margin) if known else None

@@ -29,7 +29,7 @@ from ope_bench.contracts.plugins import Environment
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic
-from ope_bench.gate.verdict import ROUNDING
+from ope_bench.gate.verdict import alike
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec, resolve
 from ope_bench.store.export import writer_for
@@ -171,9 +171,32 @@ def verify_trials(
     if board.exists():
         told = json.loads(board.read_text(encoding="utf-8"))
         found.problems += _board_problems(told, rows, trials)
+    # A limit of a machine, or a crash, is no answer that comes again.
+    able = [place for place, row in enumerate(rows) if Status(row["status"]).is_answer]
+    chosen: dict[str, tuple[Trial, Row]] = {}
+    for place in np.random.default_rng().permutation(able)[: math.ceil(share * len(able))]:
+        trial, row = trials[place], rows[place]
+        if trial.environment.version < _version(trial.environment.id):
+            found.skipped[f"of an older version of {trial.environment.id}"] += 1
+        elif _is_gone(trial.estimator):
+            found.skipped[f"of parameters that {trial.estimator.id} no longer has"] += 1
+        elif trial.key == row["key"]:
+            chosen[trial.key] = trial, row
+    again = sorted((one for one, _ in chosen.values()), key=lambda one: (one.group, one.key))
     timeout = max(one.suite.timeout for one in plans)
     with LocalExecutor(jobs, timeout=timeout, arithmetic=mode) as executor:
-        _run_again(rows, trials, executor, share, found)
+        finished = [one for one in executor.run(again) if isinstance(one, Finished)]
+    for record in (event.record for event in finished):
+        _, row = chosen[record.key]
+        if record.status is Status.UNAVAILABLE and row["status"] != "unavailable":
+            found.skipped[" ".join(str(record.error_message).split())] += 1
+            continue
+        found.again += 1
+        differ = dict(_differences(row, record, rows, same=found.same_arithmetic))
+        if differ and row["code_digest"] != record.code_digest and differ.keys() <= BESIDE:
+            found.skipped["older code, with other standard errors"] += 1
+        else:
+            found.problems += differ.values()
     return found
 
 
@@ -244,48 +267,6 @@ def _lines(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
             yield canonical_json([*setting, *row]), line
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Return whether plain values are equal, numbers up to rounding."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=1e-300)
-    return bool(one == other)
-
-
-def _run_again(
-    rows: Rows, trials: Trials, executor: LocalExecutor, share: float, found: Findings
-) -> None:
-    """Run a random part of the trials again; add to the findings."""
-    # A limit of a machine, or a crash, is no answer that comes again.
-    able = [place for place, row in enumerate(rows) if Status(row["status"]).is_answer]
-    chosen: dict[str, tuple[Trial, Row]] = {}
-    for place in np.random.default_rng().permutation(able)[: math.ceil(share * len(able))]:
-        trial, row = trials[place], rows[place]
-        if trial.environment.version < _version(trial.environment.id):
-            found.skipped[f"of an older version of {trial.environment.id}"] += 1
-        elif _is_gone(trial.estimator):
-            found.skipped[f"of parameters that {trial.estimator.id} no longer has"] += 1
-        elif trial.key == row["key"]:
-            chosen[trial.key] = trial, row
-    again = sorted((one for one, _ in chosen.values()), key=lambda one: (one.group, one.key))
-    for event in executor.run(again) if again else ():
-        if not isinstance(event, Finished):
-            continue
-        record, (_, row) = event.record, chosen[event.record.key]
-        if record.status is Status.UNAVAILABLE and row["status"] != "unavailable":
-            found.skipped[" ".join(str(record.error_message).split())] += 1
-            continue
-        found.again += 1
-        differ = dict(_differences(row, record, rows, same=found.same_arithmetic))
-        if differ and row["code_digest"] != record.code_digest and differ.keys() <= BESIDE:
-            found.skipped["older code, with other standard errors"] += 1
-        else:
-            found.problems += differ.values()
-
-
 def _is_gone(estimator: PluginSpec) -> bool:
     """Whether a stored estimator has parameters, or values of them, that are refused today."""
     try:
@@ -312,16 +293,14 @@ def _differences(
             continue
         if trained and figure not in TRUTHS:
             # Training is chaotic: rounding elsewhere gives another, equally good flow.
-            ok = (one for one in rows if one["status"] == "ok" and _cell(one) == _cell(row))
+            cell = ("environment_params", "estimator", "params")
+            same_cell = (one for one in rows if all(one[name] == row[name] for name in cell))
+            ok = (one for one in same_cell if one["status"] == "ok")
             errors = [one["estimate"] - one["truth_expected"] for one in ok]
             spread = 3 * np.sqrt(np.mean(np.square(errors)))
             if figure in BESIDE or abs(before - now) <= spread:
                 continue
         yield figure, f"{_words(row)}: {figure} {before}, now {now}"
-
-
-def _cell(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("environment_params", "estimator", "params"))
 
 
 # Submissions: what an author declares, and what a round compares it with.
@@ -469,11 +448,6 @@ def marks_of(submission: Submission, own: Figures, fresh: Figures | None) -> lis
     marks = ["own report" if fresh is None else "verified"]
     marks += ["tuned on public seeds"] * tuned
     return marks + ["out of competition"] * submission.out_of_competition
-
-
-def read_submission(folder: Path) -> Submission:
-    """Read ``submission.yaml``; a SuiteError names file and line of what is wrong."""
-    return load_file(folder / "submission.yaml").validate(Submission)
 
 
 def submission_digest(estimators: Sequence[str]) -> str:

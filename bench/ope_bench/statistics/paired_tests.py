@@ -11,7 +11,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.random import stream
-from ope_bench.statistics.error_distribution import array_cache, heavy_tailed, squares
+from ope_bench.statistics.error_distribution import array_cache
 
 # p-values from rearranged data, with as many draws as the level requires.
 
@@ -216,76 +216,25 @@ def _signs(n: int, start: int, size: int, stage: str) -> FloatArray:
     return np.asarray(bits * 2.0 - 1.0, dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Paired:
-    """One paired comparison; None where undefined.
-
-    Parameters
-    ----------
-    n : number of pairs.
-    ratio : mean squared error after over before.
-    low, high : 95 % interval of ``ratio``.
-    standard_error : of the log ratio.
-    p_greater, p_less : one-sided p-values of "the ratio exceeds (is below) 1".
-    heavy_tailed : one replicate has so large a share of either side's squares that test and
-        interval are unreliable with few replicates.
-    """
-
-    n: int
-    ratio: float | None
-    low: float | None
-    high: float | None
-    standard_error: float | None
-    p_greater: float
-    p_less: float
-    heavy_tailed: bool = False
-
-
-def paired(after: FloatArray, before: FloatArray, *, level: float = 0.95) -> Paired:
-    """Compare two estimators' errors on the same replicates.
-
-    Parameters
-    ----------
-    after, before : (n,), errors (their sign does not matter).
-    level : confidence level of the interval.
-    """
-    from scipy.special import stdtrit
-
-    a, b = squares(after, before)
-    n = len(a)
-    if n == 0:
-        return Paired(0, None, None, None, None, 1.0, 1.0)
-    test = swap_test(a[None], b[None])
-    log_ratio, se = float(test.log_ratio[0]), float(test.standard_error[0])
-    p = float(test.p_greater[0]), float(test.p_less[0])
-    heavy = bool(heavy_tailed(np.stack([a, b])).any())
-    if a.sum() == 0 and b.sum() == 0:
-        return Paired(n, 1.0, None, None, None, *p)
-    ratio = math.exp(log_ratio) if abs(log_ratio) < LARGEST_LOG else None
-    if ratio is None or n < 2 or not math.isfinite(se):
-        return Paired(n, 0.0 if a.sum() == 0 else None, None, None, None, *p, heavy)
-    reach = float(stdtrit(n - 1, (1 + level) / 2)) * se
-    low, high = (
-        math.exp(end) if end < LARGEST_LOG else None
-        for end in (log_ratio - reach, log_ratio + reach)
-    )
-    return Paired(n, ratio, low, high, se, *p, heavy)
-
-
-def detectable_growth(standard_error: float, n: int, level: float) -> float | None:
+def detectable_growth(
+    standard_error: float, n: int, level: float, margin: float = 0.0
+) -> float | None:
     """Return the growth of the mean square that a test at this level detects with power .8.
 
-    Formula: exp((t_(1 - level) + z_.8) se) - 1, by the t approximation; None where it overflows.
+    Formula: (1 + margin) exp((t_(1 - level) + z_.8) se) - 1, by the t approximation; None where it
+    overflows.
 
     Parameters
     ----------
     standard_error : of the log ratio of mean squares.
     n : replicates.
     level : one-sided, of a single comparison.
+    margin : growth that is no difference.
     """
     from scipy.special import ndtri, stdtrit
 
-    exponent = (float(stdtrit(n - 1, 1 - level)) + float(ndtri(POWER))) * standard_error
+    critical = float(stdtrit(n - 1, 1 - level)) + float(ndtri(POWER))
+    exponent = math.log1p(margin) + critical * standard_error
     return math.expm1(exponent) if exponent < LARGEST_LOG else None
 
 
@@ -436,39 +385,3 @@ def _exact_p_values(moved: FloatArray) -> tuple[float, float]:
 
 
 _SIDES: tuple[Literal["greater"], Literal["less"]] = ("greater", "less")
-
-
-@dataclass(frozen=True)
-class Typical:
-    """One comparison of typical errors; None where undefined.
-
-    Parameters
-    ----------
-    n : number of pairs.
-    closer : share of the data sets on which ``after`` is closer; equal errors count half.
-    ratio : median absolute error after over before.
-    p_greater, p_less : one-sided p-values of "after is larger (smaller)".
-    """
-
-    n: int
-    closer: float | None
-    ratio: float | None
-    p_greater: float
-    p_less: float
-
-
-def typical(after: FloatArray, before: FloatArray) -> Typical:
-    """Compare two estimators' typical errors on the same replicates.
-
-    Parameters
-    ----------
-    after, before : (n,), errors.
-    """
-    n = len(after)
-    if n == 0:
-        return Typical(0, None, None, 1.0, 1.0)
-    greater, less = signed_ranks(after[None], before[None])
-    sign = np.sign(np.abs(before) - np.abs(after))
-    medians = [float(np.median(np.abs(side))) for side in (after, before)]
-    ratio = medians[0] / medians[1] if medians[1] > 0 else None
-    return Typical(n, float((1 + sign).mean() / 2), ratio, float(greater[0]), float(less[0]))

@@ -190,32 +190,6 @@ def formula_of(cls: type) -> str:
     return ""
 
 
-def reference_of(cls: type) -> str:
-    """Return the first reference of the form "Title (Authors, year)", or the empty string.
-
-    >>> class Mean:
-    ...     '''The mean.
-    ...
-    ...     References
-    ...     ----------
-    ...     On means (Anon, 1900), equation 1.
-    ...     '''
-    >>> reference_of(Mean)
-    'On means (Anon, 1900)'
-    """
-    text = inspect.cleandoc(cls.__doc__ or "")
-    _, heading, section = text.partition("Reference")
-    found = REFERENCE.search(section.lstrip("s:-\n ") if heading else text)
-    if not found:
-        return ""
-    words = " ".join(found.group().split())
-    if '"' in words:
-        # A title in quotation marks, anywhere in the line.
-        return words[words.index('"') :].replace('"', "")
-    # Without a heading, the sentence before the title must be removed.
-    return words if heading else re.split(r"(?<=[.;:])\s", words)[-1]
-
-
 def check_docstring_starts_with_one_line(subject: Subject) -> None:
     """The first line must be a complete sentence; `list` and `show` print it."""
     lines = inspect.cleandoc(subject.cls.__doc__ or "").splitlines()

@@ -9,7 +9,6 @@ from scipy.special import ndtri, stdtrit
 from ope_bench import evaluate
 from ope_bench.gate.pairing import Pair, PairedRow, pair_records
 from ope_bench.gate.verdict import (
-    LARGEST,
     Judgement,
     RowCase,
     Rules,
@@ -20,7 +19,7 @@ from ope_bench.gate.verdict import (
     judge,
 )
 from ope_bench.gate.verdict_tables import detail, judgement_json
-from ope_bench.statistics.paired_tests import swap_test
+from ope_bench.statistics.paired_tests import LARGEST_LOG, swap_test
 from ope_bench.trials.status import Status
 
 
@@ -442,8 +441,8 @@ def test_the_interval_of_a_ratio_counts_pairs(row, record):
 
 def test_a_detectable_growth_that_no_number_holds_is_unknown():
     factor = float(stdtrit(19, 0.99)) + float(ndtri(0.8))
-    error = next(one for one in LARGEST / factor * (1 + np.arange(-9, 9) * 2**-53)
-                 if one * factor == LARGEST)  # fmt: skip
+    error = next(one for one in LARGEST_LOG / factor * (1 + np.arange(-9, 9) * 2**-53)
+                 if one * factor == LARGEST_LOG)  # fmt: skip
     for standard_error, known in ((error, False), (0.99 * error, True)):
         judged = Judgement(None, Verdict.SAME, n=20, standard_error=float(standard_error))
         assert (_detectable(judged, 1, Rules(level=0.01, margin=0.0)) is not None) is known

@@ -10,7 +10,6 @@ import pytest
 
 from ope_bench.gate.pairing import Pair, PairedRow
 from ope_bench.gate.verdict import (
-    LARGEST,
     ROUNDING,
     Judgement,
     Rules,
@@ -19,6 +18,7 @@ from ope_bench.gate.verdict import (
     judge,
     screen,
 )
+from ope_bench.statistics.paired_tests import LARGEST_LOG
 from ope_bench.trials.status import Status
 
 
@@ -174,7 +174,7 @@ def test_the_interval_of_the_ratio_has_the_quantiles_of_students_distribution():
         pytest.param(0.5, 0.1, False, 1, (True, False, False), id="one replicate"),
         pytest.param(0.5, 0.1, False, 2, (True, True, True), id="two replicates"),
         pytest.param(math.inf, 0.1, False, 20, (False, False, False), id="from nothing"),
-        pytest.param(-LARGEST, 0.1, False, 20, (False, False, False), id="to nothing"),
+        pytest.param(-LARGEST_LOG, 0.1, False, 20, (False, False, False), id="to nothing"),
         pytest.param(-690.0, 5.0, False, 20, (True, True, False), id="too wide"),
         pytest.param(math.nan, 0.1, False, 20, (False, False, False), id="no number"),
     ],

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judging.comparisons import paired
 
 from ope_bench.statistics.paired_tests import (
     compare_rows,
     detectable_growth,
     holm,
-    paired,
     swap_test,
 )
 

@@ -2,10 +2,11 @@ import itertools
 
 import numpy as np
 import pytest
+from judging.comparisons import typical
 from scipy.stats import rankdata
 
 from ope_bench.statistics import paired_tests as typical_errors
-from ope_bench.statistics.paired_tests import signed_ranks, typical
+from ope_bench.statistics.paired_tests import signed_ranks
 
 
 def p_by_enumeration(difference):

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-
-from ope_bench.statistics.ranks import rmse_slope, typical_slope
+from judging.comparisons import rmse_slope, typical_slope
 
 AXIS = np.array([500.0, 1_000.0, 2_000.0, 4_000.0])
 
