@@ -46,7 +46,8 @@ html_copy_source = False
 html_show_sphinx = False
 # Excerpts of the pages found would be fetched, which browsers refuse for pages opened from a file.
 html_show_search_summary = False
-html_sidebars = {"**": ["globaltoc.html"]}
+# Not of files of code: two hundred pages, of which none is in the table of contents.
+html_sidebars = {"[!c]**": ["globaltoc.html"], "code/**": []}
 html_additional_pages = {"index": "forward.html"}
 templates_path = ["_templates"]
 html_static_path = ["_static"]

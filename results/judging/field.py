@@ -62,6 +62,7 @@ class Setting:
     truth: FloatArray
     answers: dict[str, Answers] = field(default_factory=dict)
     others: FloatArray | None = None
+    _logs: dict[str, float] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def real(self) -> bool:
@@ -88,9 +89,14 @@ class Setting:
         return self.answers[entrant].value - value
 
     def log_rmse(self, entrant: str) -> float:
-        """Logarithm of the entrant's RMSE; errors below 1e-12 count as that."""
-        mean_square = float(np.square(self.errors(entrant)).mean())
-        return 0.5 * float(np.log(max(mean_square, 1e-24)))
+        """Logarithm of the entrant's RMSE; errors below 1e-12 count as that.
+
+        Pages ask for each a hundred times.
+        """
+        if entrant not in self._logs:
+            mean_square = float(np.square(self.errors(entrant)).mean())
+            self._logs[entrant] = 0.5 * float(np.log(max(mean_square, 1e-24)))
+        return self._logs[entrant]
 
 
 def _id_of(row: Mapping[str, Any]) -> str:
@@ -116,6 +122,14 @@ def settings_of(
     ------
     LookupError : the trials of a suite are missing.
     """
+    return list(_settings(results, tuple(folders), entrant_of))
+
+
+@cache
+def _settings(
+    results: Path, folders: tuple[str, ...], entrant_of: Callable[[Mapping[str, Any]], str]
+) -> list[Setting]:
+    """Several pages are about the same settings."""
     cells: dict[tuple[str, str, str], dict[str, list[dict[str, Any]]]] = {}
     others: dict[str, dict[str, tuple[float, float]]] = {}
     for folder in folders:

@@ -179,10 +179,11 @@ def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path,
     """
     settings = board_settings(results)
     texts: dict[Path, str] = {}
-    sections = []
+    sections, boards = [], []
     for number, track in enumerate(TRACKS, 1):
         inside = [one for one in settings if track.holds(one)]
         lines = board_of(track, settings)
+        boards.append(lines)
         name = f"figures/leaderboard-{number}.svg"
         texts[results / name] = drawn(f"{track.name}: RMSE over that of {track.reference}", lines)
         sections.append(_section(number, track, inside, lines, name))
@@ -195,7 +196,7 @@ def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path,
         "sources": len({one.source for one in settings if one.real}),
         "near": NEAR,
         "predicts": predicts,
-        "leaders": _leaders(settings),
+        "leaders": _leaders(boards),
     }
     entries = entries_section(results / "submissions")
     parts = [opening("leaderboard", **facts), *sections, entries, *further]
@@ -203,11 +204,10 @@ def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path,
     return texts
 
 
-def _leaders(settings: Sequence[Setting]) -> str:
+def _leaders(boards: Sequence[Sequence[Line]]) -> str:
     """Name the first rank of each track."""
     told = []
-    for track in TRACKS:
-        lines = board_of(track, settings)
+    for track, lines in zip(TRACKS, boards, strict=True):
         first = [line for line in lines if line.rank == 1]
         names = ", ".join(f"`{line.entrant}`" for line in first)
         told.append(

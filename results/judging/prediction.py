@@ -93,6 +93,12 @@ def trial_scores(real: Sequence[Setting], entrants: Sequence[str]) -> FloatArray
 
     The shape is (n_trials, 1 + RESAMPLES, n_entrants).
     """
+    return _trial_scores(tuple(real), tuple(entrants))
+
+
+@cache
+def _trial_scores(real: tuple[Setting, ...], entrants: tuple[str, ...]) -> FloatArray:
+    """The same trials are compared with many parts of the drawn worlds."""
     by_trial: dict[str, list[FloatArray]] = {}
     for place, one in enumerate(real):
         squares = np.array([np.square(one.errors_against_others(name)) for name in entrants])
@@ -336,6 +342,7 @@ def _taken() -> str:
     )
 
 
+@cache
 def leaders_block(results: Path) -> str:
     """Return the first entrants of each track with their errors, and how far they predict."""
     settings = board_settings(results)

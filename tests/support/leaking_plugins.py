@@ -149,12 +149,13 @@ LEAKS: dict[str, tuple[Callable[[], Any], str | None]] = {
 
 @params
 class Leaking(Estimator):
-    """Changes a setting, and answers."""
+    """Changes settings, several joined by "+", and answers."""
 
     leak: str = "folder"
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Self:
-        LEAKS[self.leak][0]()
+        for leak in self.leak.split("+"):
+            LEAKS[leak][0]()
         return self
 
     def estimate(self, view: View) -> Estimate:

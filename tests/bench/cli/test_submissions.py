@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import math
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import joblib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -28,6 +30,7 @@ from ope_bench.execution import runner
 from ope_bench.gate import verification
 from ope_bench.plugins import registry as registry_module
 from ope_bench.trials.trial import build
+from support.fresh_processes import forked_processes
 from support.paths import ROOT
 from support.submissions import SECRETS, attempts, fill_in, write_home, write_package
 
@@ -95,7 +98,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     packages = tmp_path_factory.mktemp("packages")
     sys.path.insert(0, str(packages))
     made = Desk(packages, write_home(tmp_path_factory.mktemp("home") / "submissions"))
-    yield made
+    with pytest.MonkeyPatch.context() as patch:
+        # Ten trials for one of joblib's new processes: the other need not import what they need.
+        one = functools.partialmethod(joblib.Parallel.__init__, batch_size=10)
+        patch.setattr(joblib.Parallel, "__init__", one)
+        with forked_processes(["ope_bench.testing.estimator_checks"]):
+            yield made
     sys.path.remove(str(packages))
     made.refresh()
 

@@ -1,14 +1,12 @@
 """Every installed environment and estimator keeps the contract, by the checks that plugins use."""
 
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from typing import Any
 
 import pytest
 
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.testing import environment_checks, estimator_checks
+from support.fresh_processes import forked_processes
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,22 +17,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module", autouse=True)
 def fresh_processes() -> Iterator[None]:
-    """Answer `in_fresh_process` from forks of a process that has imported libraries only.
-
-    Importing them anew for each plugin takes longer than the checks. The server of the forks has
-    run no plugin, so that state is that of a new process.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sklearn.ensemble", "scipy.optimize", "zuko"])
-    with (
-        ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-
-        def in_fresh_process(cls: type, function: Callable[..., str], *arguments: Any) -> str:
-            return pool.submit(function, *arguments).result(timeout=300)
-
-        patch.setattr("ope_bench.testing.class_checks.in_fresh_process", in_fresh_process)
+    with forked_processes(["sklearn.ensemble", "scipy.optimize", "zuko"]):
         yield
 
 
