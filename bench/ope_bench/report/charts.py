@@ -37,9 +37,14 @@ from ope_bench.report.chart_parts import (
 )
 from ope_bench.statistics.coverage import LEVEL
 
+_FAILED = "datum.failure_rate > 0"
+"""Rows whose points are hollow, in every chart of errors."""
+
 
 def intervals(*, limits: AxisLimits | None = None) -> Chart:
-    """Chart RMSE and interval of one board's rows, best score first; hollow if heavy-tailed.
+    """Chart RMSE and interval of one board's rows, best score first.
+
+    A hollow point is a row with failed trials, a dashed bar one that is heavy-tailed.
 
     Parameters
     ----------
@@ -55,7 +60,11 @@ def intervals(*, limits: AxisLimits | None = None) -> Chart:
     inside = "true" if limits is None else f"datum.rmse <= {limits.domain[1]!r}"
     bars = (
         base.mark_rule(clip=True)
-        .encode(x=alt.X("rmse_low:Q", title="RMSE"), x2="rmse_high:Q")
+        .encode(
+            x=alt.X("rmse_low:Q", title="RMSE"),
+            x2="rmse_high:Q",
+            strokeDash=alt.condition("datum.heavy_tailed", alt.value([3, 2]), alt.value([1, 0])),
+        )
         .transform_filter("isValid(datum.rmse_low)")
     )
     median = (
@@ -75,7 +84,7 @@ def intervals(*, limits: AxisLimits | None = None) -> Chart:
         )
     )
     plain = alt.Chart(named_table()).encode(x=x, y=_rows(best_first)).transform_filter(inside)
-    hollow = part.hollow_points(plain.transform_filter("datum.heavy_tailed"))
+    hollow = part.hollow_points(plain.transform_filter(_FAILED))
     parts = bars + median + points + hollow
     if limits is not None and limits.cut:
         # The colors of `base` have no legend, as those of the arrows.
@@ -157,7 +166,7 @@ def pareto(
 ) -> Chart:
     """Chart RMSE against seconds on one setting; a line joins the Pareto-optimal points.
 
-    Points are filled for the CPU, hollow for other devices.
+    A hollow point is a row with failed trials.
 
     Parameters
     ----------
@@ -198,8 +207,8 @@ def pareto(
         )
         .add_params(picked)
     )
-    elsewhere = inside.encode(x=x, y=y).transform_filter("datum.device != 'cpu'")
-    parts = front + points + part.hollow_points(elsewhere, part.shape(legend=not labels), picked)
+    failed = inside.encode(x=x, y=y).transform_filter(_FAILED)
+    parts = front + points + part.hollow_points(failed, part.shape(legend=not labels), picked)
     if limits is not None and limits.cut:
         parts += part.arrows(base.encode(x=x), "rmse", limits, "up")
     if labels:
@@ -251,7 +260,7 @@ def coverage(*, widths: AxisLimits | None = None) -> Chart:
     )
     title = "median width of the intervals"
     x = log_encoding(alt.X, "median_interval_width", title, widths)
-    share = alt.Scale(domain=[0, 1])
+    share = alt.Scale(zero=False, domainMax=1)
     y = alt.Y("coverage:Q", title="coverage", scale=share, axis=alt.Axis(format="%"))
     # Data of its own would be lost where the tables are filled in.
     claim = (
@@ -411,7 +420,8 @@ def sweep(
 ) -> Chart:
     """Chart RMSE against a parameter, with bands for the intervals.
 
-    A hollow point is a row with failed trials, which count with the logging average's error.
+    A hollow point is a row with failed trials, which count with the logging average's error; lines
+    are dotted there.
 
     Parameters
     ----------
@@ -426,7 +436,7 @@ def sweep(
     ticks: Any = {} if at is None else {"values": list(at)}
     x = alt.X(
         "value:Q",
-        title=parameter.replace("_", " "),
+        title=parameter,
         scale=part.log_scale(12) if logarithmic else alt.Scale(zero=False, nice=False, padding=12),
         axis=alt.Axis(format="~s", labelOverlap=True, grid=False, **ticks),
     )
@@ -434,15 +444,25 @@ def sweep(
     base = alt.Chart(named_table()).encode(x=x)
     known = f"isValid(datum.{measure})"
     inside = known if limits is None else f"{known} && datum.rmse <= {limits.domain[1]!r}"
-    line = (
-        base.mark_line(clip=limits is not None)
-        .encode(
-            y=y,
-            color=color(legend=False),
-            strokeDash=part.dash(legend=False),
-            opacity=part.opacity_when(picked, 1),
+    # Each line twice: solid between rows without failures, dotted beside the others.
+    solid = f"{_FAILED} ? null : datum.{measure}"
+    dotted = f"{_FAILED} || datum.before > 0 || datum.after > 0 ? datum.{measure} : null"
+    lines = (
+        base.transform_filter(known)
+        .transform_window(
+            before="lag(failure_rate)",
+            after="lead(failure_rate)",
+            groupby=["method"],
+            sort=[{"field": "value"}],
         )
-        .transform_filter(known)
+        .transform_joinaggregate(failed="max(failure_rate)", groupby=["method"])
+        .transform_calculate(solid=solid, dotted=dotted)
+        .mark_line(clip=limits is not None, invalid="break-paths-show-path-domains")
+        .encode(color=color(legend=False), opacity=part.opacity_when(picked, 1))
+    )
+    line = lines.encode(y=_vertical("solid", measure, limits), strokeDash=part.dash(legend=False))
+    line += lines.transform_filter("datum.failed > 0").encode(
+        y=_vertical("dotted", measure, limits), strokeDash=alt.value([1, 3])
     )
     point = (
         base.mark_point(filled=True)
@@ -458,7 +478,7 @@ def sweep(
         .transform_filter(inside)
         .add_params(picked)
     )
-    failed = base.encode(y=y).transform_filter(f"{inside} && datum.failure_rate > 0")
+    failed = base.encode(y=y).transform_filter(f"{inside} && {_FAILED}")
     hollow = part.hollow_points(failed, part.shape(legend=False), picked)
     parts = _band(base, picked, measure, limits) + line + point + hollow
     if limits is not None and limits.cut:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -389,6 +390,11 @@ class Sweep:
     parameter: str
     at: tuple[tuple[float, int], ...]
 
+    @property
+    def axis(self) -> str:
+        """Title of the parameter's axis."""
+        return re.sub("^n ", "number of ", self.parameter.replace("_", " "))
+
 
 def sweeps(settings: Sequence[Setting]) -> list[Sweep]:
     """Return all sweeps of at least two values, the longest first."""
@@ -426,35 +432,34 @@ MOST_RANKED = 25
 
 
 def board_lines(content: ReportData, setting: Setting) -> Lines:
-    """Return a line for each row of one board."""
+    """Return a line for each row of one board.
+
+    A row with failures stands at its score: the RMSE of the trials that are left looks better.
+    """
     figures = figure_columns()
-    return [
-        {
+    lines: Lines = []
+    for label, row, _ in content.rows_of(setting):
+        line = {
             "method": label,
             "setting": setting.label,
             "environment": setting.board.environment,
             "device": row.device,
             **{column.key: column.value(row) for column in figures},
         }
-        for label, row, _ in content.rows_of(setting)
-    ]
+        if line["imputed"] and line["rmse"] and line["score"]:
+            line["rmse"], line["log10_rmse"] = line["score"], math.log10(line["score"])
+            line["rmse_low"] = line["rmse_high"] = None
+        lines.append(line)
+    return lines
 
 
 def sweep_lines(content: ReportData, sweep: Sweep) -> Lines:
-    """Return a line for each row, with the swept parameter as ``value``.
-
-    A row with failures stands at its score: the RMSE of the trials that are left looks better.
-    """
-    lines: Lines = []
-    for value, index in sweep.at:
-        for line in board_lines(content, content.settings[index]):
-            line["value"] = value
-            if line["imputed"] and line["rmse"] and line["score"]:
-                line["rmse"] = line["score"]
-                line["log10_rmse"] = math.log10(line["score"])
-                line["rmse_low"] = line["rmse_high"] = None
-            lines.append(line)
-    return lines
+    """Return a line for each row, with the swept parameter as ``value``."""
+    return [
+        line | {"value": value}
+        for value, index in sweep.at
+        for line in board_lines(content, content.settings[index])
+    ]
 
 
 def error_lines(content: ReportData, setting: Setting) -> Lines:

@@ -17,8 +17,8 @@ from ope_bench.report.styles import colors
 
 # Style
 
-WIDTH = 246
-"""Points: 3.4 inches, a column."""
+WIDTH = 229
+"""Points: a column of the class ``article``; those of ICML (234) and ACM (241) are wider."""
 
 WIDTHS = {"single": WIDTH, "double": 2 * WIDTH}
 """Widths of figures by size; articles of two columns are a little over two columns wide."""
@@ -294,18 +294,18 @@ def _cut(name: str, room: int) -> str:
 
 CAPTIONS: Mapping[str, str] = {
     "sweep": "Points are RMSEs, bands their 95 % intervals, left out where few data sets "
-    "determine the RMSE. A hollow point is a row some of whose trials failed: each counts "
-    "with the error of the logging average. A line ends where every trial fails.",
+    "determine the RMSE. Points are hollow, and lines dotted beside them, where some trials "
+    "failed and count as the logging average. A line ends where every trial fails.",
     "intervals": "Points are RMSEs, bars their 95 % intervals, ticks median absolute errors, "
-    "which a few large errors do not move. A hollow point is a row in which few data sets "
-    "determine the RMSE.",
+    "which a few large errors do not move. A bar is dashed where few data sets determine the "
+    "RMSE, a point hollow where some trials failed and count as the logging average.",
     "errors": "Each tick is the error of one data set, estimate minus truth. The axis is linear "
     "near 0 and logarithmic beyond; errors beyond its ends stand there.",
     "cdf": "The share of trials whose squared error is below the axis's value. A curve that ends "
     "below 100 % is of an estimator some of whose trials failed; one that is missing lies beyond "
     "the axis.",
     "pareto": "RMSE against the median time of fit and estimate. The dashed line joins the "
-    "estimators that no other beats in both; hollow points did not run on the CPU.",
+    "estimators that no other beats in both; a point is hollow where some trials failed.",
     "times": "Median times of fit and of estimate.",
     "positivity": "The share of trials that failed, by estimator and setting; below, the share of "
     "the target policy's actions without support, by the true logging policy and as logged.",

@@ -9,7 +9,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -154,7 +154,7 @@ class _Maker:
         measures: tuple[charts.Measure, ...] = ("rmse", "log10_rmse")
         for measure in measures:
             chart = charts.sweep(
-                sweep.parameter,
+                sweep.axis,
                 measure,
                 logarithmic=at[0] > 0,
                 at=at if len(at) <= 8 else None,
@@ -221,7 +221,10 @@ class _Maker:
         )
         rows = 30 + _row_height(len(table)) * max(len(table), 3)
         if "intervals" in kinds:
-            chart = self._fit(charts.intervals(limits=limits), rows)
+            # With room for the ticks of medians, unless one is almost zero.
+            medians = [line["median_absolute_error"] or limits.low for line in known]
+            low = max(min(limits.low, *medians), limits.low / 10)
+            chart = self._fit(charts.intervals(limits=replace(limits, low=low)), rows)
             yield figure("intervals", chart=chart, data={"table": known}, cut=limits.cut)
         if "errors" in kinds:
             errors = self._filter_shown(error_lines(self.content, setting))

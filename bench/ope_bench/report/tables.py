@@ -338,7 +338,7 @@ def prose(text: str) -> str:
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
+    "~": r"$\sim$",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
@@ -358,22 +358,30 @@ SEPARATION, NARROW = 4.0, 1.5
 """Points on each side of a column, usually and where not all columns fit otherwise."""
 
 
+_LONGEST_NOTE = 30
+"""Words of a note that a caption may have."""
+
+
 def render_latex(table: TextTable) -> str:
     """Return one ``table`` that fits a column of an article, or a ``table*`` across two.
 
-    The document needs ``\\usepackage{booktabs}``.
+    Long notes, and how numbers were computed, are comments above it. The document needs
+    ``\\usepackage{booktabs}``.
     """
 
     def cell(one: Entry, column: TableColumn) -> str:
-        text = _numbers(_escape(one.text))
+        text = one.text
+        if isinstance(one.value, tuple):
+            # A range of numbers has a dash, not a hyphen.
+            text = re.sub(r"(?<=[\d%])-(?=-?\d)", "\N{EN DASH}", text)
+        text = _numbers(_escape(text)).replace("\N{EN DASH}", "--")
         if column.code:
             return rf"\texttt{{{text}}}"
         return rf"\textbf{{{text}}}" if one.style == "best" else text
 
-    sentences = [
-        table.title.replace(" | ", ", "),
-        *(note[0].upper() + note[1:] for note in table.notes),
-    ]
+    notes = [note[0].upper() + note[1:] for note in table.notes]
+    apart = [one for one in notes if len(one.split()) > _LONGEST_NOTE or "seed" in one.split()]
+    sentences = [table.title.replace(" | ", ", "), *(one for one in notes if one not in apart)]
     sizes = (
         (size, float_name, SEPARATION)
         for float_name, room in (("table", COLUMN_POINTS), ("table*", PAGE_POINTS))
@@ -385,6 +393,7 @@ def render_latex(table: TextTable) -> str:
     label = re.sub(r"[^a-z0-9]+", "-", f"{setting} {rest.partition(' | ')[0]}".lower())
     left = "".join("r" if one.right else "l" for one in table.columns)
     lines = [
+        *(f"% {one}." for one in apart),
         rf"\begin{{{float_name}}}",
         r"  \centering",
         rf"  \caption{{{' '.join(f'{_escape(one)}.' for one in sentences)}}}",

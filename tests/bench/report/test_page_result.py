@@ -247,11 +247,15 @@ def test_while_a_run_goes_on_the_page_says_how_far_it_is(browser, tmp_path):
         words = browser.js("document.querySelector('.progress').textContent")
         assert words.startswith("adhoc: 1 of 2 trials have an outcome")
         assert browser.js("document.querySelector('progress').value") == 0.5
+        # Half a run has no winner.
+        assert browser.js("document.querySelector('.findings')") is None
+        assert browser.js("document.getElementById('result').textContent").count("planned") == 1
         store.add(made("dm"), run)
         store.end_run(run, 0)
         page.write_text(render_page(ReportData.read(path)), encoding="utf-8")
         browser.open(page.as_uri())
         assert browser.js("document.querySelector('.progress')") is None
+        assert browser.js("document.querySelectorAll('.findings li').length") > 0
         assert browser.complaints == []
 
 

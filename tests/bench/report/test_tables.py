@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -124,7 +125,7 @@ def test_latex_tables_have_a_caption_and_a_label():
         ("5.47e+03", r"$5.47\times10^{3}$"),
         ("-2.40e-4", r"$-2.40\times10^{-4}$"),
         ("-0.5", r"$-$0.5"),
-        ("0.1-0.2", "0.1-0.2"),
+        ("0.1-0.2", "0.1-0.2"),  # a name; a range is a pair of numbers
         ("-", "-"),
         ("dm-star-2", "dm-star-2"),
         ("1.2e3-4.5e6", r"$1.2\times10^{3}$-$4.5\times10^{6}$"),
@@ -134,6 +135,32 @@ def test_latex_writes_numbers_as_mathematics(given, written):
     heads = (TableColumn(key="a", title="a"),)
     text = render_latex(TextTable(columns=heads, rows=((Entry(given, None),),)))
     assert f"    {written} \\\\" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("0.1-0.2", "0.1--0.2"),
+        ("-0.2--0.1", "$-$0.2--$-$0.1"),
+        ("10%-25%", r"10\%--25\%"),
+        ("1.2e-3-4.5e6", r"$1.2\times10^{-3}$--$4.5\times10^{6}$"),
+    ],
+)
+def test_latex_writes_a_range_with_a_dash(text, written):
+    heads = (TableColumn(key="a", title="a"),)
+    table = render_latex(TextTable(columns=heads, rows=((Entry(text, (0.0, 1.0)),),)))
+    assert f"    {written} \\\\" in table
+
+
+def test_latex_captions_are_short():
+    made = "interval: 95 %, bootstrap, seed 7"
+    notes = ("~ few", made, " ".join(["long"] * 40))
+    text = render_latex(replace(wide(2), notes=notes))
+    (caption,) = [line for line in text.splitlines() if line.startswith(r"  \caption")]
+    assert "$\\sim$ few" in caption
+    assert "seed" not in caption
+    assert "Long" not in caption
+    assert text.startswith("% Interval: 95 %, bootstrap, seed 7.\n% Long long")
 
 
 def test_latex_compiles_without_complaint(tmp_path):

@@ -123,7 +123,7 @@ def payload(content: ReportData) -> dict[str, Any]:
         "sweeps": [
             {
                 "title": sweep.title,
-                "parameter": sweep.parameter,
+                "parameter": sweep.axis,
                 "at": [[value, index] for value, index in sweep.at],
                 "logarithmic": sweep.at[0][0] > 0,
             }

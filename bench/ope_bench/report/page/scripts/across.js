@@ -13,12 +13,10 @@ function sweepSection(update) {
   const scales = [["rmse", "RMSE"], ["log10", "log10 RMSE"]].map(([scale, title]) => el("button", { type: "button", "aria-pressed": String(state.scale === scale), onclick: () => { choose({ scale }); update(); } }, title));
   return el("section", { id: "sweeps", "aria-labelledby": "sweeps-title" }, el("h2", { id: "sweeps-title" }, "Along a parameter"),
     el("div", { class: "bar" }, pick, ...scales),
-    chartFigure({ chart, title: sweep.title, words: "Bands: 95 % intervals, cut at the edges, none where few data sets determine the RMSE; hollow points: some trials failed, each counted with the error of the logging average. A name singles a line out.",
+    chartFigure({ chart, title: sweep.title, words: `Bands: 95 % intervals, cut at the edges, none where few data sets determine the RMSE. ${HOLLOW} Dotted beside these. A name singles a line out.`,
       make: () => {
-        // A row with failures is drawn at its score, not at the RMSE of the trials that are left.
         const table = rows.filter((row) => value.has(row.place) && passes(row) && row[measure] !== null && row.rmse > 0)
-          .map(({ how, status, diagnostics, ...row }) => ({ ...row, value: value.get(row.place),
-            ...(row.imputed && row.score > 0 ? { rmse: row.score, log10_rmse: Math.log10(row.score), rmse_low: null, rmse_high: null } : {}) }));
+          .map((row) => ({ ...drawn(row), value: value.get(row.place) }));
         const sizes = table.map((row) => row.rmse);
         const ends = sizes.length ? [Math.min(...sizes) / 1.5, Math.max(...sizes) * 1.5] : null;
         return { height: 420, parameter: sweep.parameter, ticks: [...new Set(sweep.at.map(([x]) => x))], tables: { table },
@@ -47,7 +45,7 @@ function ranksSection(update) {
   const table = sortableTable({ columns, lines: summary.rows.filter((line) => found(line[0])), name: "ranks", sort: "mean_rank:asc", head: "estimator", caption: `Over ${summary.settings} settings, mean ranks over the ${summary.complete} in which every estimator has a score` });
   return el("section", { id: "ranks", "aria-labelledby": "ranks-title" }, el("h2", { id: "ranks-title" }, "Ranks over settings"),
     el("div", { class: "bar" }, pick, el("span", { class: "push" }), table.save),
-    chartFigure({ chart: "ranks", title: `Critical difference: ${figure(summary.critical_difference)}`, legend: false,
+    !summary.methods.length ? el("p", { class: "empty" }, `No two mean ranks differ by the critical difference, ${figure(summary.critical_difference)}.`) : chartFigure({ chart: "ranks", title: `Critical difference: ${figure(summary.critical_difference)}`, legend: false,
       words: "Mean ranks by score, the best on the left; bars join what Nemenyi's test cannot tell apart at 5 %. It assumes independent settings: along one sweep they are not, and the bars are then too short.",
       make: () => ({ tables: { methods: summary.methods, elbows: summary.elbows, bars: summary.bars, axis: summary.axis }, height: 70 + 22 * (summary.bars.length + Math.ceil(summary.methods.length / 2)) }) }),
     el("div", { style: "margin-top:1rem" }, table.box));

@@ -129,11 +129,19 @@ function board(place, update) {
   ];
 }
 
+/* A row for charts of errors: with failures it stands at its score, not at the RMSE of the trials that are left. */
+function drawn({ how, status, diagnostics, ...row }) {
+  if (!row.imputed || !(row.score > 0)) return row;
+  return { ...row, rmse: row.score, log10_rmse: Math.log10(row.score), rmse_low: null, rmse_high: null };
+}
+
+const HOLLOW = "Hollow: some trials failed, each counted with the error of the logging average.";
+
 function boardFigures(setting, place) {
   const mine = () => rows.filter((row) => row.place === place && passes(row));
-  const plain = () => mine().map(({ how, ...row }) => ({ ...row, status: undefined, diagnostics: undefined }));
+  const plain = () => mine().map(drawn);
   const figures = [
-    chartFigure({ chart: "intervals", title: "RMSE and intervals", legend: false, words: "Point: RMSE with its 95 % interval, hollow where heavy-tailed; tick: median absolute error.",
+    chartFigure({ chart: "intervals", title: "RMSE and intervals", legend: false, words: `Point: RMSE with its 95 % interval, dashed where heavy-tailed; tick: median absolute error. ${HOLLOW}`,
       make: () => ({ tables: { table: plain().filter((row) => row.rmse !== null) }, height: bandHeight(mine()) }) }),
     ...(data.trials[place] ? trialFigures(setting, place, mine) : [el("p", { class: "empty" }, ...spans(data.left_out))]),
   ];
@@ -143,7 +151,7 @@ function boardFigures(setting, place) {
   }
   if (rows.some((row) => row.place === place && row.seconds !== null)) {
     figures.push(
-      chartFigure({ chart: "pareto", title: "Error against time", words: "Dashed: what no other estimator beats in both. Hollow points: not on the CPU.", make: () => ({ tables: { table: plain().filter((row) => row.seconds > 0 && row.rmse > 0) }, height: 280 }) }),
+      chartFigure({ chart: "pareto", title: "Error against time", words: `Dashed: what no other estimator beats in both. ${HOLLOW}`, make: () => ({ tables: { table: plain().filter((row) => row.seconds > 0 && row.rmse > 0) }, height: 280 }) }),
       chartFigure({ chart: "times", title: "Time by device", legend: false, words: "Median seconds of fit and of estimate; devices side by side.", make: () => ({ tables: { table: plain().filter((row) => row.seconds > 0) }, height: bandHeight(mine()) }) }));
   }
   return figures;

@@ -25,7 +25,7 @@ function adapted(spec, labels, { unit, parameter, ticks, domain }) {
     if (domain && node.y && node.y.field) node.y.scale = { ...node.y.scale, domain, nice: false };
     if (domain && node.type === "area") node.clip = true;
     if (node.field === "value" && node.title && parameter) {
-      node.title = parameter.replaceAll("_", " ");
+      node.title = parameter;
       if (node.axis && ticks && ticks.length <= 8) node.axis.values = ticks;
     }
     if (node.type === "symlog" && unit) node.constant = unit;
@@ -114,6 +114,11 @@ function chartFigure({ chart, title, words, make, legend = true }) {
       const spec = adapted(data.charts[chart], labels, facts);
       const own = Boolean(spec.vconcat);
       // The lower map has nothing to say where no environment tells of support.
+      if (own) {
+        // Cells as wide as the box allows.
+        const step = Math.min(Math.max((box.clientWidth - 260) / new Set(main.map((line) => line.setting)).size, 38), 110);
+        spec.vconcat.forEach((map) => { map.width = { step }; });
+      }
       if (own && main.every((line) => line.unsupported_mass === null && line.observed_unsupported_mass === null)) spec.vconcat.pop();
       if (views.has(node)) views.get(node).finalize();
       const embedded = await embedChart(box, spec, brief(tables), own ? 0 : height, WIDEST[chart] > box.clientWidth ? WIDEST[chart] : "container");

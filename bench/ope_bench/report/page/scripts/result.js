@@ -123,6 +123,7 @@ function resultSection() {
   const total = Object.values(status).reduce((sum, n) => sum + n, 0);
   const newest = data.runs.filter((run) => !now.suite || run.suite === now.suite).at(-1);
   const running = data.runs.filter((run) => run.exit_code === null && (!now.suite || run.suite === now.suite) && run.done < run.planned);
+  const partial = running.length > 0 || (newest && newest.exit_code === 130 && newest.done < newest.planned);
   const dirty = data.machines.some((one) => one.git && one.git.dirty);
   const facts = [`${count(now.settings.length)} ${now.settings.length === 1 ? "setting" : "settings"}`,
     `${new Set(rows.filter(({ place }) => shownPlaces.has(place)).map((row) => row.method)).size} estimators`,
@@ -133,7 +134,8 @@ function resultSection() {
     el("h2", { id: "result-title" }, now.title || "Result"),
     ...running.map(progress),
     total === 0 ? el("p", { class: "empty" }, "No trial is stored here yet. ", el("code", {}, "ope-bench run"), " fills the store.") : null,
-    now.sentences.length ? el("ul", { class: "findings", "aria-label": "What was found" }, ...now.sentences.map((line) => el("li", {}, line))) : null,
+    partial ? el("p", { class: "soft" }, "What was found stands here when every planned trial has an outcome.") : null,
+    now.sentences.length && !partial ? el("ul", { class: "findings", "aria-label": "What was found" }, ...now.sentences.map((line) => el("li", {}, line))) : null,
     total ? el("p", { class: "soft" }, `${facts.join("; ")}. `, ...resultBadges(dirty)) : null,
     total ? overallTable() : null);
 }
