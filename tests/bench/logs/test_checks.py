@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from ope_bench import Log, TargetPolicy
 from ope_bench.cli.app import invoke
 from ope_bench.logs.checks import check_log, skewed_z
-from ope_bench.logs.example import _Shop, write_example
+from ope_bench.logs.example import KEPT, _Shop, write_example
+from support.paths import ROOT
 
 N, K = 2000, 6
 
@@ -288,6 +290,27 @@ def test_the_example_is_what_it_says_it_is(tmp_path, capsys):
     lacks = {one["estimator"]: one["lacks"] for one in document["estimators"]}
     assert lacks["ipw"] == ""
     assert "logging: {table: FILE}" in lacks["eipws"]
+
+
+def test_the_recommended_interval_of_readme_holds_the_new_policys_value():
+    """The value in the log's contexts and times, which the shop knows."""
+    shop = _Shop()
+    n, n_items = shop.logit.shape
+    best = np.argsort(-shop.wanted, axis=1)[:, :KEPT]
+    policy = np.zeros((n, n_items))
+    share = np.take_along_axis(shop.wanted, best, axis=1)
+    np.put_along_axis(policy, best, 0.96 * share / share.sum(axis=1, keepdims=True), axis=1)
+    policy[:, -1] += 0.04
+    rate = 1 / (1 + np.exp(-(shop.logit - 0.6 * np.arange(n)[:, None] / n)))
+    value = (policy * rate).sum(axis=1).mean()
+    assert value == pytest.approx(0.430, abs=5e-4)
+    shown = re.search(
+        r"target: ([\d.]+) a row by \S+, between ([\d.]+) and ([\d.]+);",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+    )
+    center, low, high = map(float, shown.groups())
+    assert low < value < high
+    assert low < center < high
 
 
 def test_the_example_overwrites_nothing(tmp_path, capsys):
