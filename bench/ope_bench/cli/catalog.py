@@ -281,14 +281,27 @@ def quick_list(arguments: Sequence[str]) -> bool:
     return True
 
 
-def print_inventory(kinds: Sequence[Kind], output: Format) -> None:
-    """Print all of the given kinds."""
+def print_inventory(kinds: Sequence[Kind], output: Format, *, ids: bool = False) -> None:
+    """Print all of the given kinds, or their ids alone, those of estimators by access."""
     with json_stdout(output) as emit:
         found = {kind: rows_of(kind) for kind in kinds}
         emit({"schema": 1, **found})
     if output is Format.TEXT:
         for title, rows in found.items():
-            _print_rows(title, rows)
+            (_print_ids if ids else _print_rows)(title, rows)
+
+
+def _print_ids(title: str, rows: list[Row]) -> None:
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        head = title
+        if "access" in row:
+            words = row["access"] or ["access depends on parameters"]
+            head += f" ({', '.join(words).replace('_', ' ')})"
+        groups.setdefault(head, []).append(row["reference" if row["ambiguous"] else "id"])
+    for head, names in sorted(groups.items()):
+        lines = textwrap.wrap(" ".join(names), width() - 2, break_on_hyphens=False)
+        write("\n  ".join([head, *lines]))
 
 
 def rows_of(kind: Kind) -> list[Row]:

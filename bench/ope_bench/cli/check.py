@@ -31,10 +31,13 @@ def list_command(
     kind: Annotated[
         catalog.Kind | None, typer.Argument(help="Only this kind; all by default.")
     ] = None,
+    ids: Annotated[
+        bool, typer.Option("--ids", help="Ids alone, those of estimators by what they are given.")
+    ] = False,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
     """List the environments, estimators and suites that are installed."""
-    catalog.print_inventory(catalog.KINDS if kind is None else [kind], output)
+    catalog.print_inventory(catalog.KINDS if kind is None else [kind], output, ids=ids)
     return 0
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,20 @@ def test_everything_installed_is_listed_in_80_columns(cli: Cli) -> None:
     for word in ("saito-toy", "gaussian", "ipw-star", "epws-paper", "quick", "paper-actions"):
         assert f"  {word}" in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_ids_alone_fit_a_screen_and_estimators_stand_by_what_they_are_given(cli: Cli) -> None:
+    lines = cli("list", "--ids").out.splitlines()
+    assert len(lines) < 60
+    assert all(len(line) <= 80 for line in lines)
+    words = " ".join(lines).split()
+    listed = cli("list", "--format", "json").json
+    for kind in ("environments", "estimators", "suites"):
+        assert all(row["id"] in words for row in listed[kind])
+    following = lines[lines.index("estimators (samples)") + 1 :]
+    group = itertools.takewhile(lambda line: line.startswith(" "), following)
+    ids = {row["id"] for row in listed["estimators"] if row.get("access") == ["samples"]}
+    assert set(" ".join(group).split()) == ids
 
 
 def test_a_listing_is_one_json_document(cli: Cli) -> None:
