@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from committed import RESULTS, TRACKS, Track, lines_of
-from field_charts import comparison_chart
+from field_charts import comparison_chart, ratio_bar
 from ope_bench.base.errors import OpeBenchError
+from ope_bench.report.figure_layout import CAPTIONS
 from ope_bench.suites.discovery import find_suite
 from plugin_pages import LEADER_HEAD, built_in, leader_cells, page_name, write_pages
 from readme_tables import markdown_table
@@ -20,6 +22,28 @@ if TYPE_CHECKING:
 __all__ = ["board_name", "board_pages", "setup"]
 
 HOME = "bench/docs/index"
+RESULTS_PAGE = "results/README"
+FIRST_TRACK = 1
+"""The track whose tab is open at first, which is that of the figure."""
+
+KINDS = {
+    "sweep-rmse": "Along a parameter",
+    "ranks": "Ranks",
+    "coverage": "Intervals",
+    "positivity": "Failures",
+    "sweep-log10-rmse": "Along a parameter, log10 of the error",
+    "intervals": "Setting by setting",
+    "pareto": "Error against time",
+    "times": "Times",
+}
+"""Kinds of figures, as files begin, with their headings; in the order of a page."""
+
+FOLDED = ("sweep-log10-rmse", "intervals", "pareto", "times")
+"""Kinds that a page shows when asked."""
+
+WIDE = 300
+"""Width of a figure, in points, from which it has a row of its own."""
+
 MARK = "<!-- leaderboard -->"
 HOME_ROWS = 12
 COMPARED = ("dm", "dr-os", "dr", "ipw", "logging-average")
@@ -40,20 +64,31 @@ def _write(app: Sphinx) -> None:
 def _fill_home(app: Sphinx, page: str, content: list[str]) -> None:
     if page == HOME:
         content[0] = content[0].replace(MARK, home_boards())
+    elif page == RESULTS_PAGE:
+        content[0] += _other_results(app.env.found_docs)
+
+
+def _other_results(pages: Collection[str]) -> str:
+    """Return a list, for the sidebar, of the pages of results that the home page does not list."""
+    home = (RESULTS.parent / f"{HOME}.md").read_text(encoding="utf-8")
+    listed = {RESULTS_PAGE, *re.findall(r"^(?:.*<)?\.\./\.\./(results/[^>\n]+)>?$", home, re.M)}
+    others = sorted(page for page in pages if page.startswith("results/") and page not in listed)
+    names = "\n".join(page.removeprefix("results/") for page in others)
+    return f"\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
 
 
 def home_boards() -> str:
     """Return the first rows of each track, one tab a track, and the figure."""
     parts = ['<div class="tabs">']
     for number, track in enumerate(TRACKS):
-        checked = " checked" if number == 0 else ""
+        checked = " checked" if number == FIRST_TRACK else ""
         parts.append(
             f'<input type="radio" name="track" id="track-{number}"{checked}>'
             f'<label for="track-{number}">{track.name}</label>'
         )
     boards = [f'<div class="tab">\n\n{_home_board(track)}\n\n</div>' for track in TRACKS]
     tabs = "\n".join(parts) + "\n\n" + "\n\n".join(boards) + "\n\n</div>"
-    track = TRACKS[1]
+    track = TRACKS[FIRST_TRACK]
     known = {line.entrant for line in lines_of(track)}
     chart = comparison_chart(track, [name for name in COMPARED if name in known])
     return (
@@ -66,7 +101,10 @@ def home_boards() -> str:
 
 def _home_board(track: Track) -> str:
     lines = [line for line in lines_of(track) if line.rank is not None]
-    rows = [leader_cells(line) for line in lines[:HOME_ROWS]]
+    rows = []
+    for line in lines[:HOME_ROWS]:
+        rank, name, error, *others = leader_cells(line)
+        rows.append((rank, name, ratio_bar(line) + error, *others))
     return (
         f"{markdown_table(LEADER_HEAD, rows)}\n\nError: over that of `{track.reference}`. All "
         f"{len(lines)}, and what the columns mean: [leaderboard](../../results/leaderboard.md)."
@@ -158,10 +196,23 @@ def _across(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _figures(path: Path, folder: str) -> Iterator[str]:
-    figures: Sequence[Path] = sorted((path / "figures").glob("*.svg"))
-    if figures:
-        shown = "\n\n".join(
-            f"![{one.stem.replace('-', ' ')}](../../../results/{folder}/figures/{one.name})"
-            for one in figures
-        )
-        yield f"## Figures\n\n{shown}"
+    """Yield the figures by kind, those of single settings folded."""
+    found: dict[str, list[str]] = {}
+    for one in sorted((path / "figures").glob("*.svg")):
+        kind = next((kind for kind in KINDS if one.name.startswith(f"{kind}-")), "")
+        about = one.stem.removeprefix(f"{kind}-").replace("-", " ")
+        image = f"![{about}](../../../results/{folder}/figures/{one.name})"
+        width = re.search(r' width="(\d+)', one.read_text(encoding="utf-8")[:400])
+        if width and int(width[1]) > WIDE:
+            image = f":::{{container}} wide\n{image}\n:::"
+        found.setdefault(kind, []).append(image)
+    for kind in (*KINDS, ""):
+        if kind not in found:
+            continue
+        images = "::::{container} figures\n" + "\n\n".join(found[kind]) + "\n::::"
+        shown = f"{CAPTIONS.get(kind.partition('-')[0], '')}\n\n{images}"
+        if kind in FOLDED:
+            count = f"{len(found[kind])} figure" + "s" * (len(found[kind]) > 1)
+            yield f"<details><summary>{KINDS[kind]}: {count}</summary>\n\n{shown}\n\n</details>"
+        else:
+            yield f"## {KINDS.get(kind, 'Figures')}\n\n{shown}"

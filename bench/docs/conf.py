@@ -37,6 +37,8 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 default_role = "py:obj"
+# Two hyphens begin an option of a command; they are no dash.
+smartquotes_action = "qe"
 python_use_unqualified_type_names = True
 
 html_theme = "pydata_sphinx_theme"
@@ -57,7 +59,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
     "secondary_sidebar_items": {"**": ["page-toc"], "bench/docs/index": []},
-    "navbar_center": [],
+    "navbar_center": ["doors.html"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }

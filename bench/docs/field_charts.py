@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from committed import Setting, Track, field, log_ratios, mean_interval, overlap
+from committed import Line, Setting, Track, field, log_ratios, mean_interval, overlap
 from ope_bench.report.styles import styles_of
 
-__all__ = ["comparison_chart", "estimator_chart"]
+__all__ = ["comparison_chart", "estimator_chart", "ratio_bar"]
 
 WIDTH, HEIGHT = 680, 330
 LEFT, RIGHT, TOP, BOTTOM = 62, 16, 14, 46
@@ -209,6 +209,17 @@ def comparison_chart(track: Track, entrants: Sequence[str]) -> str:
         )
     title = f"Mean error by overlap over that of {track.reference}: {', '.join(entrants)}"
     return _frame(title, x, y, track.reference, body, right)
+
+
+def ratio_bar(line: Line) -> str:
+    """Return an entrant's ratio with its interval as a small picture, 1 marked: from .6 to 3."""
+    x = _Scale(0.6, 3.0, 4, 86)
+    return (
+        '<svg class="bar" viewBox="0 0 90 12" aria-hidden="true">'
+        f'<path class="c-one" d="M{x(1):.1f} 0V12"/>'
+        f'<path class="c-bar" d="M{x(line.low):.1f} 6H{x(line.high):.1f}"/>'
+        f'<circle class="c-mark" cx="{x(line.ratio):.1f}" cy="6" r="3"/></svg>'
+    )
 
 
 def _line(points: Sequence[tuple[float, float]]) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from committed import (
+    RESULTS,
     ROOT,
     TRACKS,
     Board,
@@ -44,12 +45,18 @@ if TYPE_CHECKING:
 
 __all__ = ["page_name", "plugin_pages", "setup", "write_pages"]
 
+PAGES = ROOT / "bench" / "docs" / "estimators"
 FOLDERS: Mapping[Kind, str] = {"estimator": "estimators", "environment": "environments"}
 ACCESS_WORDS = {
     Access.PROPENSITY: "propensities of logged actions",
     Access.LOGGING_POLICY: "the logging policy",
     Access.TARGET_POLICY: "the target policy",
     Access.EMBEDDING_DISTRIBUTION: "p(g|a), how embeddings of an action are distributed",
+    Access.PREFIX_PROPENSITY: "probabilities of each list up to each slot",
+    Access.JOINT_PROPENSITY: "probabilities of whole lists",
+    Access.POSITION_MARGINALS: "probabilities of an item at each slot",
+    Access.STRATUM: "which logger chose each row",
+    Access.STRATUM_POLICIES: "the policy of each logger",
 }
 SIZES = ((0, 1000), (1000, 3000), (3000, 10_000), (10_000, np.inf))
 """Rows of logs, as groups of the table of costs."""
@@ -157,12 +164,14 @@ def _prose(text: str, kind: Kind) -> str:
             known = _classes(kind).get(name)
             parts[place] = f"[`{name}`]({known}.md)" if known else f"`{name}`"
         else:
-            parts[place] = re.sub(r"([*<\[\]|])|(?<![\w])_|_(?![\w])", _escaped, part)
+            kept = r"(?<![\w*])\*\w+\*(?![\w*])"  # one emphasized word
+            marks = rf"{kept}|[*<\[\]|]|(?<![\w])_|_(?![\w])"
+            parts[place] = re.sub(marks, _escaped, part)
     return "".join(parts)
 
 
 def _escaped(found: re.Match[str]) -> str:
-    return f"\\{found[0]}"
+    return found[0] if len(found[0]) > 1 else f"\\{found[0]}"
 
 
 def _listed(lines: Sequence[str]) -> dict[str, str]:
@@ -313,7 +322,7 @@ def _estimator_page(plugin: Plugin) -> str:
     for heading in ("Assumptions", "Fails when"):
         if heading in named:
             told = _paragraphs(_without_examples(named[heading]), "estimator")
-            if re.match(r"[a-z]{2}", told):  # a word, and no symbol
+            if re.match(r"[a-z]{2}|a ", told):  # a word, and no symbol
                 told = told[0].upper() + told[1:]
             parts.append(f"## {heading}\n\n{told}")
             parts += _quoted(named[heading], heading)
@@ -394,13 +403,21 @@ def _standing(plugin: Plugin) -> Iterator[str]:
             )
         yield from _cost_part(plugin.id)
     if not rows:
-        yield "## On the leaderboard\n\nThe leaderboard's suites do not run it."
+        figure = _suite_figure(plugin.id)
+        yield f"## On the leaderboard\n\nThe leaderboard's suites do not run it.{figure}"
     yield from _board_part(plugin.id)
 
 
 LEADER_HEAD = (
-    "rank", "estimator", "error", "90 %", "near the best", "fails", "coverage", "seconds",
-)  # fmt: skip
+    "rank",
+    "estimator",
+    '<abbr title="over that of the reference: geometric mean, 95 % interval">error</abbr>',
+    '<abbr title="in nine settings of ten the ratio is at most this">90 %</abbr>',
+    '<abbr title="settings within 1.25 times the least error of the panel">near the best</abbr>',
+    "fails",
+    '<abbr title="how often its own 95 % intervals hold the value">coverage</abbr>',
+    '<abbr title="median processor seconds of a fit">seconds</abbr>',
+)
 
 
 def leader_cells(line: Line, ranked: int = 0) -> tuple[str, ...]:
@@ -430,12 +447,36 @@ def _cost_part(estimator: str) -> Iterator[str]:
             told = "under 1,000" if low == 0 else f"{low:,} to {high:,.0f}"
             heads.append(f"over {low:,}" if high == np.inf else told)
             median = float(np.nanmedian(np.concatenate(seconds)))
-            cells.append(f"{median:.2g} s" if np.isfinite(median) else "–")
+            cells.append(_seconds(median) if np.isfinite(median) else "–")
     if heads:
         yield (
             "## Cost\n\nMedian processor time of a fit on the leaderboard's drawn worlds, by rows "
             f"of the log.\n\n{markdown_table(heads, [cells])}"
         )
+
+
+def _suite_figure(estimator: str) -> str:
+    """Return the figure of another suite in which it has a line: of the one with most settings."""
+    ran = [board for board in boards() if estimator in board.ids.values()]
+    for board in sorted(ran, key=lambda board: -len(board.labels)):
+        for path in sorted((RESULTS / board.suite / "figures").glob("sweep-rmse-*.svg")):
+            if re.search(rf">{estimator}[ <]", path.read_text(encoding="utf-8")):
+                page = f"../boards/{board.suite.replace('/', '-')}.md"
+                image = f"![RMSE]({posixpath.relpath(path, PAGES)})"
+                return (
+                    f" Its line in the suite [{board.suite}]({page}):\n\n"
+                    f":::{{container}} figures\n{image}\n:::"
+                )
+    return ""
+
+
+def _seconds(value: float) -> str:
+    """Return a duration in the unit that fits it: 6.6 µs, 120 ms, 2.1 s."""
+    scale, unit = next(
+        ((scale, unit) for scale, unit in ((1, "s"), (1e-3, "ms")) if value >= scale), (1e-6, "µs")
+    )
+    number = value / scale
+    return f"{number:.2g} {unit}" if number < 100 else f"{number:.0f} {unit}"
 
 
 def _board_part(estimator: str) -> Iterator[str]:
@@ -461,13 +502,14 @@ def _board_part(estimator: str) -> Iterator[str]:
                     )
                 )
     if rows:
+        rows_of_boards = f"{len(rows)} row{'s' * (len(rows) > 1)} of committed boards"
         table = markdown_table(
             ("suite", "environment", "settings", "as", "rank", "error over the best's"), rows
         )
         yield (
             "## In other suites\n\nBy the score, in which failures count; geometric means over "
             "settings, among estimators that have an error in all of them.\n\n"
-            f"<details><summary>{len(rows)} rows of committed boards</summary>\n\n{table}\n\n"
+            f"<details><summary>{rows_of_boards}</summary>\n\n{table}\n\n"
             "</details>"
         )
 
@@ -521,16 +563,24 @@ def _estimator_index(plugins: Sequence[Plugin]) -> str:
             )
             for one in its
         ]
-        parts.append(f"## {doc.splitlines()[0].rstrip('.')}\n\n{markdown_table(heads, rows)}")
+        # "Direct methods: a reward model averaged ..." is a heading and what follows it.
+        sentence = doc.splitlines()[0].rstrip(".")
+        heading = re.split(r"[:,] ", sentence)[0]
+        told = sentence.removeprefix(f"{heading}: ") if heading != sentence else ""
+        told = _prose(f"{told[:1].upper()}{told[1:]}." if told else "", "estimator")
+        parts.append(f"## {heading}\n\n{told}\n\n{markdown_table(heads, rows)}")
     return "\n\n".join([*parts, _toctree(plugins)]) + "\n"
 
 
 def _short_needs(access: Access) -> str:
+    lists = Access.PREFIX_PROPENSITY | Access.JOINT_PROPENSITY | Access.POSITION_MARGINALS
     words = {
         Access.PROPENSITY: "propensities",
         Access.LOGGING_POLICY: "logging policy",
         Access.TARGET_POLICY: "target policy",
         Access.EMBEDDING_DISTRIBUTION: "p(g|a)",
+        access & lists or lists: "probabilities of lists",
+        Access.STRATUM: "loggers",
     }
     if Access.LOGGING_POLICY in access:
         words.pop(Access.PROPENSITY)

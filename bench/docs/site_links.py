@@ -1,4 +1,7 @@
-"""Sphinx extension: links to public names, to plugins' pages, and to files that are no pages."""
+"""Sphinx extension: links to public names, to plugins' pages, and to files that are no pages.
+
+Columns of numbers are marked, too, so that they stand at the right.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,11 @@ MOVED = {
 }
 """Catalogues of the repository, and what the site has in their place."""
 
+NUMBER = re.compile(
+    r"[<~+–-]?\s?[\d.][\d.,]*(?:e[+-]?\d+)?\s?(?:%|s|ms|µs)?(?:\s\(.*\)|\sof\s\d+)?"
+)
+"""A number with its unit, its interval, or out of how many."""
+
 BOARD = re.compile(r"results/(?P<folder>[\w/-]+)/(?:leaderboard|positivity)")
 
 
@@ -39,6 +47,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("missing-reference", _public_name)
     app.connect("source-read", _link_files)
     app.connect("doctree-resolved", _link_ids)
+    app.connect("doctree-resolved", _mark_numbers)
     app.connect("html-collect-pages", _files)
     return {"parallel_read_safe": True}
 
@@ -132,3 +141,23 @@ def _link_ids(app: Sphinx, doctree: nodes.document, page: str) -> None:
         reference = nodes.reference("", "", internal=True, refuri=uri, classes=["id"])
         literal.replace_self(reference)
         reference += literal
+
+
+def _mark_numbers(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Give the cells of columns that hold numbers alone a class of their own."""
+    from docutils import nodes
+
+    for table in doctree.findall(nodes.tgroup):
+        columns = zip(*(row.children for row in table.findall(nodes.row)), strict=False)
+        for head, *cells in columns:
+            texts = [_text_of(cell) for cell in cells]
+            if all(text in ("", "–") or NUMBER.fullmatch(text) for text in texts) and any(texts):
+                for cell in (head, *cells):
+                    cell["classes"].append("number")
+
+
+def _text_of(node: nodes.Node) -> str:
+    from docutils import nodes
+
+    shown = (one for one in node.findall(nodes.Text) if not isinstance(one.parent, nodes.raw))
+    return "".join(one.astext() for one in shown).strip()

@@ -19,7 +19,7 @@ class OPFV(Drifting):
     """A reward model, corrected by residuals of the rows whose time is like the wanted one.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a)
-                          + 1{φ(t_i) = φ(t')} / p̂(φ(t')) w_i (r_i - q̂(x_i, a_i)) ]
+                          + w_i (r_i - q̂(x_i, a_i)) 1{φ(t_i) = φ(t')} / p̂(φ(t')) ]
 
     t' is the wanted time, φ says which times are alike: those at the same place of a cycle, or the
     last ones. p̂ is the share of rows with φ(t'). A constant φ gives `DR`.

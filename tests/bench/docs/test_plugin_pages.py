@@ -48,7 +48,7 @@ def test_an_estimator_of_the_leaderboard_shows_its_row_its_chart_and_its_cost(
     assert "an action never logged: answers" in text
     # An adapter of another package has a class of the same name.
     assert "[`IPW`](ipw.md)" in pages["estimators/ipws.md"] + pages["estimators/iips.md"]
-    assert re.search(r"\d s \|", text.partition("## Cost")[2])
+    assert re.search(r"\d [mµ]?s \|", text.partition("## Cost")[2])
 
 
 def test_the_site_has_the_figures_of_the_leaderboards_page() -> None:
@@ -57,6 +57,16 @@ def test_the_site_has_the_figures_of_the_leaderboards_page() -> None:
         for line in lines_of(track)[:20]:
             if line.rank is not None:
                 assert f"| {line.rank} | `{line.entrant}` | {line.ratio:.2f} (" in page, line
+
+
+def test_an_estimator_of_other_suites_shows_a_figure_in_which_it_has_a_line(
+    pages: dict[str, str],
+) -> None:
+    for name in ("cascade-dr", "blue", "kernel-dr"):
+        (path,) = re.findall(r"!\[RMSE\]\((\S+\.svg)\)", pages[f"estimators/{name}.md"])
+        svg = (ROOT / "bench" / "docs" / "estimators" / path).read_text(encoding="utf-8")
+        assert f">{name}" in svg
+    assert "probabilities of each list" in pages["estimators/cascade-dr.md"].partition("</dl>")[0]
 
 
 @pytest.mark.parametrize("plugin", built_in("estimator"), ids=lambda one: one.id)
