@@ -28,7 +28,9 @@ from ope_bench.trials.status import Device, Status
 from ope_bench.trials.trial import build
 from support.paths import RESULTS
 
-FOLDERS = sorted(path.parent for path in RESULTS.rglob("trials.parquet"))
+FOLDERS = sorted(
+    path.parent for path in RESULTS.rglob("trials.parquet") if "submissions" not in path.parts
+)
 IDS = [folder.relative_to(RESULTS).as_posix() for folder in FOLDERS]
 WITH_BOARDS = [folder for folder in FOLDERS if (folder / "leaderboard.json").exists()]
 """All but those of the leaderboard over worlds, whose page `test_leaderboard.py` makes again."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from judging.blocks import runs
 from judging.entries import Entry, entries_of, entries_section
 
 from support.paths import RESULTS
@@ -113,17 +114,57 @@ def test_marked_entries_have_no_rank(tmp_path: Path) -> None:
     assert "own report" in entries_section(tmp_path)
 
 
+def _round(folder: Path, action: str, name: str, *more: str, keep: str = "") -> str:
+    """Call a copy of the script of rounds; return what it prints, errors too."""
+    home = folder / "results" / "submissions"
+    if not home.exists():
+        home.mkdir(parents=True)
+        for file in ("rounds.py", "rounds.yaml"):
+            shutil.copy(RESULTS / "submissions" / file, home)
+    command = [
+        sys.executable,
+        str(home / "rounds.py"),
+        action,
+        name,
+        "--keep",
+        keep or name,
+        *more,
+    ]
+    done = subprocess.run(command, cwd=folder.parent, check=False, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
 def test_a_round_publishes_hashes_and_keeps_its_secrets_elsewhere(tmp_path: Path) -> None:
-    script = tmp_path / "open_round.py"
-    for name in (script.name, "rounds.yaml"):
-        shutil.copy(RESULTS / "submissions" / name, tmp_path)
+    home, outside = tmp_path / "clone" / "results" / "submissions", tmp_path
+    ends = ("--secrets", "3", "--ends", "2027-03-31")
+    assert "outside" in _round(tmp_path / "clone", "open", "first", *ends, keep="clone/kept")
     for name in ("first", "second"):
-        options = ["--secrets", "3", "--ends", "2027-03-31", "--keep", str(tmp_path / name)]
-        subprocess.run([sys.executable, str(script), name, *options], check=True)
-    text = (tmp_path / "rounds.yaml").read_text()
+        assert "commit rounds.yaml" in _round(tmp_path / "clone", "open", name, *ends)
+    text = (home / "rounds.yaml").read_text()
     for name in ("first", "second"):
-        kept = (tmp_path / name).read_text().split()
+        kept = (outside / name).read_text().split()
         hashes = [hashlib.sha256(one.encode()).hexdigest() for one in kept]
         assert yaml.safe_load(text)["rounds"][name] == hashes
         assert not any(one in text for one in kept)
-        assert (tmp_path / name).stat().st_mode & 0o077 == 0
+        assert (outside / name).stat().st_mode & 0o077 == 0
+
+
+def test_secrets_are_used_once_and_those_left_are_published_at_the_end(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    _round(clone, "open", "first", "--secrets", "2", "--ends", "2027-03-31")
+    one, other = (tmp_path / "first").read_text().split()
+    assert _round(clone, "next", "first").startswith(one)
+    home = clone / "results" / "submissions"
+    (home / "attempts.jsonl").write_text(json.dumps({"name": "a", "secret": one}) + "\n")
+    assert _round(clone, "next", "first").startswith(other)
+    (tmp_path / "wrong").write_text("abc\n")
+    assert "does not hold" in _round(clone, "next", "first", keep="wrong")
+    assert "commit unused-first.txt" in _round(clone, "close", "first")
+    assert (home / "unused-first.txt").read_text() == f"{other}\n"
+
+
+def test_runs_of_entries_are_none_of_ours(tmp_path: Path) -> None:
+    _board(tmp_path / "submissions")
+    (tmp_path / "quick").mkdir()
+    shutil.copy(RESULTS / "quick" / "run.json", tmp_path / "quick")
+    assert len(runs(tmp_path, "").splitlines()) == 3

@@ -117,7 +117,9 @@ def submit_command(
         for line in _figure_lines(facts["figures"]):
             write(line)
         write(f"wrote {into / name}: {facts['trials']} trials of public seeds, your own report")
-        write(f"\nNext: fill in {written}, then\n  ope-bench verify {into / name}")
+        empty = [key for key, one in load_file(written).value.items() if one in (None, "", [])]
+        what = f"fill in {', '.join(empty)} in {written}" if empty else f"read {written}"
+        write(f"\nNext: {what}, then\n  ope-bench verify {into / name}")
         write(f"  git add {into / name}, and open a pull request with that folder alone")
     return int(bad)
 

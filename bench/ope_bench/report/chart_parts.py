@@ -97,6 +97,7 @@ _NUMBER = (
     "abs(datum.value) >= 0.0009 && abs(datum.value) < 9999 || datum.value == 0 ? "
     "format(datum.value, '~g') : replace(format(datum.value, '~e'), '+', '')"
 )
+SIZE = "format(datum.value, datum.value < 1 ? '~g' : '~s')"  # 0.6 and 20k
 _SECONDS = (
     "datum.value < 9.99e-4 ? format(datum.value * 1e6, '~g') + ' µs' : "
     "datum.value < 0.999 ? format(datum.value * 1e3, '~g') + ' ms' : "

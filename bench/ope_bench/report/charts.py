@@ -438,7 +438,7 @@ def sweep(
         "value:Q",
         title=parameter,
         scale=part.log_scale(12) if logarithmic else alt.Scale(zero=False, nice=False, padding=12),
-        axis=alt.Axis(format="~s", labelOverlap=True, grid=False, **ticks),
+        axis=alt.Axis(labelExpr=part.SIZE, labelOverlap=True, grid=False, **ticks),
     )
     y = _vertical(measure, measure, limits)
     base = alt.Chart(named_table()).encode(x=x)
