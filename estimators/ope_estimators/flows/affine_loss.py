@@ -1,7 +1,7 @@
 """The loss of masked autoregressive flows, with its gradient written out.
 
-Every number has the bits that zuko's modules and torch's differentiation give. A training step of
-a small flow takes a quarter to two fifths less: recording operations costs as much as many of them.
+Every number has the bits that zuko's modules and torch's differentiation give, in a quarter to two
+fifths less time: recording an operation of a small flow costs as much as the operation.
 """
 
 from __future__ import annotations
