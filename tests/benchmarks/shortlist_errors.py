@@ -159,7 +159,7 @@ def _bonferroni(
     return float(ndtri(1 - alpha / 2 / intervals)), np.sqrt(spread)
 
 
-def judged(number: int, logs: int, large: int) -> list[dict[str, Any]]:
+def judged(number: int, logs: int) -> list[dict[str, Any]]:
     """Return the figures of one world, a line for each number of candidates."""
     world = DrawnWorlds(
         world=number,
@@ -181,7 +181,6 @@ def judged(number: int, logs: int, large: int) -> list[dict[str, Any]]:
     earned = float((logging * mean).sum() / len(context))
     index = {row.tobytes(): k for k, row in enumerate(context)}
     found: dict[int, list[dict[str, float]]] = {count: [] for count in COUNTS}
-    apart: dict[int, list[float]] = {count: [] for count in COUNTS}
     product: dict[int, float] = {}
     for replicate in range(logs):
         rngs = {f"{n}_rng": stream(n, number, replicate) for n in ("world", "logged", "target")}
@@ -189,9 +188,8 @@ def judged(number: int, logs: int, large: int) -> list[dict[str, Any]]:
         sample = Sample(
             problem, np.array([index[row.tobytes()] for row in problem.context]), context
         )
-        counts = COUNTS if replicate < large else COUNTS[:-1]
-        values, terms = sample.estimates(tables[: counts[-1]])
-        for count in counts:
+        values, terms = sample.estimates(tables)
+        for count in COUNTS:
             made = sample.decided(values, terms, count, bonferroni=False)
             wide = sample.decided(values, terms, count, bonferroni=True)
             found[count].append(_figures(made, wide, truth[:count], earned))
@@ -200,14 +198,14 @@ def judged(number: int, logs: int, large: int) -> list[dict[str, Any]]:
                 begun = time.process_time()
                 own = {row.name: row for row in shortlist_of(log).policies}
                 product[count] = round(time.process_time() - begun, 1)
-                apart[count] = [abs(one.value - own[one.name].value) for one in made.policies]
-                assert max(apart[count]) < 1e-6 * np.ptp(problem.reward), max(apart[count])
+                apart = max(abs(one.value - own[one.name].value) for one in made.policies)
+                assert apart < 1e-6 * np.ptp(problem.reward), apart
                 assert all(one.status == own[one.name].status for one in made.policies)
     lines = []
     for count in COUNTS:
         table = {name: [one[name] for one in found[count]] for name in found[count][0]}
         counted = ("best_dropped", "winner_held", "wrongly_certified")
-        line: dict[str, Any] = {"world": number, "policies": count, "logs": len(found[count])}
+        line: dict[str, Any] = {"world": number, "policies": count, "logs": logs}
         line |= {name: int(sum(table.pop(name))) for name in counted}
         line |= {f"median_{name}": float(np.median(table.pop(name))) for name in ("kept", "wide")}
         known = {name: [v for v in column if v is not None] for name, column in table.items()}
@@ -245,8 +243,7 @@ def _figures(
 def main() -> None:
     """Judge the worlds of the arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--logs", type=int, default=80)
-    parser.add_argument("--large", type=int, default=40, help="logs with 500 candidates")
+    parser.add_argument("--logs", type=int, default=60)
     parser.add_argument("--worlds", type=int, nargs="+", default=WORLDS)
     parser.add_argument("--output", type=Path, required=True)
     given = parser.parse_args()
@@ -254,7 +251,7 @@ def main() -> None:
     done = {one["world"] for one in found}
     for number in given.worlds:
         if number not in done:
-            found += judged(number, given.logs, given.large)
+            found += judged(number, given.logs)
             lines = ",\n".join(map(json.dumps, found))
             given.output.write_text(f"[\n{lines}\n]\n")
 

@@ -53,9 +53,6 @@ LOGGED = "logged"
 """The incumbent where none is named: what the log earned."""
 
 RESAMPLES = 1000
-_CHUNK = 64
-"""Policies whose pairs are resampled at once."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ShortlistRow:
@@ -333,14 +330,12 @@ def simultaneous(
     error: FloatArray = np.sqrt(spread * len(influence) / max(len(influence) - 1, 1))
     # Policies of equal terms differ by nothing.
     tiny = 1e-9 * float(np.sqrt(np.diag(gram)).max(initial=0.0))
-    draws = stream("shortlist").standard_normal((RESAMPLES, len(influence))) @ influence
+    inverse = np.divide(1.0, error, out=np.zeros_like(error), where=error > tiny)
+    draws = (stream("shortlist").standard_normal((RESAMPLES, len(influence))) @ influence).T.copy()
     largest = np.zeros(RESAMPLES)
-    for first in range(0, k, _CHUNK):
-        part = slice(first, first + _CHUNK)
-        others = slice(k - 1, k) if versus_last else slice(first, k)
-        scale = error[part, others]
-        moved = np.abs(draws[:, part, None] - draws[:, None, others])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            studentized = np.where(scale > tiny, moved / scale, 0.0)
-        largest = np.maximum(largest, studentized.max(axis=(1, 2)))
+    for one in range(k - 1):
+        others = slice(k - 1 if versus_last else one + 1, k)
+        studentized = draws[one] - draws[others]
+        studentized *= inverse[one, others, None]
+        np.maximum(largest, np.abs(studentized, out=studentized).max(axis=0), out=largest)
     return float(np.quantile(largest, 1 - alpha)), error
