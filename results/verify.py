@@ -1,18 +1,26 @@
 """Verifies every committed folder of results, and every submission.
 
-    python results/verify.py [--share .02] [--jobs 1] [FOLDER...]
+    python results/verify.py [--share .02] [--most N] [--jobs 1] [FOLDER...]
 
 Calls ``ope-bench verify`` for each, smallest first, and exits with 1 if one does not agree. A
 submission whose package is not installed is named and left out. Without FOLDER, all; that runs
-hours, of which ``--share 0`` needs minutes: it compares files and runs no trial.
+hours, of which ``--share 0`` needs minutes: it compares files and runs no trial, and ``--most 20``
+runs at most about 20 trials of a folder. What agreed, and when, stands in results/verified.json,
+from which `results/write.py` makes a column of results/README.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
 
 RESULTS = Path(__file__).resolve().parent
 
@@ -23,25 +31,54 @@ def folders() -> list[Path]:
     return sorted(found, key=lambda folder: (folder / "trials.parquet").stat().st_size)
 
 
+def share_of(folder: Path, share: float, most: int | None) -> float:
+    """Return the part of a folder's trials that run again."""
+    rows = pq.read_metadata(folder / "trials.parquet").num_rows
+    return min(share, most / rows) if most is not None else share
+
+
+def record(folder: Path, told: dict[str, Any]) -> None:
+    """Write down that a folder agreed, with the digest of the trials that did."""
+    path = RESULTS / "verified.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    known[folder.resolve().relative_to(RESULTS).as_posix()] = {
+        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "again": told["again"],
+        "trials.parquet": hashlib.sha256((folder / "trials.parquet").read_bytes()).hexdigest(),
+    }
+    text = json.dumps(known, indent=1, sort_keys=True)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Read the arguments and verify."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folders", nargs="*", type=Path)
-    parser.add_argument("--share", default="0.02", help="part of the trials that run again")
+    parser.add_argument("--share", type=float, default=0.02, help="of the trials that run again")
+    parser.add_argument("--most", type=int, help="trials of a folder that run again, about")
     parser.add_argument("--jobs", default="1", help="trials that run at once")
     given = parser.parse_args()
     codes = {}
     for folder in given.folders or folders():
-        command = [sys.executable, "-m", "ope_bench", "verify", str(folder)]
-        options = ["--share", given.share, "--jobs", given.jobs]
+        command = [sys.executable, "-m", "ope_bench", "verify", str(folder), "--format", "json"]
+        options = ["--share", f"{share_of(folder, given.share, given.most)}", "--jobs", given.jobs]
         done = subprocess.run(  # noqa: S603  our own command
-            [*command, *options], check=False, stderr=subprocess.PIPE, text=True
+            [*command, *options], check=False, capture_output=True, text=True
         )
-        if done.returncode:
-            sys.stderr.write(done.stderr)
+        told: dict[str, Any] = json.loads(done.stdout or "{}")
         codes[folder] = done.returncode
-        if done.returncode == 2:
-            sys.stdout.write(f"{folder}: not verified\n")
+        if done.returncode == 0:
+            if told["again"]:
+                record(folder, told)
+            sys.stdout.write(f"{folder}: {told['trials']:,} trials, {told['again']} run again\n")
+        else:
+            sys.stderr.write(done.stderr)
+            for problem in told.get("problems", []):
+                sys.stdout.write(f"{folder}: {problem}\n")
+            sys.stdout.write(
+                f"{folder}: {'DIFFERS' if done.returncode == 1 else 'not verified'}\n"
+            )
+        sys.stdout.flush()
     agreed = sum(code == 0 for code in codes.values())
     sys.stdout.write(f"{agreed} of {len(codes)} folders agree\n")
     return int(1 in codes.values())

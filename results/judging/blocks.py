@@ -182,11 +182,14 @@ def leaders(results: Path, _words: str) -> str:
 
 
 def runs(results: Path, _words: str) -> str:
-    """What each committed run was, how long it took, its machine and revision."""
+    """What each committed run was, how long it took, its machine, revision and verification."""
     rows = []
     # Those of submissions stand with the entries.
     paths = [one for one in results.glob("**/run.json") if "submissions" not in one.parts]
-    for told in map(_json, sorted(paths)):
+    verified = results / "verified.json"
+    agreed = _json(verified) if verified.exists() else {}
+    for path in sorted(paths):
+        told = _json(path)
         parts = told["runs"]
         # A run that was killed has no end; the next one went on with its trials.
         ended = [part for part in parts if part["finished"] is not None]
@@ -195,8 +198,14 @@ def runs(results: Path, _words: str) -> str:
         machine = parts[-1]["machine"]
         facts = [f"`{parts[-1]['suite']}`", f"{told['records']:,}", f"{least}{minutes:.1f}"]
         revision = (machine["git"] or {}).get("revision", "none")[:7]
-        rows.append([*facts, f"{machine['cores']} x {machine['cpu']}", revision])
-    return table(["suite", "trials", "minutes", "cores", "revision"], rows, "lrrl")
+        last = agreed.get(path.parent.relative_to(results).as_posix())
+        if last and told.get("sha256", {}).get("trials.parquet") == last["trials.parquet"]:
+            shown = f"{last['date']}, {last['again']}"
+        else:
+            shown = "–" if "sha256" not in told else "not yet"
+        rows.append([*facts, f"{machine['cores']} x {machine['cpu']}", revision, shown])
+    heads = ["suite", "trials", "minutes", "cores", "revision", "verified, run again"]
+    return table(heads, rows, "lrrlll")
 
 
 def gate(results: Path, _words: str) -> str:
