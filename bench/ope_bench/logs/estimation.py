@@ -348,7 +348,8 @@ def with_disagreement(
     by_text = by_selector(rows, specs, rule)
     low, high = rule.interval(by_text, level)
     if low is None or high is None:
-        lacks = [text for text in rule.estimators if not _has_value(by_text.get(text))]
+        valued = {text for text, row in by_text.items() if row.value is not None}
+        lacks = [text for text in rule.estimators if text not in valued]
         return list(rows), (
             f"no interval of disagreement: it needs {', '.join(rule.estimators)}"
             f"{', and has no ' + ', '.join(lacks) if lacks else ''}"
@@ -421,10 +422,6 @@ def by_selector(
         for spec, row in zip(specs, rows, strict=True)
         if spec.identity_json in wanted
     }
-
-
-def _has_value(row: EstimateRow | None) -> bool:
-    return row is not None and row.value is not None
 
 
 def _as_disagreement(row: EstimateRow, rule: Recommendation, level: float) -> EstimateRow:

@@ -121,16 +121,7 @@ def recommendations() -> Mapping[str, Recommendation]:
     path = Path(__file__).with_name("recommendation.json")
     given: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return {
-        name: Recommendation(
-            center=one["center"],
-            panel=tuple(one["panel"]),
-            error=one["error"],
-            constant=one["constant"],
-            worlds=one["worlds"],
-            coverage=one["coverage"],
-            faulty=one["faulty"],
-            parts=one["parts"],
-        )
+        name: Recommendation(**{**one, "panel": tuple(one["panel"])})
         for name, one in given.items()
         if name != "schema"
     }

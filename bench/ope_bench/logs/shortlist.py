@@ -54,6 +54,7 @@ LOGGED = "logged"
 
 RESAMPLES = 1000
 
+
 @dataclass(frozen=True, kw_only=True)
 class ShortlistRow:
     """One policy.
@@ -68,10 +69,10 @@ class ShortlistRow:
     """
 
     name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    status: Status
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    status: Status = "unresolved"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,53 +265,29 @@ def decide(
     half = np.hypot(quantile * error, rule.constant * apart)
     low, high = difference[..., 0] - half, difference[..., 0] + half
     at = {name: k for k, name in enumerate(known)}
-    rows = []
-    for name in names:
-        if name not in at:
-            rows.append(
-                ShortlistRow(name=name, value=None, low=None, high=None, status="unresolved")
-            )
-            continue
-        k, versus = at[name], at.get(incumbent)
-        status: Status = "unresolved"
-        if any(low[at[other], k] > 0 for other in names if other in at and other != name):
-            status = "dominated"
-        elif versus is not None and versus != k and low[k, versus] > 0:
-            status = "certified"
-        ends = (None, None) if versus is None else (float(low[k, versus]), float(high[k, versus]))
-        rows.append(
-            ShortlistRow(
-                name=name, value=float(table[k, 0]), low=ends[0], high=ends[1], status=status
-            )
-        )
-    rows.sort(key=lambda row: -np.inf if row.value is None else row.value, reverse=True)
-    return Shortlist(
-        alpha=alpha,
-        incumbent=incumbent,
-        policies=tuple(rows),
-        winner=_winner(rule, rows, at, table, influence, alpha),
-    )
-
-
-def _winner(
-    rule: Recommendation,
-    rows: Sequence[ShortlistRow],
-    at: Mapping[str, int],
-    table: FloatArray,
-    influence: FloatArray,
-    alpha: float,
-) -> dict[str, Any] | None:
-    """Return the first policy with an interval that holds for all policies at once."""
-    if rows[0].value is None:
-        return None
-    policies = [at[row.name] for row in rows if row.value is not None]
-    # Differences to a constant: one more column without spread.
-    alone = np.concatenate([influence[:, policies], np.zeros((len(influence), 1))], axis=1)
-    quantile, error = simultaneous(alone, alpha, versus_last=True)
-    apart = float(np.ptp(table[policies[0], 1:]))
-    half = float(np.hypot(quantile * error[0, -1], rule.constant * apart))
-    value = rows[0].value
-    return {"name": rows[0].name, "value": value, "low": value - half, "high": value + half}
+    own = [at[name] for name in names if name in at]
+    beaten, versus = (low[own] > 0).any(axis=0), at.get(incumbent)
+    rows = [ShortlistRow(name=name) for name in names[::-1] if name not in at]
+    # From the last to the first; of equal ones the earlier is first.
+    for k in sorted(own[::-1], key=lambda k: table[k, 0]):
+        status: Status = "dominated" if beaten[k] else "unresolved"
+        row = ShortlistRow(name=known[k], value=float(table[k, 0]), status=status)
+        if versus is not None:
+            row = replace(row, low=float(low[k, versus]), high=float(high[k, versus]))
+            if low[k, versus] > 0 and not beaten[k]:
+                row = replace(row, status="certified")
+        rows.append(row)
+    winner: dict[str, Any] | None = None
+    if own:
+        # Differences to a constant: one more column without spread.
+        alone = np.concatenate([influence[:, own], np.zeros((len(influence), 1))], axis=1)
+        quantile, error = simultaneous(alone, alpha, versus_last=True)
+        name, value = rows[-1].name, float(rows[-1].value or 0.0)
+        one = own.index(at[name])
+        apart = np.ptp(table[at[name], 1:])
+        half = float(np.hypot(quantile * error[one, -1], rule.constant * apart))
+        winner = {"name": name, "value": value, "low": value - half, "high": value + half}
+    return Shortlist(alpha=alpha, incumbent=incumbent, policies=tuple(rows[::-1]), winner=winner)
 
 
 def simultaneous(
