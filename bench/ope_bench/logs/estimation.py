@@ -193,7 +193,10 @@ def check_interval(level: float, interval: str, kinds: Sequence[str] = INTERVALS
         msg = f"level {level:g} is not between 0 and 1"
         raise UsageError(msg)
     if interval not in kinds:
-        msg = f"interval '{interval}' is not one of {', '.join(kinds)}"
+        rows = (
+            "" if kinds == INTERVALS else " for rows in batches; sample rows into a log that fits"
+        )
+        msg = f"interval '{interval}' is not one of {', '.join(kinds)}{rows}"
         raise UsageError(msg)
 
 

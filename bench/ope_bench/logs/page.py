@@ -6,7 +6,7 @@ Importing this module imports Altair, which takes a quarter of a second.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,10 @@ def estimates_page(
     ]
     values = _values(log, lines, names, result.logging_average)
     question = PageSection(
-        "question", "The question", _question(log, names, result.logging_average), values
+        "question",
+        "The question",
+        _question(log, names, result.logging_average, result.log),
+        values,
     )
     sections = [question]
     sections += [
@@ -80,7 +83,7 @@ def advice_page(
     if isinstance(advice, PoliciesAdvice):
         average, lines = advice.policies[0].logging_average, advice.lines()
         answer = f'<div class="verdict"><p><b>{escape(summary(advice))}</b></p></div>'
-        question = _question(log, list(log.targets), average)
+        question = _question(log, list(log.targets), average, advice.policies[0].log)
         body = question + answer + _table(advice_tables(advice)[0])
         sections = [
             PageSection("winner", "Which policy wins", body, _values(log, lines, [], average))
@@ -96,7 +99,7 @@ def advice_page(
     lines = results.value_lines(advice.rows, chosen)
     values = _values(log, lines, [], advice.logging_average)
     weights = _weights("weights", log, advice.target)
-    question = _question(log, [advice.target], advice.logging_average)
+    question = _question(log, [advice.target], advice.logging_average, advice.log)
     sections = [
         PageSection("verdict", f"Verdict on {advice.target}", question + _verdict(advice)),
         PageSection("candidates", "Candidates", _table(candidates), [*values, *weights]),
@@ -136,9 +139,11 @@ def _table(table: TextTable) -> str:
     return f'<div class="wide">{scroll}</div><ul class="notes">{notes}</ul>'
 
 
-def _question(log: LogData, policies: Sequence[str], average: float) -> str:
+def _question(
+    log: LogData, policies: Sequence[str], average: float, facts: Mapping[str, Any]
+) -> str:
     """Say what is asked, of which log, and in which unit."""
-    spec, facts = log.spec, log.facts()
+    spec = log.spec
     reward = "reward" if spec is None else spec.reward
     parts = [f"{facts['rows']:,} decisions among {facts['actions']:,} actions"]
     if spec is not None and isinstance(spec.table, str | Path):

@@ -25,6 +25,7 @@ from ope_bench.logs import estimation, problem
 from ope_bench.logs.asked_policy import load_policy
 from ope_bench.logs.checks import CONFOUNDING
 from ope_bench.logs.loading import load_log
+from ope_bench.logs.log import Log
 from ope_bench.logs.log_data import ESTIMATED, LogData, LogSpec
 from ope_bench.logs.log_file import read_log_file
 from ope_bench.logs.result import Estimates, TargetEstimates
@@ -230,8 +231,9 @@ def estimate_stream(
         mass = None if failed else sums.unsupported_mass(number)
         targets.append(TargetEstimates(name=name, unsupported_mass=mass, rows=tuple(table)))
         several = f"{name}: " if len(spec.targets) > 1 else ""
-        said = [] if failed else [sums.said(number)]
-        advice += [several + one for one in (*estimation.contradictions(table), *said)]
+        said = "" if failed else sums.said(number)
+        texts = (*estimation.contradictions(table), said)
+        advice += [several + one for one in texts if one]
     place = {one.name: at for at, one in enumerate(targets)}
     order = [] if failed else [place[one] for one in estimation.nearest_first(facts.pilot)]
     for q, p in itertools.combinations(order, 2):
@@ -256,7 +258,7 @@ def estimate_stream(
         targets=tuple(targets),
         differences=tuple(differences),
         notes=notes,
-        source=facts.pilot,
+        source=Log(**vars(facts.pilot)),
     )
 
 
@@ -352,7 +354,7 @@ def _prepared(spec: LogSpec) -> tuple[LogSpec, list[tuple[Path, int, int, int]]]
         if code and isinstance(value, str):
             lacking[f"{value}, whose code --no-code refuses to run"] = not registry().files_allowed
     for what in (what for what, wrong in lacking.items() if wrong):
-        msg = f"{at}: rows that are read in batches need {what}; or sample rows into a file"
+        msg = f"{at}: a log that is read in batches has {what}; else sample rows into a file"
         raise UsageError(msg)
     if spec.categorical is None:
         spec = replace(spec, categorical=word_columns(files[0], spec.context))

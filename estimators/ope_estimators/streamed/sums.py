@@ -651,11 +651,13 @@ class StreamedSums:
         return found
 
     def said(self, p: int) -> str:
-        """Return what the weights of all rows are, in one sentence."""
+        """Return what the weights of all rows are, in one sentence; "" where nobody used them."""
+        if ("w", p) not in self._names:
+            return ""
         mean, error = self._mean(("w", p)), self.error({("w", p): 1.0}) or 0.0
         return (
-            f"the weights of all rows average {mean:.5g} (1 is right; standard error {error:.2g}) "
-            f"and are worth {self.effective_units(p):,.0f} rows or units"
+            f"the weights of all rows average {mean:.5g} (1 is right; standard error {error:.2g})"
+            f"; their effective sample size is {self.effective_units(p):,.0f} rows or units"
         )
 
     def _mean(self, name: Any) -> float:

@@ -256,6 +256,24 @@ def test_mistakes_are_named(folder, tmp_path):
     others = ["edr", "ipw[clip=3]", "dr", "sg-ipw[lambda_=mse]", "dr-os[regressor=ridge]"]
     result = streamed.estimate_stream(spec_of(folder), others)
     assert [row.status for row in result] == ["unavailable"] * 4 + ["ok"]
+    # Where nobody used the weights, nothing is said of them.
+    alone = streamed.estimate_stream(spec_of(folder), ["edr"])
+    assert [row.status for row in alone] == ["unavailable"]
+    assert not any("of all rows average" in note for note in alone.notes)
+
+
+@pytest.mark.parametrize("kind", ["bootstrap", "disagreement", "anytime"])
+def test_an_interval_that_batches_do_not_offer_says_what_to_do(folder, kind):
+    with pytest.raises(UsageError, match=f"'{kind}' is not one of .*sample rows"):
+        streamed.estimate_stream(spec_of(folder), ["ipw"], interval=kind)
+
+
+def test_estimates_of_batches_have_a_page(folder, tmp_path):
+    pytest.importorskip("altair")
+    result = streamed.estimate_stream(spec_of(folder), ["ipw"])
+    result.report(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"{N:,} decisions among" in text
 
 
 PAGE = ROOT / "bench" / "docs" / "large-logs.md"
