@@ -269,7 +269,7 @@ def decide(
     beaten, versus = (low[own] > 0).any(axis=0), at.get(incumbent)
     rows = [ShortlistRow(name=name) for name in names[::-1] if name not in at]
     # From the last to the first; of equal ones the earlier is first.
-    for k in sorted(own[::-1], key=lambda k: table[k, 0]):
+    for k in sorted(own, key=lambda k: (table[k, 0], -k)):
         status: Status = "dominated" if beaten[k] else "unresolved"
         row = ShortlistRow(name=known[k], value=float(table[k, 0]), status=status)
         if versus is not None:
