@@ -51,7 +51,8 @@ def _sample(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A few cheap trials of different estimators, whatever their status; drawn by key."""
     drawn: dict[str, dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: row["key"]):
-        if (row["fit_cpu_seconds"] or 0.0) < CHEAP:
+        # A block of replicates is trained whole.
+        if (row["fit_cpu_seconds"] or 0.0) * Device(row["device"]).block_size < CHEAP:
             drawn.setdefault(row["estimator"], row)
     return list(drawn.values())[:SAMPLED]
 
