@@ -39,8 +39,8 @@ from ope_bench.report.boards import render
 from ope_bench.store import Store
 from ope_bench.store.export import rows_of, writer_for
 from ope_bench.store.reader import Result
-from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import Manifest, plan
+from ope_bench.suites.suite import find_suite
 from ope_bench.trials.record import Trial, TrialRecord
 
 RESULTS = Path(__file__).resolve().parent

@@ -12,7 +12,7 @@ from committed import RESULTS, TRACKS, Track, lines_of
 from field_charts import comparison_chart, ratio_bar
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.report.figure_layout import CAPTIONS
-from ope_bench.suites.discovery import find_suite
+from ope_bench.suites.suite import find_suite
 from plugin_pages import LEADER_HEAD, built_in, leader_cells, page_name, write_pages
 from readme_tables import markdown_table
 

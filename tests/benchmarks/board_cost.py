@@ -217,9 +217,8 @@ def _sums(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
 
 def main() -> int:
     """Measure and write."""
-    from ope_bench.suites.discovery import find_suite
     from ope_bench.suites.manifest import plan, specs_of
-    from ope_bench.suites.suite import selector_of
+    from ope_bench.suites.suite import find_suite, selector_of
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--world", default=WORLD)

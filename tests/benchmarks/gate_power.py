@@ -22,7 +22,7 @@ from gate_errors import CORRELATIONS, LEVEL, MARGIN, ROWS, SHAPES, SIZES, drawn,
 from sections import put, table
 
 from ope_bench import Environment, Problem, Truth
-from ope_bench.gate.pairing import Pair, PairedRow
+from ope_bench.gate.baseline import Pair, PairedRow
 from ope_bench.gate.verdict import judge
 from ope_bench.gate.verdict_tables import detail
 from ope_bench.plugins.registry import Kind

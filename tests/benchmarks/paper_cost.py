@@ -54,8 +54,8 @@ def prepare(job: dict[str, Any]) -> Any:
 
     Those of a block that is trained together are at replicate ``None``.
     """
-    from ope_bench.suites.discovery import find_suite
     from ope_bench.suites.manifest import plan
+    from ope_bench.suites.suite import find_suite
     from ope_bench.trials.isolation import thread_limit
     from ope_bench.trials.trial import Workspace
 
@@ -115,8 +115,8 @@ def measure(
     known : settings and estimators of suites before, whose trials are not run again on our side;
         those of this suite are added.
     """
-    from ope_bench.suites.discovery import find_suite
     from ope_bench.suites.manifest import plan
+    from ope_bench.suites.suite import find_suite
 
     described = find_suite(suite)
     settings = {repr(cell.environment.params): None for cell in plan(described).cells}

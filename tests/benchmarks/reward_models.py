@@ -236,9 +236,8 @@ def development_worlds(part: str) -> list[str]:
 
 def board_worlds() -> list[str]:
     """The settings of the suites named, but those of very many actions."""
-    from ope_bench.suites.discovery import find_suite
     from ope_bench.suites.manifest import plan
-    from ope_bench.suites.suite import selector_of
+    from ope_bench.suites.suite import find_suite, selector_of
 
     worlds = []
     for suite in BOARDS:

@@ -27,9 +27,8 @@ from ope_bench.statistics.weight_checks import (
     SMALLEST_MEAN,
     doubtful_weights,
 )
-from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import plan
-from ope_bench.suites.suite import selector_of
+from ope_bench.suites.suite import find_suite, selector_of
 from ope_bench.trials.record import TrialRecord
 
 CHOSEN_ON: tuple[str | Environment, ...] = (

@@ -17,8 +17,8 @@ from judging.line import Line, marks
 from judging.page import WORDS, abstract, page_texts
 from judging.trials import Method, Trials
 
-from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import plan
+from ope_bench.suites.suite import find_suite
 from support.paths import RESULTS
 
 PAGES = ("paper", "beyond", "claims")

@@ -6,11 +6,13 @@ Terminal, Markdown, LaTeX, CSV, JSON and the HTML page all use this table.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from ope_bench.boards.board import Board, By, Row
 from ope_bench.boards.columns import (
@@ -587,84 +589,13 @@ class Layout:
     further: tuple[str, ...]
 
 
-def _layout(title: str, measure: str, headline: str, shown: str, further: str) -> Layout:
-    """Make a layout from lists of keys, one word each."""
-    return Layout(
-        title=title,
-        measure=measure,
-        headline=headline,
-        shown=tuple(shown.split()),
-        further=tuple(further.split()),
-    )
-
+_TEXTS = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
+_WORDS = ("shown", "further")
 
 LAYOUTS: Mapping[By, Layout] = MappingProxyType(
     {
-        "rmse": _layout(
-            "RMSE",
-            measure="score",
-            headline="score",
-            shown="""
-                rank estimator rmse rmse_interval score rmse_empirical bias median_absolute_error
-                failure_rate relative_rmse coverage interval_width access
-            """,
-            further="""
-                mse relative_ee detectable log10_rmse sd worst cvar error_cdf_area replicates
-            """,
-        ),
-        "positivity": _layout(
-            "Positivity",
-            measure="failure_rate",
-            headline="failure_rate",
-            shown="""
-                rank estimator failure_rate failure_interval status ess_fraction max_weight_share
-                warning_precision warning_recall access
-            """,
-            further="""
-                positivity_rate unsupported_mass observed_unsupported_mass n_logged_actions
-                n_target_actions replicates
-            """,
-        ),
-        "coverage": _layout(
-            "Coverage",
-            measure="coverage_gap",
-            headline="coverage",
-            shown="""
-                rank estimator interval_kind coverage coverage_interval missed_below missed_above
-                interval_width median_interval_width interval_score coverage_ess_low
-                coverage_ess_middle coverage_ess_high intervals withheld access
-            """,
-            further="""
-                coverage_gap interval_level intervals_ess_low intervals_ess_middle
-                intervals_ess_high rmse bias ess_fraction max_weight_share replicates
-            """,
-        ),
-        "time": _layout(
-            "Time",
-            measure="seconds",
-            headline="seconds",
-            shown="rank estimator fit_seconds estimate_seconds seconds peak_rss_bytes rmse",
-            further="device threads replicates",
-        ),
-        "ratio": _layout(
-            "Density ratio",
-            measure="ratio_error",
-            headline="ratio_error",
-            shown="""
-                rank estimator ratio_error log_ratio_rmse kl_estimate kl_true mean_weight
-                ess_fraction rmse
-            """,
-            further="auc log_loss ratio_measure replicates",
-        ),
-        "balance": _layout(
-            "Balance",
-            measure="smd_after",
-            headline="smd_after",
-            shown="""
-                rank estimator smd_after smd_before mmd_after mmd_before mean_weight ess_fraction
-                rmse
-            """,
-            further="max_weight_share ratio_error replicates",
-        ),
+        by: Layout(**{k: tuple(v.split()) if k in _WORDS else v for k, v in _TEXTS[by].items()})
+        for by in get_args(By)
     }
 )
+"""The layouts of boards, which layouts.toml lists."""

@@ -196,9 +196,9 @@ def number(
     return BoardColumn(key=key, title=title, explanation=explanation, value=read, **shown)
 
 
-percent = partial(number, format="percent")
-seconds = partial(number, format="seconds")
-count = partial(number, format="count")
-text = partial(number, format="text")
-flag = partial(number, format="flag")
-json_value = partial(number, format="json")
+percent: Callable[..., BoardColumn] = partial(number, format="percent")
+seconds: Callable[..., BoardColumn] = partial(number, format="seconds")
+count: Callable[..., BoardColumn] = partial(number, format="count")
+text: Callable[..., BoardColumn] = partial(number, format="text")
+flag: Callable[..., BoardColumn] = partial(number, format="flag")
+json_value: Callable[..., BoardColumn] = partial(number, format="json")

@@ -18,8 +18,16 @@ import numpy as np
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.base.errors import UsageError, did_you_mean
-from ope_bench.boards.aggregation import ReplicateFacts, RowStatistics, aggregate
-from ope_bench.boards.board import Board, By, JointValues, Row, RowInterval
+from ope_bench.boards.board import (
+    Board,
+    By,
+    JointValues,
+    ReplicateFacts,
+    Row,
+    RowInterval,
+    RowStatistics,
+    aggregate,
+)
 from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, as_json
 from ope_bench.boards.over_settings import summaries
 from ope_bench.contracts.arrays import FloatArray

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ope_bench.base.canonical import plain
-from ope_bench.boards.aggregation import ReplicateFacts, aggregate, errors_of
-from ope_bench.boards.board import Board, EstimatorRow, Row
+from ope_bench.boards.board import Board, EstimatorRow, ReplicateFacts, Row, aggregate, errors_of
 from ope_bench.boards.columns import BoardColumn, count, json_value, number, percent, text
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind

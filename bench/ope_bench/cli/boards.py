@@ -33,10 +33,10 @@ def compare_command(
     Trials are paired by key, so both sides saw the same data. The exit code does not depend on
     verdicts.
     """
-    from ope_bench.gate import comparison, verdict_tables
+    from ope_bench.gate import session, verdict_tables
 
     with json_stdout(output) as emit:
-        found = comparison.compare(a, b)
+        found = session.compare(a, b)
         emit(
             {
                 "schema": 1,

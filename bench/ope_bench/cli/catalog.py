@@ -91,8 +91,8 @@ def describe_suite(name: str) -> list[Facts]:
     ------
     UsageError : the suite is wrong or the name ambiguous.
     """
-    from ope_bench.suites.discovery import find_suite, suite_files, suite_path
     from ope_bench.suites.manifest import plan
+    from ope_bench.suites.suite import find_suite, suite_files, suite_path
 
     known = {word for one in suite_files() for word in (one.id, one.reference)}
     if name not in known and not name.endswith((".yaml", ".yml")):
@@ -306,7 +306,7 @@ def _print_ids(title: str, rows: list[Row]) -> None:
 
 def rows_of(kind: Kind) -> list[Row]:
     """Return all of a kind, also broken and ambiguous ones."""
-    from ope_bench.suites.discovery import broken_suites, suite_files
+    from ope_bench.suites.suite import broken_suites, suite_files
 
     unknown: Row = {"target": None, "summary": None, "ambiguous": False, "broken": None}
     if kind == "suites":

@@ -57,7 +57,7 @@ def show_command(
     To describe a class in a file, or a suite that names one, runs that file; --no-code refuses.
     """
 
-    from ope_bench.suites.discovery import suite_files, suite_path
+    from ope_bench.suites.suite import suite_files, suite_path
 
     if yaml:
         write(suite_path(name).read_text(encoding="utf-8").rstrip("\n"))

@@ -305,26 +305,27 @@ def accept(
 ) -> int:
     """Replace a baseline's numbers by the store's, and record the reason."""
     from ope_bench.gate import baseline as baselines
-    from ope_bench.gate import pairing
     from ope_bench.gate.verdict import judge
 
     if not reason.strip():
         msg = "--reason: say why the new numbers are right"
         raise UsageError(msg)
     baseline = baselines.load(file)
-    rows = pairing.paired_rows(baseline)
+    rows = baselines.paired_rows(baseline)
     wanted = [pair.trial for row in rows for pair in row.pairs if pair.trial is not None]
     remedy = f"`ope-bench gate {file} --store {store}` or `ope-bench run` first"
     records, machine = _stored(wanted, store, baseline.suite, remedy)
     by_key = {record.key: record for record in records}
-    judgements = judge([pairing.with_outcomes(row, by_key) for row in rows], baseline.suite.truth)
+    judgements = judge(
+        [baselines.with_outcomes(row, by_key) for row in rows], baseline.suite.truth
+    )
     changes = Counter(one.verdict.value for one in judgements)
     accepted = replace(
         baseline,
         records=records,
         machine=machine,
         history=(*baseline.history, baselines.Acceptance(_now(), reason, dict(changes))),
-        given=pairing.map_given_parameters(baseline, rows),
+        given=baselines.map_given_parameters(baseline, rows),
     )
     _write(file, accepted)
     note("rows  " + ", ".join(f"{count} {word}" for word, count in changes.items()))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
-from ope_bench.gate.pairing import PairedRow
+from ope_bench.gate.baseline import PairedRow
 from ope_bench.statistics.error_distribution import jointly_heavy_tailed, root_mean_square, squares
 from ope_bench.statistics.paired_tests import (
     LARGEST_LOG,

@@ -33,9 +33,8 @@ from ope_bench.gate.verdict import alike
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec, resolve
 from ope_bench.store.export import writer_for
-from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import Manifest, parse_shard, plan, specs_of
-from ope_bench.suites.suite import Entry, Suite, parse_selector
+from ope_bench.suites.suite import Entry, Suite, find_suite, parse_selector
 from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from
 from ope_bench.trials.status import Device, Status

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ope_bench.boards.aggregation import ReplicateFacts, aggregate
+from ope_bench.boards.board import ReplicateFacts, aggregate
 from ope_bench.logs.advice_worlds import UNITS, World
 from ope_bench.logs.checks import LEAST_ESS, MOST_UNSUPPORTED, Finding
 from ope_bench.logs.estimation import interval_of

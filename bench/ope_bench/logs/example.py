@@ -17,24 +17,6 @@ ROWS, ITEMS, KEPT = 5000, 200, 12
 KINDS = ("audio", "books", "games", "home")
 DEVICES = ("phone", "desktop", "tablet")
 
-LOG_FILE = """\
-# An invented log: what a shop showed to 5,000 visitors, and whether they clicked.
-schema: 1
-table: decisions.csv
-context: [age, visits, device]
-categorical: [device, kind]
-action: item
-reward: click
-reward_range: [0, 1]
-propensity: p                   # the old policy's probability of the item it showed
-items: {table: items.csv, key: item, embedding: [price, kind, e0, e1]}
-time: ts
-target: {table: target.csv}     # the new policy's probabilities, row by row
-# target: {action: COLUMN}            what it would have shown, once a row
-# target: {probability: COLUMN}       its probability of the item that was shown
-# target: {policy: policy.py:policy}  an object with probability(context, action)
-"""
-
 
 def write_example(folder: Path) -> list[Path]:
     """Write the example: the log file, decisions, items and the new policy.
@@ -58,7 +40,7 @@ def write_example(folder: Path) -> list[Path]:
             raise UsageError(msg)
     shop = _Shop()
     with atomic_write(paths[0], UsageError) as partial:
-        partial.write_text(LOG_FILE, encoding="utf-8")
+        partial.write_bytes(Path(__file__).with_name("example_log.yaml").read_bytes())
     _write(paths[1], ("ts", "age", "visits", "device", "item", "p", "click"), shop.decisions())
     _write(paths[2], ("item", "price", "kind", "e0", "e1"), shop.items())
     _write(paths[3], ("row", "action", "probability"), shop.target())

@@ -63,8 +63,7 @@ class TargetPolicy:
     logged_probability: InitVar[Any] = None
     predict: InitVar[Any] = None
 
-    def __post_init__(self, sampled: Any, logged_probability: Any, predict: Any) -> None:
-        former = (sampled, logged_probability, predict)
+    def __post_init__(self, *former: Any) -> None:
         given: list[str] = [form for form in FORMS if getattr(self, form) is not None]
         given += [name for name, value in zip(_FORMER, former, strict=True) if value is not None]
         if len(given) != 1:

@@ -15,8 +15,7 @@ import numpy as np
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.base.files import gc_disabled
-from ope_bench.boards.aggregation import ReplicateFacts, errors_of
-from ope_bench.boards.board import Board, Row
+from ope_bench.boards.board import Board, ReplicateFacts, Row, errors_of
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.boards.over_settings import Summary, across

@@ -5,11 +5,14 @@ This module imports neither NumPy nor Altair, since the command line names the k
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ope_bench.base.canonical import digest
@@ -35,34 +38,8 @@ LETTER = 3.7
 
 def config() -> dict[str, Any]:
     """Return a Vega-Lite configuration for print."""
-    return {
-        "background": "white",
-        "padding": 2,
-        "font": "Helvetica, Arial, sans-serif",
-        "view": {"stroke": "transparent"},
-        "range": {"category": list(colors())},
-        "line": {"strokeWidth": 1.1},
-        "point": {"size": 20},
-        "rule": {"strokeWidth": 1.4},
-        "tick": {"thickness": 1, "bandSize": 7},
-        "text": {"fontSize": 7},
-        "style": {"cell": {"fontSize": 7}, "hollow": {"size": 6}},
-        "axis": {
-            "labelFontSize": 7,
-            "titleFontSize": 8,
-            "titleFontWeight": "normal",
-            "titlePadding": 4,
-            "gridColor": "#e6e6e6",
-            "gridWidth": 0.5,
-            "domainWidth": 0.6,
-            "domainColor": "#555",
-            "tickWidth": 0.6,
-            "tickColor": "#555",
-            "tickSize": 3,
-        },
-        "axisYBand": {"grid": True, "ticks": False, "labelPadding": 4},
-        "title": {"fontSize": 8, "fontWeight": "normal", "offset": 4},
-    }
+    styles: dict[str, Any] = json.loads(Path(__file__).with_name("print.json").read_bytes())
+    return styles | {"range": {"category": list(colors())}}
 
 
 def legend(labels: Sequence[str], symbol: tuple[int, int]) -> tuple[int, dict[str, Any]]:
@@ -292,27 +269,6 @@ def _cut(name: str, room: int) -> str:
 
 # Captions
 
-CAPTIONS: Mapping[str, str] = {
-    "sweep": "Points are RMSEs, bands their 95 % intervals, left out where few data sets "
-    "determine the RMSE. Points are hollow, and lines dotted beside them, where some trials "
-    "failed and count as the logging average. A line ends where every trial fails.",
-    "intervals": "Points are RMSEs, bars their 95 % intervals, ticks median absolute errors, "
-    "which a few large errors do not move. A bar is dashed where few data sets determine the "
-    "RMSE, a point hollow where some trials failed and count as the logging average.",
-    "errors": "Each tick is the error of one data set, estimate minus truth. The axis is linear "
-    "near 0 and logarithmic beyond; errors beyond its ends stand there.",
-    "cdf": "The share of trials whose squared error is below the axis's value. A curve that ends "
-    "below 100 % is of an estimator some of whose trials failed; one that is missing lies beyond "
-    "the axis.",
-    "pareto": "RMSE against the median time of fit and estimate. The dashed line joins the "
-    "estimators that no other beats in both; a point is hollow where some trials failed.",
-    "times": "Median times of fit and of estimate.",
-    "positivity": "The share of trials that failed, by estimator and setting; below, the share of "
-    "the target policy's actions without support, by the true logging policy and as logged.",
-    "coverage": "The share of intervals that hold the value, with its 95 % interval (Wilson), "
-    "against the median width, a point for each estimator and setting. The dashed line is what "
-    "intervals claim.",
-    "ranks": "Mean ranks over settings. Bars join estimators whose mean ranks do not differ "
-    "significantly (Nemenyi, 5 %, settings taken as independent).",
-}
+_TEXTS = tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))
+CAPTIONS: Mapping[str, str] = {kind: " ".join(text.split()) for kind, text in _TEXTS.items()}
 """Captions by kind of figure."""

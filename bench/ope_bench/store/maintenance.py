@@ -166,7 +166,7 @@ def merge(db: sqlite3.Connection) -> int:
 
 # Damage that SQLite does not notice: a checksum of each record, digests of what it refers to.
 
-COVERED = (
+COVERED: tuple[str, ...] = (
     *("key", "run", "finished", "timeout", "memory"),
     *TRIAL_COLUMNS,
     *RECORD_COLUMNS,

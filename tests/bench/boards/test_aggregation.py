@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from ope_bench.boards.aggregation import ReplicateFacts, aggregate, errors_of
+from ope_bench.boards.board import ReplicateFacts, aggregate, errors_of
 from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 

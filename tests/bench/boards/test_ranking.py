@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench.boards.aggregation import ReplicateFacts, aggregate
+from ope_bench.boards.board import ReplicateFacts, aggregate
 from ope_bench.boards.leaderboard import boards, joint_values, ordered, reordered
 from ope_bench.statistics.error_distribution import rmse_intervals
 from ope_bench.trials.outcomes import Outcomes

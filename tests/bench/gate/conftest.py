@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from ope_bench.gate import pairing
+from ope_bench.gate import baseline as pairing
 from ope_bench.gate.baseline import Baseline, SuiteFacts
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from ope_bench.base.errors import UsageError
 from ope_bench.contracts.data import TruthKind
-from ope_bench.gate.baseline import Baseline, SuiteFacts, save
-from ope_bench.gate.comparison import LEVEL, compare
-from ope_bench.gate.pairing import pair_records
+from ope_bench.gate.baseline import Baseline, SuiteFacts, pair_records, save
+from ope_bench.gate.session import LEVEL, compare
 from ope_bench.gate.verdict import Judgement, Rules, judge
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Store

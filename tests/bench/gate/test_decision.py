@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.special import ndtri, stdtrit
 
 from ope_bench import evaluate
-from ope_bench.gate.pairing import Pair, PairedRow, pair_records
+from ope_bench.gate.baseline import Pair, PairedRow, pair_records
 from ope_bench.gate.verdict import (
     Judgement,
     RowCase,

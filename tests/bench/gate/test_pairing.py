@@ -8,9 +8,16 @@ from dataclasses import replace
 import pytest
 
 from ope_bench.base.errors import UsageError
-from ope_bench.gate import pairing
-from ope_bench.gate.baseline import Baseline, SuiteFacts, identity_of
-from ope_bench.gate.pairing import map_given_parameters, pair_records, paired_rows, with_outcomes
+from ope_bench.gate import baseline as pairing
+from ope_bench.gate.baseline import (
+    Baseline,
+    SuiteFacts,
+    identity_of,
+    map_given_parameters,
+    pair_records,
+    paired_rows,
+    with_outcomes,
+)
 
 
 @pytest.fixture

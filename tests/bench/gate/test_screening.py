@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench.gate.pairing import Pair, PairedRow
+from ope_bench.gate.baseline import Pair, PairedRow
 from ope_bench.gate.verdict import (
     ROUNDING,
     Judgement,

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from ope_bench.gate import pairing
+from ope_bench.gate import baseline as pairing
 from ope_bench.gate.baseline import identity_of
 from ope_bench.gate.session import run_gate
 from ope_bench.gate.verdict import Verdict

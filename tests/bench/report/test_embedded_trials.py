@@ -7,8 +7,7 @@ import json
 import pytest
 
 from ope_bench.report.content import ReportData
-from ope_bench.report.page.html import read_part
-from ope_bench.report.page.payload import MOST_TRIALS, payload
+from ope_bench.report.page.html import MOST_TRIALS, payload, read_part
 from support.paths import ROOT
 
 from .conftest import plenty
@@ -21,7 +20,7 @@ def sizes(content: ReportData) -> list[int]:
 @pytest.mark.parametrize("missing", [0, 1])
 def test_settings_are_held_until_the_next_would_be_too_much(content, monkeypatch, missing):
     first, second, *others = sizes(content)
-    monkeypatch.setattr("ope_bench.report.page.payload.MOST_TRIALS", first + second - missing)
+    monkeypatch.setattr("ope_bench.report.page.html.MOST_TRIALS", first + second - missing)
     told = payload(content)
     held = 2 - missing
     assert [bool(one) for one in told["trials"]] == [True] * held + [False] * (
@@ -43,7 +42,7 @@ def test_a_page_of_a_usual_store_holds_everything_and_says_nothing(content):
 
 
 def test_a_setting_that_is_too_large_alone_is_left_out_with_all_after_it(content, monkeypatch):
-    monkeypatch.setattr("ope_bench.report.page.payload.MOST_TRIALS", sizes(content)[0] - 1)
+    monkeypatch.setattr("ope_bench.report.page.html.MOST_TRIALS", sizes(content)[0] - 1)
     assert not any(payload(content)["trials"])
 
 

@@ -14,11 +14,12 @@ from ope_bench.boards.built_in_columns import COLUMNS
 from ope_bench.report import needs_extra
 from ope_bench.report.charts import CHARTS, sweep
 from ope_bench.report.content import ReportData
-from ope_bench.report.page.html import escaped_json, render_page
-from ope_bench.report.page.payload import (
+from ope_bench.report.page.html import (
     _round,
     _round_column,
+    escaped_json,
     payload,
+    render_page,
 )
 from ope_bench.trials.outcomes import STATUSES
 from ope_bench.trials.status import Status

@@ -9,8 +9,7 @@ import pytest
 from ope_bench.boards.leaderboard import boards
 from ope_bench.report.content import ReportData
 from ope_bench.report.notes import findings
-from ope_bench.report.page.html import read_part, render_page
-from ope_bench.report.page.payload import groups_of, outcomes_of_runs
+from ope_bench.report.page.html import groups_of, outcomes_of_runs, read_part, render_page
 from ope_bench.store import Freshness, Store
 from support.paths import ROOT
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ope_bench.base.errors import UsageError
-from ope_bench.suites.discovery import find_suite
 from ope_bench.suites.manifest import plan
-from ope_bench.suites.suite import overrides
+from ope_bench.suites.suite import find_suite, overrides
 
 
 def settings(suite, part):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ope_bench.base.errors import SuiteError
-from ope_bench.suites import discovery as catalogue
+from ope_bench.suites import suite as catalogue
 from ope_bench.suites.manifest import plan
 
 SHIPPED = [suite.id for suite in catalogue.suite_files() if suite.origin.startswith("ope-bench ")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ope_bench.report.page.payload import SEVERITY
+from ope_bench.report.page.html import SEVERITY
 from ope_bench.store import Store
 from ope_bench.trials.status import Severity, Status
 from support.paths import ROOT

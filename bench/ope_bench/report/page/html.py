@@ -5,19 +5,424 @@ A report's page is drawn by scripts from its data; the page of a log has finishe
 
 from __future__ import annotations
 
+import base64
+import inspect
+import itertools
 import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
+from ope_bench import __version__
+from ope_bench.base.canonical import plain
+from ope_bench.base.errors import OpeBenchError
 from ope_bench.base.files import gc_disabled
+from ope_bench.boards.board import Board, ReplicateFacts, Row
+from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS
+from ope_bench.boards.columns import BoardColumn
+from ope_bench.boards.leaderboard import reordered
+from ope_bench.boards.over_settings import Summary
+from ope_bench.boards.registry import column_registry
+from ope_bench.contracts.arrays import FloatArray
+from ope_bench.plugins.registry import registry
 from ope_bench.report import needs_extra
-from ope_bench.report.content import ReportData
-from ope_bench.report.page.libraries import chart_spec, vega
-from ope_bench.report.page.payload import payload
+from ope_bench.report.content import (
+    ReportData,
+    Setting,
+    figure_columns,
+    rank_lines,
+    summaries_of,
+    sweeps,
+)
+from ope_bench.report.notes import board_notes, findings
+from ope_bench.report.page.libraries import chart_spec, chart_specs, vega
+from ope_bench.store.reader import RUN_COLUMNS
+from ope_bench.suites.suite import suite_files
+from ope_bench.trials.outcomes import Outcomes
+from ope_bench.trials.status import Severity, Status
+
+# A report's data for the page: compact JSON, with trials compressed by setting.
+
+_NOTED = {by: [key for key in layout.shown if key != "access"] for by, layout in LAYOUTS.items()}
+"""The columns whose notes the page shows; it shows access in words instead of letters."""
+
+BESIDE_FIGURES = ("estimator", "access", "device", "status")
+"""Columns of the page whose values are not statistics of a row."""
+
+SEVERITY = {one: one.name.lower().replace("_", "-") for one in Severity}
+"""The page's style classes for statuses."""
+
+MOST_TRIALS = 150_000
+"""Most trials in a page: about 7 MB. Boards and their figures are always of all trials."""
+
+
+def payload(content: ReportData) -> dict[str, Any]:
+    """Return the data of the page, as plain JSON."""
+    # As many digits as make all keys distinct, for readers at least ten.
+    digits = 10
+    for one, other in itertools.pairwise(sorted(content.ends)):
+        while one[:digits] == other[:digits]:
+            digits += 1
+    short, styles = content.looks
+    shown = [*(COLUMNS[key] for key in BESIDE_FIGURES), *figure_columns()]
+    machines: list[Any] = []
+    for run in content.runs:
+        machine = _rounded(run.machine, 17)
+        if machine not in machines:
+            machines.append(machine)
+    done = outcomes_of_runs(content)
+    ends = Counter(content.ends.values())
+    embedded, left_out = _embedded_settings(content)
+    return {
+        "schema": 1,
+        "version": __version__,
+        "made": time.time(),
+        "store": str(content.store),
+        "suite": content.suite,
+        "run": content.run,
+        "runs": [
+            {name: getattr(run, name) for name in RUN_COLUMNS}
+            | {"machine": machines.index(_rounded(run.machine, 17)), "done": done[run.id]}
+            for run in content.runs
+        ],
+        "machines": machines,
+        "status": {status.value: ends[status] for status in Status},
+        "statuses": [status.value for status in Status],
+        "severity": {status.value: SEVERITY[status.severity] for status in Status},
+        "columns": {one["key"]: one for one in _describe_columns(shown)},
+        "layouts": {
+            by: {
+                "title": layout.title,
+                "headline": layout.headline,
+                "shown": [column.key for column in column_registry().layout(by)],
+                "further": list(layout.further),
+            }
+            for by, layout in LAYOUTS.items()
+        },
+        "methods": [
+            {
+                "label": one.label,
+                "short": short[one.label],
+                "estimator": one.estimator,
+                "params": _rounded(dict(one.spec.params), 17),
+                "device": one.device,
+                "access": list(one.access),
+                "origin": one.origin,
+                "third_party": one.third_party,
+            }
+            for one in content.estimators
+        ],
+        "settings": [_setting(setting) for setting in content.settings],
+        "figures": [column.key for column in figure_columns()],
+        "rows": [line for setting in content.settings for line in _rows(setting)],
+        "sweeps": [
+            {
+                "title": sweep.title,
+                "parameter": sweep.axis,
+                "at": [[value, index] for value, index in sweep.at],
+                "logarithmic": sweep.at[0][0] > 0,
+            }
+            for sweep in sweeps(content.settings)
+        ],
+        "groups": groups_of(content),
+        "docstrings": _docstrings(content),
+        "charts": chart_specs(),
+        "styles": [[one.color, list(one.dash), one.shape] for one in styles.values()],
+        "left_out": left_out,
+        "trials": [
+            _trials(setting, digits) if place < embedded else None
+            for place, setting in enumerate(content.settings)
+        ],
+    }
+
+
+def _embedded_settings(content: ReportData) -> tuple[int, str]:
+    """Return how many settings have their trials in the page, and where the others are.
+
+    A setting's trials are in the page all or not at all, so that no chart shows a part of them.
+    """
+    sizes = [setting.size for setting in content.settings]
+    shown = sum(total <= MOST_TRIALS for total in itertools.accumulate(sizes))
+    if shown == len(sizes):
+        return shown, ""
+    return shown, (
+        f"The boards are of all {sum(sizes):,} trials. The trials themselves are in this page for "
+        f"the first {shown:,} of {len(sizes):,} settings, {sum(sizes[:shown]):,} trials. "
+        f"`ope-bench export --store {content.store} --to trials.csv` writes all of them; "
+        "`ope-bench report` with --suite or --run makes a page of some."
+    )
+
+
+# Suites and runs
+
+
+def groups_of(content: ReportData) -> list[dict[str, Any]]:
+    """Return a group of each suite, the suite of the newest run first, and one of everything.
+
+    A setting belongs to every suite of which it has a trial. A group has the name of its suite
+    (empty for everything) and the suite's title if a distribution ships it, the places of its
+    settings in the report, sentences on its boards, and ranks over its settings.
+
+    Parameters
+    ----------
+    content : the data of the report.
+    """
+    members: dict[str, list[int]] = {run.suite: [] for run in reversed(content.runs)}
+    suite_of = {run.id: run.suite for run in content.runs}
+    for place, setting in enumerate(content.settings):
+        runs = {run for group in setting.trials for run in group.selected_by.tolist()}
+        for suite in {suite_of[run] for run in runs}:
+            members.setdefault(suite, []).append(place)
+    found: list[tuple[str, Sequence[int]]] = [one for one in members.items() if one[1]]
+    if len(found) > 1:
+        found.append(("", range(len(content.settings))))
+    titles = {one.id: one.title for one in suite_files()}
+    groups = []
+    for suite, places in found:
+        settings = [content.settings[place] for place in places]
+        groups.append(
+            {
+                "suite": suite,
+                "title": titles.get(suite, "") if suite else "",
+                "settings": list(places),
+                "sentences": _sentences(content, settings),
+                "ranks": [
+                    _ranks(name, summary, content.labels_of(summary))
+                    for name, summary in summaries_of(settings)
+                ],
+            }
+        )
+    return groups
+
+
+def _sentences(content: ReportData, settings: Sequence[Setting]) -> list[str]:
+    """Return sentences on what boards show, with the labels that the page uses."""
+    by_truth: dict[str, list[Board]] = {}
+    for setting in settings:
+        rows = [replace(row, label=label) for label, row, _ in content.rows_of(setting)]
+        board = replace(setting.board, label=setting.label, rows=tuple(rows))
+        by_truth.setdefault(board.truth, []).append(board)
+    return [
+        sentence if len(by_truth) == 1 else f"Against the {truth} truth: {sentence}"
+        for truth, boards in by_truth.items()
+        for sentence in findings(boards)
+    ]
+
+
+def outcomes_of_runs(content: ReportData) -> Counter[str]:
+    """Count the trials of each run that have an outcome, reused ones too, by the run's id.
+
+    A trial of several runs counts for the newest.
+    """
+    return Counter(
+        run
+        for setting in content.settings
+        for group in setting.trials
+        for run in group.selected_by.tolist()
+    )
+
+
+def _docstrings(content: ReportData) -> dict[str, str]:
+    """Return the docstrings of the report's estimators that are installed, by id."""
+    wanted = {method.estimator for method in content.estimators}
+    known: dict[str, str] = {}
+    for plugin in registry().plugins("estimator"):
+        # A package that is broken or lacks a dependency has none; its numbers are still shown.
+        with suppress(OpeBenchError):
+            if plugin.id in wanted:
+                known[plugin.id] = inspect.getdoc(plugin.cls) or ""
+    return known
+
+
+# Boards
+
+
+def _describe_columns(columns: Iterable[BoardColumn]) -> list[dict[str, Any]]:
+    return [
+        {
+            "key": column.key,
+            "title": column.title,
+            "explanation": column.explanation,
+            "format": column.format,
+            "number": column.numeric,
+            "hide_empty": column.hide_empty,
+            "mark": asdict(column.mark) if column.mark else None,
+        }
+        for column in columns
+    ]
+
+
+def _ranks(name: str, summary: Summary, labels: Sequence[str]) -> dict[str, Any]:
+    estimator, *figures = summary.columns
+    return {
+        "title": name,
+        "settings": summary.settings,
+        "complete": summary.complete,
+        "critical_difference": _round(summary.critical_difference, 6),
+        "columns": _describe_columns([estimator, *figures]),
+        "rows": [
+            [label, *(_round(column.value(row), 6) for column in figures)]
+            for label, row in zip(labels, summary.rows, strict=True)
+        ],
+        **_rounded(rank_lines(labels, summary), 6),
+    }
+
+
+def _setting(setting: Setting) -> dict[str, Any]:
+    board = setting.board
+    sizes = (row.errors.median_absolute_error for row in board.rows)
+    medians = [size for size in sizes if size]
+    orders: dict[str, Any] = {}
+    texts: dict[str, list[str]] = {}
+    place = {_row_identity(row): index for index, row in enumerate(board.rows)}
+    for by in LAYOUTS:
+        other = board if by == "rmse" else reordered(board, by)
+        texts[by] = board_notes(other, _NOTED[by])
+        # Rows of the other board are copies; estimator, device and threads identify them.
+        orders[by] = [[place[_row_identity(row)], row.rank] for row in other.rows]
+    return {
+        "label": setting.label,
+        "environment": board.environment,
+        "params": _rounded(dict(board.environment_params), 17),
+        "worlds": board.worlds,
+        "version": board.environment_version,
+        "origin": board.environment_origin,
+        "third_party": setting.third_party,
+        "dirty": all(setting.dirty),
+        "surrogate": setting.surrogate,
+        "truth": board.truth,
+        "truth_se": _round(board.truth_se, 6),
+        "truth_rms": _round(board.truth_rms, 6),
+        "unit": _round(sorted(medians)[len(medians) // 2], 3) if medians else 1.0,
+        "rows": len(board.rows),
+        "ranks": orders,
+        "notes": texts,
+    }
+
+
+def _row_identity(row: Row) -> tuple[str, str, str, int]:
+    return row.estimator, json.dumps(_rounded(row.params, 17)), row.device, row.threads
+
+
+def _rows(setting: Setting) -> list[list[Any]]:
+    """Return [estimator, dirty, statuses, diagnostics, figures...] of each row."""
+    figures = figure_columns()
+    return [
+        [
+            estimator,
+            int(dirty),
+            dict(row.status),
+            {name: _round(one.median, 4) for name, one in row.diagnostics.items()},
+            *(_rounded(column.value(row), 6) for column in figures),
+        ]
+        for row, estimator, dirty in zip(
+            setting.board.rows, setting.estimators, setting.dirty, strict=True
+        )
+    ]
+
+
+# Trials
+
+
+def _trials(setting: Setting, key_length: int) -> str:
+    """Return the trials of a setting by column, compressed; data shared by rows appear once."""
+    outcomes = setting.outcomes()
+    facts = ReplicateFacts.of(outcomes, setting.board.truth)
+    # The last entry of the facts is that of no replicate.
+    first = np.unique(facts.at(outcomes), return_index=True)[1]
+    texts: dict[str, int] = {}
+    trials = {
+        "seed": outcomes.seed[first].tolist(),
+        "replicate": outcomes.replicate[first].tolist(),
+        "truth": _round_column(facts.truth[:-1], 8),
+        "expected": _round_column(facts.expected[:-1], 8),
+        "naive": _round_column(facts.logging_average[:-1], 6),
+        "cells": [_trials_of_row(group, facts, texts, key_length) for group in setting.trials],
+        "texts": list(texts),
+    }
+    text = json.dumps(trials, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
+
+
+_FAULTS = ("error_type", "error_message", "traceback", "output_tail")
+_DIGITS = {
+    "estimate": 8,
+    "fallback": 6,
+    "standard_error": 4,
+    "interval_low": 6,
+    "interval_high": 6,
+    "fit_seconds": 3,
+    "estimate_seconds": 3,
+}
+"""Significant digits of the columns of trials."""
+
+
+def _trials_of_row(
+    group: Outcomes, facts: ReplicateFacts, texts: dict[str, int], key_length: int
+) -> dict[str, Any]:
+    told = zip(*(getattr(group, name).tolist() for name in _FAULTS), strict=True)
+    faults = {
+        index: [None if text is None else texts.setdefault(text, len(texts)) for text in one]
+        for index, one in enumerate(told)
+        if any(one)
+    }
+    columns = {name: getattr(group, name) for name in _DIGITS}
+    return {
+        "data": facts.at(group).tolist(),
+        "key": "".join(key[:key_length] for key in group.key.tolist()),
+        "digits": key_length,
+        "status": "".join(map(str, group.status.tolist())),
+        # Columns without values are omitted.
+        **{
+            name: _round_column(values, _DIGITS[name])
+            for name, values in columns.items()
+            if np.isfinite(values).any()
+        },
+        **({"faults": faults} if faults else {}),
+    }
+
+
+def _round(value: Any, digits: int) -> Any:
+    """Round to significant digits; null for numbers that are not finite."""
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        return None
+    return _shortest(float(f"{value:.{digits}g}"))
+
+
+def _round_column(values: FloatArray, digits: int) -> list[Any]:
+    """Round as `_round` does, all numbers of a column at once."""
+    finite = np.isfinite(values)
+    texts = map(f"%.{digits}g".__mod__, values[finite].tolist())
+    short = [_shortest(number) for number in map(float, texts)]
+    if len(short) == len(values):
+        return short
+    rounded = np.full(len(values), None, np.object_)
+    rounded[finite] = np.array(short, np.object_)
+    return list(rounded.tolist())
+
+
+def _shortest(number: float) -> float | int:
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    # Of nearly all figures a number; there are dozens of them in each row.
+    if value is None or isinstance(value, float | int | str):
+        return _round(value, digits)
+    return plain(value, lambda number: _round(number, digits))
+
 
 _BOARDS = (
     *("core", "edges", "table", "charts", "about", "result", "boards", "across", "trials"),
