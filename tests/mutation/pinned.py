@@ -77,7 +77,7 @@ PINNED = (
     ),
     Pinned(f"{BENCH}/contracts/view.py", "cpu_seconds: float = 0.0", "cpu_seconds: float = 0.1"),
     Pinned(
-        f"{BENCH}/gate/pairing.py",
+        f"{BENCH}/gate/baseline.py",
         "first = records[0].trial\n        environment",
         "first = records[1].trial\n        environment",
     ),
@@ -86,7 +86,11 @@ PINNED = (
         "adjusted.get(test, 1.0) <= rules.level",
         "adjusted.get(test, 1.0) < rules.level",
     ),
-    Pinned(f"{BENCH}/gate/verdict.py", "stdtrit(n - 1, 1 - level)", "stdtrit(n - 2, 1 - level)"),
+    Pinned(
+        f"{BENCH}/statistics/paired_tests.py",
+        "stdtrit(n - 1, 1 - level)",
+        "stdtrit(n - 2, 1 - level)",
+    ),
     Pinned(
         f"{BENCH}/statistics/error_distribution.py", "ordered.shape[1] + 1", "ordered.shape[1] + 2"
     ),

@@ -125,7 +125,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/bench/statistics/test_selection_bounds.py",
         "tests/bench/statistics/test_summaries.py",
         "tests/bench/statistics/test_ranks.py",
-        "tests/bench/statistics/test_slopes.py",
+    ),
+    f"{BENCH}/statistics/paired_tests.py": (
+        "tests/bench/statistics/test_paired.py",
+        "tests/bench/statistics/test_typical.py",
+        "tests/bench/statistics/test_array_cache.py",
     ),
     f"{BENCH}/statistics/value_intervals.py": _INTERVALS,
     f"{BENCH}/statistics/weight_checks.py": (
@@ -134,7 +138,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/bench/statistics/test_weight_warnings.py",
     ),
     f"{BENCH}/gate/verdict.py": _GATE,
-    f"{BENCH}/gate/pairing.py": (
+    f"{BENCH}/gate/baseline.py": (
+        "tests/bench/gate/test_baseline.py",
         "tests/bench/gate/test_pairing.py",
         "tests/bench/gate/test_session.py",
         "tests/bench/gate/test_decision.py",
