@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from committed import (
     RESULTS,
@@ -465,9 +466,23 @@ def _suite_figure(estimator: str) -> str:
                 image = f"![RMSE]({posixpath.relpath(path, PAGES)})"
                 return (
                     f" Its line in the suite [{board.suite}]({page}):\n\n"
-                    f":::{{container}} figures\n{image}\n:::"
+                    f":::{{container}} figures\n{image}\n:::\n\n## Cost\n\nMedian time of fit and "
+                    f"estimate there: {_seconds(_median_seconds(board.suite)[estimator])}."
                 )
     return ""
+
+
+@cache
+def _median_seconds(suite: str) -> dict[str, float]:
+    """Return the median seconds of fit and estimate by estimator, from a suite's trials."""
+    names = ["estimator", "fit_cpu_seconds", "estimate_seconds"]
+    table = pq.read_table(RESULTS / suite / "trials.parquet", columns=names)
+    spent: dict[str, list[float]] = {}
+    for row in table.to_pylist():
+        if row["estimate_seconds"] is not None:
+            fit = row["fit_cpu_seconds"] or 0.0
+            spent.setdefault(row["estimator"], []).append(fit + row["estimate_seconds"])
+    return {estimator: float(np.median(seconds)) for estimator, seconds in spent.items()}
 
 
 def _seconds(value: float) -> str:

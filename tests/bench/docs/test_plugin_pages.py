@@ -66,6 +66,7 @@ def test_an_estimator_of_other_suites_shows_a_figure_in_which_it_has_a_line(
         (path,) = re.findall(r"!\[RMSE\]\((\S+\.svg)\)", pages[f"estimators/{name}.md"])
         svg = (ROOT / "bench" / "docs" / "estimators" / path).read_text(encoding="utf-8")
         assert f">{name}" in svg
+        assert re.search(r"## Cost.*: [\d.]+ [mµ]?s\.", pages[f"estimators/{name}.md"], re.DOTALL)
     assert "probabilities of each list" in pages["estimators/cascade-dr.md"].partition("</dl>")[0]
 
 
