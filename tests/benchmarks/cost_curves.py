@@ -23,6 +23,8 @@ from run_cost import run_measured_alone
 from statement import Page, facts_now, keep, resumed
 from trial_cost import Cost, measured_alone
 
+from ope_bench.report.styles import colors
+
 OUTPUT = Path(__file__).parents[2] / "results" / "performance" / "cost-curves.json"
 TIMEOUT = 600.0
 
@@ -269,11 +271,6 @@ REMARKS = {
 }
 
 
-COLORS = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b",
-    "#7f7f7f", "#bcbd22",
-]  # fmt: skip
-
 LOOK = {
     "background": "white",
     "font": "Helvetica, Arial, sans-serif",
@@ -293,6 +290,8 @@ def drawn(report: dict[str, Any]) -> str:
     import altair as alt
     import vl_convert
 
+    from ope_bench.report.figures import compact_svg
+
     names = list(
         dict.fromkeys(m.partition("[clip")[0] for _, _, found in AXES.values() for m in found)
     )
@@ -306,7 +305,7 @@ def drawn(report: dict[str, Any]) -> str:
         for row in report["points"]
         if (cost := figures(row))
     ]
-    scale = alt.Scale(domain=names, range=COLORS[: len(names)])
+    scale = alt.Scale(domain=names, range=list(colors()[: len(names)]))
     color = alt.Color("estimator:N", scale=scale, title=None, legend=alt.Legend(columns=5))
     lines = []
     for figure, title in (("time", "processor s"), ("memory", "MiB")):
@@ -333,7 +332,7 @@ def drawn(report: dict[str, Any]) -> str:
         ]
         lines.append(alt.hconcat(*row))
     spec = alt.vconcat(*lines).to_dict() | {"config": LOOK}
-    return vl_convert.vegalite_to_svg(spec)
+    return compact_svg(vl_convert.vegalite_to_svg(spec), "Time and memory against each size.")
 
 
 PAGE = Page(INTRO, tables)
