@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import importlib.metadata
 import inspect
+import re
 import sys
 import types
 import typing
@@ -43,7 +44,7 @@ class _Command:
     @property
     def help(self) -> str:
         """The help text, in Markdown."""
-        return inspect.cleandoc(self.command.help or "").replace("``", "`")
+        return _quote_options(inspect.cleandoc(self.command.help or "").replace("``", "`"))
 
     @property
     def summary(self) -> str:
@@ -129,9 +130,14 @@ class _Parameter:
     @property
     def description(self) -> str:
         """The help text, and the environment variable that sets the option."""
-        text = inspect.cleandoc(self.info.help or "").replace("\n", " ")
+        text = _quote_options(inspect.cleandoc(self.info.help or "").replace("\n", " "))
         variable = f" Environment variable: `{self.info.envvar}`." if self.info.envvar else ""
         return text + variable
+
+
+def _quote_options(text: str) -> str:
+    """Mark options as code: two hyphens would be shown as a dash."""
+    return re.sub(r"(?<![`\w-])--[a-z][a-z-]*", r"`\g<0>`", text)
 
 
 def reference() -> str:

@@ -37,8 +37,6 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 default_role = "py:obj"
-# Two hyphens begin an option of a command; they are no dash.
-smartquotes_action = "qe"
 python_use_unqualified_type_names = True
 
 html_theme = "pydata_sphinx_theme"
