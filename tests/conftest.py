@@ -1,4 +1,4 @@
-"""One thread for every numerical library, set before any of them is loaded.
+"""Settings of all tests: one thread, compiled modules that are kept, the dearest files first.
 
 Trials are pinned to one thread by the harness; tests that call estimators directly would else
 start a thread pool a core, which on a busy machine costs minutes and buys nothing.
@@ -7,6 +7,7 @@ start a thread pool a core, which on a busy machine costs minutes and buys nothi
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +21,18 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# Tests start hundreds of processes, each of which would compile all of our modules anew. Tests of
+# mutants, whose files change within a second, ask for that.
+if os.environ.get("PYTHONDONTWRITEBYTECODE") != "mutants":
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that have a slow test, so that no process waits for one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

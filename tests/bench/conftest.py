@@ -1,11 +1,24 @@
-"""Records without running anything: a fixture for boards, baselines and gates."""
+"""Records without running anything, for boards, baselines and gates; one worker for commands."""
 
 import numpy as np
 import pytest
 
+from ope_bench.cli import session  # noqa: F401  it holds the function that a fixture replaces
+from ope_bench.execution import machine
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Device, Status
+
+
+@pytest.fixture(autouse=True)
+def _one_worker(request, monkeypatch):
+    """Let commands start one worker where they would start one for each core.
+
+    Tests that run at the same time share the cores, and most of a worker's time goes to imports.
+    Those of execution ask for the workers that they need.
+    """
+    if "execution" not in request.path.parts:
+        monkeypatch.setattr(machine, "available_cores", lambda: 1)
 
 
 @pytest.fixture

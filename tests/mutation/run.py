@@ -124,7 +124,7 @@ def _run_tests(copy: Path, tests: Sequence[str]) -> None:
     os.chdir(copy)
     searched = [str(copy / name) for name in SOURCES]
     sys.path[:0] = searched
-    os.environ |= {"PYTHONPATH": os.pathsep.join(searched), "PYTHONDONTWRITEBYTECODE": "1"}
+    os.environ |= {"PYTHONPATH": os.pathsep.join(searched), "PYTHONDONTWRITEBYTECODE": "mutants"}
     sys.dont_write_bytecode = True
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -37,8 +37,8 @@ WITH_BOARDS = [folder for folder in FOLDERS if (folder / "leaderboard.json").exi
 CELL = ("environment", "estimator", "device", "environment_params", "params")
 TRIAL = ("key", "replicate", "seed", "fit_cpu_seconds")
 ANSWER = ("status", "estimate", "truth_expected", "truth_empirical")
-SAMPLED = 4
-CHEAP = 1.0
+SAMPLED = 3
+CHEAP = 0.5
 """Seconds of fitting above which a trial is not drawn: the test is about bits, not patience."""
 
 

@@ -38,14 +38,22 @@ ROW = (
 )
 
 
-def on_a_terminal(folder: Path, *arguments: str) -> str:
-    """What a command writes to a terminal, stdout and stderr together."""
+SCRIPT = """
+import json, sys
+from ope_bench.cli.app import invoke
+for words in json.loads(sys.argv[1]):
+    print("command:", *words, flush=True)
+    invoke(words)
+"""
+
+
+def on_a_terminal(folder: Path, *commands: tuple[str, ...]) -> dict[str, str]:
+    """What commands of one process write to a terminal, stdout and stderr together."""
     ours, theirs = pty.openpty()
-    script = "from ope_bench.cli import main; main()"
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
     environment.pop("NO_COLOR", None)
     process = subprocess.Popen(
-        [sys.executable, "-c", script, *arguments],
+        [sys.executable, "-c", SCRIPT, json.dumps(commands)],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=theirs,
@@ -64,7 +72,9 @@ def on_a_terminal(folder: Path, *arguments: str) -> str:
         written += chunk
     os.close(ours)
     process.wait()
-    return written.decode()
+    parts = written.decode().split("command: ")[1:]
+    assert len(parts) == len(commands)
+    return {part.partition("\r\n")[0]: part.partition("\r\n")[2] for part in parts}
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +89,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_command_passes_them_to_a_terminal(folder: Path) -> None:
-    ran = on_a_terminal(folder, "run", "s.yaml", "--jobs", "1", "--store", "s.sqlite")
-    assert "failing" in ran
-    seen = {"run": ran}
-    reader = ("leaderboard", "--store", "s.sqlite", "--format", "json")
+    run = ("run", "s.yaml", "--jobs", "1", "--store", "s.sqlite")
+    board = ("leaderboard", "--store", "s.sqlite", "--format")
+    seen = on_a_terminal(
+        folder,
+        run,
+        board[:-1],
+        *((*board, form) for form in ("latex", "markdown", "csv")),
+        ("show", "s.yaml"),
+        ("show", "./evil.py:Evil"),
+        ("run", "s.yaml", "--dry-run"),
+    )
+    assert "failing" in seen[" ".join(run)]
+    assert all(seen.values())
     told = subprocess.run(
-        [sys.executable, "-c", "from ope_bench.cli import main; main()", *reader],
+        [sys.executable, "-c", "from ope_bench.cli import main; main()", *board, "json"],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -93,19 +112,10 @@ def test_no_command_passes_them_to_a_terminal(folder: Path) -> None:
     assert not set(told) & set(FORBIDDEN)
     labels = [row["label"] for row in json.loads(told)["boards"][0]["rows"]]
     assert any("\u202e" in label for label in labels), "JSON holds it as an escape"
-    for arguments in (
-        ("leaderboard", "--store", "s.sqlite"),
-        *(("leaderboard", "--store", "s.sqlite", "--format", f) for f in ("latex", "markdown")),
-        ("leaderboard", "--store", "s.sqlite", "--format", "csv"),
-        ("show", "s.yaml"),
-        ("show", "./evil.py:Evil"),
-        ("run", "s.yaml", "--dry-run"),
-    ):
-        seen[" ".join(arguments)] = on_a_terminal(folder, *arguments)
     for command, text in seen.items():
         assert not set(text) & set(FORBIDDEN), command
         assert "\x1b]" not in text, command
-        if command != "run":  # whose live screen moves the cursor
+        if command != " ".join(run):  # whose live screen moves the cursor
             assert "\x1b[2J" not in text, command
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ope_bench.cli import store
-from ope_bench.execution.machine import available_cores, memory_bytes
+from ope_bench.execution import machine
+from ope_bench.execution.machine import memory_bytes
 from ope_bench.store import Store
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def test_doctor_tells_versions_and_hardware(cli: Cli) -> None:
     for name in ("ope-bench", "numpy", "psutil", "threadpoolctl"):
         assert told["packages"][name] == metadata.version(name)
     hardware = told["hardware"]
-    assert hardware["usable_cores"] == available_cores()
+    assert hardware["usable_cores"] == machine.available_cores()
     assert hardware["cores"] >= hardware["usable_cores"]
     assert hardware["memory_bytes"] == memory_bytes()
     assert set(told["extras"]) == {"xgboost", "flow", "dask", "report", "parquet"}

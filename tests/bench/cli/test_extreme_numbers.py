@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from ope_bench.cli.app import invoke
 from support.paths import SUPPORT, TINY_PLUGINS
 
 EXTREME = f"{SUPPORT / 'extreme_plugins.py'}:Extreme"
@@ -32,8 +32,6 @@ READERS: dict[str, tuple[str, ...]] = {
     "jsonl-file": ("export", "--to", "trials.jsonl"),
 }
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -50,16 +48,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def ope_bench(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from ope_bench.cli import main; main()", *arguments],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        check=False,
-        # Workers too: a warning made an error there would be an error of the trial.
-        env={**os.environ, "PYTHONWARNINGS": "error::RuntimeWarning"},
-    )
+@dataclass(frozen=True)
+class Said:
+    """What one command line answered."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def ope_bench(place: Path, *arguments: str) -> Said:
+    """Run one command line, whose warnings are errors here and in its workers."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(place),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # A warning made an error in a worker is an error of its trial.
+        patch.setenv("PYTHONWARNINGS", "error::RuntimeWarning")
+        return Said(invoke([*arguments]), out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from bench.cli.conftest import Cli
 
 ENDINGS = {
     "raise SystemExit(0)": "SystemExit",
@@ -32,45 +35,67 @@ class Evil(Estimator):
 """
 
 
-def ope_bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    script = "from ope_bench.cli import main; main()"
-    command = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("code", ENDINGS)
-def test_a_plugin_that_ends_the_process_costs_one_line(code: str, tmp_path: Path) -> None:
+def test_a_plugin_that_ends_the_process_costs_one_line(
+    code: str, cli: Cli, tmp_path: Path
+) -> None:
     (tmp_path / "bad.py").write_text(code + "\n")
     selected = ("--est", "./bad.py:Bad", "--store", "s.sqlite")
-    done = ope_bench(tmp_path, "run", "--env", "saito-toy", *selected)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+    done = cli("run", "--env", "saito-toy", *selected)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
     assert ENDINGS[code] in line
 
 
-def test_no_code_refuses_suites_baselines_and_selectors_that_name_files(tmp_path: Path) -> None:
-    (tmp_path / "evil.py").write_text(CODE)
-    (tmp_path / "s.yaml").write_text(SUITE)
-    commands = {
-        "show": ("show", "s.yaml"),
-        "show class": ("show", "./evil.py:Evil"),
-        "dry": ("run", "s.yaml", "--dry-run"),
-        "run": ("run", "s.yaml", "--jobs", "1"),
-        "selector": ("run", "--env", "saito-toy", "--est", "./evil.py:Evil", "--dry-run"),
-    }
-    for name, command in commands.items():
-        refused = ope_bench(tmp_path, *command, "--no-code")
-        said = refused.stdout + refused.stderr
-        assert "EVIL" not in said, name
-        # A suite is shown all the same, with the reason why it cannot be planned.
-        assert refused.returncode == (0 if name == "show" else 2), (name, said)
-        assert "--no-code refuses" in " ".join(said.split()), (name, said)
-        allowed = ope_bench(tmp_path, *command)
-        assert allowed.returncode == 0, (name, allowed.stderr)
-        assert "EVIL CODE RAN" in allowed.stdout + allowed.stderr, name
-    saved = ope_bench(tmp_path, "baseline", "save", "b.json", "--suite", "s.yaml")
-    assert saved.returncode == 0, saved.stderr
-    gated = ope_bench(tmp_path, "gate", "b.json", "--no-code")
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Go to a new folder with the suite: a process imports each file once."""
+
+    def go(name: str) -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "evil.py").write_text(CODE)
+        (folder / "s.yaml").write_text(SUITE)
+        monkeypatch.chdir(folder)
+
+    return go
+
+
+COMMANDS = {
+    "show": ("show", "s.yaml"),
+    "show class": ("show", "./evil.py:Evil"),
+    "dry": ("run", "s.yaml", "--dry-run"),
+    "run": ("run", "s.yaml", "--jobs", "1"),
+    "selector": ("run", "--env", "saito-toy", "--est", "./evil.py:Evil", "--dry-run"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_code_refuses_suites_and_selectors_that_name_files(
+    name: str, cli: Cli, place: Callable[[str], None]
+) -> None:
+    place(name)
+    refused = cli(*COMMANDS[name], "--no-code")
+    said = refused.out + refused.err
+    assert "EVIL" not in said
+    # A suite is shown all the same, with the reason why it cannot be planned.
+    assert refused.code == (0 if name == "show" else 2), said
+    assert "--no-code refuses" in " ".join(said.split()), said
+    allowed = cli(*COMMANDS[name])
+    assert allowed.code == 0, allowed.err
+    assert "EVIL CODE RAN" in allowed.out + allowed.err
+
+
+def test_no_code_refuses_baselines_that_name_files(
+    cli: Cli, place: Callable[[str], None], tmp_path: Path
+) -> None:
+    place("saved")
+    assert cli("run", "s.yaml", "--jobs", "1").code == 0
+    saved = cli("baseline", "save", "../b.json", "--suite", "s.yaml")
+    assert saved.code == 0, saved.err
+    # Where nothing has imported the plugin yet.
+    place("gated")
+    gated = cli("gate", "../b.json", "--no-code")
     # Nothing of the suite could be planned, so nothing was compared.
-    assert (gated.returncode, "EVIL" in gated.stdout + gated.stderr) == (4, False)
-    assert ope_bench(tmp_path, "show", "ipw", "--no-code").returncode == 0
+    assert (gated.code, "EVIL" in gated.out + gated.err) == (4, False)
+    assert cli("show", "ipw", "--no-code").code == 0

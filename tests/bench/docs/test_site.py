@@ -1,4 +1,4 @@
-"""The documentation site: it builds, its links lead somewhere, and its search finds pages."""
+"""The documentation site: it builds; links, search and examples work."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 
 import ope_bench
 from board_pages import FIRST_TRACK
+from gallery_pages import example
 from support.browser import CHROMIUM, Browser
 from support.paths import ROOT
 
@@ -223,3 +224,26 @@ def test_results_and_their_figures_are_pages(site: Path) -> None:
     text = (site / "results/leaderboard.html").read_text(encoding="utf-8")
     assert text.count("<img") >= 3
     assert "in the repository)" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("first_run", r"1\* dr "),
+        ("sweep", r"eipws has the smallest RMSE in all 3 settings"),
+        ("own_log", r"ipws +0\.2[6-9]\d"),
+        ("several_policies", r"dr +bold +timid +\+0\.0"),
+        ("write_an_estimator", r"clipped-ipw clip=50"),
+        ("write_an_environment", r"RMSE by n_actions +2 +50"),
+        ("paper", r"\\bottomrule"),
+        ("gate", r"- saito-toy / mine .* worse"),
+    ],
+)
+def test_a_script_of_the_gallery_says_what_it_shows(site: Path, name: str, says: str) -> None:
+    # The build of the site has run it, and keeps what it said.
+    found = example(name)
+    assert found.title
+    assert found.text
+    assert re.search(says, found.output), found.output
+    assert bool(found.figure) is ("figure.svg" in found.code)
+    assert (site / f"bench/docs/examples/{name.replace('_', '-')}.html").is_file()

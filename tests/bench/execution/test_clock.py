@@ -132,7 +132,7 @@ def test_a_clock_that_is_set_during_a_run_changes_no_outcome_and_no_duration(
 def test_limits_hold_whatever_the_clock_says(folder: Path, library: Path) -> None:
     words = ["run", *planned("Wait[seconds=0.1]", "Wait[seconds=600]", replicates=1)]
     begun = time.monotonic()
-    words += ["--timeout", "6s", "--jobs", "2", "--store", "s.sqlite"]
+    words += ["--timeout", "3s", "--jobs", "2", "--store", "s.sqlite"]
     done = command(folder, library, words, f"{YEAR} 2", stderr=subprocess.PIPE)
     assert done.returncode == 3, done.stderr
     assert time.monotonic() - begun < 120

@@ -181,7 +181,7 @@ def test_one_ctrl_c_lets_running_trials_finish(tmp_path: Path) -> None:
 
 def test_ctrl_c_among_short_trials_ends_the_run_and_loses_nothing(tmp_path: Path) -> None:
     moments = random.Random(1)
-    for number in range(6):
+    for number in range(3):
         store = tmp_path / f"{number}.sqlite"
         with coordinator(store, "many") as process:
             wait_for(process, "finished")

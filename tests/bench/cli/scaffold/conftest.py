@@ -16,7 +16,6 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.commands: list[str] = []
         root = folder / "venv"
         venv.create(root, with_pip=False)
         self.python = root / "bin" / "python"
@@ -33,7 +32,6 @@ class Shell:
 
     def __call__(self, command: str, *, expect: int = 0) -> str:
         """What the command prints."""
-        self.commands.append(command)
         words = shlex.split(command)
         if words[:2] == ["pip", "install"]:
             words[2:2] = ["--no-deps", "--no-build-isolation", "--quiet"]

@@ -36,9 +36,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 
 
 @contextlib.contextmanager
-def command_line(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def command_line(
+    folder: Path, *arguments: str, before: str = ""
+) -> Iterator[subprocess.Popen[str]]:
     """``ope-bench run`` in a process group of its own, as a terminal would start it."""
-    code = "from ope_bench.cli import main; main()"
+    code = f"{before or 'pass'}; from ope_bench.cli import main; main()"
     options = ["--executor", "dask", "--env", "acme-coin", "--store", "s.sqlite"]
     process = subprocess.Popen(
         [sys.executable, "-c", code, "run", *options, *arguments],
@@ -118,11 +120,17 @@ def group(leader: int) -> list[str]:
     return found
 
 
-def test_workers_give_up_the_trials_of_a_killed_coordinator(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    worker = cluster.worker("--no-nanny")
+@pytest.fixture(scope="module")
+def worker(cluster: Cluster) -> subprocess.Popen[bytes]:
+    """The only worker of the cluster, whose scheduler the last of its tests kills."""
+    one = cluster.worker("--no-nanny")
     cluster.wait_for(1)
+    return one
+
+
+def test_workers_give_up_the_trials_of_a_killed_coordinator(
+    cluster: Cluster, worker: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     arguments = ("--est", "acme-misbehaving[how=hang]", "--replicates", "2")
     with command_line(tmp_path, *arguments, "--address", cluster.address) as process:
         wait_until(lambda: slots_below(worker.pid))
@@ -131,23 +139,20 @@ def test_workers_give_up_the_trials_of_a_killed_coordinator(
         process.kill()
         wait_until(lambda: not slots_below(worker.pid))
     assert worker.poll() is None
-    worker.kill()
-    worker.wait()
 
 
+@pytest.mark.usefixtures("worker")
 def test_a_scheduler_that_dies_is_told_and_what_had_finished_is_kept(
-    clusters: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # How long a client tries to connect again; half a minute if nothing is said.
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
-    with clusters(tmp_path) as cluster:
-        cluster.worker("--no-nanny")
-        cluster.wait_for(1)
-        arguments = ("--est", "acme-mean[seconds=0.2]", "--replicates", "400")
-        with command_line(tmp_path, *arguments, "--address", cluster.address) as process:
-            wait_until(lambda: stored(tmp_path) >= 3)
-            cluster.processes[0].kill()
-            said, _ = process.communicate(timeout=120)
+    before = "from ope_bench.execution.dask import connection; connection.CONNECT_SECONDS = 5"
+    arguments = ("--est", "acme-mean[seconds=0.2]", "--replicates", "400", "--address")
+    with command_line(tmp_path, *arguments, cluster.address, before=before) as process:
+        wait_until(lambda: stored(tmp_path) >= 3)
+        cluster.processes[0].kill()
+        said, _ = process.communicate(timeout=120)
     assert process.returncode == 2, said
     assert "the Dask scheduler has gone; all that had finished is stored" in said
     assert "Traceback" not in said
