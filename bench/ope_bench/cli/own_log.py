@@ -117,22 +117,58 @@ parquet files always is, and a table in memory never.
 """
 
 
+DESCRIBED = {
+    "context": ("COLUMN,...", "Context columns of a table."),
+    "action": ("COLUMN", "The action."),
+    "reward": ("COLUMN", "The reward."),
+    "propensity": (
+        "COLUMN",
+        "The logging policy's probability of the action; `estimated` to estimate it.",
+    ),
+    "items": ("FILE", "A table that describes the actions, one row each, in the same column."),
+    "weight": ("COLUMN", "For how many rows each row stands."),
+    "predicted-table": ("FILE", "Predictions made elsewhere: columns row, action, prediction."),
+    "predicted-logged": ("COLUMN", "The predictions of the logged actions."),
+    "unit": ("COLUMN", "Rows of one unit depend on each other."),
+    "time": ("COLUMN", "Orders the rows, for checks of drift."),
+    "categorical": ("COLUMN,...", "Columns of codes; columns of words are found."),
+    "reward-range": ("LOW,HIGH", "Smallest and largest reward."),
+    "logging": ("FILE", "The whole logging policy: a table, or FILE.py:NAME, as targets."),
+    "target-action": ("COLUMN", "What the new policy did, once a row."),
+    "target-probability": ("COLUMN", "The new policy's probability of the logged action."),
+    "target-table": ("FILE", "The new policy: columns row, action, probability."),
+    "target-policy": ("FILE.py:NAME", "The new policy as code."),
+}
+"""The options that describe a table and the new policy, with what they take."""
+
+
 def takes_log(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command FILE and the options that describe a table, in place of its first parameter.
 
     That parameter is a function that loads the log, for the place where errors are answered.
     """
-    shared = list(inspect.signature(log_of_command, eval_str=True).parameters.values())[2:]
+    _, _, file, *flags, _ = inspect.signature(log_of_command, eval_str=True).parameters.values()
+    described = [
+        inspect.Parameter(
+            name.replace("-", "_"),
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[str | None, typer.Option(metavar=metavar, help=text)],
+        )
+        for name, (metavar, text) in DESCRIBED.items()
+    ]
+    shared = [file, *described, *flags]
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> int:
-        described = {one.name: given.pop(one.name) for one in shared}
-        return command(functools.partial(log_of_command, **described), **given)
+        of_log = {one.name: given.pop(one.name) for one in shared}
+        return command(functools.partial(log_of_command, **of_log), **given)
 
-    # Typer makes the options from the signature.
-    wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {one.name: one.annotation for one in (*shared, *own)}
+    # Typer makes the options from the signature; all are given by name.
+    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*shared, *own)]
+    wrapped.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {one.name: one.annotation for one in by_name}
     return wrapped
 
 
@@ -143,70 +179,6 @@ def log_of_command(
         Path,
         typer.Argument(help="A log file (.yaml), or a table with the options that describe it."),
     ],
-    context: Annotated[
-        str | None, typer.Option(metavar="COLUMN,...", help="Context columns of a table.")
-    ] = None,
-    action: Annotated[str | None, typer.Option(metavar="COLUMN", help="The action.")] = None,
-    reward: Annotated[str | None, typer.Option(metavar="COLUMN", help="The reward.")] = None,
-    propensity: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="The logging policy's probability of the action; `estimated` to estimate it.",
-        ),
-    ] = None,
-    items: Annotated[
-        Path | None,
-        typer.Option(help="A table that describes the actions, one row each, in the same column."),
-    ] = None,
-    weight: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="For how many rows each row stands."),
-    ] = None,
-    predicted_table: Annotated[
-        Path | None,
-        typer.Option(help="Predictions made elsewhere: columns row, action, prediction."),
-    ] = None,
-    predicted_logged: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The predictions of the logged actions."),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Rows of one unit depend on each other."),
-    ] = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option("--time", metavar="COLUMN", help="Orders the rows, for checks of drift."),
-    ] = None,
-    categorical: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN,...", help="Columns of codes; columns of words are found."),
-    ] = None,
-    reward_range: Annotated[
-        str | None,
-        typer.Option(metavar="LOW,HIGH", help="Smallest and largest reward."),
-    ] = None,
-    logging: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="The whole logging policy: a table, or FILE.py:NAME, as targets."
-        ),
-    ] = None,
-    target_action: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="What the new policy did, once a row."),
-    ] = None,
-    target_probability: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The new policy's probability of the logged action."),
-    ] = None,
-    target_table: Annotated[
-        Path | None, typer.Option(help="The new policy: columns row, action, probability.")
-    ] = None,
-    target_policy: Annotated[
-        str | None, typer.Option(metavar="FILE.py:NAME", help="The new policy as code.")
-    ] = None,
     drop_missing: Annotated[
         bool,
         typer.Option(
@@ -216,6 +188,7 @@ def log_of_command(
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the log file of these options.")
     ] = None,
+    **described: str | None,
 ) -> Any:
     """Load a log file, or a table and its options.
 
@@ -225,30 +198,9 @@ def log_of_command(
     """
     from ope_bench.logs.log_file import write_log_file
 
-    described = {
-        "context": context,
-        "action": action,
-        "reward": reward,
-        "propensity": propensity,
-        "items": items,
-        "weight": weight,
-        "predicted-table": predicted_table,
-        "predicted-logged": predicted_logged,
-        "unit": unit,
-        "time": time_column,
-        "categorical": categorical,
-        "reward-range": reward_range,
-        "logging": logging,
-        "target-action": target_action,
-        "target-probability": target_probability,
-        "target-table": target_table,
-        "target-policy": target_policy,
-    }
-    spec = spec_of_command(
-        file, {name: value for name, value in described.items() if value is not None}
-    )
-    if drop_missing:
-        spec = replace(spec, drop_missing=True)
+    given = {name.replace("_", "-"): text for name, text in described.items() if text is not None}
+    spec = spec_of_command(file, given)
+    spec = replace(spec, drop_missing=spec.drop_missing or drop_missing)
     if save is not None:
         write_log_file(spec, save)
         note(f"wrote {save}")
@@ -306,7 +258,7 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
     categorical = {*word_columns(file, context), *columns("categorical")}
     items = None
     if "items" in described:
-        items = Items(described["items"], action)
+        items = Items(Path(described["items"]), action)
         others = [name for name in column_names(items.table) if name != action]
         categorical |= set(word_columns(items.table, others))
     policy: TargetPolicy | None = None
@@ -327,22 +279,21 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         unit=described.get("unit"),
         time=described.get("time"),
         predicted_reward=predicted or None,
-        reward_range=_range_of(columns("reward-range")),
+        reward_range=_range_of(described.get("reward-range")),
         logging=policy,
         targets={DEFAULT_TARGET: targets[0]},
     )
 
 
-def _range_of(words: Sequence[str]) -> tuple[float, float] | None:
+def _range_of(text: str | None) -> tuple[float, float] | None:
     """Return the two numbers of ``--reward-range``."""
-    from ope_bench.tables import finite_number
-
-    if not words:
+    if text is None:
         return None
-    low, high, *others = (*map(finite_number, words), None)
-    if low is None or high is None or others != [None]:
-        msg = f"--reward-range: {','.join(words)} is not LOW,HIGH; give two numbers, such as 0,1"
-        raise UsageError(msg)
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError as exc:
+        msg = f"--reward-range: {text} is not LOW,HIGH; give two numbers, such as 0,1"
+        raise UsageError(msg) from exc
     return low, high
 
 

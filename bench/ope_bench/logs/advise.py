@@ -35,7 +35,7 @@ from ope_bench.logs.result import (
     span,
     value_lines,
 )
-from ope_bench.logs.shortlist import LOGGED, SIMULTANEOUS, STATUS_STYLES, Shortlist, shortlist_of
+from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, figure, percent
@@ -205,11 +205,11 @@ class PoliciesAdvice:
     Parameters
     ----------
     policies : the advice on each, the largest value first.
-    shortlist : the policies compared; None where propensities or probabilities are unknown.
+    shortlist : the policies compared; without intervals where probabilities are unknown.
     """
 
     policies: Sequence[Advice]
-    shortlist: Shortlist | None
+    shortlist: Shortlist
 
     @property
     def exit_code(self) -> int:
@@ -221,7 +221,7 @@ class PoliciesAdvice:
         return {
             "schema": 1,
             "policies": [one.as_json() for one in self.policies],
-            "shortlist": None if self.shortlist is None else self.shortlist.as_json(),
+            "shortlist": self.shortlist.as_json(),
             "exit_code": self.exit_code,
         }
 
@@ -252,60 +252,29 @@ class PoliciesAdvice:
 
 
 def _policies_table(advice: PoliciesAdvice) -> TextTable:
-    compared = () if advice.shortlist is None else advice.shortlist.policies
-    places = {one.name: one for one in compared}
-    first = advice.policies[0]
-    rows = []
-    for one in advice.policies:
-        chosen, place = one.recommended, places.get(one.target)
-        value = None if chosen is None else chosen.value
-        lift = None if chosen is None else chosen.lift
-        share = (
-            None if lift is None or not one.logging_average else lift / abs(one.logging_average)
-        )
-        low, high = (None, None) if place is None else (place.low, place.high)
-        status = MISSING if place is None else place.status
-        rows.append(
-            (
-                Entry(one.target, one.target),
-                Entry(figure(value), value),
-                Entry(MISSING if share is None else f"{share:+.1%}", share),
-                Entry(span(low, high, signed=True), [low, high]),
-                Entry(status, status, STATUS_STYLES.get(status, "")),
-                Entry(one.verdict, one.verdict, _VERDICT_STYLES[one.verdict]),
-            )
-        )
-    actions = [
+    """Return the shortlist with the verdict on each policy."""
+    first, *_ = advice.policies
+    verdicts = {
+        one.target: Entry(one.verdict, one.verdict, _VERDICT_STYLES[one.verdict])
+        for one in advice.policies
+    }
+    actions = shared_notes(
         ("", one.target, one.recommended.first_action if one.recommended else one.reasons[0])
         for one in advice.policies
-    ]
-    together = [] if advice.shortlist is None else [f"over {LOGGED}: {SIMULTANEOUS}"]
-    return TextTable(
+    )
+    table = advice.shortlist.table(verdicts)
+    return replace(
+        table,
         title=f"which policy wins | {first.log['rows']:,} rows, {first.log['actions']:,} actions"
         f" | logged average {figure(first.logging_average)}",
-        columns=(
-            TableColumn(key="name", title="policy", right=False, overflow="cut"),
-            TableColumn(key="value", title="value"),
-            TableColumn(key="lift_relative", title="lift"),
-            TableColumn(key="interval", title=f"over {LOGGED}", right=False, drop=0),
-            TableColumn(key="status", title="status", right=False),
-            TableColumn(key="verdict", title="verdict", right=False),
-        ),
-        rows=tuple(rows),
-        notes=(
-            *together,
-            *shared_notes(actions),
-            *dict.fromkeys(note for one in advice.policies for note in one.notes),
-        ),
+        notes=(table.notes[0], *actions, *table.notes[1:]),
     )
 
 
 def summary(advice: Advice | PoliciesAdvice) -> str:
     """Return the answer in one or two sentences: value, interval, lift, what to do first."""
     if isinstance(advice, PoliciesAdvice):
-        if advice.shortlist is not None:
-            return advice.shortlist.summary()
-        return "nothing says whether a policy wins by chance: give propensities and probabilities"
+        return advice.shortlist.summary()
     chosen = advice.recommended
     if chosen is None:
         return "no estimator has a value here"
@@ -513,7 +482,10 @@ def advise(
         for name in policies
     ]
     advice.sort(key=lambda one: -one.recommended.value if one.recommended else math.inf)
-    return advice[0] if len(advice) == 1 else PoliciesAdvice(advice, compared)
+    if len(advice) == 1:
+        return advice[0]
+    rows = [(one.target, one.recommended.value if one.recommended else None) for one in advice]
+    return PoliciesAdvice(advice, compared or values_alone(log, rows))
 
 
 def _working(specs: Sequence[PluginSpec], records: Sequence[TrialRecord]) -> dict[str, PluginSpec]:

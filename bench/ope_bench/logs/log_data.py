@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -102,8 +103,8 @@ class LogSpec:
             twice = next(name for name in self.actions if self.actions.count(name) > 1)
             msg = f"actions names '{twice}' twice"
             raise UsageError(msg)
-        if self.reward_range is not None and not self.reward_range[0] < self.reward_range[1]:
-            low, high = self.reward_range
+        low, high = self.reward_range or (0.0, 1.0)
+        if not -math.inf < low < high < math.inf:
             msg = f"reward_range: {low:g} is not below {high:g}; write [smallest, largest]"
             raise UsageError(msg)
         predicted = self.predicted_reward

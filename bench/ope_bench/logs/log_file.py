@@ -50,13 +50,7 @@ class _LogFileKeys:
 
 
 _PLAIN = (
-    "action",
-    "reward",
-    "reward_range",
-    "propensity",
-    "time",
-    "unit",
-    "weight",
+    *("action", "reward", "reward_range", "propensity", "time", "unit", "weight"),
     "drop_missing",
 )
 """Keys that a log's description holds as they are written."""

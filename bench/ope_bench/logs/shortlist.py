@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -109,14 +110,15 @@ class Shortlist:
         )
         return document
 
-    def table(self) -> TextTable:
-        """Return one line for each policy."""
+    def table(self, verdicts: Mapping[str, Entry] = MappingProxyType({})) -> TextTable:
+        """Return one line for each policy, with a verdict where some are given."""
         rows = tuple(
             (
                 Entry(row.name, row.name),
                 Entry(figure(row.value), row.value),
                 Entry(span(row.low, row.high, signed=True), [row.low, row.high]),
                 Entry(row.status, row.status, STATUS_STYLES[row.status]),
+                verdicts.get(row.name, Entry("")),
             )
             for row in self.policies
         )
@@ -125,14 +127,17 @@ class Shortlist:
             TableColumn(key="value", title="value"),
             TableColumn(key="interval", title=f"over {self.incumbent}", right=False),
             TableColumn(key="status", title="status", right=False),
+            TableColumn(key="verdict", title="verdict", right=False),
         )
         notes = (f"over {self.incumbent}: {SIMULTANEOUS}", *self.notes)
-        return TextTable(title=self.summary(), columns=columns, rows=rows, notes=notes)
+        table = TextTable(title=self.summary(), columns=columns, rows=rows, notes=notes)
+        return table if verdicts else table.without({"verdict"})
 
     def summary(self) -> str:
         """Return the answer in one sentence."""
         if self.winner is None:
-            return "no policy has a value"
+            known = any(row.value is not None for row in self.policies)
+            return NEEDS if known else "no policy has a value"
         open_ = [row.name for row in self.policies if row.status != "dominated"]
         best = self.winner
         return (
@@ -191,6 +196,13 @@ def shortlist(
 
 
 NEEDS = "a shortlist needs propensities and the policies' probabilities"
+
+
+def values_alone(log: LogData, values: Sequence[tuple[str, float | None]]) -> Shortlist:
+    """Return policies in their order, of which nothing says whether one wins by chance."""
+    rows = tuple(ShortlistRow(name=name, value=value) for name, value in values)
+    notes = (*log.notes, CONFOUNDING)
+    return Shortlist(alpha=0.05, incumbent=LOGGED, policies=rows, winner=None, notes=notes)
 
 
 def shortlist_of(

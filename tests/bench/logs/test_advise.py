@@ -506,7 +506,9 @@ def test_policies_that_are_known_in_part_have_no_shortlist(several):
         target={"known": "q", "drawn": {"action": "a"}},
     )
     found = advise(log)
-    assert found.shortlist is None
+    assert found.shortlist.winner is None
+    assert all(row.low is None for row in found.shortlist.policies)
+    assert "needs propensities" in repr(found)
     assert {one.target for one in found.policies} == {"known", "drawn"}
     assert [line["estimator"] for line in found.lines()] == [
         one.target for one in found.policies if one.recommended is not None

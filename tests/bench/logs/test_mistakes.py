@@ -99,6 +99,22 @@ MISTAKES: dict[str, tuple[Change, tuple[str, ...]]] = {
         line("target:", "reward_range: [1, 0]\ntarget:"),
         ("log.yaml:7", "reward_range", "not below"),
     ),
+    "an endless range": (
+        line("target:", "reward_range: [0, .inf]\ntarget:"),
+        ("log.yaml:7", "reward_range"),
+    ),
+    "rows that all lack something": (
+        also(column("r", [""] * 4), line("target:", "drop_missing: true\ntarget:")),
+        ("every row lacks", "fill some in"),
+    ),
+    "a missing context of a policy's column": (
+        also(column("q", [0.1, "", 0.1, 0.1]), line("target:", "drop_missing: true\ntarget:")),
+        ("line 3", "'q'", "missing"),
+    ),
+    "neither yes nor no": (
+        line("target:", "drop_missing: maybe\ntarget:"),
+        ("log.yaml:7", "drop_missing"),
+    ),
     "unknown key": (line("reward: r", "rewad: r"), ("log.yaml:5", "did you mean 'reward'")),
     "an empty log file": (
         lambda folder: (folder / "log.yaml").write_text(""),
