@@ -382,3 +382,23 @@ def test_bases_begin_with_a_constant():
         assert len(target) == 20
         assert (logged[:, 0] == 1).all()
         assert logged.shape[1] > 2
+
+
+def test_pivots_find_the_minimum_over_weights_that_are_not_negative():
+    rng = np.random.default_rng(3)
+    table, diagonal = rng.normal(size=(300, 12)) / 300**0.5, np.full(300, 1e-3)
+    linear = table @ rng.normal(size=12) + 0.1 * rng.normal(size=300)
+    weights = matching.pivoted(table, diagonal, linear)
+    assert weights is not None
+    slope = table @ (table.T @ weights) + diagonal * weights - linear
+    assert 20 < (weights > 0).sum() < 280
+    assert np.abs(slope[weights > 0]).max() < 1e-9
+    assert slope[weights == 0].min() > -1e-9
+
+
+def test_on_landmarks_a_bound_that_the_minimum_passes_is_kept(monkeypatch):
+    monkeypatch.setattr(matching, "PAIRED_ROWS", 0)
+    problem = shifted_normals(200, 2.0)
+    free, bounded = (tiny.run(KMM(bound=bound), problem).weights for bound in (1000.0, 3.0))
+    assert free.max() > 3.0
+    assert 2.0 < bounded.max() <= 3.0 + 1e-9

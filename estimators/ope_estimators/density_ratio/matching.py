@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +28,20 @@ LANDMARKS, PASSES = 600, 4
 """For energy weights, with passes over all pairs, which bring them near those of all pairs."""
 
 KERNEL_LANDMARKS = 1_200
-"""For kernel means, whose steps end before the minimum: passes would not find where they end."""
+"""For kernel means, whose minimum on landmarks is found at once."""
+
+RIDGE = 3e-6
+"""What is added to the diagonal on landmarks, beside the largest eigenvalue: in directions of
+smaller ones `STEPS` steps on all pairs have hardly moved (results/performance/landmarks)."""
+
+PIVOTS = 40
+"""Most systems of equations for one minimum; five or ten are usual."""
 
 MOST_ROWS = 100_000
 """Rows of a sample beyond which the table of rows and landmarks, 480 MB, is not made."""
 
-Kernel = Callable[[FloatArray, FloatArray], FloatArray]
-"""Values at all pairs of rows, (k, d), (m, d) -> (k, m)."""
+Kernel = Callable[[Any, Any], FloatArray]
+"""Values at all pairs of rows, (k, d), (m, d) -> (k, m), in single precision if the rows are."""
 
 STEPS, TOLERANCE = 2000, 1e-9
 """Most steps, and the largest move of a weight after which steps end.
@@ -96,7 +104,7 @@ class KernelMeanWeights:
         else:
             count, own = min(n, KERNEL_LANDMARKS), np.ones(n)
             drawn = logged[np.sort(rng.choice(n, count, replace=False))]
-            weights = on_landmarks(kernel, own, logged, target, drawn, limits, passes=0)
+            weights = ridged(kernel, own, logged, target, drawn, limits)
         return SampleWeights(weights, None, {"bandwidth": width})
 
 
@@ -187,36 +195,27 @@ def on_landmarks(
     limits : bound, low and high.
     passes : their number.
     """
-    from scipy.linalg import eigh
-
     n = len(logged)
-    linear = means_of_rows(kernel, logged, target)
-    values, vectors = eigh(kernel(landmarks, landmarks))
-    # Landmarks that coincide, or nearly, give eigenvalues of 0 whose inverse would be noise.
-    kept = values > values[-1] * 1e-10
-    root = vectors[:, kept] / np.sqrt(values[kept])
+    single, aim = logged.astype(np.float32), target.astype(np.float32)
+    linear = means_of_rows(kernel, single, aim)
     # In single precision half the memory is read at each step.
-    table, rest = np.empty((n, root.shape[1]), dtype=np.float32), np.empty(n)
-    for rows in row_chunks(n, len(landmarks)):
-        scores = kernel(logged[rows], landmarks) @ root
-        rest[rows] = np.maximum(own[rows] - np.einsum("ij,ij->i", scores, scores), 0.0) / n
-        table[rows] = scores
+    table, rest = projected(kernel, own, logged, landmarks, np.float32)
 
     def product(alpha: FloatArray) -> FloatArray:
         scores = (alpha.astype(np.float32) @ table) / np.float32(n)
-        projected: FloatArray = (table @ scores).astype(np.float64)
-        projected += rest * alpha
-        return projected
+        applied: FloatArray = (table @ scores).astype(np.float64)
+        applied += rest * alpha
+        return applied
 
     solve = partial(least_quadratic, product, tolerance=COARSE, nearest=project_quickly)
     alpha = solve(linear, *limits)
     if not passes:
         return alpha
-    reached = means_of_rows(kernel, logged, logged, alpha)
+    reached = means_of_rows(kernel, single, single, alpha)
     for _ in range(passes):
         slope = reached - linear
         step = solve(product(alpha) - slope, *limits, start=alpha) - alpha
-        moved = means_of_rows(kernel, logged, logged, step)
+        moved = means_of_rows(kernel, single, single, step)
         fall, curve = -float(slope @ step), float(step @ moved)
         share = min(1.0, fall / curve) if curve > 0 else 1.0
         if fall <= 0:
@@ -226,18 +225,108 @@ def on_landmarks(
     return alpha
 
 
-def squared(rows: FloatArray, others: FloatArray) -> FloatArray:
+def projected(
+    kernel: Kernel, own: FloatArray, logged: FloatArray, landmarks: FloatArray, dtype: Any
+) -> tuple[Any, FloatArray]:
+    """Return Z of the kernel's projection ZZ' on landmarks, and what ZZ'/n leaves of the diagonal.
+
+    Returns
+    -------
+    (n, r), (n,)
+    """
+    from scipy.linalg import eigh
+
+    n = len(logged)
+    values, vectors = eigh(kernel(landmarks, landmarks))
+    # Landmarks that coincide, or nearly, give eigenvalues of 0 whose inverse would be noise.
+    kept = values > values[-1] * 1e-10
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    table, rest = np.empty((n, root.shape[1]), dtype=dtype), np.empty(n)
+    for rows in row_chunks(n, len(landmarks)):
+        scores = kernel(logged[rows], landmarks) @ root
+        rest[rows] = np.maximum(own[rows] - np.einsum("ij,ij->i", scores, scores), 0.0) / n
+        table[rows] = scores
+    return table, rest
+
+
+def ridged(
+    kernel: Kernel,
+    own: FloatArray,
+    logged: FloatArray,
+    target: FloatArray,
+    landmarks: FloatArray,
+    limits: tuple[float, float, float],
+) -> FloatArray:
+    """Return the weights of the minimum on landmarks, with a ridge, by pivoting: (n,).
+
+    Where the minimum is not found, or not within the limits, steps on landmarks look for it.
+
+    Parameters
+    ----------
+    kernel, own, logged, target, landmarks, limits : as for `on_landmarks`.
+    """
+    n, (bound, low, high) = len(logged), limits
+    linear = means_of_rows(kernel, logged.astype(np.float32), target.astype(np.float32))
+    table, rest = projected(kernel, own, logged, landmarks, np.float64)
+    table /= math.sqrt(n)
+    largest = float(np.square(table.sum(axis=0)).sum() / n + rest.mean())
+    weights = pivoted(table, rest + RIDGE * largest, linear)
+    if weights is None or weights.max() > bound or not low <= weights.sum() <= high:
+        return on_landmarks(kernel, own, logged, target, landmarks, limits, passes=0)
+    return weights
+
+
+def pivoted(table: FloatArray, diagonal: FloatArray, linear: FloatArray) -> FloatArray | None:
+    """Return α >= 0 that minimizes α'(ZZ' + D)α / 2 - c'α: (n,); None where pivots do not end.
+
+    By turns, the weights that are free have the minimum without bounds, and those on the wrong
+    side of a bound change sides; few are left over after a handful of turns.
+
+    Parameters
+    ----------
+    table : Z, (n, r)
+    diagonal : D, (n,), positive.
+    linear : c, (n,)
+
+    References
+    ----------
+    Fast nonnegative matrix factorization: an active-set-like method and comparisons (Kim and Park,
+    2011), block principal pivoting.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    n, r = table.shape
+    free = np.ones(n, dtype=np.bool_)
+    for _ in range(PIVOTS):
+        root = np.sqrt(diagonal[free])
+        part = table[free]
+        part /= root[:, None]
+        gram = part.T @ part
+        gram[np.diag_indices(r)] += 1.0
+        shared = cho_solve(cho_factor(gram, overwrite_a=True), part.T @ (linear[free] / root))
+        alpha = np.zeros(n)
+        alpha[free] = (linear[free] / root - part @ shared) / root
+        # Z'α is the solution of the small system.
+        slope = table @ shared + diagonal * alpha - linear
+        wrong = np.where(free, alpha < 0, slope < -1e-9 * np.abs(linear).max())
+        if wrong.sum() <= n // 2000:
+            return np.maximum(alpha, 0.0)
+        free ^= wrong
+    return None
+
+
+def squared(rows: Any, others: Any) -> FloatArray:
     """Return the squared distances of rows, by one product of matrices: (k, m)."""
-    ones = [np.ones((len(table), 1)) for table in (rows, others)]
+    ones = [np.ones((len(table), 1), dtype=table.dtype) for table in (rows, others)]
     norms = [np.square(table).sum(axis=1, keepdims=True) for table in (rows, others)]
-    left = np.hstack([-2.0 * rows, norms[0], ones[0]])
+    left = np.hstack([-2 * rows, norms[0], ones[0]])
     gaps: FloatArray = left @ np.hstack([others, ones[1], norms[1]]).T
     np.maximum(gaps, 0.0, out=gaps)
     return gaps
 
 
 def means_of_rows(
-    table: Kernel, rows: FloatArray, others: FloatArray, weight: FloatArray | None = None
+    table: Kernel, rows: Any, others: Any, weight: FloatArray | None = None
 ) -> FloatArray:
     """Average a function of two rows over the second, in chunks of the first: (n,).
 
@@ -249,6 +338,8 @@ def means_of_rows(
     weight : (m,), of the second rows; None for equal ones.
     """
     means = np.empty(len(rows))
+    if weight is not None:
+        weight = weight.astype(rows.dtype)
     # What a chunk repeats, of all the other rows, is little beside a hundred rows.
     for part in row_chunks(len(rows), max(1, len(others) // CHUNKS)):
         values = table(rows[part], others)

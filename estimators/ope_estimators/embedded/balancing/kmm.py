@@ -24,8 +24,9 @@ class KMM(Balanced):
     logged and the target sample. 0 <= α <= B and |sum α - n| <= n (√n - 1) / √n. The estimate is
     not that of the minimum but of a descent of at most 2,000 steps from equal weights: the
     stopping rule is part of it, because the minimum itself follows the scatter of the samples.
-    With more than 4,000 rows in a sample, steps use the projection of k on 1,200 logged rows and,
-    of what that leaves over, the diagonal.
+    With more than 4,000 rows in a sample it is the minimum for the projection of k on 1,200 logged
+    rows and, of what that leaves over, the diagonal; a ridge of 3e-6 of the largest eigenvalue
+    leaves weights about as smooth as those steps do.
 
     Assumptions: rewards depend on the action through its embedding only; every embedding of the
     target policy has positive density under the logging policy; rewards are smooth at the kernel's
