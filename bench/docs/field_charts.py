@@ -212,8 +212,8 @@ def comparison_chart(track: Track, entrants: Sequence[str]) -> str:
 
 
 def ratio_bar(line: Line) -> str:
-    """Return an entrant's ratio with its interval as a small picture, 1 marked: from .6 to 3."""
-    x = _Scale(0.6, 3.0, 4, 86)
+    """Return an entrant's ratio with its interval as a small picture, 1 marked: from .6 to 2."""
+    x = _Scale(0.6, 2.0, 4, 86)
     return (
         '<svg class="bar" viewBox="0 0 90 12" aria-hidden="true">'
         f'<path class="c-one" d="M{x(1):.1f} 0V12"/>'
