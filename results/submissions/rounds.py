@@ -63,7 +63,7 @@ def next_secret(name: str, keep: Path) -> str:
     if not left:
         sys.exit(f"round '{name}' has no secret left; close it and open another")
     return (
-        f"{left[0]}\n{len(left) - 1} more are left. It is public from its use on:\n"
+        f"{left[0]}\nSecrets left after it: {len(left) - 1}. It is public from its use on:\n"
         "  gh workflow run submission -f folder=results/submissions/NAME "
         f"-f package=DISTRIBUTION==VERSION -f secret={left[0]}"
     )
