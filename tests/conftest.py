@@ -37,7 +37,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's cache folder unchanged: use one that pytest removes."""
+    """Keep the user's cache folder unchanged: all processes of pytest use one that it removes."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
+        patch.setenv("XDG_CACHE_HOME", str(folder / "caches"))
         yield

@@ -225,6 +225,7 @@ def test_runs_were_whole_and_their_code_committed(folder: Path) -> None:
     assert last["exit_code"] == 0
 
 
+@pytest.mark.slow
 def test_verdicts_and_tables_are_what_the_committed_trials_give() -> None:
     done = subprocess.run(
         [sys.executable, str(RESULTS / "write.py"), "--check"],

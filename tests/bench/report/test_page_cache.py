@@ -32,28 +32,43 @@ def no_cache(monkeypatch, tmp_path):
     _forget()
 
 
-def test_another_process_makes_the_same_vega(no_cache):
-    made = vega()
-    shutil.rmtree(no_cache)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A cache folder, Vega and the charts, built once in this process."""
+    folder = tmp_path_factory.mktemp("built")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        _forget()
+        made = folder, vega(), chart_specs()
+    _forget()
+    return made
+
+
+@pytest.fixture
+def kept(built, no_cache):
+    """The same folder of caches, as a later process finds it."""
+    shutil.copytree(built[0], no_cache)
+    return no_cache
+
+
+def test_another_process_makes_the_same_vega(built, no_cache):
     with vega_in_background() as script:
-        assert script() == made
+        assert script() == built[1]
 
 
 @pytest.mark.usefixtures("no_cache")
-def test_a_process_that_cannot_make_vega_is_done_without(monkeypatch):
+def test_a_process_that_cannot_make_vega_is_done_without(built, monkeypatch):
     monkeypatch.setattr("ope_bench.report.page.libraries._ELSEWHERE", "raise SystemExit(1)")
     with vega_in_background() as script:
-        assert script() == vega()
+        assert script() == built[1]
 
 
-@pytest.mark.usefixtures("no_cache")
-def test_vega_is_built_once_for_all_processes(monkeypatch):
-    made = vega()
-    _forget()
+@pytest.mark.usefixtures("kept")
+def test_vega_is_built_once_for_all_processes(built, monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     monkeypatch.setattr("subprocess.Popen", None)
     with vega_in_background() as script:
-        assert script() == made
+        assert script() == built[1]
 
 
 def test_vega_is_built_where_no_cache_can_be_written(no_cache):
@@ -68,25 +83,23 @@ def _without_numbers(spec):
     return re.sub(r"param_\d+|view_\d+", "", json.dumps(spec))
 
 
-@pytest.mark.usefixtures("no_cache")
-def test_charts_are_built_once_for_all_processes(monkeypatch):
-    made = chart_specs()
+@pytest.mark.usefixtures("kept")
+def test_charts_are_built_once_for_all_processes(built, monkeypatch):
+    made = built[2]
     assert made.keys() == CHARTS.keys()
     for name, chart in CHARTS.items():
         spec = chart().to_dict()
         spec.pop("config", None)
         assert _without_numbers(made[name]) == _without_numbers(spec)
-    _forget()
     monkeypatch.setitem(sys.modules, "altair", None)
     assert chart_specs() == made
 
 
-def test_charts_of_other_code_are_built_anew(no_cache, monkeypatch):
-    chart_specs()
-    _forget()
+def test_charts_of_other_code_are_built_anew(kept, monkeypatch):
+    assert len(list(kept.rglob("charts-*.json"))) == 1
     monkeypatch.setattr(libraries, "LEVEL", 0.9)
     chart_specs()
-    assert len(list(no_cache.rglob("charts-*.json"))) == 2
+    assert len(list(kept.rglob("charts-*.json"))) == 2
 
 
 def test_a_page_whose_parts_are_kept_imports_no_library_of_charts(tmp_path):
@@ -109,10 +122,12 @@ assert not {{"altair", "vl_convert", "pandas", "torch"}} & set(sys.modules)
 
 
 @pytest.mark.parametrize("damaged", ["", '{"sweep": '])
-def test_damaged_charts_are_built_anew(no_cache, damaged):
-    made = chart_specs()
-    (kept,) = (no_cache / "ope-bench").glob("charts-*.json")
-    kept.write_text(damaged, encoding="utf-8")
-    chart_specs.cache_clear()
-    assert chart_specs() == made
-    assert json.loads(kept.read_text(encoding="utf-8")) == made
+def test_damaged_charts_are_built_anew(built, kept, damaged):
+    made = built[2]
+    (charts,) = (kept / "ope-bench").glob("charts-*.json")
+    charts.write_text(damaged, encoding="utf-8")
+    found = chart_specs()
+    assert {name: _without_numbers(one) for name, one in found.items()} == {
+        name: _without_numbers(one) for name, one in made.items()
+    }
+    assert json.loads(charts.read_text(encoding="utf-8")) == found
