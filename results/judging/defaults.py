@@ -124,7 +124,12 @@ def defaults_section(results: Path) -> str:
         for one in found
         if one.verdict == "better on both"
     ]
-    text = opening("leaderboard defaults", tried=len(found), better=", ".join(better) or "none")
+    facts = {
+        "tried": len(found),
+        "sets": 1 + max(row["replicate"] for row in rows_of(results / FOLDER)),
+        "better": ", ".join(better) or "none",
+    }
+    text = opening("leaderboard defaults", **facts)
     head = ["estimator", "value tried for the default", "odd worlds", "even worlds", "verdict"]
     body = table(head, rows, "llrrl", tight=True)
     return f"{text}\n\n<details><summary>All values</summary>\n\n{body}\n\n</details>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -188,6 +189,8 @@ def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path,
         texts[results / name] = drawn(f"{track.name}: RMSE over that of {track.reference}", lines)
         sections.append(_section(number, track, inside, lines, name))
     drawn_worlds = [one for one in settings if not one.real]
+    told = json.loads((results / "field" / "facts.json").read_text(encoding="utf-8"))
+    one_data_set = [one["seconds"] for one in told.values()]
     facts = {
         "settings": f"{len(settings):,}",
         "worlds": len(drawn_worlds),
@@ -196,12 +199,25 @@ def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path,
         "sources": len({one.source for one in settings if one.real}),
         "near": NEAR,
         "predicts": predicts,
+        "hours": f"{_run_seconds(results) / 3600:.1f}",
+        "data_set": f"{1000 * np.median(one_data_set):.0f}",
+        "longest": f"{1000 * max(one_data_set):.0f}",
         "leaders": _leaders(boards),
     }
     entries = entries_section(results / "submissions")
     parts = [opening("leaderboard", **facts), *sections, entries, *further]
     texts[results / "leaderboard.md"] = "\n\n".join(parts) + "\n"
     return texts
+
+
+def _run_seconds(results: Path) -> float:
+    """Return how long the runs of the board's suites took, one after the other."""
+    runs = [
+        run
+        for folder in BOARD
+        for run in json.loads((results / folder / "run.json").read_text(encoding="utf-8"))["runs"]
+    ]
+    return float(sum(run["finished"] - run["started"] for run in runs if run["finished"]))
 
 
 def _leaders(boards: Sequence[Sequence[Line]]) -> str:
@@ -342,6 +358,7 @@ def plain(name: str) -> str:
     return {
         "world_rows_over_weight": "rows over the largest weight",
         "world_ess_fraction": "effective share of the sample",
+        "world_noise_share": "noise share of the reward",
     }.get(name, name.removeprefix("world_"))
 
 

@@ -13,7 +13,18 @@ import pytest
 from judging import field
 from judging.field import Answers, Setting, Track, settings_of
 from judging.leaderboard import board_of, by_source, line_of, mean_interval, tree_of
-from judging.prediction import among_trials, levels_of, predicted
+from judging.prediction import (
+    Prediction,
+    Source,
+    along_trials,
+    among_trials,
+    chosen_by_halves,
+    judged_yardsticks,
+    levels_of,
+    predicted,
+    reliability,
+    sources_of,
+)
 from judging.recommendation import KINDS, chosen, half_width, held
 
 from ope_bench.contracts.view import Access
@@ -211,13 +222,13 @@ def test_intervals_are_over_trials_where_there_are_many():
     assert found.low < 0.5
 
 
-def test_the_dial_that_explains_where_an_order_does_not_carry_over_comes_first():
-    names = ["ref", "good", "a", "b"]
+def worlds_of_two_orders(count=60):
+    """Every third world, of the structure none, has the order turned around."""
     scales = {"ref": 1.0, "good": 0.5, "a": 4.0, "b": 9.0}
     turned = {"ref": 1.0, "good": 2.0, "a": 0.25, "b": 0.1}
     rng = np.random.default_rng(0)
     drawn = []
-    for number in range(1, 61):
+    for number in range(1, count + 1):
         facts: dict[str, object] = {
             name: float(rng.random())
             for name in ("world_rows_over_weight", "world_ess_fraction", "world_rows")
@@ -226,6 +237,11 @@ def test_the_dial_that_explains_where_an_order_does_not_carry_over_comes_first()
         kinds = ("world_reward", "world_embedding", "world_logging", "world_target")
         facts |= {name: "ab"[int(rng.random() < 0.5)] for name in kinds}
         drawn.append(setting(number, scales if number % 3 else turned, **facts))
+    return drawn, ["ref", "good", "a", "b"]
+
+
+def test_the_dial_that_explains_where_an_order_does_not_carry_over_comes_first():
+    drawn, names = worlds_of_two_orders()
     levels = levels_of(drawn, trials_like(drawn[:2], 2), names)
     assert [(level.dial, level.value) for level in levels[:2]] == [
         ("structure", "linear"), ("structure", "none"),
@@ -233,6 +249,66 @@ def test_the_dial_that_explains_where_an_order_does_not_carry_over_comes_first()
     assert levels[0].found.value == 1.0
     assert levels[1].found.value < 0
     assert sum(level.worlds for level in levels[:2]) == 60
+
+
+def test_a_part_of_the_worlds_that_half_of_the_trials_choose_is_judged_on_the_other_half():
+    drawn, names = worlds_of_two_orders()
+    # Trials have the order of the third of the worlds that the mean over all does not have.
+    turned = trials_like([one for one in drawn if one.facts["world_structure"] == "none"], 8)
+    chosen, whole = chosen_by_halves(drawn, turned, names)
+    np.testing.assert_allclose(chosen, 1.0)
+    assert whole.max() < 0
+
+
+def test_reliability_of_orders_is_that_of_spearman_and_brown():
+    same = np.tile([1.0, 2.0, 3.0, 4.0, 5.0], (3, 1))
+    assert reliability(same) == pytest.approx((1.0, 1.0))
+    # 1 - 6 (1 + 1) / (5 * 24) = .9 for one exchange of neighbors.
+    near = np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 1.0, 3.0, 4.0, 5.0]])
+    assert reliability(near) == pytest.approx((0.9, 1.8 / 1.9))
+    assert reliability(np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])) == pytest.approx((-1.0, 0.0))
+
+
+def test_a_trial_whose_data_sets_disagree_has_a_low_ceiling():
+    drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
+    names = ["ref", "good", "a", "b"]
+    rng = np.random.default_rng(0)
+    noisy = {name: answers(rng.standard_normal(8)) for name in names}
+    noise = Setting("randomized noise", None, {}, np.zeros(8), noisy)
+    clear = replace(drawn[0], source="randomized clear", number=None)
+    first, last = sources_of(drawn, [noise, clear], names)
+    assert (first.name, last.name) == ("clear", "noise")
+    assert first.ceiling == pytest.approx(1.0)
+    assert first.spread > last.spread
+    assert last.pair < 0.3
+
+
+def test_what_trials_are_like_is_compared_with_how_well_they_are_predicted():
+    sources = [
+        Source(f"t{k}", Prediction(k / 40, 0, 1, 1), pair=k % 5, ceiling=0.7, spread=k % 3)
+        for k in range(40)
+    ]
+    facts = {f"t{k}": {"noise_share": -k, "rows": k % 7, "arms": k % 4} for k in range(40)}
+    found = along_trials(sources, facts)
+    assert found[0][0] == "noise share of the reward"
+    assert found[0][1] == pytest.approx(-1.0)
+    assert found[0][3] < -0.99
+
+
+def test_a_yardstick_is_judged_by_the_order_of_the_exact_value(tmp_path):
+    exact = [0.0, 1.0, 2.0, 3.0]
+    told = {
+        "yardsticks": ["exact", "same", "turned"],
+        "entrants": list("abcd"),
+        "trials": {k: [exact, [0.1, 0.9, 2.5, 2.6], exact[::-1]] for k in range(5)},
+    }
+    path = tmp_path / "yardsticks.json"
+    path.write_text(json.dumps(told))
+    found = judged_yardsticks(path)
+    assert found["same"].value == pytest.approx(1.0)
+    assert found["same"].chosen == 1.0
+    assert found["turned"].value == pytest.approx(-1.0)
+    assert found["turned"].chosen == pytest.approx(np.exp(3.0))
 
 
 def test_the_interval_of_disagreement_is_the_formula():
