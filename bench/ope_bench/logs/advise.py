@@ -412,10 +412,11 @@ def advise(
         raise UsageError(msg)
     log = replace(log, targets={name: log.targets[name] for name in policies})
     rules = {name: recommendation_for(log, name) for name in policies}
-    if candidates is None:
-        asked = itertools.chain.from_iterable(rule.estimators for rule in rules.values())
-        candidates = list(dict.fromkeys(asked))
-    pairs = estimation.estimator_pairs(candidates)
+    asked = candidates
+    if asked is None:
+        listed = itertools.chain.from_iterable(rule.estimators for rule in rules.values())
+        asked = list(dict.fromkeys(listed))
+    pairs = estimation.estimator_pairs(asked)
     specs = [spec for spec, _ in pairs]
     compared = None
     evidence: list[advice_verdict.WorldFigures] = []
@@ -452,14 +453,9 @@ def advise(
                 advice_verdict.world_figures(world, working, on_worlds, replicates, likeness)
                 for world in made
             ]
-        rule = rules[policies[0]]
-        known = {spec.identity_json for spec in specs}
-        whole = {estimation.resolve_one(text).identity_json for text in rule.estimators} <= known
-        if (
-            len(policies) > 1
-            and whole
-            and all(one is rule and one.error is not None for one in rules.values())
-        ):
+        rule, *others = rules.values()
+        same = rule.error is not None and all(other is rule for other in others)
+        if others and same and candidates is None:
             compared = shortlist_of(log, rule, specs, records, folder)
     findings = findings_of(log)
     advice = [

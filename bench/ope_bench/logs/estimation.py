@@ -717,26 +717,17 @@ def interval_note(log: LogData, name: str, records: Iterable[TrialRecord]) -> st
     name : of the policy to evaluate.
     records : of the estimators on it; they know the largest weight that the policies allow.
     """
-    bounded = log.reward_range is not None
     known = log.propensity is not None and log.targets[name].action is None
     least = [record.diagnostics.get(LEAST_EFFECTIVE) for record in records]
     given = [float(one) for one in least if isinstance(one, int | float)]
     # Weights that nobody can bound count as large.
     moderate = bool(given) and min(given) >= SMALLEST_EFFECTIVE
     wanted = {
-        "rewards": "bounded" if bounded else "unbounded",
+        "rewards": "bounded" if log.reward_range is not None else "unbounded",
         "policies": "known" if known else "estimated",
         "weights": "moderate" if moderate else "large",
     }
-    if not known:
-        overlap = "no policy known"
-    elif not given:
-        overlap = "the largest weight unknown without the whole logging policy"
-    elif moderate:
-        overlap = f"no weight above 1/{SMALLEST_EFFECTIVE} of the rows"
-    else:
-        overlap = f"weights above 1/{SMALLEST_EFFECTIVE} of the rows"
-    where = f"rewards {'in' if bounded else 'without'} a known range, {overlap}"
+    where = " and ".join(f"{kind} {of}" for of, kind in wanted.items())
     # Made from trials by results/write.py.
     text = Path(__file__).with_name("interval_choice.json").read_text(encoding="utf-8")
     table = json.loads(text)
