@@ -53,9 +53,9 @@ def _assert_same(found: Any, told: Any) -> None:
 def test_exported_trials_give_the_committed_json(folder: Path) -> None:
     committed = _document(folder)
     first = committed["boards"][0]
-    # Boards are made one by one: every fourth shows what all would. Names and what is over all
+    # Boards are made one by one: every eighth shows what all would. Names and what is over all
     # settings need all.
-    every = 4 if pq.read_metadata(folder / "trials.parquet").num_rows > MANY_TRIALS else 1
+    every = 8 if pq.read_metadata(folder / "trials.parquet").num_rows > MANY_TRIALS else 1
     committed["boards"] = committed["boards"][::every]
     records = records_of(folder, every)
     found = boards_document(boards(records, by=first["by"], truth=first["truth"]))

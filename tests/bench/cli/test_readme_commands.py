@@ -33,7 +33,7 @@ SHORTER = {
 }
 """What is added to commands that begin with these words, the longest beginning first."""
 
-ELSEWHERE = ("estimate", "log", "new", "store", "submit", "verify", "site", "advise")
+ELSEWHERE = ("check", "estimate", "log", "new", "store", "submit", "verify", "site", "advise")
 """Commands that tests of their own execute."""
 
 
@@ -71,3 +71,23 @@ def test_every_command_works_in_its_order(cli: Cli, tmp_path: Path) -> None:
     # The README says that the workflow of a baseline needs no folder to be made.
     assert (tmp_path / "baselines" / "ci.json").is_file()
     assert (tmp_path / "report.html").is_file()
+    _check_quick(cli)
+
+
+def _check_quick(cli: Cli) -> None:
+    """The first command's suite shows who fails and what takes how long."""
+    quick = ("leaderboard", "--suite", "quick", "--format", "json")
+    few, many = (
+        {row["label"]: row for row in board["rows"]}
+        for board in cli(*quick).json["boards"]
+        if board["environment_params"]["n_actions"] in (10, 500)
+    )
+    assert len(few) >= 8
+    assert few["ipw-star"]["failure_rate"] == 0
+    assert many["ipw-star"]["status"] == {"positivity": 2}
+    assert all(many[name]["failure_rate"] == 0 for name in ("epw", "epws", "epws-paper", "eipw"))
+    timed = cli(*quick, "--by", "time").json["boards"]
+    assert len(timed) == 3
+    # A row that failed throughout has no time.
+    assert max(len(board["rows"]) for board in timed) == len(few)
+    assert all(row["fit_seconds"] is not None for board in timed for row in board["rows"])
