@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import io
 import json
 import math
@@ -49,17 +50,25 @@ NORMAL_95 = 1.96
 Timer = dict[str, float]
 
 
+def suite_named(name: str) -> Any:
+    """A suite of the side's own revision; earlier ones have the function in another module."""
+    try:
+        module = importlib.import_module("ope_bench.suites.discovery")
+    except ModuleNotFoundError:
+        module = importlib.import_module("ope_bench.suites.suite")
+    return module.find_suite(name)
+
+
 def prepare(job: dict[str, Any]) -> Any:
     """The trials of a suite by setting and replicate; all libraries are loaded and used once.
 
     Those of a block that is trained together are at replicate ``None``.
     """
     from ope_bench.suites.manifest import plan
-    from ope_bench.suites.suite import find_suite
     from ope_bench.trials.isolation import thread_limit
     from ope_bench.trials.trial import Workspace
 
-    suite = find_suite(job["data"])
+    suite = suite_named(job["data"])
     groups: dict[tuple[str, int | None], list[Any]] = defaultdict(list)
     for trial in plan(replace(suite, replicates=max(job["replicates"] + 1, 25))).trials:
         at = None if trial.device.batched else trial.replicate
@@ -116,9 +125,8 @@ def measure(
         those of this suite are added.
     """
     from ope_bench.suites.manifest import plan
-    from ope_bench.suites.suite import find_suite
 
-    described = find_suite(suite)
+    described = suite_named(suite)
     settings = {repr(cell.environment.params): None for cell in plan(described).cells}
     row: dict[str, Any] = {"suite": suite, "trials": 0, "shared": 0.0}
     for side in sides:
