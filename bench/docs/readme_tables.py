@@ -21,8 +21,7 @@ from ope_bench.contracts.view import Access
 from ope_bench.logs.advise import summary
 from ope_bench.logs.example import write_example
 from ope_bench.plugins.registry import Kind, Plugin, registry
-from ope_bench.testing.checks import NotApplicable
-from ope_bench.testing.class_checks import REFERENCE, formula_of
+from ope_bench.testing.checks import REFERENCE, NotApplicable, formula_of
 from ope_bench.testing.estimator_checks import EstimatorUnderTest
 from ope_bench.testing.problems import UNSUPPORTED
 from ope_bench.trials.isolation import thread_limit

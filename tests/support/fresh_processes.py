@@ -43,5 +43,6 @@ def forked_processes(
         def in_fresh_process(cls: type, function: Callable[..., str], *arguments: Any) -> str:
             return pool.submit(function, *arguments).result(timeout=300)
 
-        patch.setattr("ope_bench.testing.class_checks.in_fresh_process", in_fresh_process)
+        for module in ("environment_checks", "estimator_checks"):
+            patch.setattr(f"ope_bench.testing.{module}.in_fresh_process", in_fresh_process)
         yield lambda calls: pool.submit(_all, _pickled(calls)).result(timeout=300)

@@ -51,8 +51,8 @@ _HOMES = {
     "report": "boards",
     "rerun": "store",
     "store": "store",
-    "submit": "submissions",
-    "verify": "submissions",
+    "submit": "check",
+    "verify": "check",
 }
 """The module of each command, in the order of ``--help``.
 

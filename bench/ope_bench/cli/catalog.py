@@ -14,10 +14,9 @@ from ope_bench.base.canonical import canonical_json
 from ope_bench.base.console import Format, json_stdout, width, write
 from ope_bench.base.errors import PluginError, UsageError
 from ope_bench.base.units import format_duration, format_size
-from ope_bench.contracts.parameters import describe
-from ope_bench.contracts.plugins import Estimator
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import is_installed, pip_line
+from ope_bench.report import ACCESS_LETTERS, MISSING, access_letters
 
 # Describe a plugin or a suite for ``ope-bench show``, as data and as text.
 
@@ -43,6 +42,9 @@ def describe_plugin(reference: str) -> list[Facts]:
 
 
 def _facts(plugin: Any, cls: type) -> Facts:
+    # Here, because `--help` imports this module, and contracts import NumPy.
+    from ope_bench.contracts.parameters import describe
+
     parameters = describe(cls)
     docstring = inspect.getdoc(cls) or ""
     # What the docstring refers to by "as NAME": that plugin's docstring, without examples and
@@ -306,6 +308,7 @@ def _print_ids(title: str, rows: list[Row]) -> None:
 
 def rows_of(kind: Kind) -> list[Row]:
     """Return all of a kind, also broken and ambiguous ones."""
+    from ope_bench.contracts.plugins import Estimator
     from ope_bench.suites.suite import broken_suites, suite_files
 
     unknown: Row = {"target": None, "summary": None, "ambiguous": False, "broken": None}
@@ -372,8 +375,6 @@ def rows_of(kind: Kind) -> list[Row]:
 
 def _print_rows(title: str, rows: list[Row]) -> None:
     """Print a heading for each origin and for groups of several, and whole summaries."""
-    from ope_bench.report.tables import ACCESS_LETTERS
-
     columns = max(width(), 40)
     for origin in dict.fromkeys(row["origin"] for row in rows):
         ours = [row for row in rows if row["origin"] == origin]
@@ -406,8 +407,6 @@ def _print_rows(title: str, rows: list[Row]) -> None:
 
 
 def _words(row: Row) -> str:
-    from ope_bench.report.tables import MISSING, access_letters
-
     text = row["summary"] or ""
     if row["broken"]:
         text = f"BROKEN: {row['broken']}"

@@ -23,7 +23,6 @@ from ope_bench.cli import options
 from ope_bench.cli.exit_codes import exit_on_signals
 from ope_bench.execution import Event, Finished, Started
 from ope_bench.report import needs_extra
-from ope_bench.report.tables import figure
 
 if TYPE_CHECKING:
     from ope_bench.logs.log_data import LogSpec
@@ -83,6 +82,9 @@ class _Fits:
             self._live = None
 
     def __call__(self, event: Event) -> None:
+        # Here, because `--help` imports this module, and tables import NumPy.
+        from ope_bench.report.tables import figure
+
         if self._live is None:
             return
         if isinstance(event, Started):

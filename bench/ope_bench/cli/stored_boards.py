@@ -12,10 +12,9 @@ from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import gc_disabled
 from ope_bench.boards import over_settings
 from ope_bench.boards.board import Board
-from ope_bench.boards.built_in_columns import LAYOUTS
+from ope_bench.boards.built_in_columns import LAYOUTS, column_registry, select_columns
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import averaged, stream_boards
-from ope_bench.boards.registry import column_registry, select_columns
 from ope_bench.cli import options
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.spec import PluginSpec

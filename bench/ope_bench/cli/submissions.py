@@ -1,4 +1,4 @@
-"""``ope-bench submit`` and ``verify``: entries of others, and results that are what they say."""
+"""What ``ope-bench submit`` and ``verify`` do: entries of others, and results as they say."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ope_bench.base.canonical import canonical_json, plain
 from ope_bench.base.console import Format, json_stdout, note, write
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import atomic_write, temporary_folder
-from ope_bench.cli import exit_codes, options
+from ope_bench.cli import exit_codes
 from ope_bench.cli.check import check_lines, checks_of
 from ope_bench.cli.session import run_session
 from ope_bench.execution.local import LocalExecutor
@@ -31,10 +29,7 @@ from ope_bench.suites.manifest import Manifest, specs_of
 from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.isolation import isolated
 
-SUBMISSIONS = Path("results/submissions")
 SHOWN = 10
-
-JobsOption = Annotated[int, typer.Option(min=1, help="Trials that run at once.")]
 
 
 def _run(
@@ -62,20 +57,8 @@ def _run(
 # ``ope-bench submit``: the folder of a new entry.
 
 
-def submit_command(
-    package: Annotated[
-        str, typer.Argument(help="An installed distribution, or the folder of its project.")
-    ],
-    est: options.EstOption = None,
-    into: Annotated[Path, typer.Option(help="The folder of all submissions.")] = SUBMISSIONS,
-    jobs: JobsOption = 1,
-    output: options.FormatOption = Format.TEXT,
-) -> int:
-    """Check a package's estimators, run one cheap shard, and write the folder of a submission.
-
-    The folder is named after the package; what an author wrote into its submission.yaml stays.
-    Exits with 1 if a conformance check fails.
-    """
+def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: Format) -> int:
+    """Run ``ope-bench submit``; return the exit code."""
     with json_stdout(output) as emit:
         project = Path(package) / "pyproject.toml"
         if project.is_file():
@@ -150,27 +133,10 @@ def _figure_lines(figures: Sequence[Mapping[str, Any]]) -> list[str]:
 # ``ope-bench verify``: files against each other, and trials that run again.
 
 
-def verify_command(
-    folder: Annotated[Path, typer.Argument(help="A suite's results, or a submission.")],
-    secret: Annotated[
-        str | None,
-        typer.Option(help="Of the round: run a submission on the fresh seeds that it makes."),
-    ] = None,
-    shard: Annotated[
-        str, typer.Option(metavar="I/N", help="With --secret: only this part of the suite.")
-    ] = "1/1",
-    share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Part of the trials that run again.")
-    ] = 0.02,
-    jobs: JobsOption = 1,
-    output: options.FormatOption = Format.TEXT,
+def verify(
+    folder: Path, secret: str | None, shard: str, share: float, jobs: int, output: Format
 ) -> int:
-    """Compare committed files with each other, and run a random part of their trials again.
-
-    Offline; installs nothing. Numbers are equal bit for bit where the machines' facts agree, else
-    up to rounding. With --secret a submission runs on fresh seeds, which adds to attempts.jsonl.
-    Exits with 1 if something does not agree, with 4 if no trial could run.
-    """
+    """Run ``ope-bench verify``; return the exit code."""
     with json_stdout(output) as emit:
         entry, path = (folder / "submission.yaml").is_file(), folder / "trials.parquet"
         if not path.is_file() or not verification.facts_path(path).is_file():

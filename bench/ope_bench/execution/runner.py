@@ -21,8 +21,8 @@ from typing import Any
 from ope_bench.base.errors import UsageError
 from ope_bench.execution import Executor, Finished, Message, Reused, RunEvent, Stopping
 from ope_bench.execution.machine import software_changes
-from ope_bench.plugins.code_digest import result_digest
 from ope_bench.plugins.registry import Kind, registry
+from ope_bench.plugins.spec import result_digest
 from ope_bench.store import Freshness, Store
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Retry, Status

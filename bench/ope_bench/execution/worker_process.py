@@ -27,8 +27,8 @@ from ope_bench.execution.keeper import import_path, python_command
 from ope_bench.execution.machine import arithmetic_variables
 from ope_bench.execution.watchdog import MARK, kill_marked
 from ope_bench.execution.worker_main import Task, separator
-from ope_bench.plugins.code_digest import result_digest
 from ope_bench.plugins.requirements import is_out_of_memory
+from ope_bench.plugins.spec import result_digest
 from ope_bench.trials.isolation import thread_variables
 from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from, from_row
 from ope_bench.trials.status import Status

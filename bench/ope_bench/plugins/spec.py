@@ -2,19 +2,239 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, cast
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.base.errors import ParameterError, PluginError
-from ope_bench.contracts.parameters import added_defaults, validated, without_added_defaults
+from ope_bench.contracts.parameters import (
+    LearnerName,
+    added_defaults,
+    hints_of,
+    learner_source,
+    validated,
+    without_added_defaults,
+)
 from ope_bench.contracts.plugins import Environment, Estimator
 from ope_bench.contracts.random import ProblemSampling
-from ope_bench.plugins.code_digest import code_digest
-from ope_bench.plugins.registry import Kind, Plugin, class_id, registry
+from ope_bench.plugins.registry import FILE_MODULE, Kind, Plugin, class_id, registry
+
+_BUILT_IN = ("ope_estimators", "ope_environments")
+_COMPUTING = (
+    "ope_bench.contracts",
+    "ope_bench.logs.asked_policy",
+    "ope_bench.logs.loading",
+    "ope_bench.logs.log_data",
+    "ope_bench.logs.log_file",
+    "ope_bench.logs.policies",
+    "ope_bench.logs.source",
+    "ope_bench.logs.targets",
+    "ope_bench.statistics.value_intervals",
+    "ope_bench.suites.nested",
+    "ope_bench.tables",
+    "ope_bench.trials",
+)
+"""Packages, with all that lies in them, and modules of the harness that compute numbers."""
+
+LARGE = 1 << 26
+"""Bytes beyond which a data file is identified by size and modification time, not by content."""
+
+
+def result_digest(environment: Environment, estimator: Estimator) -> str:
+    """Return the `code_digest` of both classes, of nested plugins, and of data files."""
+    estimators = list(_with_nested(estimator))
+    environments = list(_with_wrapped(environment))
+    learners = [learner for one in estimators for learner in _learners(one)]
+    modules = [type(one).__module__ for one in (*environments, *estimators)]
+    modules += [module for module, _ in learners if module.partition(".")[0] != "sklearn"]
+    code = _combined(tuple(filter(None, modules)))
+    data_files = (file for one in environments for file in one.data_files)
+    named = (*data_files, *(file for _, file in learners if file))
+    if not named:
+        return code
+    marks = [code]
+    for path in named:
+        root = Path(path)
+        files = sorted(root.rglob("*")) if root.is_dir() else [root]
+        # A missing file has a mark too: an empty one.
+        facts = [(file, file.stat()) for file in files if file.is_file()]
+        each = [f"{file.name} {_mark(file, now.st_size, now.st_mtime_ns)}" for file, now in facts]
+        marks.append("\n".join(each))
+    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
+
+
+def _with_nested(estimator: Estimator) -> Iterator[Estimator]:
+    """Yield an estimator and those that it runs."""
+    yield estimator
+    for nested in estimator.nested:
+        yield from _with_nested(nested)
+
+
+def _with_wrapped(environment: Environment | None) -> Iterator[Environment]:
+    """Yield an environment and those that it wraps."""
+    while environment is not None:
+        yield environment
+        environment = environment.wrapped
+
+
+def _learners(estimator: Estimator) -> Iterator[tuple[str, str]]:
+    """Yield module and file of each learner that a parameter names by its path."""
+    for name, kind in _learner_names(type(estimator)):
+        if (value := getattr(estimator, name)) not in kind.known:
+            yield learner_source(value)
+
+
+@cache
+def _learner_names(cls: type) -> list[tuple[str, LearnerName]]:
+    """Return the parameters of a class that name learners; every trial asks."""
+    return [
+        (name, kind)
+        for name, hint in hints_of(cls).items()
+        for kind in getattr(hint, "__metadata__", ())
+        if isinstance(kind, LearnerName)
+    ]
+
+
+@cache
+def _mark(file: Path, size: int, changed: int) -> str:
+    if size > LARGE:
+        return f"{size} {changed}"
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def code_digest(*classes: type) -> str:
+    """Hash the sources behind ``classes`` and the harness's packages that compute numbers.
+
+    Returns
+    -------
+    Sixteen hexadecimal digits.
+    """
+    return _combined(tuple(cls.__module__ for cls in classes))
+
+
+@cache
+def _combined(modules: tuple[str, ...]) -> str:
+    names = _harness().union(*map(_closure, modules))
+    sources = sorted(filter(None, map(_source_hash, names)))
+    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
+
+
+@cache
+def _harness() -> frozenset[str]:
+    """Return the modules of the harness that compute numbers."""
+    modules = set()
+    for name in _COMPUTING:
+        path = _path(name)
+        if path is not None and path.name == "__init__.py":
+            files = (file.relative_to(path.parent) for file in path.parent.rglob("*.py"))
+            modules |= {".".join([name, *file.with_suffix("").parts]) for file in files}
+        else:
+            modules.add(name)
+    return frozenset(modules)
+
+
+@cache
+def _closure(module: str) -> frozenset[str]:
+    """Return the module and its first-party imports, transitively."""
+    top = module.partition(".")[0]
+    visited: set[str] = set()
+    waiting = {module}
+    while waiting:
+        name = waiting.pop()
+        visited.add(name)
+        waiting |= {*_imports(name, top)} - visited
+    return frozenset(visited)
+
+
+@cache
+def _path(module: str) -> Path | None:
+    loaded = sys.modules.get(module)
+    origin = getattr(loaded, "__file__", None)
+    if origin is None:
+        parent = _path(module.rpartition(".")[0]) if "." in module else None
+        if parent is not None and parent.name != "__init__.py":
+            # An attribute of a module; `find_spec` would import that module.
+            return None
+        try:
+            spec = importlib.util.find_spec(module)
+        except (ImportError, ValueError, AttributeError):
+            return None
+        origin = spec.origin if spec else None
+    return Path(origin) if origin and origin.endswith(".py") else None
+
+
+@cache
+def _imports(module: str, plugin: str) -> tuple[str, ...]:
+    """Return the modules that a module imports from the built-ins and the package ``plugin``."""
+    path = _path(module)
+    if path is None:
+        return ()
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                ancestors = parents[: len(parents) - node.level + 1]
+                base = ".".join([*ancestors, base] if base else ancestors)
+            # `from a import b` may name a module a.b or an attribute of a.
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    # Finding a module imports its parents, so third-party names are dropped first.
+    first_party = (name for name in names if _first_party(name.partition(".")[0], plugin))
+    return tuple(name for name in first_party if _path(name) is not None)
+
+
+@cache
+def _first_party(package: str, plugin: str) -> bool:
+    """Return whether a top-level package is the plugin's, or in the folder of its file."""
+    if package in (plugin, *_BUILT_IN):
+        return True
+    file = _path(plugin) if plugin.startswith(FILE_MODULE) else None
+    if file is None or package == "ope_bench":
+        return False
+    sibling = file.resolve().parent / package
+    if not (sibling.is_dir() or sibling.with_suffix(".py").is_file()):
+        return False
+    # An installed package may have that name too and be imported instead.
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return False
+    if spec is None:
+        return False
+    paths = [spec.origin] if spec.has_location else spec.submodule_search_locations
+    places = [Path(path).resolve() for path in paths or () if path]
+    if not {sibling, sibling.with_suffix(".py"), sibling / "__init__.py"}.isdisjoint(places):
+        return True
+    # Python has one module of a name: that of the file which was loaded first.
+    loaded = [one for name, one in sys.modules.items() if name.startswith(FILE_MODULE)]
+    folders = {Path(str(one.__file__)).resolve().parent for one in loaded}
+    others = [one for one in places if {*one.parents[:2]} & folders]
+    if others:
+        msg = f"{file}: '{package}' beside it has the name of {others[0]}; rename one of them"
+        raise PluginError(msg)
+    return False
+
+
+@cache
+def _source_hash(module: str) -> str | None:
+    path = _path(module)
+    if path is None or not os.access(path, os.R_OK):
+        return None
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)

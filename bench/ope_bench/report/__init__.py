@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from ope_bench.base.errors import UsageError
@@ -18,3 +19,34 @@ def needs_extra() -> None:
     if any(find_spec(name) is None for name in ("altair", "vl_convert")):
         msg = 'reports need an extra: pip install "ope-bench[report]"'
         raise UsageError(msg)
+
+
+# Here, because `ope-bench list` needs them, and tables import NumPy.
+
+MISSING = "-"
+
+ACCESS_LETTERS = {
+    "samples": MISSING,
+    "propensity": "p",
+    "logging_policy": "L",
+    "target_policy": "T",
+    "embedding_distribution": "E",
+    "predicted_reward": "R",
+    "prefix_propensity": "l",
+    "joint_propensity": "l",
+    "position_marginals": "m",
+    "stratum": "s",
+    "stratum_policies": "S",
+    "action_mask": "a",
+}
+
+
+def access_letters(access: Sequence[str]) -> str:
+    """Return the data that an estimator is given beyond samples, a letter each.
+
+    >>> access_letters(["propensity", "logging_policy", "target_policy"]), access_letters([])
+    ('LT', '-')
+    """
+    # Who has the policy has its propensities.
+    words = [one for one in access if one != "propensity" or "logging_policy" not in access]
+    return "".join(ACCESS_LETTERS.get(word, "?") for word in words) or MISSING

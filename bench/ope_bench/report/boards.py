@@ -18,9 +18,9 @@ from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.printable import printable
 from ope_bench.boards import built_in_columns as built_in
 from ope_bench.boards.board import Board, Row
+from ope_bench.boards.built_in_columns import column_registry, select_columns
 from ope_bench.boards.columns import BoardColumn, Style
 from ope_bench.boards.over_settings import OverSettings, Summary, summaries
-from ope_bench.boards.registry import column_registry, select_columns
 from ope_bench.report import content, tables
 from ope_bench.report.notes import BOLD, STAR, board_notes, findings
 from ope_bench.report.tables import Entry, TableColumn, TextTable, column_table, figure, row_name

@@ -16,10 +16,10 @@ import numpy as np
 from ope_bench.base.canonical import canonical_json
 from ope_bench.base.files import gc_disabled
 from ope_bench.boards.board import Board, ReplicateFacts, Row, errors_of
+from ope_bench.boards.built_in_columns import column_registry
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.boards.over_settings import Summary, across
-from ope_bench.boards.registry import column_registry
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.registry import Kind
 from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels

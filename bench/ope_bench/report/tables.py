@@ -20,6 +20,9 @@ from ope_bench.base.printable import printable, without_formula
 from ope_bench.boards.built_in_columns import COLUMNS
 from ope_bench.boards.columns import BoardColumn, ColumnFormat, Style
 from ope_bench.boards.columns import TableColumn as TableColumn
+from ope_bench.report import ACCESS_LETTERS as ACCESS_LETTERS
+from ope_bench.report import MISSING as MISSING
+from ope_bench.report import access_letters as access_letters
 
 
 @dataclass(frozen=True)
@@ -91,23 +94,6 @@ class TextTable:
 
 # Values as people read them in a table.
 
-MISSING = "-"
-
-ACCESS_LETTERS = {
-    "samples": MISSING,
-    "propensity": "p",
-    "logging_policy": "L",
-    "target_policy": "T",
-    "embedding_distribution": "E",
-    "predicted_reward": "R",
-    "prefix_propensity": "l",
-    "joint_propensity": "l",
-    "position_marginals": "m",
-    "stratum": "s",
-    "stratum_policies": "S",
-    "action_mask": "a",
-}
-
 
 def figure(value: float | None, digits: int = 3) -> str:
     """Return a number in three digits, a dash for none; thousands up to 9,999 in full.
@@ -155,17 +141,6 @@ def seconds(value: float | None) -> str:
     if value < 1e-3:
         return f"{figure(value * 1e6)}us"
     return f"{figure(value * 1000)}ms" if value < 1 else f"{figure(value)}s"
-
-
-def access_letters(access: Sequence[str]) -> str:
-    """Return the data that an estimator is given beyond samples, a letter each.
-
-    >>> access_letters(["propensity", "logging_policy", "target_policy"]), access_letters([])
-    ('LT', '-')
-    """
-    # Who has the policy has its propensities.
-    words = [one for one in access if one != "propensity" or "logging_policy" not in access]
-    return "".join(ACCESS_LETTERS.get(word, "?") for word in words) or MISSING
 
 
 def _details(value: Any) -> str:

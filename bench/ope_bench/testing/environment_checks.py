@@ -19,15 +19,19 @@ from ope_bench.contracts.policies import Actions, DiscretePolicy, PairFunction, 
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.plugins.requirements import class_name, import_all
-from ope_bench.testing import class_checks
 from ope_bench.testing.checks import (
+    PARAMETER_CHECKS,
+    REFERENCE,
     CheckFailed,
     Checks,
     NotApplicable,
     UnderTest,
     advise,
     applies,
+    in_fresh_process,
     require,
+    unchanged_process_settings,
+    untouched_global_random_state,
 )
 from ope_bench.testing.problems import array_hashes
 
@@ -404,7 +408,7 @@ def check_docstring_names_a_reference(subject: EnvironmentUnderTest) -> None:
     text = inspect.cleandoc(subject.cls.__doc__ or "")
     advise(
         subject.cls,
-        class_checks.REFERENCE.search(text),
+        REFERENCE.search(text),
         f"the docstring of {subject.cls.__name__} names no reference as `Title (Authors, year)`",
     )
 
@@ -570,20 +574,20 @@ def check_repeated_rows_are_one_unit(subject: EnvironmentUnderTest) -> None:
 def check_global_random_state_is_untouched(subject: EnvironmentUnderTest) -> None:
     """Sampling must not change global random states."""
     subject.draw()
-    with class_checks.untouched_global_random_state("the three given generators"):
+    with untouched_global_random_state("the three given generators"):
         subject.fresh()
 
 
 def check_process_settings_are_unchanged(subject: EnvironmentUnderTest) -> None:
     """Sampling must not change settings of the process, on which other trials depend."""
-    with class_checks.unchanged_process_settings():
+    with unchanged_process_settings():
         subject.fresh()
 
 
 def check_fresh_process_gives_the_same_problem(subject: EnvironmentUnderTest) -> None:
     """A new process must sample the same problem: earlier samples must have no effect."""
     drawn = subject.draw()
-    have = class_checks.in_fresh_process(subject.cls, _digest_of_draw, subject.make())
+    have = in_fresh_process(subject.cls, _digest_of_draw, subject.make())
     want = _digest(drawn.problem, drawn.truth.expected)
     require(have == want, "a fresh process samples another problem from the same streams")
 
@@ -599,7 +603,7 @@ def _digest(problem: Problem, expected: float) -> str:
 
 
 CHECKS = (
-    *class_checks.PARAMETER_CHECKS,
+    *PARAMETER_CHECKS,
     check_docstring_names_a_reference,
     # Before the others that compute: what these change would no longer show.
     check_process_settings_are_unchanged,

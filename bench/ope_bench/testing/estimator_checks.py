@@ -17,8 +17,20 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache, View, nuisance_key
 from ope_bench.plugins.requirements import class_name, explain, import_all
 from ope_bench.plugins.spec import spec_of
-from ope_bench.testing import class_checks, problems
-from ope_bench.testing.checks import CheckFailed, Checks, NotApplicable, UnderTest, require
+from ope_bench.testing import problems
+from ope_bench.testing.checks import (
+    PARAMETER_CHECKS,
+    CheckFailed,
+    Checks,
+    NotApplicable,
+    UnderTest,
+    check_docstring_has_formula_assumptions_and_reference,
+    in_fresh_process,
+    pickled_copy,
+    require,
+    unchanged_process_settings,
+    untouched_global_random_state,
+)
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import Workspace, run_trial
@@ -280,13 +292,13 @@ def check_same_seed_gives_the_same_estimate(subject: EstimatorUnderTest) -> None
 def check_global_random_state_is_untouched(subject: EstimatorUnderTest) -> None:
     """Running the estimator must not change global random states."""
     case = subject.home
-    with class_checks.untouched_global_random_state("the argument rng of fit"):
+    with untouched_global_random_state("the argument rng of fit"):
         subject.fresh(case)
 
 
 def check_process_settings_are_unchanged(subject: EstimatorUnderTest) -> None:
     """Running the estimator must not change settings of the process, on which others depend."""
-    with class_checks.unchanged_process_settings():
+    with unchanged_process_settings():
         subject.fresh(subject.home)
 
 
@@ -365,7 +377,7 @@ def check_fitted_estimator_can_be_pickled(subject: EstimatorUnderTest) -> None:
     """A pickled copy of the fitted estimator must give the same estimate."""
     case = subject.home
     result = subject.answer(case)
-    copy = class_checks.pickled_copy(subject, result.estimator)
+    copy = pickled_copy(subject, result.estimator)
     value, want = copy.estimate(result.view).value, subject.value(result, case)
     require(value == want, f"{case}: the pickled copy gives {value!r}; expected {want!r}")
 
@@ -374,7 +386,7 @@ def check_fresh_process_gives_the_same_estimate(subject: EstimatorUnderTest) -> 
     """A new process must give the same estimate: earlier trials must have no effect."""
     case = subject.home
     want = subject.value(subject.answer(case), case).hex()
-    have = class_checks.in_fresh_process(subject.cls, _value_on_problem, subject.make(), case)
+    have = in_fresh_process(subject.cls, _value_on_problem, subject.make(), case)
     require(
         have == want,
         f"{case}: a fresh process gives {float.fromhex(have)!r}, this one {float.fromhex(want)!r}",
@@ -420,8 +432,8 @@ def _value_on_problem(estimator: Estimator, case: str) -> str:
 
 
 CHECKS = (
-    *class_checks.PARAMETER_CHECKS,
-    class_checks.check_docstring_has_formula_assumptions_and_reference,
+    *PARAMETER_CHECKS,
+    check_docstring_has_formula_assumptions_and_reference,
     # Before the others that compute: what these change would no longer show.
     check_process_settings_are_unchanged,
     check_devices_include_the_cpu,

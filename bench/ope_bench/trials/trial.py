@@ -26,7 +26,6 @@ from ope_bench.contracts.plugins import (
 )
 from ope_bench.contracts.policies import DiscretePolicy
 from ope_bench.contracts.view import Access, FitCache, View
-from ope_bench.plugins.code_digest import result_digest
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import (
     class_name,
@@ -35,7 +34,7 @@ from ope_bench.plugins.requirements import (
     ran_out_of_memory,
     traceback_of,
 )
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.plugins.spec import PluginSpec, result_digest
 from ope_bench.statistics.weight_checks import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE
 from ope_bench.trials import timing
 from ope_bench.trials.batching import BlockCache, OnBatch

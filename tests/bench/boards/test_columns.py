@@ -11,15 +11,17 @@ from ope_bench.base.errors import ParameterError, UsageError
 from ope_bench.boards.board import Row, Withheld
 from ope_bench.boards.built_in_columns import (
     COLUMNS,
+    GROUP,
     JSON_COLUMNS,
     LAYOUTS,
+    ColumnRegistry,
     as_json,
     has_doubtful_weights,
     row_warnings,
+    select_columns,
 )
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import boards
-from ope_bench.boards.registry import GROUP, ColumnRegistry, select_columns
 from ope_bench.contracts.plugins import STANDARD_ERROR_WITHHELD
 from ope_bench.statistics.weight_checks import (
     DOUBTFUL_WEIGHTS,

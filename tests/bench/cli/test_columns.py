@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS
+from ope_bench.boards.built_in_columns import COLUMNS, GROUP, LAYOUTS, column_registry
 from ope_bench.boards.over_settings import SelectionBoard
-from ope_bench.boards.registry import GROUP, column_registry
 from support.distributions import write_distribution
 
 PLUGIN = """

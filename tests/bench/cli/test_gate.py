@@ -55,7 +55,7 @@ def edit(tmp_path, monkeypatch):
     import importlib
     import sys
 
-    from ope_bench.plugins import code_digest as provenance
+    from ope_bench.plugins import spec as provenance
     from ope_bench.plugins.registry import FILE_MODULE, registry
 
     def write(factor):

@@ -15,7 +15,7 @@ from committed import TRACKS, lines_of
 from field_charts import comparison_chart, estimator_chart
 from mathml import FormulaError, mathml
 from ope_bench.plugins.registry import Plugin
-from ope_bench.testing.class_checks import formula_of
+from ope_bench.testing.checks import formula_of
 from plugin_pages import FOLDERS, built_in, page_name, plugin_pages
 from site_links import link_files
 from support.paths import ROOT

@@ -16,7 +16,7 @@ from ope_bench.report.content import sweeps
 from ope_bench.suites.manifest import selects, specs_of
 from ope_bench.suites.suite import parse_selector, selector_of
 from ope_bench.testing import estimator_checks
-from ope_bench.testing.class_checks import check_added_parameters_are_parameters
+from ope_bench.testing.checks import check_added_parameters_are_parameters
 from ope_bench.trials.record import Trial
 from ope_bench.trials.trial import build
 

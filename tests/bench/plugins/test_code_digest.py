@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ope_bench.plugins import code_digest as code_digest_module
+from ope_bench.plugins import spec as code_digest_module
 from support.paths import ROOT
 
 SOURCES = {
@@ -44,7 +44,7 @@ class Second(Estimator):
 SCRIPT = """
 import json, sys
 sys.path.insert(0, {path!r})
-from ope_bench.plugins.code_digest import code_digest
+from ope_bench.plugins.spec import code_digest
 from acme_digest.first import First
 from acme_digest.second import Second
 print(json.dumps([code_digest(First), code_digest(Second), "acme_third_party" in sys.modules]))
@@ -108,7 +108,7 @@ class Mine(Estimator):
 FILE_SCRIPT = """
 import sys
 sys.path[:0] = {path!r}
-from ope_bench.plugins.code_digest import code_digest
+from ope_bench.plugins.spec import code_digest
 from ope_bench.plugins.registry import registry
 print(code_digest(registry().find("estimator", {file!r} + ":Mine").cls))
 """
@@ -142,8 +142,8 @@ def test_a_class_in_a_file_answers_for_what_lies_beside_it(tmp_path):
 
 
 def test_function_level_imports_of_built_ins_are_followed():
-    from ope_bench.plugins.code_digest import _closure
     from ope_bench.plugins.registry import registry
+    from ope_bench.plugins.spec import _closure
 
     module = registry().find("estimator", "dr").cls.__module__
     found = _closure(module)
@@ -176,7 +176,7 @@ def test_every_file_of_the_harness_that_computes_numbers_is_hashed(monkeypatch):
 
 def test_digests_of_the_same_classes_agree_between_processes():
     code = (
-        "from ope_bench.plugins.code_digest import code_digest\n"
+        "from ope_bench.plugins.spec import code_digest\n"
         "from ope_bench.plugins.registry import registry\n"
         "print(code_digest(registry().find('estimator', 'ipw').cls))"
     )
@@ -188,7 +188,7 @@ def test_digests_of_the_same_classes_agree_between_processes():
 
 
 def test_an_edited_data_file_changes_the_answer_digest(tmp_path):
-    from ope_bench.plugins.code_digest import result_digest
+    from ope_bench.plugins.spec import result_digest
     from ope_environments.multiclass.environment import Multiclass
     from ope_estimators.baseline.weighting.ipw import IPW
 

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from ope_bench.boards.built_in_columns import as_json
+from ope_bench.boards.built_in_columns import as_json, select_columns
 from ope_bench.boards.leaderboard import boards
-from ope_bench.boards.registry import select_columns
 from ope_bench.contracts.plugins import STANDARD_ERROR_WITHHELD
 from ope_bench.report.boards import render
 from ope_bench.report.tables import figure

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from ope_bench.boards.built_in_columns import COLUMNS, DOUBTFUL, LAYOUTS
+from ope_bench.boards.built_in_columns import COLUMNS, DOUBTFUL, GROUP, LAYOUTS, column_registry
 from ope_bench.boards.leaderboard import boards
-from ope_bench.boards.registry import GROUP, column_registry
 from ope_bench.report.content import ReportData
 from ope_bench.report.page.html import read_part, render_page
 from ope_bench.report.tables import figure

@@ -8,8 +8,8 @@ import io
 import pytest
 
 from ope_bench.base.errors import UsageError
+from ope_bench.boards.built_in_columns import select_columns
 from ope_bench.boards.leaderboard import boards
-from ope_bench.boards.registry import select_columns
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.boards import (
     parameter_sweeps,

@@ -9,8 +9,7 @@ import pytest
 from ope_bench import Access, Estimate, Estimator, NestedEstimator, UsageError, View
 from ope_bench.base.errors import ParameterError
 from ope_bench.contracts.parameters import describe
-from ope_bench.plugins.code_digest import code_digest, result_digest
-from ope_bench.plugins.spec import distinct_labels, resolve, spec_of
+from ope_bench.plugins.spec import code_digest, distinct_labels, resolve, result_digest, spec_of
 from ope_bench.suites.manifest import Shard, plan, specs_of
 from ope_bench.suites.suite import adhoc, read_suite, selector_of
 from ope_bench.testing.problems import Given

@@ -20,7 +20,6 @@ from typing import Any
 from ope_bench.base.errors import UsageError
 from ope_bench.execution import Arithmetic
 from ope_bench.execution.machine import machine_facts, run_as_worker
-from ope_bench.plugins.code_digest import code_digest, result_digest
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.requirements import (
     LEARNERS,
@@ -29,7 +28,7 @@ from ope_bench.plugins.requirements import (
     is_installed,
     pip_line,
 )
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.plugins.spec import PluginSpec, code_digest, result_digest
 
 Question = tuple[Kind, str, Mapping[str, Any]]
 """Kind, reference and parameters of one plugin."""

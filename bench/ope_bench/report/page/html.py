@@ -28,11 +28,10 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.base.files import gc_disabled
 from ope_bench.boards.board import Board, ReplicateFacts, Row
-from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS
+from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, column_registry
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import reordered
 from ope_bench.boards.over_settings import Summary
-from ope_bench.boards.registry import column_registry
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.plugins.registry import registry
 from ope_bench.report import needs_extra
