@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -44,5 +45,7 @@ def forked_processes(
             return pool.submit(function, *arguments).result(timeout=300)
 
         for module in ("environment_checks", "estimator_checks"):
-            patch.setattr(f"ope_bench.testing.{module}.in_fresh_process", in_fresh_process)
+            # The package has functions of these names.
+            home = importlib.import_module(f"ope_bench.testing.{module}")
+            patch.setattr(home, "in_fresh_process", in_fresh_process)
         yield lambda calls: pool.submit(_all, _pickled(calls)).result(timeout=300)
