@@ -13,14 +13,13 @@ import numpy as np
 from judging.field import FALLBACK, TRACKS, Setting, Track, settings_of
 from judging.leaderboard import FAULTS, log_ratios, mean_interval
 from judging.page import opening, table
-from judging.regret import GONE
 from ope_bench.statistics.coverage import wilson
 
 CLASSES: Sequence[tuple[str, Track, str, tuple[str, ...]]] = (
-    ("Both policies known", TRACKS[1], "dm", ("ipws", "sg-ipw", "dm", "dr", "dr-os", "sndr")),
-    ("Samples of both policies only", TRACKS[0], "dm-star", ("dm-star", "edm-star")),
+    ("Both policies known", TRACKS[1], "dm", ("dr", "sndr", "ipws", "sg-ipw", "dr-os", "dm")),
+    ("Samples of both policies only", TRACKS[0], "dm-star", ("edm-star", "dm-star")),
 )
-"""Title, settings, recommended estimator, and the fixed choices among which rules choose."""
+"""Title, settings, recommended estimator, and what rules choose among, in their order."""
 
 ENOUGH = 50.0
 """Effective sample size from which a log has enough data."""
@@ -29,6 +28,18 @@ CHECKS = (
     "mean weight", "implausible propensities", "unsupported mass", "repeated rows",
     "drift of reward", "drift of actions", "leaks",
 )  # fmt: skip
+
+
+UNSEEN = "retention"
+"""The fault that leaves no trace in a log: rows are kept by their reward."""
+
+COUNTED = ("best_dropped", "winner_held", "wrongly_certified")
+LEFT = ("median_kept", "median_wide")
+MEASURES = (
+    "relative_regret", "spearman", "type_one", "type_two",
+    "certified_type_one", "certified_type_two",
+)  # fmt: skip
+"""Counts, medians and means of `tests/benchmarks/shortlist_errors.py`."""
 
 
 def entrant_of(row: Mapping[str, Any]) -> str:
@@ -50,10 +61,11 @@ def advice_page(results: Path) -> str:
     told = json.loads((results / "advice" / "verdicts.json").read_text(encoding="utf-8"))
     every = [one for one in told if "skipped" not in one]
     parts = [opening("advice"), *(_class(settings, *one) for one in CLASSES)]
-    parts += [f"{opening('advice verdicts')}\n\n{_verdicts(every)}\n\n{_alarms(every)}"]
+    parts += [f"{opening('advice verdicts')}\n\n{wrong_trust(every)}"]
+    parts += [_verdicts(every), _alarms(every)]
     for name, section in (
         ("next_log", _next_log),
-        ("shortlist", _shortlist),
+        ("shortlist", shortlist_section),
         ("hidden_cause", _hidden_cause),
     ):
         path = results / "advice" / f"{name}.json"
@@ -86,9 +98,7 @@ def _class(
             better.append(rule)
         shown = f"**`{rule}`**" if name in names else f"always `{name}`"
         told = [_ratio(log_ratios(some, name, recommended)) for some in parts.values()]
-        rows.append(
-            [shown + (" (gone)" if rule in GONE else ""), *told, _regret(inside, name, fixed)]
-        )
+        rows.append([shown, *told, _regret(inside, name, fixed)])
     head = ["choice", "error, clean", "error, faulty", "regret"]
     words = (
         f"{len(parts[False])} clean worlds and {len(parts[True])} with faults. Rules whose error "
@@ -115,6 +125,21 @@ def _regret(settings: Sequence[Setting], name: str, fixed: Sequence[str]) -> str
 # What `advise` and `log check` say.
 
 
+def wrong_trust(every: Sequence[Mapping[str, Any]]) -> str:
+    """How often a trusted interval missed the value, in words."""
+    trusted = [one for one in every if one["verdict"] == "trust"]
+    parts = []
+    for name, those in (
+        ("on clean logs", [one for one in trusted if not one["faults"]]),
+        ("on logs with faults", [one for one in trusted if one["faults"]]),
+        ("on all", trusted),
+        ("on all without `retention`", [one for one in trusted if UNSEEN not in one["faults"]]),
+    ):
+        missed = sum(not one["low"] <= one["truth"] <= one["high"] for one in those)
+        parts.append(f"{name} {_share(missed, len(those))}")
+    return f"Wrong `trust`, a trusted interval without the value: {'; '.join(parts)}."
+
+
 def _verdicts(every: Sequence[Mapping[str, Any]]) -> str:
     """A table of verdicts, and how often stated intervals held."""
     rows = []
@@ -125,6 +150,8 @@ def _verdicts(every: Sequence[Mapping[str, Any]]) -> str:
         if known and not faulty:
             enough = [one for one in here if (_size(one) or 0.0) >= ENOUGH]
             groups.append((f"{kind}, effective sample from {ENOUGH:g}", enough))
+        if faulty and not known:
+            groups.append(("all", list(every)))
         for name, those in groups:
             if not those:
                 continue
@@ -187,21 +214,37 @@ def _next_log(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _shortlist(rows: Sequence[Mapping[str, Any]]) -> str:
-    shown = []
+def shortlist_section(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How often the best was dropped, by number of candidates, in each world and in all."""
+    shown, judged = [], []
     for count in sorted({one["policies"] for one in rows}):
         here = [one for one in rows if one["policies"] == count]
-        logs = sum(one["logs"] for one in here)
-        shares = (
-            _share(sum(one[name] for one in here), logs)
-            for name in ("best_dropped", "winner_held", "wrongly_certified")
+        every = {name: sum(one[name] for one in here) for name in ("logs", *COUNTED)}
+        for one in [*here, {**every, "world": "all"}]:
+            shares = (_share(one[name], one["logs"]) for name in COUNTED)
+            left = [f"{one[name]:g}" for name in LEFT] if "policies" in one else ["–", "–"]
+            shown.append([str(count), str(one["world"]), *shares, *left])
+        means = (
+            np.mean([one[name] for one in here if one[name] is not None]) for name in MEASURES
         )
-        kept = ", ".join(f"{one['median_kept']:g}" for one in here)
-        seconds = max(one["median_seconds"] for one in here)
-        shown.append([str(count), str(len(here)), *shares, kept, f"{seconds:g} s"])
-    head = ["policies", "worlds", "best dropped", "winner's value held", "wrongly certified"]
-    columns = [*head, "left, by world", "a log took at most"]
-    return f"{opening('advice shortlist')}\n\n{table(columns, shown, 'r', tight=True)}"
+        seconds = next(
+            one["product_seconds"] for one in here if one["product_seconds"] is not None
+        )
+        judged.append([str(count), *(f"{mean:.2f}" for mean in means), f"{seconds:.0f} s"])
+    head = ["policies", "world", "best dropped", "winner's value held", "wrongly certified"]
+    columns = [*head, "left", "left, Bonferroni"]
+    measured = [
+        "policies",
+        "value lost",
+        "rank correlation",
+        "wrongly adopted",
+        "wrongly rejected",
+    ]
+    measured += ["wrongly certified", "not certified", "`shortlist` on one log"]
+    return (
+        f"{opening('advice shortlist')}\n\n{table(columns, shown, 'r', tight=True)}\n\n"
+        f"{opening('advice selection')}\n\n{table(measured, judged, 'r', tight=True)}"
+    )
 
 
 def _hidden_cause(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -212,8 +255,10 @@ def _hidden_cause(rows: Sequence[Mapping[str, Any]]) -> str:
             _share(sum(one[name][part] for one in here), len(here))
             for name, part in itertools.product(("dm", "ipws"), (0, 1))
         ]
-        width = np.exp(np.mean([np.log(one["ipws"][2] / one["dm"][2]) for one in here]))
-        shown.append([f"{strength:g}", *cells, f"{width:.2f}"])
+        widths = (
+            np.median([one["ipws"][part] / one["dm"][part] for one in here]) for part in (2, 3)
+        )
+        shown.append([f"{strength:g}", *cells, " / ".join(f"{width:.2f}" for width in widths)])
     head = ["Λ", "`dm` alone", "`dm`, with error", "`ipws` alone", "`ipws`, with error"]
-    columns = [*head, "width, `ipws` over `dm`"]
+    columns = [*head, "median width, `ipws` over `dm`, alone / with error"]
     return f"{opening('advice hidden')}\n\n{table(columns, shown, 'r', tight=True)}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from judging.advice import MEASURES, shortlist_section, wrong_trust
 from judging.errors import better, covers, fails, falls, never_far, performs_well, stays
 from judging.limits import limit_of
 from judging.line import Line, marks, together, verdict
@@ -259,3 +261,41 @@ def test_the_limit_of_the_printed_estimator_is_what_many_rows_give(toy: SaitoToy
     assert simulated == pytest.approx(found.limit, abs=0.05)
     # The limit, not the value, is what the simulation is near.
     assert abs(found.bias) > 0.01
+
+
+def test_wrong_trust_is_a_trusted_interval_without_the_value() -> None:
+    def log(verdict: str, truth: float, *faults: str) -> dict[str, object]:
+        return {"verdict": verdict, "truth": truth, "low": 0.0, "high": 1.0, "faults": faults}
+
+    told = wrong_trust(
+        [
+            *(log("trust", 0.5), log("trust", 1.5), log("trust", 0.5, "drift")),
+            *(log("caution", 7.0), log("trust", -1.0, "users"), log("trust", 2.0, "retention")),
+        ]
+    )
+    counts = re.findall(r"(\d+) of (\d+)", told)
+    assert counts == [("1", "2"), ("2", "3"), ("3", "5"), ("2", "4")]
+
+
+def test_shortlists_are_counted_over_all_worlds_of_as_many_policies() -> None:
+    measures = dict.fromkeys(MEASURES, 0.25)
+    rows = [
+        {
+            "world": world,
+            "policies": count,
+            "logs": 10,
+            "best_dropped": world,
+            "winner_held": 9,
+            "wrongly_certified": 0,
+            "median_kept": 2.0,
+            "median_wide": 3.0,
+            "product_seconds": seconds,
+            **measures,
+        }
+        for world, seconds in ((1, 4.0), (2, None))
+        for count in (5, 50)
+    ]
+    found = shortlist_section(rows)
+    every = [line for line in found.splitlines() if " all " in line]
+    assert len(every) == 2
+    assert all("3 of 20" in line and "18 of 20" in line for line in every)
