@@ -1,13 +1,12 @@
 """Every installed environment and estimator keeps the contract, by the checks that plugins use."""
 
-import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.testing import environment_checks, estimator_checks
+from readme_tables import quick
 from support.fresh_processes import forked_processes
 
 pytestmark = [
@@ -27,25 +26,11 @@ def ids(kind: Kind) -> list[str]:
     return [p.id for p in registry().plugins(kind) if p.origin.startswith("ope-bench ")]
 
 
-FEWER: dict[str, Any] = {"cross_fit": 2, "flow_params": {"epochs": 5}}
-"""Folds and epochs, of which two and five do what five and two hundred do."""
-
-
-def fewer(cls: type) -> dict[str, Any]:
-    """Parameters with which a class repeats itself less; folds that are off stay off."""
-    found = inspect.signature(cls).parameters
-    return {
-        name: value
-        for name, value in FEWER.items()
-        if name in found and (name != "cross_fit" or found[name].default > value)
-    }
-
-
 def verdict(kind: Kind, plugin_id: str, central: str) -> list[str]:
     """What is wrong; skips the test where the plugin lacks what it needs here."""
     cls = registry().find(kind, plugin_id).cls
     checks: Callable = estimator_checks if kind == "estimator" else environment_checks
-    outcomes = {one.name: one for one in checks(cls(**fewer(cls))).outcomes()}
+    outcomes = {one.name: one for one in checks(quick(cls)).outcomes()}
     wrong = [f"{one.name}: {one.result}: {one.message}" for one in outcomes.values() if one.bad]
     if not wrong and outcomes[central].result == "skipped":
         pytest.skip(outcomes[central].message)
