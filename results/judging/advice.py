@@ -216,14 +216,17 @@ def _next_log(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def shortlist_section(rows: Sequence[Mapping[str, Any]]) -> str:
     """How often the best was dropped, by number of candidates, in each world and in all."""
-    shown, judged = [], []
+    worlds, whole, judged = [], [], []
     for count in sorted({one["policies"] for one in rows}):
         here = [one for one in rows if one["policies"] == count]
         every = {name: sum(one[name] for one in here) for name in ("logs", *COUNTED)}
         for one in [*here, {**every, "world": "all"}]:
             shares = (_share(one[name], one["logs"]) for name in COUNTED)
-            left = [f"{one[name]:g}" for name in LEFT] if "policies" in one else ["–", "–"]
-            shown.append([str(count), str(one["world"]), *shares, *left])
+            if "policies" in one:
+                left = [f"{one[name]:g}" for name in LEFT]
+                worlds.append([str(count), str(one["world"]), *shares, *left])
+            else:
+                whole.append([str(count), *shares])
         means = (
             np.mean([one[name] for one in here if one[name] is not None]) for name in MEASURES
         )
@@ -231,8 +234,8 @@ def shortlist_section(rows: Sequence[Mapping[str, Any]]) -> str:
             one["product_seconds"] for one in here if one["product_seconds"] is not None
         )
         judged.append([str(count), *(f"{mean:.2f}" for mean in means), f"{seconds:.0f} s"])
-    head = ["policies", "world", "best dropped", "winner's value held", "wrongly certified"]
-    columns = [*head, "left", "left, Bonferroni"]
+    head = ["best dropped", "winner's value held", "wrongly certified"]
+    columns = ["policies", "world", *head, "left", "left, Bonferroni"]
     measured = [
         "policies",
         "value lost",
@@ -242,7 +245,10 @@ def shortlist_section(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     measured += ["wrongly certified", "not certified", "`shortlist` on one log"]
     return (
-        f"{opening('advice shortlist')}\n\n{table(columns, shown, 'r', tight=True)}\n\n"
+        f"{opening('advice shortlist')}\n\n"
+        f"{table(['policies', *head], whole, 'r', tight=True)}\n\n"
+        f"<details><summary>World by world</summary>\n\n{table(columns, worlds, 'r', tight=True)}"
+        "\n\n</details>\n\n"
         f"{opening('advice selection')}\n\n{table(measured, judged, 'r', tight=True)}"
     )
 
