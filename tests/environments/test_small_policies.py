@@ -125,3 +125,14 @@ def test_support_is_full_only_without_an_arc():
     plain = DeficientSoftmax(score, n_deficient=0).table(context)
     np.testing.assert_allclose(plain, [np.exp(scores) / np.exp(scores).sum()])
     assert full.supported(np.repeat(context, 3, axis=0), np.arange(3)).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3], ids=["finite exponentials", "by the largest score"])
+@pytest.mark.parametrize("n_deficient", [0, 2])
+def test_the_mean_of_one_feature_is_that_of_the_table(scale, n_deficient):
+    rng = np.random.default_rng(5)
+    score = LinearScore(scale * rng.normal(size=(3, 6)))
+    policy = DeficientSoftmax(score, n_deficient=n_deficient)
+    context, feature = rng.normal(size=(40, 2)), rng.normal(size=(6, 1))
+    found = policy.project(context, feature)
+    np.testing.assert_allclose(found, policy.table(context) @ feature, rtol=1e-9, atol=1e-12)

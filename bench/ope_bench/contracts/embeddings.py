@@ -10,11 +10,14 @@ import numpy as np
 
 from ope_bench.base.errors import DataError
 from ope_bench.contracts.arrays import FloatArray, IntArray, row_chunks
-from ope_bench.contracts.policies import Actions, DiscretePolicy
+from ope_bench.contracts.policies import Actions, DiscretePolicy, Softmax
 from ope_bench.contracts.random import sample_indices
 
 _MOST_ATOMS = 4096
 """Largest number of combinations of categories that are listed as atoms."""
+
+_MANY_ROWS, _ROWS_OF_CATEGORY = 6_000, 200
+"""Rows, all and for each category, from which one dimension is summed category by category."""
 
 
 @runtime_checkable
@@ -138,10 +141,8 @@ class FactoredEmbedding:
     def sample(self, action: IntArray, rng: np.random.Generator) -> FloatArray:
         """Draw by the inverse CDF, one dimension after another: (n, n_dimensions)."""
         uniform = rng.random((len(action), len(self.tables)))
-        drawn = [
-            sample_indices(table[action], uniform[:, dimension])
-            for dimension, table in enumerate(self.tables)
-        ]
+        draws = zip(self.tables, uniform.T, strict=True)
+        drawn = [sample_indices(table[action], one) for table, one in draws]
         return np.stack(drawn, axis=1).astype(np.float64)
 
     def support(self) -> FloatArray | None:
@@ -155,7 +156,14 @@ class FactoredEmbedding:
         self, policy: DiscretePolicy, context: FloatArray, embedding: FloatArray
     ) -> FloatArray:
         """Return sum_a pi(a|x) prod_d p_d(g_d|a): (n,)."""
-        return policy.contract(context, _Products(self._columns, self.codes(embedding)))
+        (own, *others), n = self.codes(embedding), len(context)
+        few = n < max(_MANY_ROWS, _ROWS_OF_CATEGORY * len(self._columns[0]))
+        if few or others or not isinstance(policy, Softmax):
+            return policy.contract(context, _Products(self._columns, [own, *others]))
+        out = np.empty(n)
+        for code, column in enumerate(self._columns[0]):
+            out[own == code] = policy.project(context[own == code], column[:, None])[:, 0]
+        return out
 
     def masses(self, policy: DiscretePolicy, context: FloatArray) -> FloatArray:
         """Return the policy's mass on every combination of `support`: (n, k)."""

@@ -28,6 +28,9 @@ SINGLE_FROM = 500
 LEAST_WEIGHT = 1e-30
 """Weights count as at least so large, beside numbers too small for single precision."""
 
+FINITE = 600.0
+"""Logits whose exponentials, and sums of these, are finite and not 0."""
+
 FLAT = 1e-12
 """Spread, beside the largest weight, below which an axis holds rounding errors only."""
 
@@ -102,6 +105,23 @@ class LinearSoftmax(Softmax):
     def __init__(self, score: LinearScore, beta: float = 1.0) -> None:
         super().__init__(score, score.n_actions, beta)
         self._scaled = LinearScore(beta * score.weights)
+
+    def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
+        """Return E[features[a]] over actions: (n, k); of one feature without a table."""
+        if features.shape[1] != 1:
+            return super().project(context, features)
+        length = float(np.linalg.norm(self._scaled.weights, axis=0).max())
+        # Logits are within this: their exponentials are finite as they are.
+        within = length * np.sqrt(1.0 + np.square(context).sum(axis=1).max(initial=0.0)) < FINITE
+        ones, out = np.ones(len(features)), np.empty((len(context), 1))
+        for rows in row_chunks(len(context), self.n_actions):
+            if within:
+                weights = self._logits(context[rows])
+                np.exp(weights, out=weights)
+            else:
+                weights = self._weights(context[rows])
+            out[rows, 0] = (weights @ features[:, 0]) / (weights @ ones)
+        return out
 
     def _logits(self, context: FloatArray) -> FloatArray:
         """Return beta * score in one product: (k, n_actions)."""

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chisquare
 
 from ope_bench.base.errors import DataError
-from ope_bench.contracts import arrays
+from ope_bench.contracts import arrays, embeddings
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.embeddings import (
     DeterministicEmbedding,
@@ -210,3 +210,18 @@ def test_actions_with_one_embedding_share_its_mass() -> None:
 def test_negative_zero_is_zero_in_a_row_index() -> None:
     index = RowIndex(np.array([[0.0, 1.0], [2.0, 3.0]]))
     np.testing.assert_array_equal(index(np.array([[-0.0, 1.0], [2.0, 3.0]])), [0, 1])
+
+
+def test_one_dimension_of_many_rows_is_summed_category_by_category(monkeypatch):
+    rng = np.random.default_rng(4)
+    embedding = FactoredEmbedding([rng.dirichlet(np.ones(3), N_ACTIONS)])
+    context = rng.normal(size=(300, 2))
+    policy = Softmax(lambda rows: rows @ np.ones((2, N_ACTIONS)) + np.arange(N_ACTIONS), N_ACTIONS)
+    at = rng.integers(0, 2, 300)[:, None].astype(float)  # one category is at no row
+    wanted = embedding.marginal(policy, context, at)
+    asked = []
+    monkeypatch.setattr(embeddings, "_MANY_ROWS", 300)
+    monkeypatch.setattr(embeddings, "_ROWS_OF_CATEGORY", 1)
+    monkeypatch.setattr(policy, "contract", lambda *_: asked.append(1))
+    np.testing.assert_allclose(embedding.marginal(policy, context, at), wanted, rtol=1e-12)
+    assert not asked
