@@ -48,7 +48,7 @@ def test_no_process_is_refused():
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_environment_that_cannot_be_sampled_is_told_at_once(n_jobs):
     with pytest.raises(UsageError, match="environment 'broken': no data today") as failure:
-        evaluate(["ipw", "dm"], Broken(), replicates=2, n_jobs=n_jobs)
+        evaluate(["ipw", "ipws"], Broken(), replicates=2, n_jobs=n_jobs)
     assert "importable_plugins.py" in str(failure.value), "with the line"
 
 

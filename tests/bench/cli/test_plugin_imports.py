@@ -84,6 +84,8 @@ def test_no_code_refuses_suites_and_selectors_that_name_files(
     allowed = cli(*COMMANDS[name])
     assert allowed.code == 0, allowed.err
     assert "EVIL CODE RAN" in allowed.out + allowed.err
+    # It refuses, too, what this process has imported since.
+    assert cli(*COMMANDS[name], "--no-code").code == refused.code
 
 
 def test_no_code_refuses_baselines_that_name_files(
