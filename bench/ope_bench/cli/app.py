@@ -51,8 +51,8 @@ _HOMES = {
     "report": "boards",
     "rerun": "store",
     "store": "store",
-    "submit": "check",
-    "verify": "check",
+    "submit": "gate",
+    "verify": "gate",
 }
 """The module of each command, in the order of ``--help``.
 

@@ -1,4 +1,4 @@
-"""``ope-bench gate`` and ``baseline``: accepted numbers, run again, and every row judged."""
+"""``ope-bench gate``, ``baseline``, ``submit`` and ``verify``: numbers run again, and judged."""
 
 from __future__ import annotations
 
@@ -414,3 +414,55 @@ def _write(file: Path, baseline: baselines.Baseline) -> None:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# ``ope-bench submit`` and ``verify``: entries of others, and results that are what they say.
+
+SUBMISSIONS = Path("results/submissions")
+
+JobsOption = Annotated[int, typer.Option(min=1, help="Trials that run at once.")]
+
+
+def submit_command(
+    package: Annotated[
+        str, typer.Argument(help="An installed distribution, or the folder of its project.")
+    ],
+    est: options.EstOption = None,
+    into: Annotated[Path, typer.Option(help="The folder of all submissions.")] = SUBMISSIONS,
+    jobs: JobsOption = 1,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Check a package's estimators, run one cheap shard, and write the folder of a submission.
+
+    The folder is named after the package; what an author wrote into its submission.yaml stays.
+    Exits with 1 if a conformance check fails.
+    """
+    from ope_bench.cli import submissions
+
+    return submissions.submit(package, est, into, jobs, output)
+
+
+def verify_command(
+    folder: Annotated[Path, typer.Argument(help="A suite's results, or a submission.")],
+    secret: Annotated[
+        str | None,
+        typer.Option(help="Of the round: run a submission on the fresh seeds that it makes."),
+    ] = None,
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="With --secret: only this part of the suite.")
+    ] = "1/1",
+    share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Part of the trials that run again.")
+    ] = 0.02,
+    jobs: JobsOption = 1,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Compare committed files with each other, and run a random part of their trials again.
+
+    Offline; installs nothing. Numbers are equal bit for bit where the machines' facts agree, else
+    up to rounding. With --secret a submission runs on fresh seeds, which adds to attempts.jsonl.
+    Exits with 1 if something does not agree, with 4 if no trial could run.
+    """
+    from ope_bench.cli import submissions
+
+    return submissions.verify(folder, secret, shard, share, jobs, output)
