@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 import textwrap
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -482,9 +481,9 @@ def run_session(
     outcome = Outcome(planned=len(trials))
     if not trials:
         return Report(manifest, path, outcome, exit_codes.EMPTY, why_empty(manifest))
-    began = time.monotonic()
     # The machines of a cluster's workers, as far as known.
     machines = getattr(executor, "machines", None)
+    # `run` closes the executor too; here it ends also where the store cannot be opened.
     with contextlib.closing(executor), Store.open(path, write=True) as store:
         run_id = store.begin_run(
             suite=suite.name,
@@ -512,7 +511,6 @@ def run_session(
         except UsageError:
             store.end_run(run_id, exit_codes.USAGE)
             raise
-        outcome.seconds = time.monotonic() - began
         code = outcome.exit_code(allow_failures=allow_failures)
         store.end_run(run_id, code)
         ending = RunSummary.of(store, run_id, suite.truth, boards=boards)

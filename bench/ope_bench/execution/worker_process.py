@@ -219,6 +219,7 @@ class WorkerProcess:
         }
         told = [theirs.fileno(), os.getpid(), self.limits.memory or 0]
         try:
+            # The keeper, which starts `worker_main` and ends all that its trials leave behind.
             self._process = subprocess.Popen(  # noqa: S603
                 [*python_command(keeper.__name__), *map(str, told)],
                 stdin=subprocess.DEVNULL,

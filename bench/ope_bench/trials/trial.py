@@ -350,6 +350,7 @@ class _Attempt:
         self.sampling = True
         data = workspace.data(trial, environment)
         self.sampling = False
+        # Imports, sampling and training may have drawn from the global random states.
         if imported or sampled or batched:
             seed_global_states(self.global_seed)
         self.problem = data.problem
