@@ -258,6 +258,11 @@ def test_a_part_of_the_worlds_that_half_of_the_trials_choose_is_judged_on_the_ot
     chosen, whole = chosen_by_halves(drawn, turned, names)
     np.testing.assert_allclose(chosen, 1.0)
     assert whole.max() < 0
+    # Trials of both orders: what agrees with one half disagrees with the other.
+    mixed = [*trials_like(drawn[:2], 2), *trials_like([drawn[2], drawn[5]], 2)]
+    mixed = [replace(one, source=f"randomized {k}") for k, one in enumerate(mixed)]
+    chosen, _ = chosen_by_halves(drawn, mixed, names)
+    assert chosen.mean() < 0.5
 
 
 def test_reliability_of_orders_is_that_of_spearman_and_brown():
@@ -281,6 +286,14 @@ def test_a_trial_whose_data_sets_disagree_has_a_low_ceiling():
     assert first.ceiling == pytest.approx(1.0)
     assert first.spread > last.spread
     assert last.pair < 0.3
+    signal = np.array([[1.0], [0.5], [4.0], [9.0]]) * rng.standard_normal(8)
+    near = {
+        name: answers(one + rng.standard_normal(8))
+        for name, one in zip(names, signal, strict=True)
+    }
+    (between,) = sources_of(drawn, [replace(noise, answers=near)], names)
+    assert 0.1 < between.pair < 0.9
+    assert between.ceiling == pytest.approx((8 * between.pair / (1 + 7 * between.pair)) ** 0.5)
 
 
 def test_what_trials_are_like_is_compared_with_how_well_they_are_predicted():
