@@ -6,7 +6,7 @@ arrays with a row for each decision and a column for each action.
 
 import numpy as np
 
-from ope_bench import Log, estimate
+from ope_bench import Log, advise, estimate
 
 rng = np.random.default_rng(2)
 n, actions = 4000, ["a", "b", "c"]
@@ -37,4 +37,5 @@ log = Log.from_frame(
 )
 result = estimate(log, ["dr", "ipws"])
 print(result)
+print(advise(log))  # which one wins, by intervals that hold for all at once
 print("true values:", *[f"{(leaning(s) * best).sum(axis=1).mean():.3f}" for s in (2.0, 20.0)])
