@@ -59,6 +59,15 @@ def _write_tables(shown: Iterable[TextTable]) -> None:
     write("\n\n".join(texts))
 
 
+def _executor(jobs: int | None, timeout: float | None, memory: int | None) -> Any:
+    """Return the context of worker processes, by default one for each core."""
+    from ope_bench.execution.local import LocalExecutor
+    from ope_bench.execution.machine import available_cores
+
+    executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
+    return contextlib.closing(executor)
+
+
 class _Fits:
     """One line for each estimator on a terminal: how long it has run, then what came of it."""
 
@@ -391,24 +400,21 @@ def advise_command(
     code 3: no candidate has a value.
     """
     from ope_bench.cli.progress import RunState, display
-    from ope_bench.execution.local import LocalExecutor
-    from ope_bench.execution.machine import available_cores
     from ope_bench.logs.advise import PoliciesAdvice, advice_tables, summary
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, None)
-        executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
         fits = _Fits()
+        with _executor(jobs, timeout, memory) as executor, fits:
 
-        def observe(trials: Sequence[Trial]) -> Any:
-            # One screen at a time.
-            fits.__exit__()
-            end = time.monotonic() + budget
-            state = RunState(trials, "expected", executor.jobs, deadline=end)
-            return display(state, "worlds made from the log")
+            def observe(trials: Sequence[Trial]) -> Any:
+                # One screen at a time.
+                fits.__exit__()
+                end = time.monotonic() + budget
+                state = RunState(trials, "expected", executor.jobs, deadline=end)
+                return display(state, "worlds made from the log")
 
-        with contextlib.closing(executor), fits:
             result = ope_bench.advise(
                 log,
                 target=target,
@@ -457,13 +463,9 @@ def shortlist_command(
 
     The intervals hold for all pairs of policies at once. Exit code 3: no policy has a value.
     """
-    from ope_bench.execution.local import LocalExecutor
-    from ope_bench.execution.machine import available_cores
-
     with exit_on_signals(), json_stdout(output) as emit:
         log = ope_bench.Log.read(file, timeout=timeout)
-        executor = LocalExecutor(jobs or available_cores(), timeout=timeout, memory=memory)
-        with contextlib.closing(executor), _Fits() as fits:
+        with _executor(jobs, timeout, memory) as executor, _Fits() as fits:
             result = ope_bench.shortlist(
                 log, incumbent=incumbent, alpha=alpha, executor=executor, on_event=fits
             )
@@ -520,7 +522,6 @@ def estimate_command(
     FILE is a log file, or a table with --context, --action, --reward and one --target option.
     Without --est all estimators run that can and are meant for it. Exit code 3: none has a value.
     """
-    from ope_bench.execution.local import LocalExecutor
     from ope_bench.execution.machine import available_cores
     from ope_bench.logs.log_data import LogSpec
     from ope_bench.logs.streamed import estimate_stream
@@ -528,7 +529,6 @@ def estimate_command(
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, stream)
-        cores = jobs or available_cores()
         if isinstance(log, LogSpec):
             if sensitivity:
                 msg = "--sensitivity: not for rows in batches; sample rows into a log that fits"
@@ -539,13 +539,12 @@ def estimate_command(
                 level=level,
                 interval=interval,
                 seed=seed or 0,
-                jobs=cores,
+                jobs=jobs or available_cores(),
                 timeout=timeout,
                 memory=memory,
             )
         else:
-            executor = LocalExecutor(cores, timeout=timeout, memory=memory)
-            with contextlib.closing(executor), _Fits() as fits:
+            with _executor(jobs, timeout, memory) as executor, _Fits() as fits:
                 result = ope_bench.estimate(
                     log,
                     est,
