@@ -21,7 +21,6 @@ from ope_bench.execution.machine import same_arithmetic
 from ope_bench.execution.runner import Outcome, interruptible, run
 from ope_bench.gate.baseline import (
     Baseline,
-    PairedRow,
     is_baseline,
     load,
     pair_records,
@@ -109,7 +108,25 @@ def run_gate(baseline: Baseline, source: StoreTrials, rules: Rules | None = None
     planned.sort(key=lambda trial: order[trial.group])
     lost = sum(len(row.pairs) for row in rows if row.gone)
     outcomes = {record.key: record for record in source.run(planned)}
-    notices += _second_chance(rows, outcomes, source)
+    # New timeouts and memory failures get a second chance alone, with doubled limits.
+    suspects = [
+        pair.trial
+        for row in rows
+        for pair in row.pairs
+        if pair.trial is not None
+        and (outcome := outcomes.get(pair.trial.key)) is not None
+        and outcome.status.limit
+        and not pair.before.status.limit
+    ]
+    for record in source.alone(suspects, limits=2.0) if suspects else ():
+        was = outcomes[record.key].status
+        outcomes[record.key] = record
+        if not record.status.limit:
+            trial = record.trial
+            notices.append(
+                f"{trial.environment.id} / {trial.estimator.id}, replicate {trial.replicate}: "
+                f"{was}, but {record.status} alone with doubled limits"
+            )
     rows = [with_outcomes(row, outcomes) for row in rows]
     found = sum(trial.key in outcomes for trial in planned)
     return GateReport(
@@ -121,34 +138,6 @@ def run_gate(baseline: Baseline, source: StoreTrials, rules: Rules | None = None
         reused=source.reused,
         notices=tuple(notices),
     )
-
-
-def _second_chance(
-    rows: Iterable[PairedRow], outcomes: dict[str, TrialRecord], source: StoreTrials
-) -> list[str]:
-    """Repeat new timeouts and memory failures alone, with doubled limits."""
-    suspects = [
-        pair.trial
-        for row in rows
-        for pair in row.pairs
-        if pair.trial is not None
-        and (outcome := outcomes.get(pair.trial.key)) is not None
-        and outcome.status.limit
-        and not pair.before.status.limit
-    ]
-    if not suspects:
-        return []
-    notices = []
-    for record in source.alone(suspects, limits=2.0):
-        was = outcomes[record.key].status
-        outcomes[record.key] = record
-        if not record.status.limit:
-            trial = record.trial
-            notices.append(
-                f"{trial.environment.id} / {trial.estimator.id}, replicate {trial.replicate}: "
-                f"{was}, but {record.status} alone with doubled limits"
-            )
-    return notices
 
 
 # Run a gate's trials through the runner, into a store.
