@@ -57,6 +57,17 @@ def test_calibration_of_a_fold_does_not_see_the_fold():
         np.testing.assert_array_equal(*pair)
 
 
+def test_each_fold_is_calibrated_on_all_others():
+    rng = np.random.default_rng(4)
+    score, label, fold = rng.normal(size=300), rng.integers(2, size=300), np.arange(300) % 3
+    found = calibrated("platt", score, label, fold)
+    for one in range(3):
+        rest = fold != one
+        prior = np.log(label[rest].sum() / (1 - label[rest]).sum())
+        expected = calibrator("platt", score[rest], label[rest], prior=prior)(score[~rest])
+        assert found[~rest].tolist() == expected.tolist()
+
+
 def test_calibration_without_folds_is_refused():
     with pytest.raises(ParameterError, match="needs cross_fit of at least 2"):
         fitted(gaussians(20, 20), calibration="platt", cross_fit=0)
