@@ -13,6 +13,7 @@ from ope_bench import Log, TargetPolicy, estimate, stream
 from ope_bench.cli.app import invoke
 from ope_bench.logs.estimation import STRENGTHS
 from ope_environments.damaged.environment import Damaged
+from ope_estimators.baseline import hidden_cause
 from ope_estimators.baseline.hidden_cause import HajekBounds, Residuals, flip, sharp_mean
 from support.golden_log import ACTION, CONTEXT, LOGGING, REWARD, TARGET
 from support.small_logs import discrete, log_of, log_of_columns, write_small
@@ -156,7 +157,7 @@ def test_the_sampling_error_of_weighted_bounds_is_that_of_every_resample():
             "q": target,
         },
         unit="u",
-        target=TargetPolicy(logged_probability="q"),
+        target=TargetPolicy(probability="q"),
     )
     (bound,) = (
         one
@@ -168,6 +169,26 @@ def test_the_sampling_error_of_weighted_bounds_is_that_of_every_resample():
     assert np.quantile(every[1], 0.92) <= bound["high_with_error"] <= max(every[1])
     assert bound["low_with_error"] < bound["low"]
     assert bound["high"] < bound["high_with_error"]
+
+
+def test_bounds_of_many_rows_take_the_extremes_of_the_log(monkeypatch):
+    rng = np.random.default_rng(8)
+    target, propensity = rng.uniform(0.05, 0.9, (2, 1500))
+    reward = rng.standard_normal(1500)
+    bounds = HajekBounds(target, propensity, reward)
+    for strength, end in itertools.product((1.0, 1.5, 4.0), (0, 1)):
+        weight = bounds.weights(strength, end)
+        assert (weight @ reward) / weight.sum() == pytest.approx(bounds(strength, end))
+    log = log_of(discrete(1500))
+    own = estimate(log, "ipws", sensitivity=True)["ipws"].sensitivity["bounds"]
+    monkeypatch.setattr(hidden_cause, "MOST_ROWS", 1000)
+    shared = estimate(log, "ipws", sensitivity=True)["ipws"].sensitivity["bounds"]
+    for one, other in zip(own, shared, strict=True):
+        width = one["low"] - one["low_with_error"], one["high_with_error"] - one["high"]
+        assert other["low_with_error"] == pytest.approx(one["low_with_error"], abs=0.25 * width[0])
+        assert other["high_with_error"] == pytest.approx(
+            one["high_with_error"], abs=0.25 * width[1]
+        )
 
 
 def test_the_error_of_sharp_bounds_is_the_half_width_of_disagreement():

@@ -6,6 +6,7 @@ propensity by a factor between 1/Λ and Λ.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -29,6 +30,10 @@ MOST = 1e6
 
 RESAMPLES = 200
 """Draws of units from which the sampling error of weighted bounds is known."""
+
+MOST_ROWS = 20_000
+"""Rows up to which each resample has extremes of its own; of more rows those of the log are taken,
+which change the result by the square of the sampling error."""
 
 
 class Bounds(Protocol):
@@ -123,6 +128,17 @@ class HajekBounds:
         """
         return self._extreme(strength, end, count[:, self._order])
 
+    def weights(self, strength: float, end: int) -> FloatArray:
+        """Return the weights v of the least (0) or the largest (1) estimate: (n,)."""
+        small, large = (
+            self._target * (1.0 + self._odds * one) for one in (1.0 / strength, strength)
+        )
+        high, low = (large, small) if end else (small, large)
+        # A weight is at one end of its range by the side of the bound that its reward is on.
+        found = np.empty_like(self._target)
+        found[self._order] = np.where(self._reward > self(strength, end), high, low)
+        return found
+
     def _extreme(self, strength: float, end: int, count: FloatArray) -> FloatArray:
         small, large = (
             self._target * (1.0 + self._odds * one) for one in (1.0 / strength, strength)
@@ -170,7 +186,21 @@ def percentile_ends(
     units, unit = np.unique(view.unit, return_inverse=True)
     rng, k = view.estimator_rng("bounds under a hidden cause"), len(units)
     found = np.empty((len(strengths), 2, RESAMPLES))
-    for rows in row_chunks(RESAMPLES, view.n):
+    if view.n > MOST_ROWS:
+        ends = itertools.product(strengths, (0, 1))
+        weights = np.stack([bounds.weights(*one) for one in ends])
+        sums = np.stack(
+            [
+                np.bincount(unit.reshape(-1), row, minlength=k)
+                for row in (*(weights * view.reward), *weights)
+            ],
+            axis=1,
+        )
+        for draw in range(RESAMPLES):
+            again = np.bincount(rng.integers(k, size=k), minlength=k)
+            total, mass = (again @ sums).reshape(2, -1)
+            found[:, :, draw] = (total / mass).reshape(len(strengths), 2)
+    for rows in row_chunks(RESAMPLES if view.n <= MOST_ROWS else 0, view.n):
         drawn = rng.multinomial(k, np.full(k, 1.0 / k), size=rows.stop - rows.start)
         count = drawn[:, unit.reshape(-1)].astype(np.float64)
         for at, strength in enumerate(strengths):
