@@ -17,6 +17,8 @@ from judging.trials import rows_of
 from ope_bench.plugins.spec import resolve
 
 FOLDER = "field-defaults"
+GAIN = 0.9
+"""Error over the default's that would be a gain of a tenth."""
 
 World = tuple[str, str]
 Interval = tuple[float, float, float]
@@ -128,6 +130,7 @@ def defaults_section(results: Path) -> str:
         "tried": len(found),
         "sets": 1 + max(row["replicate"] for row in rows_of(results / FOLDER)),
         "better": ", ".join(better) or "none",
+        "small": sum(min(one.odd[1], one.even[1]) > GAIN for one in found),
     }
     text = opening("leaderboard defaults", **facts)
     head = ["estimator", "value tried for the default", "odd worlds", "even worlds", "verdict"]
