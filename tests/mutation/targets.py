@@ -110,6 +110,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     f"{BENCH}/plugins/spec.py": (
         "tests/bench/plugins/test_registry.py",
+        "tests/bench/plugins/test_code_digest.py",
         "tests/bench/plugins/test_labels.py",
         "tests/bench/plugins/test_added_parameters.py",
         "tests/bench/contracts/test_parameters.py",
