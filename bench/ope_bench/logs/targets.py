@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,11 +59,13 @@ class TargetPolicy:
     probability: Any = None
     table: Any = None
     policy: Any = None
-    sampled: InitVar[Any] = None
-    logged_probability: InitVar[Any] = None
-    predict: InitVar[Any] = None
+    # Not InitVar, which mypy loses where it must look at the class twice.
+    sampled: Any = field(default=None, repr=False)
+    logged_probability: Any = field(default=None, repr=False)
+    predict: Any = field(default=None, repr=False)
 
-    def __post_init__(self, *former: Any) -> None:
+    def __post_init__(self) -> None:
+        former = [getattr(self, name) for name in _FORMER]
         given: list[str] = [form for form in FORMS if getattr(self, form) is not None]
         given += [name for name, value in zip(_FORMER, former, strict=True) if value is not None]
         if len(given) != 1:
