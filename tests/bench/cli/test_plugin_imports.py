@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ope_bench.cli.options import LEARNER_FILES
+from ope_bench.contracts.parameters import LEARNER_FILES
 from ope_bench.plugins.registry import registry
 
 if TYPE_CHECKING:
