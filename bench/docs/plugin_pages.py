@@ -462,10 +462,9 @@ def _suite_figure(estimator: str) -> str:
     for board in sorted(ran, key=lambda board: -len(board.labels)):
         for path in sorted((RESULTS / board.suite / "figures").glob("sweep-rmse-*.svg")):
             if re.search(rf">{estimator}[ <]", path.read_text(encoding="utf-8")):
-                page = f"../boards/{board.suite.replace('/', '-')}.md"
                 image = f"![RMSE]({posixpath.relpath(path, PAGES)})"
                 return (
-                    f" Its line in the suite [{board.suite}]({page}):\n\n"
+                    f" Its line in the suite {_board_link(board.suite)}:\n\n"
                     f":::{{container}} figures\n{image}\n:::\n\n## Cost\n\nMedian time of fit and "
                     f"estimate there: {_seconds(_median_seconds(board.suite)[estimator])}."
                 )
@@ -504,7 +503,7 @@ def _board_part(estimator: str) -> Iterator[str]:
                 link = (
                     f"[`{board.environment}`](../environments/{page_name(board.environment)}.md)"
                 )
-                where = f"`{board.suite}`"
+                where = _board_link(board.suite)
                 settings = str(len(board.labels))
                 rows.append(
                     (
@@ -690,19 +689,23 @@ def _winners(environment: str) -> Iterator[str]:
 
 
 def _winner_row(board: Board) -> tuple[str, ...]:
-    cells = []
+    cells: list[str] = []
     for _, granted in ACCESS_COLUMNS:
         best = board.order(granted)[:3]
-        cells.append(
-            ", ".join(
-                f"[`{name}`](../estimators/{page_name(board.ids[name])}.md) {ratio:.2f}"
-                if board.ids[name] in _classes("estimator")
-                else f"`{name}` {ratio:.2f}"
-                for name, ratio in best
-            )
-            or "–"
+        told = ", ".join(
+            f"[`{name}`](../estimators/{page_name(board.ids[name])}.md) {ratio:.2f}"
+            if board.ids[name] in _classes("estimator")
+            else f"`{name}` {ratio:.2f}"
+            for name, ratio in best
         )
-    return (f"`{board.suite}`", str(len(board.labels)), *cells)
+        # What is known further helps nobody there.
+        cells.append("the same" if told and told in cells else told or "–")
+    return (_board_link(board.suite), str(len(board.labels)), *cells)
+
+
+def _board_link(suite: str) -> str:
+    """Return a link from a plugin's page to that of a suite's boards."""
+    return f"[`{suite}`](../boards/{suite.replace('/', '-')}.md)"
 
 
 def _environment_index(plugins: Sequence[Plugin]) -> str:

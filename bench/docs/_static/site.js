@@ -1,4 +1,4 @@
-/* Tables sort by the column whose heading is clicked, or chosen with Enter. */
+/* Tables sort by the column whose heading is clicked, or chosen with Enter; long ones can be filtered. */
 document.addEventListener("DOMContentLoaded", () => {
   const value = (row, column) => row.cells[column] ? row.cells[column].innerText.trim() : "";
   const number = (text) => {
@@ -9,6 +9,19 @@ document.addEventListener("DOMContentLoaded", () => {
     const body = table.tBodies[0];
     if (!table.tHead || !body || body.rows.length < 5) continue;
     const order = [...body.rows];
+    if (order.length >= 15) {
+      const filter = document.createElement("input");
+      Object.assign(filter, { type: "search", className: "filter", placeholder: "Filter rows" });
+      filter.setAttribute("aria-label", "Filter rows");
+      filter.addEventListener("input", () => {
+        const words = filter.value.toLowerCase().split(/\s+/);
+        for (const row of order) {
+          const text = row.textContent.toLowerCase();
+          row.hidden = !words.every((word) => text.includes(word));
+        }
+      });
+      (table.closest(".pst-scrollable-table-container") || table).before(filter);
+    }
     [...table.tHead.rows[0].cells].forEach((head, column) => {
       head.tabIndex = 0;
       head.classList.add("sortable");

@@ -218,6 +218,23 @@ def test_the_first_page_has_a_tab_a_track_and_its_tables_sort(
     assert browser.js(column) == before
 
 
+def test_long_tables_can_be_filtered(site: Path, browser: Browser) -> None:
+    browser.resize(1300, 800)
+    _open(browser, (site / "results/leaderboard.html").as_uri())
+    browser.js(
+        "(() => { const field = document.querySelector('input.filter');"
+        " field.value = 'epws'; field.dispatchEvent(new Event('input')); })()"
+    )
+    shown = (
+        "[...document.querySelector('input.filter ~ * tbody, input.filter + table tbody').rows]"
+    )
+    names = browser.js(
+        f"{shown}.filter((one) => !one.hidden).map((one) => one.cells[1].innerText)"
+    )
+    assert {"epws", "fepws (part)"} <= set(names)
+    assert all("epws" in name for name in names)
+
+
 def test_results_and_their_figures_are_pages(site: Path) -> None:
     for page in ("leaderboard", "claims", "defects", "paper/README", "intervals/README"):
         assert (site / "results" / f"{page}.html").is_file(), page
