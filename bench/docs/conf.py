@@ -46,6 +46,7 @@ html_copy_source = False
 html_show_sphinx = False
 # Excerpts of the pages found would be fetched, which browsers refuse for pages opened from a file.
 html_show_search_summary = False
+html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")
 # Not of files of code: two hundred pages, of which none is in the table of contents.
 html_sidebars = {"[!c]**": ["globaltoc.html"], "code/**": []}
 html_additional_pages = {"index": "forward.html"}

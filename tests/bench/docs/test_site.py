@@ -179,7 +179,7 @@ UNLOADED = """[...document.images].filter((one) => one.complete && !one.naturalW
   .map((one) => one.src)"""
 
 
-@pytest.mark.parametrize("word", ["epws", "dm-star", "ipw", "saito-toy"])
+@pytest.mark.parametrize("word", ["epws", "dm-star", "ipw", "select", "saito-toy"])
 def test_search_finds_the_page_of_an_id_first(site: Path, browser: Browser, word: str) -> None:
     _open(browser, (site / "search.html").as_uri() + f"?q={word}")
     browser.until("document.querySelector('#search-results li a')")
