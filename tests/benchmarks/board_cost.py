@@ -28,8 +28,8 @@ from ope_bench.contracts.view import CachedFit, FitCache, ReusedCost
 WORLD = "saito-mips[n_samples=10000,n_actions=1000]"
 WARM_UP = "saito-mips[n_samples=200,n_actions=10]"
 
-QUADRATIC = ("kmm", "energy-balancing")
-"""Estimators that hold or pass over all pairs of rows, whatever the number of actions."""
+FLOWS = ("fepw", "fepws", "fedr")
+"""Estimators that train a flow; those in their printed form end with ``-paper``."""
 
 TEXT = """\
 # The cost of a whole board
@@ -41,11 +41,8 @@ grew by on the board; a table of rows and actions would take {table_mb:.0f} MB.
 
 {sums}
 
-*Without two*: {pairs} compare all pairs of rows, whatever the number of actions.
-
-At three times its dearest member the board would take {wanted:,.0f} s. Of its {board:,.0f} s,
-scikit-learn grows trees in {trees:,.0f} s, one column after another; most of them are of
-{growers}.
+*Others*: all but {flows}, which train a flow, and the printed forms, `…-paper`. Most of the
+board's {board:,.0f} s are of {dearest}.
 
 {rows}
 
@@ -53,40 +50,6 @@ Unavailable here: {left_out}.
 """
 
 Row = dict[str, Any]
-
-
-class TreeSeconds:
-    """Processor seconds in which scikit-learn grows trees, while the object is entered.
-
-    Attributes
-    ----------
-    seconds : so far.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __enter__(self) -> TreeSeconds:
-        """Time each tree."""
-        from sklearn.tree import BaseDecisionTree
-
-        self._fit = fit = BaseDecisionTree._fit
-
-        def timed(*given: Any, **named: Any) -> Any:
-            begun = time.process_time()
-            try:
-                return fit(*given, **named)
-            finally:
-                self.seconds += time.process_time() - begun
-
-        BaseDecisionTree._fit = timed
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Time no more."""
-        from sklearn.tree import BaseDecisionTree
-
-        BaseDecisionTree._fit = self._fit
 
 
 class FoundFits(FitCache):
@@ -130,7 +93,7 @@ def measure(world: str, estimators: Sequence[str]) -> list[Row]:
     environment = build(setting)
 
     rows, fits = [], FoundFits()
-    with thread_limit(1), TreeSeconds() as trees:
+    with thread_limit(1):
         # Pinned before: a workspace puts back the settings that it found.
         board = Workspace()
         data = board.data(Trial(setting, specs_of("estimator", "ipw")[0], 0), environment)
@@ -140,7 +103,7 @@ def measure(world: str, estimators: Sequence[str]) -> list[Row]:
             run_trial(Trial(small, spec, 0), Workspace())
             trial = Trial(setting, spec, 0)
             timing.reset_peak_rss()
-            before, found, grown = timing.peak_rss_bytes() or 0, fits.seconds, trees.seconds
+            before, found = timing.peak_rss_bytes() or 0, fits.seconds
             begun = time.process_time()
             record = run_trial(trial, board)
             seconds = time.process_time() - begun
@@ -152,7 +115,6 @@ def measure(world: str, estimators: Sequence[str]) -> list[Row]:
                     "status": record.status.value,
                     "seconds": seconds,
                     "alone": alone,
-                    "trees": trees.seconds - grown,
                     "rise_bytes": max(0, rise),
                     "estimate": record.estimate,
                 }
@@ -174,33 +136,30 @@ def markdown(report: dict[str, Any]) -> str:
         )
         for row in sorted(rows, key=lambda row: -row["alone"])
     ]
+    dearest = sorted(rows, key=lambda row: -row["seconds"])[:6]
     left_out = [row["estimator"] for row in report["rows"] if row["status"] == "unavailable"]
     text = TEXT.format(
         world=report["world"],
         count=len(rows),
         table_mb=report["table_mb"],
-        wanted=3 * max(row["alone"] for row in rows),
         board=sum(row["seconds"] for row in rows),
-        trees=sum(row["trees"] for row in rows),
-        growers=_growers(rows),
+        dearest=", ".join(f"`{row['estimator']}` ({row['seconds']:.1f} s)" for row in dearest),
         sums=table(("", "board, s", "dearest alone, s", "ratio", "all alone, s"), summary(rows)),
-        pairs=" and ".join(f"`{name}`" for name in QUADRATIC),
+        flows=", ".join(f"`{name}`" for name in FLOWS),
         rows=table(heads, cells),
         left_out=", ".join(left_out) or "none",
     )
     return f"{text}\n{statement(report)}"
 
 
-def _growers(rows: Sequence[Row]) -> str:
-    """The estimators that spend most on trees on the board, in words."""
-    most = sorted(rows, key=lambda row: -row["trees"])[:6]
-    return ", ".join(f"`{row['estimator']}` ({row['trees']:.0f} s)" for row in most)
-
-
 def summary(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Sums over all estimators, and over those whose cost is not quadratic in the rows."""
-    few = [row for row in rows if row["estimator"] not in QUADRATIC]
-    return [_sums("all", rows), _sums("without two", few)]
+    """Sums over all estimators, and over those without a flow that are not printed forms."""
+
+    def is_other(name: str) -> bool:
+        return name not in FLOWS and not name.endswith("-paper")
+
+    few = [row for row in rows if is_other(row["estimator"])]
+    return [_sums("all", rows), _sums("others", few)]
 
 
 def _sums(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
