@@ -538,9 +538,6 @@ def _single_trials(
         "ours_share": f"{ours.mean() / ceiling:.2f}",
         "others_share": f"{others.mean() / ceiling:.2f}",
         "apart": f"{apart} of {len(dials)} is apart from 0" if apart else "none is apart from 0",
-        "trial_dials": "; ".join(
-            f"{name} {value:.2f} ({low:.2f} to {high:.2f})" for name, value, low, high in dials
-        ),
     }
     rows = [
         [
@@ -559,7 +556,11 @@ def _single_trials(
         "trial", "Spearman", "leader's error over the best's", "two data sets", "ceiling",
         "spread", "noise share", "rows", "arms",
     ]  # fmt: skip
-    return facts, table(head, rows, "lr", tight=True)
+    along = "; ".join(
+        f"{name} {value:.2f} ({low:.2f} to {high:.2f})" for name, value, low, high in dials
+    )
+    told = table(head, rows, "lr", tight=True)
+    return facts, f"{told}\n\nCorrelation over trials with *Spearman*: {along}."
 
 
 def _best_where_overlap_is_good(worlds: Sequence[Setting], entrants: Sequence[str]) -> str:
