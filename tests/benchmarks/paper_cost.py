@@ -5,9 +5,9 @@
 
 Time: some replicates of every setting run on both sides in turns, each replicate's estimators in
 one process on the same data, where shared fits are kept, as a worker does; of replicates that are
-trained together one block runs whole. Trials that both sides have must give the same answers to
-the last bit. Errors: the committed trials of both revisions, paired by data set. Without
-``--peer`` the seconds that the page has stay, and the errors alone are compared again.
+trained together one block runs whole. Answers of trials that both sides have are compared bit by
+bit. Errors: the committed trials of both revisions, paired by data set. Without ``--peer`` the
+seconds that the page has stay, and the errors alone are compared again.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def measure(
 
     described = suite_named(suite)
     settings = {repr(cell.environment.params): None for cell in plan(described).cells}
-    row: dict[str, Any] = {"suite": suite, "trials": 0, "shared": 0.0}
+    row: dict[str, Any] = {"suite": suite, "trials": 0, "shared": 0.0, "blocks": 0, "differ": 0}
     for side in sides:
         row[side] = {"seconds": 0.0, "estimators": defaultdict(float)}
     for setting in settings:
@@ -150,9 +150,9 @@ def measure(
                 if "failed" in figures:
                     raise SystemExit(f"{suite}: {setting}: {figures['failed']}")
                 for key, answer in figures["answers"].items():
-                    if answers.setdefault(key, answer) != answer:
-                        raise SystemExit(f"{suite}: {setting}, {replicate}: answers differ")
+                    row["differ"] += answers.setdefault(key, answer) != answer
             row["trials"] += len(answers)
+            row["blocks"] += replicate is None and bool(answers)
             for side, runs in found.items():
                 least = min(runs, key=lambda figures: sum(figures["estimators"].values()))
                 scale = described.replicates / (least["replicates"] or 1)
@@ -221,13 +221,12 @@ TEXT = """\
 # What the paper costs
 
 Processor seconds of `results/regenerate paper` (its six suites that have claims), computed from
-{replicates} replicates of each setting, of flows that are trained together from one block of 25
-({trials:,} trials), without starting workers. *Before* is {other}: scikit-learn's trees (`gbm`),
-flows trained one by one, a store for each suite. *After*: the same trees grown by XGBoost
-(`gbm-exact`, [exact trees](exact-trees.md)), flows by [`cpu-batch`](batched.md), one store, in
-which a trial that two suites have is run once ({shared:,.0f} s that are not spent). What did not
-change gave the same answers to the last bit on both sides. The first estimator that asks for a fit
-pays for it, and others find it.
+{replicates} replicates of each setting{block} ({trials:,} trials), without starting workers.
+*Before* is {other}: scikit-learn's trees (`gbm`), flows trained one by one, a store for each
+suite. *After*: the same trees grown by XGBoost (`gbm-exact`, [exact trees](exact-trees.md)),
+{flows}, one store, in which a trial that two suites have is run once ({shared:,.0f} s that are not
+spent). Of the answers of what both sides run, {differ} differ in some bit. The first estimator
+that asks for a fit pays for it, and others find it.
 
 {suites}
 
@@ -326,7 +325,11 @@ def markdown(report: dict[str, Any]) -> str:
     adjusted = holm(np.array([math.erfc(abs(row["z"]) / math.sqrt(2)) for row in errors]))
     significant = [row for row, p in zip(errors, adjusted, strict=True) if p < 0.05]
     named = "; ".join(f"`{row['suite']}` `{shown(row)}` ({row['z']:+.1f})" for row in significant)
+    together = any(row["blocks"] for row in rows)
     text = TEXT.format(
+        block=", and one block of 25 of flows that are trained together" if together else "",
+        flows="flows by [`cpu-batch`](batched.md)" if together else "flows as before",
+        differ=sum(row["differ"] for row in rows) or "none",
         replicates=report["replicates"],
         trials=sum(row["trials"] for row in rows),
         shared=sum(row["shared"] for row in rows),
