@@ -172,7 +172,7 @@ def marks(node):
 def test_several_settings_are_plotted_along_what_varies(results):
     spec = results.plot().to_dict()
     text = str(spec)
-    assert "n actions" in text
+    assert "number of actions" in text
     assert "'method': 'ipw'" in text
     assert marks(spec) >= {"line", "point", "area"}
 
