@@ -80,7 +80,7 @@ def blended_expectations(
             kept = part > 0
             if view.n >= MANY_ROWS and 2 * np.count_nonzero(kept) < len(kept):
                 # What has no share at this parameter has none at larger ones.
-                row, weight, target, model = (one[kept] for one in (row, weight, target, model))
+                row, weight, target, model = row[kept], weight[kept], target[kept], model[kept]
     return values, mass / (view.n if counts is None else counts.sum())
 
 
