@@ -222,11 +222,11 @@ TEXT = """\
 
 Processor seconds of `results/regenerate paper` (its six suites that have claims), computed from
 {replicates} of the replicates of each setting{block} ({trials:,} trials), without starting
-workers. *Before* is {other}: scikit-learn's trees (`gbm`), flows trained one by one, a store for each
-suite. *After*: the same trees grown by XGBoost (`gbm-exact`, [exact trees](exact-trees.md)),
-{flows}, one store, in which a trial that two suites have is run once ({shared:,.0f} s that are not
-spent). Of the answers of what both sides run, {differ} differ in some bit. The first estimator
-that asks for a fit pays for it, and others find it.
+workers. *Before* is {other}: scikit-learn's trees (`gbm`), flows trained one by one, a store for
+each suite. *After*: the same trees grown by XGBoost (`gbm-exact`, [exact trees](exact-trees.md)),
+{flows}, one store, in which a trial that two suites have is run once ({shared:,.0f} s that are
+not spent). Of the answers of what both sides run, {differ} differ in some bit. The first
+estimator that asks for a fit pays for it, and others find it.
 
 {suites}
 
