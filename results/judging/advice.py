@@ -198,7 +198,8 @@ def _alarms(every: Sequence[Mapping[str, Any]]) -> str:
             shares = [f"{np.mean([name in look for look in looks]):.0%}" for name in CHECKS]
             anything = np.mean([bool(look & set(CHECKS)) for look in looks])
             rows.append([group, str(len(those)), *shares, f"{anything:.0%}"])
-    return table(["logs", "logs", *CHECKS, "any of these"], rows, "lr", tight=True)
+    shown = table(["logs", "logs", *CHECKS, "any of these"], rows, "lr", tight=True)
+    return f"<details><summary>What each check finds</summary>\n\n{shown}\n\n</details>"
 
 
 # What comes after it.
