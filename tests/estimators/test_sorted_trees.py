@@ -18,6 +18,7 @@ REGRESSOR, CLASSIFIER = GradientBoostingRegressor(**FEW), GradientBoostingClassi
 @pytest.fixture(autouse=True)
 def _few_rows_are_many(monkeypatch):
     monkeypatch.setattr(sorted_trees, "MANY_ROWS", 100)
+    monkeypatch.setattr(sorted_trees, "MANY_COLUMNS", 3)
 
 
 def rows(kind: str, n: int = 600) -> tuple[np.ndarray, np.ndarray]:
@@ -62,6 +63,12 @@ def test_rows_are_divided_as_by_scikit_learn(model, kind, monkeypatch):
     ]
     assert np.mean(alike) > (0.9 if kind == "indicators only" else 0.3)
     assert "_fit_stage" not in vars(ours)
+
+
+def test_regressions_on_few_columns_keep_the_bits_of_scikit_learn():
+    table, outcome = rows("continuous")
+    assert not is_covered(REGRESSOR, table[:, :2], outcome)
+    assert is_covered(CLASSIFIER, table[:, :2], (outcome > 0).astype(np.int64))
 
 
 def test_a_constant_outcome_has_one_leaf():

@@ -9,10 +9,13 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray
 
-__all__ = ["MANY_ROWS", "SortedColumns", "fit_sorted", "is_covered"]
+__all__ = ["MANY_COLUMNS", "MANY_ROWS", "SortedColumns", "fit_sorted", "is_covered"]
 
 MANY_ROWS = 6_000
 """Rows from which columns are sorted once, instead of in every node of every tree."""
+
+MANY_COLUMNS = 256
+"""Columns from which those of a regression are: there it saves time, but rounds otherwise."""
 
 RELEASES = ((1, 9),)
 """Releases of scikit-learn whose boosting calls the methods that are used here."""
@@ -50,6 +53,8 @@ def is_covered(model: Any, features: FloatArray, outcome: FloatArray | IntArray)
     if any(given[name] != default[name] for name in given.keys() - FREE):
         return False
     if given["loss"] == "log_loss" and len(np.unique(outcome)) != 2:
+        return False
+    if given["loss"] == "squared_error" and features.shape[1] < MANY_COLUMNS:
         return False
     return isinstance(given["max_depth"], int) and bool(np.isfinite(features).all())
 
