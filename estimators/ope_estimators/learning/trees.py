@@ -1,6 +1,6 @@
 """Decision trees of scikit-learn: fitted faster, and the columns that they split.
 
-Every number has the bits that scikit-learn gives, but for boosting on many rows (`fit_sorted`).
+Every number has the bits that scikit-learn gives, but for boosting on large tables (`fit_sorted`).
 """
 
 from __future__ import annotations
