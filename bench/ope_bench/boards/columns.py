@@ -13,23 +13,11 @@ from typing import Any, Literal, get_args
 from ope_bench.base.errors import ParameterError
 from ope_bench.boards.board import Board, By, Row
 
-ColumnFormat = Literal[
-    "number",
-    "percent",
-    "seconds",
-    "bytes",
-    "count",
-    "text",
-    "flag",
-    "estimator",
-    "access",
-    "status",
-    "json",
-]
+NumberFormat = Literal["number", "percent", "seconds", "bytes", "count"]
+ColumnFormat = Literal[NumberFormat, "text", "flag", "estimator", "access", "status", "json"]
 Style = Literal["", "best", "good", "caution", "bad", "changed", "dim"]
 """Meaning of a cell; each output format has its own style for it."""
 
-_NUMERIC = ("number", "percent", "seconds", "bytes", "count")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _LAST = 100
 """Position in the order of dropping of a column that names none."""
@@ -173,7 +161,7 @@ class BoardColumn(TableColumn):
     @property
     def numeric(self) -> bool:
         """Return whether values are numbers, which are aligned on the right."""
-        return self.format in _NUMERIC
+        return self.format in get_args(NumberFormat)
 
 
 def number(

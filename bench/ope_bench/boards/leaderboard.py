@@ -39,6 +39,7 @@ from ope_bench.statistics.error_distribution import (
     resamples_of,
     rmse_intervals,
     root_mean_square,
+    scaled_rms,
 )
 from ope_bench.statistics.paired_tests import compare_rows, detectable_growth, holm
 from ope_bench.statistics.ranks import shared_ranks
@@ -227,10 +228,7 @@ def joint_values(cells: Sequence[RowStatistics]) -> list[JointValues]:
     for index, cell in enumerate(cells):
         # No score without trials, nor where imputation is impossible.
         if 0 < cell.tried <= len(cell.imputed):
-            sizes = np.abs(np.fromiter(cell.imputed.values(), np.float64))
-            # Squares of large errors overflow.
-            unit = float(sizes.max()) or 1.0
-            score[index] = unit * float(np.sqrt(np.square(sizes / unit).mean()))
+            score[index] = scaled_rms(np.fromiter(cell.imputed.values(), np.float64))
     ties = _ties(cells, score)
     return [
         JointValues(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from ope_bench.base.console import Format, json_stdout, note, use_color, width, 
 from ope_bench.base.errors import OpeBenchError, StoreError, UsageError
 from ope_bench.cli import options
 from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED
-from ope_bench.execution import Executor, Finished, Message, Reused, RunEvent
+from ope_bench.execution import Finished, Message, Reused, RunEvent
 
 if TYPE_CHECKING:
     from ope_bench.gate import baseline as baselines
@@ -146,15 +147,8 @@ def _run(
     arithmetic = machine.mode_of(baseline.machine)
     threads = max((record.trial.threads for record in baseline.records), default=1)
 
-    def executor_of(timeout: float | None, memory: int | None) -> Executor:
-        return LocalExecutor(
-            jobs or machine.available_cores(),
-            threads=threads,
-            timeout=timeout,
-            memory=memory,
-            arithmetic=arithmetic,
-        )
-
+    cores = jobs or machine.available_cores()
+    executor_of = partial(LocalExecutor, cores, threads=threads, arithmetic=arithmetic)
     here = machine.machine_facts(arithmetic)
     same = machine.same_arithmetic(baseline.machine, here)
     with Store.open(path, write=True) as store:

@@ -626,10 +626,7 @@ def pair_records(
     """
     rows = []
     for records in _by_row(record for record in before if record.key in after):
-        partners = (after[record.key] for record in records)
-        pairs = [
-            Pair(one, other.trial, other) for one, other in zip(records, partners, strict=True)
-        ]
+        pairs = [Pair(one, after[one.key].trial, after[one.key]) for one in records]
         first = records[0].trial
         rows.append(PairedRow(first.environment, first.estimator, first.device, tuple(pairs)))
     return rows

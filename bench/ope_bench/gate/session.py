@@ -154,7 +154,7 @@ class StoreTrials:
     ----------
     baseline : gives the limits of a trial.
     store : a store open for writing.
-    executor_of : makes an executor with a timeout (seconds) and a memory limit (bytes).
+    executor_of : makes an executor of ``timeout`` (seconds) and ``memory`` (bytes).
     machine : facts of this machine, see `machine_facts`.
     watch : called with every event.
     reuse : use stored outcomes of the current code instead of running their trials.
@@ -168,7 +168,7 @@ class StoreTrials:
 
     baseline: Baseline
     store: Store
-    executor_of: Callable[[float | None, int | None], Executor]
+    executor_of: Callable[..., Executor]
     machine: Mapping[str, Any]
     watch: Callable[[RunEvent], None] = lambda event: None
     _: KW_ONLY
@@ -183,7 +183,7 @@ class StoreTrials:
         suite = self.baseline.suite
         outcome = Outcome(planned=len(trials))
         self.unfinished = len(trials)
-        executor = self.executor_of(suite.timeout, suite.memory)
+        executor = self.executor_of(timeout=suite.timeout, memory=suite.memory)
         run_id = self.store.begin_run(
             suite=suite.name,
             truth=suite.truth,
@@ -219,8 +219,8 @@ class StoreTrials:
         """
         suite = self.baseline.suite
         executor = self.executor_of(
-            None if suite.timeout is None else suite.timeout * limits,
-            None if suite.memory is None else int(suite.memory * limits),
+            timeout=None if suite.timeout is None else suite.timeout * limits,
+            memory=None if suite.memory is None else int(suite.memory * limits),
         )
         outcome = Outcome(planned=len(trials))
         with contextlib.closing(executor), interruptible(executor, outcome, at_once=True):

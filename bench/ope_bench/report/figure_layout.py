@@ -223,43 +223,27 @@ LONGEST = 56
 _DIGITS = 6
 
 
-@dataclass(frozen=True)
-class FigureSubject:
-    """The subject of a figure file.
+def file_names(subjects: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a file name for each subject, without a suffix.
+
+    Long names, and names that are equal as file names, end in digits of a hash of the identity.
 
     Parameters
     ----------
-    kind : kind of figure, the beginning of the name.
-    label : short description of the subject.
-    identity : full description, different for different subjects.
-    """
+    subjects : (name, identity): kind and label of a figure, and what tells it from all others.
 
-    kind: str
-    label: str
-    identity: str
-
-
-def file_names(subjects: Sequence[FigureSubject]) -> list[str]:
-    """Return a file name for each subject, without a suffix.
-
-    Long labels, and labels that are equal as file names, end in digits of a hash of the identity.
-
-    >>> ten, hundred = (FigureSubject("cdf", f"toy n_actions={n}", f"{n}") for n in (10, 100))
-    >>> file_names([hundred, ten])
+    >>> file_names([(f"cdf toy n_actions={n}", f"{n}") for n in (100, 10)])
     ['cdf-toy-n-actions-100', 'cdf-toy-n-actions-10']
     """
-    plain = [
-        re.sub(r"[^a-z0-9.]+", "-", f"{one.kind} {one.label}".lower()).strip("-.")
-        for one in subjects
-    ]
+    plain = [re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") for name, _ in subjects]
     times = Counter(plain)
     # Cut after whole words, with room for a hyphen and the digits.
     room = LONGEST - _DIGITS - 1
     return [
         name
         if times[name] == 1 and len(name) <= LONGEST
-        else f"{_cut(name, room)}-{digest(subject.identity)[:_DIGITS]}"
-        for name, subject in zip(plain, subjects, strict=True)
+        else f"{_cut(name, room)}-{digest(identity)[:_DIGITS]}"
+        for name, (_, identity) in zip(plain, subjects, strict=True)
     ]
 
 

@@ -369,9 +369,7 @@ def write_figures(
     shown = {label: short[label] for label in short if labels is None or label in labels}
     drawn = list(figures(content, shown, kinds=kinds, size=size))
     written = []
-    subjects = [
-        layout.FigureSubject(one.stem or one.kind, one.label, one.identity) for one in drawn
-    ]
+    subjects = [(f"{one.stem or one.kind} {one.label}", one.identity) for one in drawn]
     for stem, figure in zip(layout.file_names(subjects), drawn, strict=True):
         svg = vl_convert.vegalite_to_svg(figure_spec(figure, looks))
         files = {

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from ope_bench.base.errors import AccessError, ParameterError, UsageError
 from ope_bench.contracts.parameters import hints_of, signature
@@ -42,7 +42,7 @@ class _PluginText:
 
         def check(given: Any) -> str:
             try:
-                return _named(self.shown, given).text
+                return _named(self.shown, given)[0]
             except UsageError as exc:
                 raise PydanticCustomError(self.shown, "{reason}", {"reason": str(exc)}) from exc
 
@@ -61,14 +61,6 @@ EnvironmentSpec = Annotated[str | Environment, _PluginText("environment")]
 """Annotation of a parameter that names an environment; see `EstimatorSpec`."""
 
 
-class _Named(NamedTuple):
-    """A plugin that a parameter names: its shortest selector, its id, and an object."""
-
-    text: str
-    id: str
-    plugin: Any
-
-
 def wrapped_environment(given: str | Environment | Mapping[str, Any]) -> Environment:
     """Return the environment that a value of a parameter names.
 
@@ -80,7 +72,7 @@ def wrapped_environment(given: str | Environment | Mapping[str, Any]) -> Environ
     ------
     UsageError : it names no environment, or more than one.
     """
-    environment: Environment = _named("environment", given).plugin
+    environment: Environment = _named("environment", given)[2]
     return environment
 
 
@@ -148,10 +140,11 @@ class NestedEstimator:
         return checked_estimate(estimate, view.n, view.m if view.has_target_sample else 0)
 
 
-def _named(kind: Kind, given: object) -> _Named:
+def _named(kind: Kind, given: object) -> tuple[str, str, Any]:
+    """Return the plugin that a parameter names: its shortest selector, its id, and an object."""
     if isinstance(given, Estimator if kind == "estimator" else Environment):
         spec = spec_of(given)
-        return _Named(selector_of(spec, type(given)), spec.id, given)
+        return selector_of(spec, type(given)), spec.id, given
     selector = _selector(kind, given)
     if selector.label or "worlds" in selector.params:
         word, why = (
@@ -162,7 +155,7 @@ def _named(kind: Kind, given: object) -> _Named:
     params = {name: _only(kind, selector, name) for name in selector.params}
     spec = resolve(kind, selector.reference, params)
     found = registry().find(kind, spec.reference).cls
-    return _Named(selector_of(spec, found), spec.id, found(**spec.params))
+    return selector_of(spec, found), spec.id, found(**spec.params)
 
 
 def _selector(kind: Kind, given: object) -> Selector:
