@@ -311,45 +311,21 @@ def rows_of(kind: Kind) -> list[Row]:
     from ope_bench.contracts.plugins import Estimator
     from ope_bench.suites.suite import broken_suites, suite_files
 
-    unknown: Row = {"target": None, "summary": None, "ambiguous": False, "broken": None}
-    if kind == "suites":
-        files = suite_files()
-        ids = [one.id for one in files]
-        return [
-            {
-                **unknown,
-                "id": one.id,
-                "reference": one.reference,
-                "origin": one.origin,
-                "target": str(one.path),
-                "summary": one.title,
-                "ambiguous": ids.count(one.id) > 1,
-            }
-            for one in files
-        ] + [
-            {
-                **unknown,
-                "id": one.id,
-                "reference": one.id,
-                "origin": one.origin,
-                "broken": one.reason,
-            }
-            for one in broken_suites()
-        ]
     registered: Any = kind.removesuffix("s")
-    plugins = registry().plugins(registered)
-    ids = [plugin.id for plugin in plugins]
-    rows: list[Row] = []
-    for plugin in plugins:
-        row: Row = {
-            **unknown,
-            "id": plugin.id,
-            "reference": plugin.reference,
-            "origin": plugin.origin,
-            "target": plugin.target,
-            "group": None,
-            "ambiguous": ids.count(plugin.id) > 1,
-        }
+    known: Any = suite_files() if kind == "suites" else registry().plugins(registered)
+    ids = [one.id for one in known]
+
+    def row_of(one: Any, **facts: Any) -> Row:
+        row: Row = {"target": None, "summary": None, "ambiguous": ids.count(one.id) > 1}
+        row |= {"broken": None, "id": one.id, "reference": getattr(one, "reference", one.id)}
+        return row | {"origin": one.origin} | facts
+
+    if kind == "suites":
+        rows = [row_of(one, target=str(one.path), summary=one.title) for one in known]
+        return rows + [row_of(one, broken=one.reason) for one in broken_suites()]
+    rows = []
+    for plugin in known:
+        row = row_of(plugin, target=plugin.target, group=None)
         try:
             row["summary"] = plugin.summary
             cls: Any = plugin.cls

@@ -7,7 +7,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -268,14 +268,8 @@ def save(
     if file.exists() and not baselines.is_baseline(file):
         msg = f"{file} exists and is not a baseline; name another file"
         raise StoreError(msg)
-    facts = baselines.SuiteFacts(
-        asked.name,
-        asked.truth,
-        asked.replicates,
-        title=asked.title,
-        timeout=asked.timeout,
-        memory=asked.memory,
-    )
+    names = (one.name for one in fields(baselines.SuiteFacts))
+    facts = baselines.SuiteFacts(**{name: getattr(asked, name) for name in names})
     words = ["ope-bench", "run", *([suite] if suite else [])]
     for option, texts in (("--env", env), ("--est", est), ("--set", changes)):
         words += [word for text in texts or () for word in (option, text)]

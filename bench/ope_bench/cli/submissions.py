@@ -148,12 +148,11 @@ def verify(
             raise UsageError(msg)
         facts: dict[str, Any] = {"schema": 1, "folder": str(folder)}
         facts["kind"] = "submission" if entry else "suite"
+        found = Findings()
         if entry:
-            found, more = _verify_submission(folder, secret, shard, share, jobs)
-            facts |= more
+            facts |= _verify_submission(found, folder, secret, shard, share, jobs)
         else:
-            rows = verification.read_rows(path)
-            found = verification.verify_trials(path, rows, share=share, jobs=jobs)
+            verification.verify_trials(found, path, share, jobs)
         code = exit_codes.REGRESSION if found.problems else exit_codes.CLEAN
         if not found.again and share and code == exit_codes.CLEAN:
             code = exit_codes.EMPTY
@@ -174,8 +173,8 @@ def verify(
 
 
 def _verify_submission(
-    folder: Path, secret: str | None, shard: str, share: float, jobs: int
-) -> tuple[Findings, dict[str, Any]]:
+    found: Findings, folder: Path, secret: str | None, shard: str, share: float, jobs: int
+) -> dict[str, Any]:
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
     asked, home = load_file(folder / "submission.yaml").validate(Submission), folder.parent
     rounds, estimators = Rounds(home), asked.estimators
@@ -187,19 +186,18 @@ def _verify_submission(
         )
         raise UsageError(msg)
 
-    def verified(path: Path, salt: str, part: str) -> tuple[Findings, list[dict[str, Any]]]:
-        rows = verification.read_rows(path)
-        manifest = rounds.manifest(estimators, salt, part)
-        found = verification.verify_trials(path, rows, share=share, jobs=jobs, manifest=manifest)
+    def verified(path: Path, salt: str, part: str) -> list[dict[str, Any]]:
+        plan = rounds.manifest(estimators, salt, part)
+        rows = verification.verify_trials(found, path, share, jobs, plan)
         if salt:
             found.problems += verification.blind_problems(rows, estimators)
-        figures = plain(rounds.figures(rows, estimators))
+        figures: list[dict[str, Any]] = plain(rounds.figures(rows, estimators))
         told = verification.facts_path(path)
         if not alike(figures, json.loads(told.read_text(encoding="utf-8"))["figures"]):
             found.problems.append(f"{told}: the figures are not those of its trials")
-        return found, figures
+        return figures
 
-    found, own = verified(folder / "trials.parquet", "", rounds.shard)
+    own = verified(folder / "trials.parquet", "", rounds.shard)
     mine = [one for one in read_attempts(home) if one["name"] == folder.name]
     done = [one for one in mine if one["digest"] == now and "figures" in one]
     attempt, figures = done[-1] if done else None, None
@@ -208,23 +206,19 @@ def _verify_submission(
         manifest = rounds.manifest(estimators, attempt["salt"], shard)
         _run(manifest, _fresh(folder, attempt), jobs, rounds, estimators)
     if attempt is not None:
-        more, figures = verified(_fresh(folder, attempt), attempt["salt"], attempt["shard"])
+        figures = verified(_fresh(folder, attempt), attempt["salt"], attempt["shard"])
         if attempt["salt"] != salt_of(attempt["secret"], now):
-            more.problems.append("attempts.jsonl: the salt is not that of secret and digest")
+            found.problems.append("attempts.jsonl: the salt is not that of secret and digest")
         if _round_of(rounds, attempt["secret"]) is None:
-            more.problems.append("attempts.jsonl: no round published the hash of this secret")
+            found.problems.append("attempts.jsonl: no round published the hash of this secret")
         if not alike(figures, attempt.get("figures", figures)):
-            more.problems.append("attempts.jsonl: the figures are not those of its trials")
-        found.problems += more.problems
-        found.again, found.skipped = found.again + more.again, found.skipped + more.skipped
-        found.trials += more.trials
-        found.same_arithmetic &= more.same_arithmetic
+            found.problems.append("attempts.jsonl: the figures are not those of its trials")
     marks = verification.marks_of(asked, own, figures)
     marks = ["refused", *marks[1:]] if found.problems else marks
     if attempt is not None and secret is not None:
         attempt |= {"figures": figures, "marks": marks}
         _append(home, attempt)
-    return found, {"marks": marks, "own": own, "figures": figures, "attempt": attempt}
+    return {"marks": marks, "own": own, "figures": figures, "attempt": attempt}
 
 
 def _fresh(folder: Path, attempt: Mapping[str, Any]) -> Path:

@@ -140,23 +140,30 @@ def trial_of(row: Row) -> Trial:
 
 
 def verify_trials(
-    path: Path, rows: Rows, *, share: float, jobs: int, manifest: Manifest | None = None
-) -> Findings:
+    found: Findings, path: Path, share: float, jobs: int, manifest: Manifest | None = None
+) -> Rows:
     """Compare a file of trials with those beside it, and a part of the trials with a new run.
 
     Parameters
     ----------
-    path, rows : the file, and its rows.
+    found : gets what is found.
+    path : the file.
     share : part of the trials that run again, drawn anew by each call.
     jobs : trials that run at once.
     manifest : trials that must be there; by default those of the suites that the rows name.
+
+    Returns
+    -------
+    The rows of the file.
     """
+    rows = read_rows(path)
     facts = json.loads(facts_path(path).read_text(encoding="utf-8"))
     machines = [run["machine"] for run in facts["runs"]]
     mode = mode_of(machines[-1])
     trials = [trial_of(row) for row in rows]
-    found = Findings(trials=len(rows))
-    found.same_arithmetic = same_arithmetic(machine_facts(mode), *machines)
+    found.trials += len(rows)
+    same = same_arithmetic(machine_facts(mode), *machines)
+    found.same_arithmetic &= same
     names = dict.fromkeys(row["suite"] for row in rows)
     plans = [plan(_suite(path.parent, one)) for one in names] if manifest is None else [manifest]
     found.problems += _row_problems(rows, trials, [one for each in plans for one in each.trials])
@@ -191,12 +198,12 @@ def verify_trials(
             found.skipped[" ".join(str(record.error_message).split())] += 1
             continue
         found.again += 1
-        differ = dict(_differences(row, record, rows, same=found.same_arithmetic))
+        differ = dict(_differences(row, record, rows, same=same))
         if differ and row["code_digest"] != record.code_digest and differ.keys() <= BESIDE:
             found.skipped["older code, with other standard errors"] += 1
         else:
             found.problems += differ.values()
-    return found
+    return rows
 
 
 def _suite(folder: Path, name: str) -> Suite:
@@ -270,10 +277,8 @@ def _is_gone(estimator: PluginSpec) -> bool:
     """Whether a stored estimator has parameters, or values of them, that are refused today."""
     try:
         resolve("estimator", estimator.reference, estimator.params)
-    except ParameterError:
-        return True
-    except OpeBenchError:  # the trial itself says what is missing
-        return False
+    except OpeBenchError as exc:  # of others the trial itself says what is missing
+        return isinstance(exc, ParameterError)
     return False
 
 
@@ -479,10 +484,6 @@ class _Given(Environment):
         return self.problem, Truth(0.0, 0.0, 0.0)
 
 
-def _blind_answer(trial: Trial, problem: Problem) -> TrialRecord:
-    return run_trial(trial, Workspace(), environment=_Given(problem))
-
-
 def blind_problems(rows: Rows, estimators: Sequence[str]) -> list[str]:
     """Return the trials whose answers change where truth, environment and store are out of reach.
 
@@ -500,7 +501,7 @@ def blind_problems(rows: Rows, estimators: Sequence[str]) -> list[str]:
         problem, _ = environment.sample(
             world_rng=seed.world(), logged_rng=seed.logged(), target_rng=seed.target()
         )
-        tasks.append(delayed(_blind_answer)(trial, problem))
+        tasks.append(delayed(run_trial)(trial, Workspace(), environment=_Given(problem)))
     problems = []
     for row, record in zip(chosen, Parallel(n_jobs=2)(tasks), strict=True):
         shown = replace(record, **{name: row[name] for name in TRUTHS})
