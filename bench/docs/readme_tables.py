@@ -19,7 +19,6 @@ from typing import Any
 
 from ope_bench import Log, advise
 from ope_bench.contracts.view import Access
-from ope_bench.logs.advise import summary
 from ope_bench.logs.example import write_example
 from ope_bench.plugins.registry import Kind, Plugin, registry
 from ope_bench.testing.checks import REFERENCE, NotApplicable, formula_of
@@ -97,7 +96,7 @@ def shop_answer() -> str:
     with TemporaryDirectory() as folder:
         write_example(Path(folder))
         advice = advise(Log.read(Path(folder) / "shop.yaml"))
-    return f"```text\n{textwrap.fill(summary(advice), 80)}\n```"
+    return f"```text\n{textwrap.fill(advice.summary(), 80)}\n```"
 
 
 def _by_access() -> dict[tuple[tuple[bool, ...], str], list[str]]:

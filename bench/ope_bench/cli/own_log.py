@@ -278,17 +278,17 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         policy = TargetPolicy(**{form: described["logging"]})
     parts = ("logged", "table")
     predicted = {one: value for one in parts if (value := described.get(f"predicted-{one}"))}
+    named: dict[str, Any] = {
+        role: described.get(role) for role in ("propensity", "weight", "unit", "time")
+    }
     return LogSpec(
+        **named,
         table=file,
         context=context,
         categorical=tuple(sorted(categorical)),
         action=action,
         reward=described["reward"],
-        propensity=described.get("propensity"),
         items=items,
-        weight=described.get("weight"),
-        unit=described.get("unit"),
-        time=described.get("time"),
         predicted_reward=predicted or None,
         reward_range=_range_of(described.get("reward-range")),
         logging=policy,
@@ -400,7 +400,7 @@ def advise_command(
     code 3: no candidate has a value.
     """
     from ope_bench.cli.progress import RunState, display
-    from ope_bench.logs.advise import PoliciesAdvice, advice_tables, summary
+    from ope_bench.logs.advise import PoliciesAdvice
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
@@ -433,9 +433,9 @@ def advise_command(
             note(f"wrote {report}")
         emit(result.as_json())
     if output is Format.TEXT:
-        write(fill(summary(result), width()))
+        write(fill(result.summary(), width()))
         write("")
-        _write_tables(advice_tables(result))
+        _write_tables(result.tables())
         if isinstance(result, PoliciesAdvice):
             note(f"--target {result.policies[0].target} shows the checks behind its verdict")
     return result.exit_code
@@ -565,13 +565,13 @@ def estimate_command(
 
 def print_result(result: Estimates, output: EstimateFormat) -> None:
     """Print estimates; with json they are printed already, and only the notes follow."""
-    from ope_bench.logs.result import csv_table, estimates_tables
+    from ope_bench.logs.result import csv_table
     from ope_bench.report.tables import render_csv, render_markdown
 
     if output == "text":
-        _write_tables(estimates_tables(result))
+        _write_tables(result.tables())
     elif output == "markdown":
-        write("\n".join(map(render_markdown, estimates_tables(result))).rstrip())
+        write("\n".join(map(render_markdown, result.tables())).rstrip())
     else:
         if output == "csv":
             write(render_csv([csv_table(result)]).removesuffix("\n"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -252,15 +252,20 @@ def judge(
     found = [
         support,
         known.get(_SIZE) or _effective_size(rows, chosen, n),
-        *_largest_weight(over_weight, n),
+    ]
+    if over_weight is not None:
+        name, limit = "rows over the largest weight", LEAST_OVER_WEIGHT
+        what = f"the largest weight is {n / over_weight:.3g} on {n:,} rows"
+        found.append(Finding.at_least(name, over_weight, limit, what))
+    found.append(
         Finding(
             name="an estimate",
             value=float(len(working)),
             limit=1.0,
             passed=chosen is not None,
             message=f"{len(working)} of {len(rows)} candidates have a value",
-        ),
-    ]
+        )
+    )
     if chosen is not None:
         said = f"{chosen}: {interval or 'none is stated for such a log'}"
         stated = interval == DISAGREEMENT
@@ -298,15 +303,6 @@ def first_action(checks: Sequence[Finding]) -> str:
             of = " and ".join(failed[name].subjects[:2])
             return text.format(of=f" of {of}" if of else "")
     return next((f"Look at: {name}." for name in failed), "")
-
-
-def _largest_weight(over_weight: float | None, n: int) -> Iterator[Finding]:
-    """Compare the largest weight with the number of rows, where weights are known."""
-    if over_weight is not None:
-        what = f"the largest weight is {n / over_weight:.3g} on {n:,} rows"
-        yield Finding.at_least(
-            "rows over the largest weight", over_weight, LEAST_OVER_WEIGHT, what
-        )
 
 
 def _support(mean: Finding | None) -> Finding:

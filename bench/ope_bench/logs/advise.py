@@ -7,10 +7,8 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from typing import Any
 
-from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.base.units import format_duration
 from ope_bench.boards.columns import Style
@@ -26,15 +24,7 @@ from ope_bench.logs.recommendation import (
     Recommendation,
     recommendation_for,
 )
-from ope_bench.logs.result import (
-    EstimateRow,
-    notebook_html,
-    notebook_text,
-    plot_values,
-    shared_notes,
-    span,
-    value_lines,
-)
+from ope_bench.logs.result import EstimateRow, Shown, plot_values, shared_notes, span, value_lines
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
@@ -101,8 +91,8 @@ class Recommended:
     expected_coverage: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Advice:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Advice(Shown):
     """Verdict, recommendation and evidence on a policy of a log; shown, they are three tables.
 
     Parameters
@@ -141,28 +131,24 @@ class Advice:
         """0 whatever the verdict; 3 where no candidate has a value."""
         return 0 if self.recommended is not None else 3
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the document of ``ope-bench advise --format json``."""
+    def contents(self) -> dict[str, Any]:
+        """Return verdict, recommendation and evidence, facts of the log, notes and exit code."""
         recommended = self.recommended
-        document: dict[str, Any] = plain(
-            {
-                "schema": 1,
-                "verdict": self.verdict,
-                "reasons": list(self.reasons),
-                "recommended": None if recommended is None else asdict(recommended),
-                "candidates": self.ranked(),
-                "worlds": [asdict(world) for world in self.worlds],
-                "checks": [asdict(one) for one in self.checks],
-                "experiment": None if self.experiment is None else asdict(self.experiment),
-                "log": self.log,
-                "target": self.target,
-                "logging_average": self.logging_average,
-                "rule": self.rule,
-                "notes": list(self.notes),
-                "exit_code": self.exit_code,
-            }
-        )
-        return document
+        return {
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "recommended": None if recommended is None else asdict(recommended),
+            "candidates": self.ranked(),
+            "worlds": [asdict(world) for world in self.worlds],
+            "checks": [asdict(one) for one in self.checks],
+            "experiment": None if self.experiment is None else asdict(self.experiment),
+            "log": self.log,
+            "target": self.target,
+            "logging_average": self.logging_average,
+            "rule": self.rule,
+            "notes": list(self.notes),
+            "exit_code": self.exit_code,
+        }
 
     def ranked(self) -> list[dict[str, Any]]:
         """Return the candidates with their figures, in the order of their ranks."""
@@ -191,15 +177,95 @@ class Advice:
         chosen = self.recommended.label if self.recommended is not None else None
         return plot_values(value_lines(self.rows, chosen), self.logging_average, self.target)
 
-    def __repr__(self) -> str:
-        return f"{summary(self)}\n\n{notebook_text(advice_tables(self))}"
+    def summary(self) -> str:
+        """Return the answer in one or two sentences: value, interval, lift, what to do first."""
+        chosen = self.recommended
+        if chosen is None:
+            return "no estimator has a value here"
+        words = f"{self.target}: {figure(chosen.value)} a row by {chosen.label}"
+        if chosen.low is not None and chosen.high is not None:
+            words += f", between {figure(chosen.low)} and {figure(chosen.high)}"
+        average = self.logging_average
+        if chosen.lift is not None and average:
+            words += f"; {chosen.lift / abs(average):+.0%} over today's {figure(average)}"
+        if chosen.lift_low is not None and chosen.lift_high is not None:
+            sure = chosen.lift_low > 0 or chosen.lift_high < 0
+            words += ", likely real" if sure else ", which may be chance"
+        return f"{words}. {chosen.first_action}".rstrip()
 
-    def _repr_html_(self) -> str:
-        return f"<p><b>{escape(summary(self))}</b></p>\n{notebook_html(advice_tables(self))}"
+    def tables(self) -> list[TextTable]:
+        """Return tables of the checks, the candidates and the worlds."""
+        log, chosen = self.log, self.recommended
+        title = (
+            f"{self.verdict} | {self.target} | {log['rows']:,} rows, {log['actions']:,} actions"
+        )
+        label = "" if chosen is None else chosen.label
+        candidates = []
+        for one in self.ranked():
+            best = one["label"] == label
+            # The interval of the recommended one is that of the verdict.
+            ends = (chosen.low, chosen.high) if chosen and best else (one["low"], one["high"])
+            rank = one["rank"]
+            candidates.append(
+                (
+                    Entry(f"{one['label']}{' *' * best}", one["label"], "good" if best else ""),
+                    Entry(figure(one["value"]), one["value"]),
+                    Entry(span(*ends), list(ends)),
+                    Entry(figure(one["rmse"]), one["rmse"]),
+                    Entry(MISSING if rank is None else str(rank), rank),
+                    Entry(str(one["worlds_best"]), one["worlds_best"]),
+                    Entry(percent(one["coverage"]), one["coverage"]),
+                )
+            )
+        worlds = tuple(
+            (
+                Entry(world.name, world.name),
+                Entry(str(world.replicates), world.replicates),
+                Entry(figure(world.likeness, 2), world.likeness),
+                Entry(world.best or MISSING, world.best),
+                Entry(figure(world.rmse.get(label)), world.rmse.get(label)),
+            )
+            for world in self.worlds
+        )
+        failed = dict.fromkeys(f"{one.name}: {one.message}" for one in self.worlds if one.message)
+        shown = [
+            findings_table(title, self.checks, [] if worlds else self.notes),
+            TextTable(
+                title="candidates",
+                columns=_CANDIDATE_COLUMNS if worlds else _CANDIDATE_COLUMNS[:3],
+                rows=tuple(one if worlds else one[:3] for one in candidates),
+                notes=(
+                    *([_CANDIDATES_LEGEND] if worlds else []),
+                    f"chosen by: {self.rule}",
+                    *shared_notes(
+                        ("", row.label, row.message) for row in self.rows if row.value is None
+                    ),
+                ),
+            ),
+        ]
+        if not worlds:
+            return shown
+        return [
+            *shown,
+            TextTable(
+                title="evidence",
+                columns=(
+                    TableColumn(
+                        key="name", title="world made from the log", right=False, overflow="fold"
+                    ),
+                    TableColumn(key="replicates", title="data sets"),
+                    TableColumn(key="likeness", title="told apart"),
+                    TableColumn(key="best", title="best", right=False),
+                    TableColumn(key="rmse", title="error"),
+                ),
+                rows=worlds,
+                notes=(_WORLDS_LEGEND, *failed, *self.notes),
+            ),
+        ]
 
 
-@dataclass(frozen=True)
-class PoliciesAdvice:
+@dataclass(frozen=True, repr=False)
+class PoliciesAdvice(Shown):
     """Advice on each of a log's policies, and which of them wins; shown, it is a table.
 
     Parameters
@@ -216,10 +282,9 @@ class PoliciesAdvice:
         """0; 3 where no candidate has a value for any policy."""
         return min(one.exit_code for one in self.policies)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the document of ``ope-bench advise --format json`` on several policies."""
+    def contents(self) -> dict[str, Any]:
+        """Return the documents of all policies and of the shortlist, and the exit code."""
         return {
-            "schema": 1,
             "policies": [one.as_json() for one in self.policies],
             "shortlist": self.shortlist.as_json(),
             "exit_code": self.exit_code,
@@ -244,123 +309,30 @@ class PoliciesAdvice:
             for place, (policy, one) in enumerate(found)
         ]
 
-    def __repr__(self) -> str:
-        return f"{summary(self)}\n\n{notebook_text(advice_tables(self))}"
+    def summary(self) -> str:
+        """Return which policies may be the best, in one sentence."""
+        return self.shortlist.answer()
 
-    def _repr_html_(self) -> str:
-        return f"<p><b>{escape(summary(self))}</b></p>\n{notebook_html(advice_tables(self))}"
-
-
-def _policies_table(advice: PoliciesAdvice) -> TextTable:
-    """Return the shortlist with the verdict on each policy."""
-    first, *_ = advice.policies
-    verdicts = {
-        one.target: Entry(one.verdict, one.verdict, _VERDICT_STYLES[one.verdict])
-        for one in advice.policies
-    }
-    actions = shared_notes(
-        ("", one.target, one.recommended.first_action if one.recommended else one.reasons[0])
-        for one in advice.policies
-    )
-    table = advice.shortlist.table(verdicts)
-    return replace(
-        table,
-        title=f"which policy wins | {first.log['rows']:,} rows, {first.log['actions']:,} actions"
-        f" | logged average {figure(first.logging_average)}",
-        notes=(table.notes[0], *actions, *table.notes[1:]),
-    )
-
-
-def summary(advice: Advice | PoliciesAdvice) -> str:
-    """Return the answer in one or two sentences: value, interval, lift, what to do first."""
-    if isinstance(advice, PoliciesAdvice):
-        return advice.shortlist.summary()
-    chosen = advice.recommended
-    if chosen is None:
-        return "no estimator has a value here"
-    words = f"{advice.target}: {figure(chosen.value)} a row by {chosen.label}"
-    if chosen.low is not None and chosen.high is not None:
-        words += f", between {figure(chosen.low)} and {figure(chosen.high)}"
-    average = advice.logging_average
-    if chosen.lift is not None and average:
-        words += f"; {chosen.lift / abs(average):+.0%} over today's {figure(average)}"
-    if chosen.lift_low is not None and chosen.lift_high is not None:
-        sure = chosen.lift_low > 0 or chosen.lift_high < 0
-        words += ", likely real" if sure else ", which may be chance"
-    return f"{words}. {chosen.first_action}".rstrip()
-
-
-def advice_tables(advice: Advice | PoliciesAdvice) -> list[TextTable]:
-    """Return tables of the checks, the candidates and the worlds, or one of the policies."""
-    if isinstance(advice, PoliciesAdvice):
-        return [_policies_table(advice)]
-    log, chosen = advice.log, advice.recommended
-    title = (
-        f"{advice.verdict} | {advice.target} | {log['rows']:,} rows, {log['actions']:,} actions"
-    )
-    label = "" if chosen is None else chosen.label
-    candidates = []
-    for one in advice.ranked():
-        best = one["label"] == label
-        # The interval of the recommended one is that of the verdict.
-        ends = (chosen.low, chosen.high) if chosen and best else (one["low"], one["high"])
-        rank = one["rank"]
-        candidates.append(
-            (
-                Entry(f"{one['label']}{' *' * best}", one["label"], "good" if best else ""),
-                Entry(figure(one["value"]), one["value"]),
-                Entry(span(*ends), list(ends)),
-                Entry(figure(one["rmse"]), one["rmse"]),
-                Entry(MISSING if rank is None else str(rank), rank),
-                Entry(str(one["worlds_best"]), one["worlds_best"]),
-                Entry(percent(one["coverage"]), one["coverage"]),
-            )
+    def tables(self) -> list[TextTable]:
+        """Return the shortlist with the verdict on each policy."""
+        first, *_ = self.policies
+        log = first.log
+        verdicts = {
+            one.target: Entry(one.verdict, one.verdict, _VERDICT_STYLES[one.verdict])
+            for one in self.policies
+        }
+        actions = shared_notes(
+            ("", one.target, one.recommended.first_action if one.recommended else one.reasons[0])
+            for one in self.policies
         )
-    worlds = tuple(
-        (
-            Entry(world.name, world.name),
-            Entry(str(world.replicates), world.replicates),
-            Entry(figure(world.likeness, 2), world.likeness),
-            Entry(world.best or MISSING, world.best),
-            Entry(figure(world.rmse.get(label)), world.rmse.get(label)),
+        table = self.shortlist.table(verdicts)
+        shown = replace(
+            table,
+            title=f"which policy wins | {log['rows']:,} rows, {log['actions']:,} actions"
+            f" | logged average {figure(first.logging_average)}",
+            notes=(table.notes[0], *actions, *table.notes[1:]),
         )
-        for world in advice.worlds
-    )
-    failed = dict.fromkeys(f"{one.name}: {one.message}" for one in advice.worlds if one.message)
-    shown = [
-        findings_table(title, advice.checks, [] if worlds else advice.notes),
-        TextTable(
-            title="candidates",
-            columns=_CANDIDATE_COLUMNS if worlds else _CANDIDATE_COLUMNS[:3],
-            rows=tuple(one if worlds else one[:3] for one in candidates),
-            notes=(
-                *([_CANDIDATES_LEGEND] if worlds else []),
-                f"chosen by: {advice.rule}",
-                *shared_notes(
-                    ("", row.label, row.message) for row in advice.rows if row.value is None
-                ),
-            ),
-        ),
-    ]
-    if not worlds:
-        return shown
-    return [
-        *shown,
-        TextTable(
-            title="evidence",
-            columns=(
-                TableColumn(
-                    key="name", title="world made from the log", right=False, overflow="fold"
-                ),
-                TableColumn(key="replicates", title="data sets"),
-                TableColumn(key="likeness", title="told apart"),
-                TableColumn(key="best", title="best", right=False),
-                TableColumn(key="rmse", title="error"),
-            ),
-            rows=worlds,
-            notes=(_WORLDS_LEGEND, *failed, *advice.notes),
-        ),
-    ]
+        return [shown]
 
 
 @short_errors
@@ -550,7 +522,8 @@ def _advice_on(
         verdict=verdict,
         reasons=reasons,
         recommended=recommended,
-        rule=_words(rule),
+        rule=f"always {rule.center}: no rule that adapts to the log did better in our benchmark; "
+        f"chosen on drawn worlds, judged on {rule.worlds} others",
         rows=rows,
         candidates=figures,
         worlds=evidence,
@@ -568,13 +541,6 @@ def _chosen(rule: Recommendation, working: Mapping[str, PluginSpec]) -> str | No
             if spec.identity_json == wanted:
                 return label
     return next(iter(working), None)
-
-
-def _words(rule: Recommendation) -> str:
-    return (
-        f"always {rule.center}: no rule that adapts to the log did better in our benchmark; "
-        f"chosen on drawn worlds, judged on {rule.worlds} others"
-    )
 
 
 def _recommended(

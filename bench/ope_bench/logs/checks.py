@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import pdtrc
 
-from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Problem
@@ -19,7 +18,7 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.logs.log_data import ESTIMATED, LogData
 from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
-from ope_bench.logs.result import notebook_html, notebook_text
+from ope_bench.logs.result import Shown
 from ope_bench.report.tables import Entry, TableColumn, TextTable
 from ope_bench.statistics.paired_tests import holm
 from ope_bench.suites.manifest import specs_of
@@ -110,8 +109,8 @@ class Runnable:
     lacks: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogCheck:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LogCheck(Shown):
     """The result of `Log.check`; shown, it is a table.
 
     Parameters
@@ -161,25 +160,15 @@ class LogCheck:
         )
         return [findings_table(title, self.findings, self.notes), estimators]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the document of ``ope-bench log check --format json``."""
-        document: dict[str, Any] = plain(
-            {
-                "schema": 1,
-                "log": self.log,
-                "checks": [asdict(one) for one in self.findings],
-                "estimators": [asdict(one) for one in self.estimators],
-                "notes": list(self.notes),
-                "exit_code": 0,
-            }
-        )
-        return document
-
-    def __repr__(self) -> str:
-        return notebook_text(self.tables())
-
-    def _repr_html_(self) -> str:
-        return notebook_html(self.tables())
+    def contents(self) -> dict[str, Any]:
+        """Return log, checks, estimators, notes and exit code."""
+        return {
+            "log": self.log,
+            "checks": [asdict(one) for one in self.findings],
+            "estimators": [asdict(one) for one in self.estimators],
+            "notes": list(self.notes),
+            "exit_code": 0,
+        }
 
 
 def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]) -> TextTable:

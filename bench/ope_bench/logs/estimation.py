@@ -295,7 +295,7 @@ def estimate_row(
             None if error is None else float(error),
             max(abs(record.estimate), abs(average)),
         )
-    lift_low, lift_high = _paired_interval(lift, lift_error, level, kind, units)
+    lift_low, lift_high = paired_interval(lift, lift_error, level, kind, units)
     if kind == "anytime" and offered:
         ends = (record.diagnostics.get(f"lift_{end}") for end in ("low", "high"))
         lift_low, lift_high = (None if end is None else float(end) for end in ends)
@@ -429,15 +429,14 @@ def by_selector(
 
 def _as_disagreement(row: EstimateRow, rule: Recommendation, level: float) -> EstimateRow:
     """Return a row whose interval is that of disagreement, or none."""
-    low, high = row.disagreement_low, row.disagreement_high
-    offered = low is not None
+    offered = row.disagreement_low is not None
     message = row.message
     if not offered and row.status == Status.OK:
         message = f"offers no disagreement interval: it is that of {rule.center}"
     return replace(
         row,
-        low=low,
-        high=high,
+        low=row.disagreement_low,
+        high=row.disagreement_high,
         interval=DISAGREEMENT if offered else None,
         lift_low=None,
         lift_high=None,
@@ -470,7 +469,7 @@ def interval_of(
     return problem.normal_interval(record.estimate, record.standard_error, level, units)
 
 
-def _paired_interval(
+def paired_interval(
     value: float | None, error: float | None, level: float, kind: IntervalKind, units: int
 ) -> tuple[float | None, float | None]:
     """Return the interval of a lift or difference; there are asymptotic ones only."""
@@ -506,8 +505,8 @@ def _differences(
                 error = problem.standard_error(np.asarray(mine - theirs), unit)
             size = max(abs(a.estimate), abs(b.estimate))
             value, error = problem.without_rounding(a.estimate - b.estimate, error, size)
-        names = a.trial.estimator.id, label, target, versus
-        found.append(difference_row(names, value, error, level, kind, log.n_units))
+        ends = paired_interval(value, error, level, kind, log.n_units)
+        found.append(Difference(a.trial.estimator.id, label, target, versus, value, *ends))
     return tuple(found)
 
 
@@ -517,18 +516,6 @@ def nearest_first(log: LogData) -> list[str]:
     The effective sample size measures it; of equal ones the earlier is first.
     """
     return sorted(log.targets, key=lambda name: -(problem.effective_size(log, name) or 0.0))
-
-
-def difference_row(
-    names: tuple[str, str, str, str],
-    value: float,
-    error: float | None,
-    level: float,
-    kind: IntervalKind,
-    units: int,
-) -> Difference:
-    """Return a difference with its interval; names are estimator, label, target and versus."""
-    return Difference(*names, value, *_paired_interval(value, error, level, kind, units))
 
 
 # Trials on a log.

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from scipy.special import softmax
 
 from ope_bench.base.errors import UsageError
 from ope_bench.base.files import atomic_write
@@ -75,7 +76,7 @@ class _Shop:
         # The old policy likes cheap items and never shows the last one, which is new.
         liked = 0.7 * fit - 0.03 * self.price + 0.3 * rng.normal(size=ITEMS)
         liked[:, -1] = -np.inf
-        self.logging = 0.9 * _softmax(2.0 * liked)
+        self.logging = 0.9 * softmax(2.0 * liked, axis=1)
         self.logging[:, :-1] += 0.1 / (ITEMS - 1)
         self.item = sample_indices(self.logging, rng.random(ROWS))
         drift = -0.6 * np.arange(ROWS) / ROWS
@@ -86,7 +87,7 @@ class _Shop:
         self.broken = shown[[3, 5, 8]]
         self.propensity[np.isin(self.item, self.broken)] /= 4
         self.missing = rng.random((2, ROWS)) < 0.02
-        self.wanted = _softmax(1.5 * liked + 0.8 * fit)
+        self.wanted = softmax(1.5 * liked + 0.8 * fit, axis=1)
 
     def _at(self, table: FloatArray) -> FloatArray:
         return table[np.arange(ROWS), self.item]
@@ -118,12 +119,6 @@ class _Shop:
             for item, probability in zip(best.tolist(), share.tolist(), strict=True):
                 yield row, _name(item), f"{probability:.6f}"
             yield row, _name(ITEMS - 1), "0.04"
-
-
-def _softmax(scores: FloatArray) -> FloatArray:
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    shares: FloatArray = weights / weights.sum(axis=1, keepdims=True)
-    return shares
 
 
 def _name(item: int) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ope_bench.base.errors import short_errors
+from ope_bench.base.errors import UsageError, short_errors
+from ope_bench.base.files import atomic_write
 from ope_bench.contracts.data import Problem
 from ope_bench.logs.checks import LogCheck, check_log
 from ope_bench.logs.loading import load_log
@@ -174,7 +175,8 @@ class Log(LogData):
         from ope_bench.logs import page
 
         make: Any = page.estimates_page if isinstance(result, Estimates) else page.advice_page
-        page.write_page(Path(path), make(self, result))
+        with atomic_write(Path(path), UsageError) as partial:
+            partial.write_text(make(self, result), encoding="utf-8")
 
     def check(self) -> LogCheck:
         """Check contents, support, propensities, drift and leaks of the log."""

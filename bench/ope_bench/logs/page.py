@@ -15,11 +15,9 @@ import altair as alt
 import numpy as np
 
 from ope_bench import __version__
-from ope_bench.base.errors import UsageError
-from ope_bench.base.files import atomic_write
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.logs import result as results
-from ope_bench.logs.advise import Advice, PoliciesAdvice, advice_tables, summary
+from ope_bench.logs.advise import Advice, PoliciesAdvice
 from ope_bench.logs.checks import reliability_of
 from ope_bench.logs.estimation import CONFOUNDING
 from ope_bench.logs.log_data import LogData
@@ -46,7 +44,7 @@ def estimates_page(
     result : of `estimate` on it.
     script : returns the Vega script.
     """
-    shown = results.estimates_tables(result)
+    shown = result.tables()
     names = [target.name for target in result.targets]
     lines = [
         line for one in result.targets for line in results.value_lines(one.rows, policy=one.name)
@@ -82,19 +80,19 @@ def advice_page(
     """
     if isinstance(advice, PoliciesAdvice):
         average, lines = advice.policies[0].logging_average, advice.lines()
-        answer = f'<div class="verdict"><p><b>{escape(summary(advice))}</b></p></div>'
+        answer = f'<div class="verdict"><p><b>{escape(advice.summary())}</b></p></div>'
         question = _question(log, list(log.targets), average, advice.policies[0].log)
-        body = question + answer + _table(advice_tables(advice)[0])
+        body = question + answer + _table(advice.tables()[0])
         sections = [
             PageSection("winner", "Which policy wins", body, _values(log, lines, [], average))
         ]
         for number, one in enumerate(advice.policies):
-            _, candidates, *_ = advice_tables(one)
+            _, candidates, *_ = one.tables()
             weights = _weights(f"weights-{number}", log, one.target)
             body = _verdict(one) + _table(candidates)
             sections.append(PageSection(f"policy-{number}", one.target, body, weights))
         return _page("advice", [*sections, _about_log(log)], script)
-    checks, candidates, *worlds = advice_tables(advice)
+    checks, candidates, *worlds = advice.tables()
     chosen = advice.recommended.label if advice.recommended is not None else None
     lines = results.value_lines(advice.rows, chosen)
     values = _values(log, lines, [], advice.logging_average)
@@ -108,17 +106,6 @@ def advice_page(
         _about_log(log),
     ]
     return _page("advice", sections, script)
-
-
-def write_page(path: Path, text: str) -> None:
-    """Write a page.
-
-    Raises
-    ------
-    UsageError : the file cannot be written.
-    """
-    with atomic_write(path, UsageError) as partial:
-        partial.write_text(text, encoding="utf-8")
 
 
 def _page(title: str, sections: Sequence[PageSection], script: Callable[[], str]) -> str:
@@ -171,7 +158,7 @@ def _verdict(advice: Advice) -> str:
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in advice.reasons)
     return (
         f'<div class="verdict {advice.verdict}"><p><b>{advice.verdict}</b></p>'
-        f"<p>{escape(summary(advice))}</p></div>"
+        f"<p>{escape(advice.summary())}</p></div>"
         f'<ul class="chips">{listed}</ul><ul class="notes">{reasons}</ul>'
     )
 
@@ -218,7 +205,8 @@ def _values(
     )
     reward = "reward" if log.spec is None else log.spec.reward
     known = [name for name in policies if any(line["policy"] == name for line in lines)]
-    chart = results.values_chart(average, known, reward=reward)
+    axis = f"expected {reward} a row"
+    chart = results.interval_chart("estimator", "value", axis, average, known)
     height = _LINE * len(lines) + 40 + 40 * (len(known) > 1)
     return [PageChart("values", "Values", words, chart, lines, height)]
 

@@ -91,12 +91,11 @@ class Recommendation:
         level : of the interval.
         lift : of the difference to the logged mean in place of the value.
         """
-        found = {text: rows[text] for text in self.estimators if text in rows}
-        values = [found[text].value for text in self.panel if text in found]
-        own = found.get(self.center)
+        values = [rows[text].value for text in self.panel if text in rows]
+        own = rows.get(self.center)
         center = None if own is None else own.lift if lift else own.value
         known = [value for value in values if value is not None]
-        error = 0.0 if self.error is None else _error(found.get(self.error), lift)
+        error = 0.0 if self.error is None else _error(rows.get(self.error), lift)
         if center is None or error is None or len(known) < len(self.panel):
             return None, None
         z = float(ndtri(0.5 + level / 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,36 @@ from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.boards.columns import Style
 from ope_bench.plugins.requirements import import_all
 from ope_bench.report import needs_extra, tables
+from ope_bench.report.tables import TextTable
+
+
+class Shown:
+    """A result on a log; shown, it is its summary and its tables."""
+
+    def contents(self) -> dict[str, Any]:
+        """Return what `as_json` has beside the version of its form."""
+        raise NotImplementedError
+
+    def tables(self) -> list[TextTable]:
+        """Return the tables that show the result."""
+        raise NotImplementedError
+
+    def summary(self) -> str:
+        """Return the answer in a sentence, where the tables do not have it."""
+        return ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of the command with ``--format json``."""
+        document: dict[str, Any] = plain({"schema": 1, **self.contents()})
+        return document
+
+    def __repr__(self) -> str:
+        shown = (tables.render_text(table).rstrip() for table in self.tables())
+        return "\n\n".join(filter(None, [self.summary(), *shown]))
+
+    def _repr_html_(self) -> str:
+        head = f"<p><b>{escape(self.summary())}</b></p>" if self.summary() else ""
+        return "\n".join(filter(None, [head, *map(tables.render_html, self.tables())]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +136,8 @@ class Difference:
     high: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimates:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Estimates(Shown):
     """The result of `estimate`; shown, it is a table for each policy.
 
     Parameters
@@ -133,8 +164,8 @@ class Estimates:
         """0; 3 where no estimator has a value."""
         return 0 if any(row.value is not None for row in self) else 3
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the document of ``ope-bench estimate --format json``."""
+    def contents(self) -> dict[str, Any]:
+        """Return log, policies with their estimates, notes and exit code."""
         targets = [
             {
                 "name": target.name,
@@ -144,7 +175,6 @@ class Estimates:
             for target in self.targets
         ]
         document: dict[str, Any] = {
-            "schema": 1,
             "log": self.log,
             "logging_average": self.logging_average,
             "targets": targets,
@@ -152,8 +182,7 @@ class Estimates:
         }
         if len(self.targets) > 1:
             document["differences"] = [asdict(one) for one in self.differences]
-        found: dict[str, Any] = plain({**document, "exit_code": self.exit_code})
-        return found
+        return {**document, "exit_code": self.exit_code}
 
     def __iter__(self) -> Iterator[EstimateRow]:
         return (row for target in self.targets for row in target.rows)
@@ -174,6 +203,34 @@ class Estimates:
             for target in self.targets
             for row in target.rows
         ]
+
+    def tables(self) -> list[TextTable]:
+        """Return a table for each policy, and one of differences where there are several."""
+        found = [_target_table(self, target) for target in self.targets]
+        if len(self.targets) > 1:
+            columns = (
+                tables.TableColumn(
+                    key="estimator", title="estimator", right=False, overflow="cut"
+                ),
+                tables.TableColumn(key="target", title="policy", right=False),
+                tables.TableColumn(key="versus", title="minus", right=False),
+                tables.TableColumn(key="difference", title="difference"),
+                tables.TableColumn(key="interval", title="interval, paired", right=False),
+            )
+            differences = tuple(
+                (
+                    tables.Entry(one.label, one.label),
+                    tables.Entry(one.target, one.target),
+                    tables.Entry(one.versus, one.versus),
+                    tables.Entry(_signed(one.difference), one.difference),
+                    tables.Entry(span(one.low, one.high, signed=True), [one.low, one.high]),
+                )
+                for one in self.differences
+            )
+            title = "differences between policies"
+            found.append(tables.TextTable(title=title, columns=columns, rows=differences))
+        found[-1] = replace(found[-1], notes=(*found[-1].notes, *self.notes))
+        return found
 
     def to_pandas(self) -> Any:
         """Return one row for each policy and estimator as a pandas DataFrame."""
@@ -198,7 +255,7 @@ class Estimates:
 
     def to_latex(self) -> str:
         """Return the tables as LaTeX."""
-        return "\n".join(map(tables.render_latex, estimates_tables(self)))
+        return "\n".join(map(tables.render_latex, self.tables()))
 
     def report(self, path: str | Path) -> None:
         """Write the page of ``ope-bench estimate --report``; it needs no network.
@@ -212,12 +269,6 @@ class Estimates:
             msg = "report: these estimates do not hold their log; make them by ope_bench.estimate"
             raise UsageError(msg)
         self.source.report(self, path)
-
-    def __repr__(self) -> str:
-        return notebook_text(estimates_tables(self))
-
-    def _repr_html_(self) -> str:
-        return notebook_html(estimates_tables(self))
 
 
 _COLUMNS: tuple[tables.TableColumn, ...] = (
@@ -233,33 +284,6 @@ _COLUMNS: tuple[tables.TableColumn, ...] = (
     tables.TableColumn(key="seconds", title="time", drop=0),
     tables.TableColumn(key="status", title="status", right=False),
 )
-
-
-def estimates_tables(result: Estimates) -> list[tables.TextTable]:
-    """Return a table for each policy, and one of differences where there are several."""
-    found = [_target_table(result, target) for target in result.targets]
-    if len(result.targets) > 1:
-        columns = (
-            tables.TableColumn(key="estimator", title="estimator", right=False, overflow="cut"),
-            tables.TableColumn(key="target", title="policy", right=False),
-            tables.TableColumn(key="versus", title="minus", right=False),
-            tables.TableColumn(key="difference", title="difference"),
-            tables.TableColumn(key="interval", title="interval, paired", right=False),
-        )
-        differences = tuple(
-            (
-                tables.Entry(one.label, one.label),
-                tables.Entry(one.target, one.target),
-                tables.Entry(one.versus, one.versus),
-                tables.Entry(_signed(one.difference), one.difference),
-                tables.Entry(span(one.low, one.high, signed=True), [one.low, one.high]),
-            )
-            for one in result.differences
-        )
-        title = "differences between policies"
-        found.append(tables.TextTable(title=title, columns=columns, rows=differences))
-    found[-1] = replace(found[-1], notes=(*found[-1].notes, *result.notes))
-    return found
 
 
 def _target_table(result: Estimates, target: TargetEstimates) -> tables.TextTable:
@@ -335,16 +359,6 @@ def csv_table(result: Estimates) -> tables.TextTable:
     )
 
 
-def notebook_text(shown: Iterable[tables.TextTable]) -> str:
-    """Return tables as text, with a blank line between them."""
-    return "\n\n".join(tables.render_text(table).rstrip() for table in shown)
-
-
-def notebook_html(shown: Iterable[tables.TextTable]) -> str:
-    """Return tables with their titles and notes; everything is escaped."""
-    return "\n".join(map(tables.render_html, shown))
-
-
 # Values as a chart, for notebooks and pages.
 
 
@@ -363,8 +377,9 @@ def plot_values(lines: Sequence[dict[str, Any]], logging_average: float, title: 
     from ope_bench.report.chart_parts import offline_chart
 
     policies = list(dict.fromkeys(line["policy"] for line in lines))
-    chart = values_chart(logging_average, policies, data=lines).properties(title=title, width=480)
-    return offline_chart(chart.to_dict())
+    axis = "expected reward a row"
+    chart = interval_chart("estimator", "value", axis, logging_average, policies, lines)
+    return offline_chart(chart.properties(title=title, width=480).to_dict())
 
 
 def value_lines(
@@ -383,25 +398,6 @@ def value_lines(
         for row in rows
         if row.value is not None
     ]
-
-
-def values_chart(
-    logging_average: float,
-    policies: Sequence[str] = (),
-    *,
-    reward: str = "reward",
-    data: Any = None,
-) -> Any:
-    """Chart values with intervals, the recommended one marked, and the logged average as a line.
-
-    Parameters
-    ----------
-    policies : where there are several, each has its color.
-    reward : name of the reward.
-    data : lines as of `value_lines`; the page provides them by name where None.
-    """
-    title = f"expected {reward} a row"
-    return interval_chart("estimator", "value", title, logging_average, policies, data)
 
 
 def interval_chart(

@@ -24,22 +24,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.boards.columns import Style
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.random import stream
 from ope_bench.execution import Event, Executor
 from ope_bench.logs import problem
-from ope_bench.logs.estimation import (
-    CONFOUNDING,
-    estimator_pairs,
-    resolve_one,
-    run_on_log,
-)
+from ope_bench.logs.estimation import CONFOUNDING, estimator_pairs, resolve_one, run_on_log
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.recommendation import Recommendation, recommendation_for
-from ope_bench.logs.result import notebook_html, notebook_text, span
+from ope_bench.logs.result import Shown, span
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.tables import Entry, TableColumn, TextTable, figure
 from ope_bench.trials.record import TrialRecord
@@ -76,8 +70,8 @@ class ShortlistRow:
     status: Status = "unresolved"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shortlist:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Shortlist(Shown):
     """Policies of a log, those that are surely better and those that are surely not the best.
 
     Parameters
@@ -96,19 +90,15 @@ class Shortlist:
     winner: Mapping[str, Any] | None
     notes: tuple[str, ...] = (CONFOUNDING,)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the document of ``ope-bench shortlist --format json``."""
-        document: dict[str, Any] = plain(
-            {
-                "schema": 1,
-                "alpha": self.alpha,
-                "incumbent": self.incumbent,
-                "policies": [asdict(row) for row in self.policies],
-                "winner": self.winner,
-                "notes": list(self.notes),
-            }
-        )
-        return document
+    def contents(self) -> dict[str, Any]:
+        """Return the policies with their statuses, and the winner."""
+        return {
+            "alpha": self.alpha,
+            "incumbent": self.incumbent,
+            "policies": [asdict(row) for row in self.policies],
+            "winner": self.winner,
+            "notes": list(self.notes),
+        }
 
     def table(self, verdicts: Mapping[str, Entry] = MappingProxyType({})) -> TextTable:
         """Return one line for each policy, with a verdict where some are given."""
@@ -130,10 +120,10 @@ class Shortlist:
             TableColumn(key="verdict", title="verdict", right=False),
         )
         notes = (f"over {self.incumbent}: {SIMULTANEOUS}", *self.notes)
-        table = TextTable(title=self.summary(), columns=columns, rows=rows, notes=notes)
+        table = TextTable(title=self.answer(), columns=columns, rows=rows, notes=notes)
         return table if verdicts else table.without({"verdict"})
 
-    def summary(self) -> str:
+    def answer(self) -> str:
         """Return the answer in one sentence."""
         if self.winner is None:
             known = any(row.value is not None for row in self.policies)
@@ -146,11 +136,9 @@ class Shortlist:
             f"{next(row.status for row in self.policies if row.name == best['name'])}"
         )
 
-    def __repr__(self) -> str:
-        return notebook_text([self.table()])
-
-    def _repr_html_(self) -> str:
-        return notebook_html([self.table()])
+    def tables(self) -> list[TextTable]:
+        """Return the table; its title is the answer."""
+        return [self.table()]
 
 
 @short_errors

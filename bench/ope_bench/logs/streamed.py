@@ -28,7 +28,7 @@ from ope_bench.logs.loading import load_log
 from ope_bench.logs.log import Log
 from ope_bench.logs.log_data import ESTIMATED, LogData, LogSpec
 from ope_bench.logs.log_file import read_log_file
-from ope_bench.logs.result import Estimates, TargetEstimates
+from ope_bench.logs.result import Difference, Estimates, TargetEstimates
 from ope_bench.logs.source import word_columns
 from ope_bench.logs.targets import TargetPolicy
 from ope_bench.plugins.registry import registry
@@ -61,14 +61,9 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Applies a function to every part, in any order of work; results in the order of the parts."""
 
 
-@dataclass(frozen=True)
-class _Streams:
-    """The random streams of shared fits, as of a trial in memory."""
-
-    seed: DataSeed
-
-    def __call__(self, spec: Any) -> np.random.Generator:
-        return self.seed.nuisance(nuisance_key(spec, "cpu"))
+def _stream(seed: DataSeed, spec: Any) -> np.random.Generator:
+    """Return the random stream of a shared fit, as of a trial in memory."""
+    return seed.nuisance(nuisance_key(spec, "cpu"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,10 +235,9 @@ def estimate_stream(
         for text, label, found in zip(specs, labels, sums.differences(p, q), strict=True):
             if found is not None:
                 names = text.id, label, targets[p].name, targets[q].name
-                values = problem.without_rounding(*found)
-                differences.append(
-                    estimation.difference_row(names, *values, level, kind, facts.n_units)
-                )
+                value, error = problem.without_rounding(*found)
+                ends = estimation.paired_interval(value, error, level, kind, facts.n_units)
+                differences.append(Difference(*names, value, *ends))
     notes = (
         f"{facts.n:,} rows in batches, {format_duration(seconds)}; models are ridge regressions",
         f"on {facts.pilot.n:,} rows from all over the log: {estimation.looks(facts.pilot)}",
@@ -323,7 +317,7 @@ def _scan(spec: LogSpec, home: Any, run: Map, seed: int) -> tuple[Rows, list[Par
         weight=None if spec.weight is None else before[-1],
         pilot=pilot,
         problem=problem.problem_of(pilot, next(iter(pilot.targets)), np.random.default_rng(0)),
-        streams=_Streams(_trial(estimation.resolve_one("ipw"), seed).data_seed),
+        streams=partial(_stream, _trial(estimation.resolve_one("ipw"), seed).data_seed),
         reward_limits=spec.reward_range or (float(limits.min()), float(limits.max())),
     )
     return replace(rows, spec=replace(spec, actions=spec.actions or pilot.actions)), parts, facts

@@ -27,7 +27,6 @@ from ope_bench.logs.advice_verdict import (
     verdict_of,
 )
 from ope_bench.logs.advice_worlds import made_worlds
-from ope_bench.logs.advise import advice_tables
 from ope_bench.logs.checks import Finding
 from ope_bench.logs.estimation import CONFOUNDING, resolve_one
 from ope_bench.logs.log_data import stored_log
@@ -513,7 +512,7 @@ def test_policies_that_are_known_in_part_have_no_shortlist(several):
     assert [line["estimator"] for line in found.lines()] == [
         one.target for one in found.policies if one.recommended is not None
     ]
-    (table,) = advice_tables(found)
+    (table,) = found.tables()
     assert {row[0].text for row in table.rows} == {"known", "drawn"}
 
 
@@ -523,7 +522,7 @@ def test_a_candidate_without_a_value_has_its_reason_in_the_table():
     found = advise(log, candidates=["ipws", "dm-star[regressor=ridge]", "dr"])
     silent = [row for row in found.rows if row.value is None]
     assert {row.label for row in silent} >= {"ipws", "dr"}
-    _, table = advice_tables(found)
+    _, table = found.tables()
     for row in silent:
         assert any(row.label in note and row.message in note for note in table.notes)
 
