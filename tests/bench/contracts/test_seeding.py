@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench.contracts.random import DataSeed, stream
+from ope_bench.contracts.random import DataSeed, sample_indices, stream
 from ope_bench.plugins.spec import PluginSpec, resolve
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Device
@@ -124,3 +124,16 @@ def test_seeds_of_global_generators_are_the_first_32_bits_of_a_digest():
     assert (seed.global_seed("ipw"), seed.global_seed("")) == (291_280_135, 728_436_436)
     seeds = [DataSeed("toy", 0, replicate).global_seed("ipw") for replicate in range(200)]
     assert 2**31 < max(seeds) < 2**32
+
+
+def test_draws_among_many_actions_are_those_of_the_inverse_distribution_function():
+    rng = np.random.default_rng(0)
+    for n in (300, 320, 385):
+        weights, uniform = rng.random((40, n)) ** 4, rng.random(40)
+        weights[0, :-1], uniform[1] = 0.0, 0.0
+        cumulative = np.cumsum(weights, axis=1)
+        wanted = [
+            np.searchsorted(row, u * row[-1], side="right")
+            for row, u in zip(cumulative, uniform, strict=True)
+        ]
+        assert sample_indices(weights, uniform).tolist() == wanted
