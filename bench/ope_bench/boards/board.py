@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from statistics import median
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,6 @@ from ope_bench.statistics.coverage import Coverage, ErrorIntervals, Share, wilso
 from ope_bench.statistics.error_distribution import (
     ErrorSummary,
     area_under_cdf,
-    median,
     root_mean_square,
     scaled_rms,
     summarize,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +18,7 @@ from ope_bench.base.console import Format, json_stdout, note, use_color, width, 
 from ope_bench.base.errors import OpeBenchError, StoreError, UsageError
 from ope_bench.cli import options
 from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED
-from ope_bench.execution import Finished, Message, Reused, RunEvent
+from ope_bench.execution import RunEvent
 
 if TYPE_CHECKING:
     from ope_bench.gate import baseline as baselines
@@ -136,6 +135,7 @@ def _tell_nothing(
 def _run(
     file: Path, path: Path, jobs: int | None, margin: float, *, reuse: bool
 ) -> tuple[Baseline, GateReport]:
+    from ope_bench.cli.progress import PlainProgress, RunState
     from ope_bench.execution import machine
     from ope_bench.execution.local import LocalExecutor
     from ope_bench.gate.baseline import load
@@ -149,10 +149,14 @@ def _run(
 
     cores = jobs or machine.available_cores()
     executor_of = partial(LocalExecutor, cores, threads=threads, arithmetic=arithmetic)
+
+    def watch(planned: Sequence[Trial]) -> Callable[[RunEvent], None]:
+        return PlainProgress(RunState(planned, baseline.suite.truth, cores), "gate").handle
+
     here = machine.machine_facts(arithmetic)
     same = machine.same_arithmetic(baseline.machine, here)
     with Store.open(path, write=True) as store:
-        trials = StoreTrials(baseline, store, executor_of, here, _Watch(), reuse=reuse)
+        trials = StoreTrials(baseline, store, executor_of, here, watch, reuse=reuse)
         try:
             report = run_gate(baseline, trials, Rules(margin=margin, same_arithmetic=same))
         except KeyboardInterrupt as exc:
@@ -171,23 +175,6 @@ def _run(
             "kernels or versions are not the baseline's: numbers are equal up to rounding"
         )
     return baseline, replace(report, notices=(*notices, *report.notices))
-
-
-class _Watch:
-    """A line on stderr every ten seconds."""
-
-    def __init__(self) -> None:
-        self._done = 0
-        self._told = time.monotonic()
-
-    def __call__(self, event: RunEvent) -> None:
-        if isinstance(event, Message):
-            note(event.text)
-        if isinstance(event, Finished | Reused):
-            self._done += 1
-            if time.monotonic() - self._told > 10:
-                self._told = time.monotonic()
-                note(f"gate  {self._done} trials done")
 
 
 def _print(

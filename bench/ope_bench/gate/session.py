@@ -156,7 +156,7 @@ class StoreTrials:
     store : a store open for writing.
     executor_of : makes an executor of ``timeout`` (seconds) and ``memory`` (bytes).
     machine : facts of this machine, see `machine_facts`.
-    watch : called with every event.
+    watch : given the trials of a run, returns what is called with every event.
     reuse : use stored outcomes of the current code instead of running their trials.
 
     Attributes
@@ -170,7 +170,7 @@ class StoreTrials:
     store: Store
     executor_of: Callable[..., Executor]
     machine: Mapping[str, Any]
-    watch: Callable[[RunEvent], None] = lambda event: None
+    watch: Callable[[Sequence[Trial]], Callable[[RunEvent], None]]
     _: KW_ONLY
     reuse: bool = False
     unfinished: int | None = field(default=None, init=False)
@@ -182,7 +182,7 @@ class StoreTrials:
             return
         suite = self.baseline.suite
         outcome = Outcome(planned=len(trials))
-        self.unfinished = len(trials)
+        self.unfinished, watch = len(trials), self.watch(trials)
         executor = self.executor_of(timeout=suite.timeout, memory=suite.memory)
         run_id = self.store.begin_run(
             suite=suite.name,
@@ -201,7 +201,7 @@ class StoreTrials:
                 retry=None if self.reuse else "all",
                 rerun_by="without --reuse they run again",
             ):
-                self.watch(event)
+                watch(event)
                 self.unfinished = len(trials) - outcome.reused - outcome.executed
                 self.reused += isinstance(event, Reused)
                 if isinstance(event, Finished | Reused):

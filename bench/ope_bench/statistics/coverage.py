@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.statistics.error_distribution import median
 
 LEVEL = 0.95
 """Nominal level of intervals on boards."""

@@ -474,15 +474,6 @@ class SuiteFile:
             return ""
         return match[1].strip("\"'") if match else ""
 
-    def read(self) -> Suite:
-        """Read the suite.
-
-        Raises
-        ------
-        SuiteError : the file is wrong.
-        """
-        return read_suite(self.path, self.id)
-
 
 @dataclass(frozen=True)
 class BrokenSuites:

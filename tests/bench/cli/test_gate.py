@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -59,6 +60,8 @@ def edit(tmp_path, monkeypatch):
     from ope_bench.plugins.registry import FILE_MODULE, registry
 
     def write(factor):
+        # Bytecode is kept by second and size, which both may be those of the text before.
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
         (tmp_path / "plug.py").write_text(PLUGIN.replace("FACTOR", str(factor)))
         (tmp_path / "s.yaml").write_text(SUITE)
         for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:

@@ -42,7 +42,7 @@ def test_suites_of_a_plugin_are_found_and_broken_ones_are_told(acme: Path) -> No
     (suite,), (broken,) = catalogue.scan(_points(acme))
     assert (suite.id, suite.reference, suite.origin) == ("night", "acme-ope:night", "acme-ope 1.2")
     assert suite.title == "At night"
-    assert suite.read().name == "night"
+    assert catalogue.read_suite(suite.path, suite.id).name == "night"
     assert (broken.id, broken.origin) == ("lost", "acme-ope 1.2")
     assert "acme_nowhere" in broken.reason
 
