@@ -471,7 +471,7 @@ def shortlist_command(
             )
         emit(result.as_json())
     if output is Format.TEXT:
-        _write_tables([result.table()])
+        _write_tables(result.tables())
     return 3 if result.winner is None else 0
 
 
@@ -527,33 +527,19 @@ def estimate_command(
     from ope_bench.logs.streamed import estimate_stream
 
     _check_report(report)
+    asked: dict[str, Any] = {"level": level, "interval": interval, "seed": seed or 0}
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, stream)
         if isinstance(log, LogSpec):
             if sensitivity:
                 msg = "--sensitivity: not for rows in batches; sample rows into a log that fits"
                 raise UsageError(msg)
-            result = estimate_stream(
-                log,
-                est,
-                level=level,
-                interval=interval,
-                seed=seed or 0,
-                jobs=jobs or available_cores(),
-                timeout=timeout,
-                memory=memory,
-            )
+            cores = jobs or available_cores()
+            result = estimate_stream(log, est, **asked, jobs=cores, timeout=timeout, memory=memory)
         else:
             with _executor(jobs, timeout, memory) as executor, _Fits() as fits:
                 result = ope_bench.estimate(
-                    log,
-                    est,
-                    level=level,
-                    interval=interval,
-                    sensitivity=sensitivity,
-                    seed=seed or 0,
-                    executor=executor,
-                    on_event=fits,
+                    log, est, **asked, sensitivity=sensitivity, executor=executor, on_event=fits
                 )
         if report is not None:
             result.source.report(result, report)

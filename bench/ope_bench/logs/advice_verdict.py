@@ -87,7 +87,8 @@ class CandidateFigures:
 
     Parameters
     ----------
-    rmse : root of the mean of its squared error over `_worlds_of_errors`.
+    rmse : root of the mean of its squared error over the worlds that are no sub-samples of the
+        log, or over these where there are no others.
     rank : its place by that.
     worlds_best : worlds on which it has the least error.
     coverage : share of its intervals that held the truth, over the worlds of ``rmse``.
@@ -192,7 +193,8 @@ def candidate_figures(
     usable = [world for world in worlds if set(labels) <= world.rmse.keys()]
     if not usable:
         return {label: CandidateFigures() for label in labels}
-    whole = _worlds_of_errors(usable)
+    # Sub-samples have fewer rows than the log, and a truth with errors of its own.
+    whole = [world for world in usable if world.maker != _SUB_SAMPLES] or usable
     rmse = {
         label: math.sqrt(sum(world.rmse[label] ** 2 for world in whole) / len(whole))
         for label in labels
@@ -208,14 +210,6 @@ def candidate_figures(
             coverage=sum(world.held[label] for world in whole) / of if of else None,
         )
     return found
-
-
-def _worlds_of_errors(worlds: Sequence[WorldFigures]) -> list[WorldFigures]:
-    """Return the worlds that tell errors and coverage: all but sub-samples, if there are others.
-
-    Sub-samples have fewer rows than the log, and a truth with errors of its own.
-    """
-    return [world for world in worlds if world.maker != _SUB_SAMPLES] or list(worlds)
 
 
 # The verdict.

@@ -384,11 +384,8 @@ def advise(
         raise UsageError(msg)
     log = replace(log, targets={name: log.targets[name] for name in policies})
     rules = {name: recommendation_for(log, name) for name in policies}
-    asked = candidates
-    if asked is None:
-        listed = itertools.chain.from_iterable(rule.estimators for rule in rules.values())
-        asked = list(dict.fromkeys(listed))
-    pairs = estimation.estimator_pairs(asked)
+    listed = itertools.chain.from_iterable(rule.estimators for rule in rules.values())
+    pairs = estimation.estimator_pairs(dict.fromkeys(listed) if candidates is None else candidates)
     specs = [spec for spec, _ in pairs]
     compared = None
     evidence: list[advice_verdict.WorldFigures] = []

@@ -94,14 +94,12 @@ def estimate(
     default, slow, most = default_estimators(log.n, predictions=predictions)
     given = estimator_pairs(default if estimators is None else estimators)
     shown = len(given)
-    kind: IntervalKind = "asymptotic"
+    kind = cast(IntervalKind, "asymptotic" if interval == DISAGREEMENT else interval)
     if interval == DISAGREEMENT or sensitivity:
         needed = (recommendation_for(log, name).estimators for name in log.targets)
         known = {spec.identity_json for spec, _ in given}
         panel = estimator_pairs(dict.fromkeys(itertools.chain.from_iterable(needed)))
         given += [pair for pair in panel if pair[0].identity_json not in known]
-    if interval != DISAGREEMENT:
-        kind = cast(IntervalKind, interval)
     changed = [with_interval(pair, log, kind, level) for pair in given]
     pairs = [pair for pair, _ in changed]
     lacks = [lack for _, lack in changed]
@@ -287,8 +285,8 @@ def estimate_row(
     low, high = interval_of(record, level, kind, units)
     offered = low is not None
     lift = lift_error = None
+    average = record.logging_average or 0.0
     if record.estimate is not None:
-        average = record.logging_average or 0.0
         own, error = (record.diagnostics.get(name) for name in (problem.LIFT, problem.LIFT_ERROR))
         lift, lift_error = problem.without_rounding(
             record.estimate - average if own is None else float(own),
@@ -299,7 +297,6 @@ def estimate_row(
     if kind == "anytime" and offered:
         ends = (record.diagnostics.get(f"lift_{end}") for end in ("low", "high"))
         lift_low, lift_high = (None if end is None else float(end) for end in ends)
-    size = abs(record.logging_average or 0.0)
     if record.status is Status.OK:
         parts = list(record.warnings)
         if not offered:
@@ -328,7 +325,7 @@ def estimate_row(
         access=record.access,
         message=message,
         seconds=sum(seconds) if seconds else None,
-        lift_relative=None if lift is None or size == 0.0 else lift / size,
+        lift_relative=None if lift is None or average == 0.0 else lift / abs(average),
     )
 
 
@@ -416,9 +413,9 @@ def _turn(row: EstimateRow) -> str:
 
 
 def by_selector(
-    rows: Sequence[EstimateRow], specs: Sequence[PluginSpec], rule: Recommendation
-) -> dict[str, EstimateRow]:
-    """Return the rows of a recommendation's estimators by their selectors."""
+    rows: Sequence[Any], specs: Sequence[PluginSpec], rule: Recommendation
+) -> dict[str, Any]:
+    """Return the rows, or records, of a recommendation's estimators by their selectors."""
     wanted = {resolve_one(text).identity_json: text for text in rule.estimators}
     return {
         wanted[spec.identity_json]: row
@@ -574,8 +571,7 @@ def run_on_log(
     def run(trial: Trial, workspace: Workspace) -> TrialRecord:
         environment = problem.OwnLog(**trial.environment.params)
         environment.log = log
-        given = objects[trial.key]
-        estimator = build(trial.estimator) if given is None else given
+        estimator = objects[trial.key] or build(trial.estimator)
         return run_trial(
             trial, workspace, environment=environment, estimator=estimator, restore=False
         )

@@ -30,7 +30,7 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.random import stream
 from ope_bench.execution import Event, Executor
 from ope_bench.logs import problem
-from ope_bench.logs.estimation import CONFOUNDING, estimator_pairs, resolve_one, run_on_log
+from ope_bench.logs.estimation import CONFOUNDING, by_selector, estimator_pairs, run_on_log
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.recommendation import Recommendation, recommendation_for
 from ope_bench.logs.result import Shown, span
@@ -215,13 +215,12 @@ def shortlist_of(
     incumbent, alpha : as for `shortlist`.
     """
     names = list(log.targets)
-    place = {spec.identity_json: at for at, spec in enumerate(specs)}
-    at = {text: place[resolve_one(text).identity_json] for text in rule.estimators}
     values: dict[str, FloatArray] = {}
     terms: dict[str, FloatArray] = {}
     for name in names:
-        found = [records[name][at[text]].estimate for text in (rule.center, *rule.panel)]
-        file = records[name][at[str(rule.error)]].diagnostics.get(problem.TERMS)
+        by_text = by_selector(records[name], specs, rule)
+        found = [by_text[text].estimate for text in (rule.center, *rule.panel)]
+        file = by_text[str(rule.error)].diagnostics.get(problem.TERMS)
         if file and None not in found:
             values[name] = np.array(found, dtype=np.float64)
             terms[name] = np.asarray(np.load(folder / str(file)))
