@@ -664,11 +664,16 @@ class ColumnRegistry:
 
     def shown(self, board: Board) -> list[BoardColumn]:
         """Return the columns of a board, without empty ones that hide."""
-        return [
-            column
-            for column in self.layout(board.by)
-            if not column.hide_empty or any(column.value(row) is not None for row in board.rows)
-        ]
+        return without_empty(self.layout(board.by), board.rows)
+
+
+def without_empty(columns: Iterable[BoardColumn], rows: Sequence[Any]) -> list[BoardColumn]:
+    """Return the columns without those that hide where no row has a value."""
+    return [
+        column
+        for column in columns
+        if not column.hide_empty or any(column.value(row) is not None for row in rows)
+    ]
 
 
 @cache

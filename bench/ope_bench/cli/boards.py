@@ -215,7 +215,6 @@ def report_command(
     from ope_bench.cli.stored_boards import check_suite
     from ope_bench.report.content import ReportData
     from ope_bench.report.page.html import render_page
-    from ope_bench.report.page.libraries import vega_in_background
     from ope_bench.store import Store
 
     if to is None and figures is None:
@@ -237,14 +236,11 @@ def report_command(
     with json_stdout(output) as emit:
         drawn = None
         with gc_disabled():
-            if to is None:
-                content = ReportData.read(store, suite=suite, run=run)
-            else:
-                with vega_in_background() as script:
-                    content = ReportData.read(store, suite=suite, run=run)
-                    page = render_page(content, script=script)
-                    with atomic_write(to, UsageError) as partial:
-                        partial.write_text(page, encoding="utf-8")
+            content = ReportData.read(store, suite=suite, run=run)
+            if to is not None:
+                page = render_page(content)
+                with atomic_write(to, UsageError) as partial:
+                    partial.write_text(page, encoding="utf-8")
             if figures is not None:
                 # Imports Altair, which is in the extra.
                 from ope_bench.report.figures import write_figures

@@ -188,11 +188,8 @@ def interval_bar(
 
 def over_settings_table(board: OverSettings, columns: Columns = None) -> TextTable:
     """Make the table of a board over several settings; exactly these columns, if any are given."""
-    chosen = columns or [
-        column
-        for column in select_columns(board.layout, board.columns)
-        if not column.hide_empty or any(column.value(row) is not None for row in board.rows)
-    ]
+    usual = select_columns(board.layout, board.columns)
+    chosen = columns or built_in.without_empty(usual, board.rows)
     notes = [
         f"{column.title}: {column.explanation}"
         for column in chosen

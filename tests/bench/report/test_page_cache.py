@@ -12,7 +12,7 @@ import pytest
 
 from ope_bench.report.charts import CHARTS
 from ope_bench.report.page import libraries
-from ope_bench.report.page.libraries import chart_specs, vega, vega_in_background
+from ope_bench.report.page.libraries import chart_specs, vega
 from ope_bench.store import Store
 
 from .conftest import plenty
@@ -51,30 +51,15 @@ def kept(built, no_cache):
     return no_cache
 
 
-def test_another_process_makes_the_same_vega(built, no_cache):
-    with vega_in_background() as script:
-        assert script() == built[1]
-
-
-@pytest.mark.usefixtures("no_cache")
-def test_a_process_that_cannot_make_vega_is_done_without(built, monkeypatch):
-    monkeypatch.setattr("ope_bench.report.page.libraries._ELSEWHERE", "raise SystemExit(1)")
-    with vega_in_background() as script:
-        assert script() == built[1]
-
-
 @pytest.mark.usefixtures("kept")
 def test_vega_is_built_once_for_all_processes(built, monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    monkeypatch.setattr("subprocess.Popen", None)
-    with vega_in_background() as script:
-        assert script() == built[1]
+    assert vega() == built[1]
 
 
 def test_vega_is_built_where_no_cache_can_be_written(no_cache):
     no_cache.write_text("a file where the folder would be")
-    with vega_in_background() as script:
-        assert "vegaEmbed" in script()
+    assert "vegaEmbed" in vega()
     assert no_cache.is_file()
 
 

@@ -430,13 +430,12 @@ _BOARDS = (
 """The scripts of the page of boards in order; they share one scope."""
 
 
-def render_page(content: ReportData, *, script: Callable[[], str] = vega) -> str:
+def render_page(content: ReportData) -> str:
     """Render the page of boards, whose script draws it from its data.
 
     Parameters
     ----------
     content : the data of the report.
-    script : returns the Vega script.
 
     Raises
     ------
@@ -447,7 +446,7 @@ def render_page(content: ReportData, *, script: Callable[[], str] = vega) -> str
         data = escaped_json(payload(content))
     parts = {"TITLE": "ope-bench report", "SCOPE": "", "SECTIONS": ""}
     parts["BODY"] = read_part("boards.html")
-    return _fill_skeleton(parts, data, _BOARDS, script)
+    return _fill_skeleton(parts, data, _BOARDS, vega)
 
 
 @dataclass(frozen=True)

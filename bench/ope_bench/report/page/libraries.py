@@ -9,10 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -24,50 +21,20 @@ from ope_bench.base.files import atomic_write
 from ope_bench.statistics.coverage import LEVEL
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
-_ELSEWHERE = """
-import sys, vl_convert
-sys.stdout.buffer.write(vl_convert.javascript_bundle(sys.argv[1]).encode())
-"""
 _CHART_SOURCES = ("charts.py", "chart_parts.py", "styles.py")
 
 
 @cache
 def vega() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script for use inside an element."""
-    script = _read(_vega_file())
+    name = f"vega-{version('vl-convert-python')}.js"
+    script = _read(name)
     if script is None:
         import vl_convert
 
-        script = _write(_vega_file(), str(vl_convert.javascript_bundle(_SNIPPET)))
-    return _for_element(script)
-
-
-@contextmanager
-def vega_in_background() -> Iterator[Callable[[], str]]:
-    """Build the script in another process while this one continues, unless it is cached.
-
-    vl-convert holds the GIL while it works, so a thread would not help.
-    """
-    if _read(_vega_file()) is not None:
-        yield vega
-        return
-    with subprocess.Popen(  # noqa: S603  our own interpreter on our own words
-        [sys.executable, "-P", "-c", _ELSEWHERE, _SNIPPET],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as child:
-
-        def script() -> str:
-            made, _ = child.communicate()
-            if child.returncode != 0:
-                return vega()
-            return _for_element(_write(_vega_file(), made.decode()))
-
-        try:
-            yield script
-        finally:
-            child.kill()
+        script = _write(name, str(vl_convert.javascript_bundle(_SNIPPET)))
+    # Inside a string or a regular expression of a script, `<\/` means the same as `</`.
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 @cache
@@ -98,15 +65,6 @@ def chart_spec(chart: Any) -> dict[str, Any]:
     spec: dict[str, Any] = chart.to_dict(validate=False)
     spec.pop("config", None)
     return spec
-
-
-def _vega_file() -> str:
-    return f"vega-{version('vl-convert-python')}.js"
-
-
-def _for_element(script: str) -> str:
-    # Inside a string or a regular expression of a script, `<\/` means the same as `</`.
-    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _cache_file(name: str) -> Path:
