@@ -50,19 +50,11 @@ def estimates_page(
         line for one in result.targets for line in results.value_lines(one.rows, policy=one.name)
     ]
     values = _values(log, lines, names, result.logging_average)
-    question = PageSection(
-        "question",
-        "The question",
-        _question(log, names, result.logging_average, result.log),
-        values,
-    )
-    sections = [question]
-    sections += [
-        PageSection(
-            f"policy-{number}", name, _table(table), _weights(f"weights-{number}", log, name)
-        )
-        for number, (name, table) in enumerate(zip(names, shown, strict=False))
-    ]
+    question = _question(log, names, result.logging_average, result.log)
+    sections = [PageSection("question", "The question", question, values)]
+    for number, (name, table) in enumerate(zip(names, shown, strict=False)):
+        weights = _weights(f"weights-{number}", log, name)
+        sections.append(PageSection(f"policy-{number}", name, _table(table), weights))
     if len(names) > 1:
         sections.append(PageSection("differences", "Differences", _table(shown[-1])))
     return _page("estimates", [*sections, _about_log(log)], script)
@@ -215,22 +207,16 @@ def _weights(name: str, log: LogData, policy: str) -> list[PageChart]:
     weights = log.weights(policy)
     if weights is None or not (lines := weight_lines(weights, log.weight)):
         return []
-    chart = (
-        alt.Chart(named_table())
-        .mark_bar(opacity=0.55)
-        .encode(
-            x=alt.X("low:Q", title="importance weight", scale=log_scale(4)),
-            x2="high:Q",
-            y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%"), stack=None),
-            y2=alt.datum(0),
-            color=alt.Color(
-                "of:N",
-                title="share of",
-                scale=alt.Scale(domain=["rows", "weight"], range=[colors()[0], colors()[3]]),
-                legend=alt.Legend(orient="top"),
-            ),
-            tooltip=tooltip("of:N low:Q high:Q share:Q"),
-        )
+    scale = alt.Scale(domain=["rows", "weight"], range=[colors()[0], colors()[3]])
+    legend = alt.Legend(orient="top")
+    bars = alt.Chart(named_table()).mark_bar(opacity=0.55)
+    chart = bars.encode(
+        x=alt.X("low:Q", title="importance weight", scale=log_scale(4)),
+        x2="high:Q",
+        y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%"), stack=None),
+        y2=alt.datum(0),
+        color=alt.Color("of:N", title="share of", scale=scale, legend=legend),
+        tooltip=tooltip("of:N low:Q high:Q share:Q"),
     )
     words = weight_words(weights, log.weight)
     return [PageChart(name, "Importance weights", words, chart, lines, 240)]

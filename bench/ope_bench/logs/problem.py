@@ -59,13 +59,11 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
     """
     target = log.targets[name]
     unavailable: dict[str, str] = {}
-    for part in ("propensity", "logging_policy"):
+    for part in ("propensity", "logging_policy", "predicted_reward"):
         if getattr(log, part.removesuffix("_policy")) is None:
             unavailable[part] = _REASONS[part]
     if log.estimated_propensity:
         unavailable["propensity"] = _ESTIMATED
-    if log.predicted_reward is None:
-        unavailable["predicted_reward"] = _REASONS["predicted_reward"]
     context, target_action = LoggedContext.of(log.context), target.action
     policy: Policy | None = None
     if target.matrix is not None:

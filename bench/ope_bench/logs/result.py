@@ -296,13 +296,10 @@ def _target_table(result: Estimates, target: TargetEstimates) -> tables.TextTabl
     ]
     said = [("", row.label, row.message) for row in target.rows if row.message]
     said += [("not run: ", label, reason) for label, reason in target.left_out]
-    columns, rows = _COLUMNS, [_cells(row) for row in target.rows]
-    if all(row.status == "ok" for row in target.rows):
-        columns, rows = columns[:-1], [cells[:-1] for cells in rows]
-    title = " | ".join(parts)
-    return tables.TextTable(
-        title=title, columns=columns, rows=tuple(rows), notes=shared_notes(said)
-    )
+    title, rows = " | ".join(parts), tuple(map(_cells, target.rows))
+    table = TextTable(title=title, columns=_COLUMNS, rows=rows, notes=shared_notes(said))
+    fine = all(row.status == "ok" for row in target.rows)
+    return table.without({"status"}) if fine else table
 
 
 def shared_notes(said: Iterable[tuple[str, str, str | None]]) -> tuple[str, ...]:
