@@ -9,7 +9,6 @@ import base64
 import inspect
 import itertools
 import json
-import math
 import re
 import time
 import zlib
@@ -27,12 +26,11 @@ from ope_bench import __version__
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.base.files import gc_disabled
-from ope_bench.boards.board import Board, ReplicateFacts, Row
+from ope_bench.boards.board import Board, ReplicateFacts
 from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, column_registry
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import reordered
 from ope_bench.boards.over_settings import Summary
-from ope_bench.contracts.arrays import FloatArray
 from ope_bench.plugins.registry import registry
 from ope_bench.report import needs_extra
 from ope_bench.report.content import (
@@ -267,10 +265,10 @@ def _ranks(name: str, summary: Summary, labels: Sequence[str]) -> dict[str, Any]
         "title": name,
         "settings": summary.settings,
         "complete": summary.complete,
-        "critical_difference": _round(summary.critical_difference, 6),
+        "critical_difference": _rounded(summary.critical_difference, 6),
         "columns": _describe_columns([estimator, *figures]),
         "rows": [
-            [label, *(_round(column.value(row), 6) for column in figures)]
+            [label, *(_rounded(column.value(row), 6) for column in figures)]
             for label, row in zip(labels, summary.rows, strict=True)
         ],
         **_rounded(rank_lines(labels, summary), 6),
@@ -283,12 +281,12 @@ def _setting(setting: Setting) -> dict[str, Any]:
     medians = [size for size in sizes if size]
     orders: dict[str, Any] = {}
     texts: dict[str, list[str]] = {}
-    place = {_row_identity(row): index for index, row in enumerate(board.rows)}
+    place = {row.key: index for index, row in enumerate(board.rows)}
     for by in LAYOUTS:
         other = board if by == "rmse" else reordered(board, by)
         texts[by] = board_notes(other, _NOTED[by])
-        # Rows of the other board are copies; estimator, device and threads identify them.
-        orders[by] = [[place[_row_identity(row)], row.rank] for row in other.rows]
+        # Rows of the other board are copies.
+        orders[by] = [[place[row.key], row.rank] for row in other.rows]
     return {
         "label": setting.label,
         "environment": board.environment,
@@ -300,17 +298,13 @@ def _setting(setting: Setting) -> dict[str, Any]:
         "dirty": all(setting.dirty),
         "surrogate": setting.surrogate,
         "truth": board.truth,
-        "truth_se": _round(board.truth_se, 6),
-        "truth_rms": _round(board.truth_rms, 6),
-        "unit": _round(sorted(medians)[len(medians) // 2], 3) if medians else 1.0,
+        "truth_se": _rounded(board.truth_se, 6),
+        "truth_rms": _rounded(board.truth_rms, 6),
+        "unit": _rounded(sorted(medians)[len(medians) // 2], 3) if medians else 1.0,
         "rows": len(board.rows),
         "ranks": orders,
         "notes": texts,
     }
-
-
-def _row_identity(row: Row) -> tuple[str, str, str, int]:
-    return row.estimator, json.dumps(_rounded(row.params, 17)), row.device, row.threads
 
 
 def _rows(setting: Setting) -> list[list[Any]]:
@@ -321,7 +315,7 @@ def _rows(setting: Setting) -> list[list[Any]]:
             estimator,
             int(dirty),
             dict(row.status),
-            {name: _round(one.median, 4) for name, one in row.diagnostics.items()},
+            {name: _rounded(one.median, 4) for name, one in row.diagnostics.items()},
             *(_rounded(column.value(row), 6) for column in figures),
         ]
         for row, estimator, dirty in zip(
@@ -343,9 +337,9 @@ def _trials(setting: Setting, key_length: int) -> str:
     trials = {
         "seed": outcomes.seed[first].tolist(),
         "replicate": outcomes.replicate[first].tolist(),
-        "truth": _round_column(facts.truth[:-1], 8),
-        "expected": _round_column(facts.expected[:-1], 8),
-        "naive": _round_column(facts.logging_average[:-1], 6),
+        "truth": _rounded(facts.truth[:-1].tolist(), 8),
+        "expected": _rounded(facts.expected[:-1].tolist(), 8),
+        "naive": _rounded(facts.logging_average[:-1].tolist(), 6),
         "cells": [_trials_of_row(group, facts, texts, key_length) for group in setting.trials],
         "texts": list(texts),
     }
@@ -383,7 +377,7 @@ def _trials_of_row(
         "status": "".join(map(str, group.status.tolist())),
         # Columns without values are omitted.
         **{
-            name: _round_column(values, _DIGITS[name])
+            name: _rounded(values.tolist(), _DIGITS[name])
             for name, values in columns.items()
             if np.isfinite(values).any()
         },
@@ -391,36 +385,14 @@ def _trials_of_row(
     }
 
 
-def _round(value: Any, digits: int) -> Any:
-    """Round to significant digits; null for numbers that are not finite."""
-    if not isinstance(value, float):
-        return value
-    if not math.isfinite(value):
-        return None
-    return _shortest(float(f"{value:.{digits}g}"))
-
-
-def _round_column(values: FloatArray, digits: int) -> list[Any]:
-    """Round as `_round` does, all numbers of a column at once."""
-    finite = np.isfinite(values)
-    texts = map(f"%.{digits}g".__mod__, values[finite].tolist())
-    short = [_shortest(number) for number in map(float, texts)]
-    if len(short) == len(values):
-        return short
-    rounded = np.full(len(values), None, np.object_)
-    rounded[finite] = np.array(short, np.object_)
-    return list(rounded.tolist())
-
-
-def _shortest(number: float) -> float | int:
-    return int(number) if number.is_integer() and abs(number) < 1e15 else number
-
-
 def _rounded(value: Any, digits: int) -> Any:
-    # Of nearly all figures a number; there are dozens of them in each row.
-    if value is None or isinstance(value, float | int | str):
-        return _round(value, digits)
-    return plain(value, lambda number: _round(number, digits))
+    """Round all numbers to significant digits; null for those that are not finite."""
+
+    def short(number: float) -> float | int:
+        near = float(f"{number:.{digits}g}")
+        return int(near) if near.is_integer() and abs(near) < 1e15 else near
+
+    return plain(value, short)
 
 
 _BOARDS = (
