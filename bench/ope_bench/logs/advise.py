@@ -243,25 +243,18 @@ class Advice(Shown):
                 ),
             ),
         ]
-        if not worlds:
-            return shown
-        return [
-            *shown,
-            TextTable(
-                title="evidence",
-                columns=(
-                    TableColumn(
-                        key="name", title="world made from the log", right=False, overflow="fold"
-                    ),
-                    TableColumn(key="replicates", title="data sets"),
-                    TableColumn(key="likeness", title="told apart"),
-                    TableColumn(key="best", title="best", right=False),
-                    TableColumn(key="rmse", title="error"),
-                ),
-                rows=worlds,
-                notes=(_WORLDS_LEGEND, *failed, *self.notes),
-            ),
-        ]
+        if worlds:
+            title = "world made from the log"
+            columns = (
+                TableColumn(key="name", title=title, right=False, overflow="fold"),
+                TableColumn(key="replicates", title="data sets"),
+                TableColumn(key="likeness", title="told apart"),
+                TableColumn(key="best", title="best", right=False),
+                TableColumn(key="rmse", title="error"),
+            )
+            notes = (_WORLDS_LEGEND, *failed, *self.notes)
+            shown.append(TextTable(title="evidence", columns=columns, rows=worlds, notes=notes))
+        return shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -393,16 +386,13 @@ def advise(
     with stored_log(log) as folder:
         made: list[advice_worlds.World] = []
         if simulate:
-            most = advice_worlds.WORLD_ROWS
-            made = advice_worlds.made_worlds(
-                policies[0], folder, worlds, most if log.n > most else None
-            )
+            rows = advice_worlds.WORLD_ROWS if log.n > advice_worlds.WORLD_ROWS else None
+            made = advice_worlds.made_worlds(policies[0], folder, worlds, rows)
         records = estimation.run_on_log(log, pairs, folder, 0, executor, on_event)
         if made:
             working = _working(specs, records[policies[0]])
-            likeness = replace(
-                advice_worlds.LIKENESS, params={"folder": str(folder), "policy": policies[0]}
-            )
+            params = {"folder": str(folder), "policy": policies[0]}
+            likeness = replace(advice_worlds.LIKENESS, params=params)
             trials = advice_verdict.plan_trials(made, list(working.values()), likeness, replicates)
             on_worlds: dict[str, TrialRecord] = {}
             if working:
@@ -449,8 +439,8 @@ def advise(
     advice.sort(key=lambda one: -one.recommended.value if one.recommended else math.inf)
     if len(advice) == 1:
         return advice[0]
-    rows = [(one.target, one.recommended.value if one.recommended else None) for one in advice]
-    return PoliciesAdvice(advice, compared or values_alone(log, rows))
+    values = [(one.target, one.recommended.value if one.recommended else None) for one in advice]
+    return PoliciesAdvice(advice, compared or values_alone(log, values))
 
 
 def _working(specs: Sequence[PluginSpec], records: Sequence[TrialRecord]) -> dict[str, PluginSpec]:
