@@ -496,12 +496,10 @@ def blind_problems(rows: Rows, estimators: Sequence[str]) -> list[str]:
     chosen = [able[place] for place in np.random.default_rng().permutation(len(able))[:BLIND]]
     tasks = []
     for trial in map(trial_of, chosen):
-        environment, seed = build(trial.environment), trial.data_seed
+        environment = build(trial.environment)
         environment.suite_salt = trial.salt
-        problem, _ = environment.sample(
-            world_rng=seed.world(), logged_rng=seed.logged(), target_rng=seed.target()
-        )
-        tasks.append(delayed(run_trial)(trial, Workspace(), environment=_Given(problem)))
+        given = _Given(Workspace().data(trial, environment).problem)
+        tasks.append(delayed(run_trial)(trial, Workspace(), environment=given))
     problems = []
     for row, record in zip(chosen, Parallel(n_jobs=2)(tasks), strict=True):
         shown = replace(record, **{name: row[name] for name in TRUTHS})
