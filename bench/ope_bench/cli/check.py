@@ -123,11 +123,11 @@ def check_command(
         if output is Format.TEXT:
             note(f"checking {kind} {name} ({total} checks)")
         with _live_line(shown=output is Format.TEXT) as show:
-            for number, check in enumerate(checks.runs(timeout), start=1):
-                show(f"{number:>3}/{total}  {_words(check.name)}")
+            for number, (check, run) in enumerate(checks.runs(timeout), start=1):
+                show(f"{number:>3}/{total}  {_words(check)}")
                 # Output of the plugin is not part of the report.
                 with isolated(0), ProcessSettings().watched(seeding_of_torch(0)):
-                    results.append(check.run())
+                    results.append(run())
                 if results[-1].timed_out:
                     break
         counts = Counter(one.result for one in results)

@@ -81,7 +81,7 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
         results = []
         for selector in estimators:
             with isolated(0):
-                results += [one.run() for one in checks_of(selector)[2].runs(60.0)]
+                results += [run() for _, run in checks_of(selector)[2].runs(60.0)]
         bad = any(one.bad for one in results)
         facts: dict[str, Any] = {"schema": 1, "name": name, "estimators": estimators}
         facts |= {"folder": str(into / name), "exit_code": int(bad)}

@@ -128,20 +128,6 @@ class CheckResult:
         return self.result in ("failed", "unexpected pass")
 
 
-@dataclass(frozen=True)
-class CheckRun:
-    """One check of one plugin, to be run.
-
-    Parameters
-    ----------
-    name : name of the check.
-    run : runs it and returns its result.
-    """
-
-    name: str
-    run: Callable[[], CheckResult]
-
-
 class UnderTest(Generic[P]):
     """A plugin under test: its class, and small parameters with which checks are quick.
 
@@ -235,14 +221,16 @@ class Checks(Generic[S]):
         ----------
         timeout : seconds for each check, as for `runs`.
         """
-        for one in self.runs(timeout):
-            result = one.run()
+        for _, run in self.runs(timeout):
+            result = run()
             yield result
             if result.timed_out:
                 return
 
-    def runs(self, timeout: float | None = None) -> Iterator[CheckRun]:
-        """Yield the checks without running them.
+    def runs(
+        self, timeout: float | None = None
+    ) -> Iterator[tuple[str, Callable[[], CheckResult]]]:
+        """Yield the name of each check and what runs it.
 
         Parameters
         ----------
@@ -250,7 +238,7 @@ class Checks(Generic[S]):
             has interval timers, elsewhere there is no limit.
         """
         for name, case, check in self._named():
-            yield CheckRun(name, partial(_result, name, check, case, timeout))
+            yield name, partial(_result, name, check, case, timeout)
 
     def _named(self) -> Iterator[tuple[str, S, Check[S]]]:
         for case in self.cases:
