@@ -27,17 +27,12 @@ def main() -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a command; imports are slow, so the quick commands come first."""
+    """Run a command; imports are slow, so the version comes first."""
     if arguments in (["--version"], ["-V"]):
         from ope_bench import __version__
 
         sys.stdout.write(f"ope-bench {__version__}\n")
         return 0
-    if arguments[:1] == ["list"]:
-        from ope_bench.cli.catalog import quick_list
-
-        if quick_list(arguments[1:]):
-            return 0
     from ope_bench.cli.app import invoke
 
     return invoke(arguments)

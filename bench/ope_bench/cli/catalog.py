@@ -266,23 +266,6 @@ Kind = Literal["environments", "estimators", "suites"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-def quick_list(arguments: Sequence[str]) -> bool:
-    """Run a plain ``list [kind] [--format json]`` without importing the other commands.
-
-    Returns
-    -------
-    Whether the command line was of this form.
-    """
-    words = list(arguments)
-    output = Format.TEXT
-    if words[-2:] == ["--format", "json"]:
-        words, output = words[:-2], Format.JSON
-    if words and words not in [[kind] for kind in KINDS]:
-        return False
-    print_inventory([kind for kind in KINDS if not words or kind in words], output)
-    return True
-
-
 def print_inventory(kinds: Sequence[Kind], output: Format, *, ids: bool = False) -> None:
     """Print all of the given kinds, or their ids alone, those of estimators by access."""
     with json_stdout(output) as emit:
