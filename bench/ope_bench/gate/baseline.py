@@ -325,13 +325,11 @@ class Baseline:
 
 def is_baseline(path: Path) -> bool:
     """Return whether a file begins like a baseline; its contents are not checked."""
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as stream:
-            return b'"' + KIND.encode() + b'"' in stream.read(200)
-    except OSError:
-        return False
+    with contextlib.suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as stream:
+                return b'"' + KIND.encode() + b'"' in stream.read(200)
+    return False
 
 
 def save(path: Path, baseline: Baseline) -> None:
