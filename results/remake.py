@@ -76,16 +76,18 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
     folder = folder_of(suite)
     manifest = plan(find_suite(suite))
     planned = {trial.key: trial for trial in manifest.trials}
-    old = [one for one in committed(folder, planned) if one.trial.estimator.id not in anew]
-    have = {record.key for record in old}
+    have = kept_keys(folder, planned, anew)
+    # The field's suites have one page of all worlds, by `results/write.py`, and no boards.
+    alone = suite.startswith("field")
+    old = [] if alone else [one for one in committed(folder, planned) if one.key in have]
     missing = [trial for key, trial in planned.items() if key not in have]
     new = []
     if missing:
         new = (run_trials if run_missing else stored_trials)(manifest, missing, jobs)
     before = boards_of(folder)
     write_trials(folder, have, new)
-    write_runs(folder, new, len(old))
-    if suite.startswith("field"):  # one page of all worlds, by `results/write.py`
+    write_runs(folder, new, len(have))
+    if alone:
         seal(folder)
         return
     by = ORDERS.get(suite, "rmse")
@@ -113,6 +115,13 @@ def board_document(
 def markdown(told: dict[str, Any]) -> str:
     """Return boards as Markdown."""
     return render([board_from_json(board) for board in told["boards"]], "markdown")
+
+
+def kept_keys(folder: Path, planned: dict[str, Trial], anew: Collection[str]) -> set[str]:
+    """Return the keys of committed trials that are planned and need not run again."""
+    path = folder / "trials.parquet"
+    keys = pq.read_table(path, columns=["key"])["key"].to_pylist() if path.exists() else []
+    return {key for key in keys if key in planned and planned[key].estimator.id not in anew}
 
 
 def committed(folder: Path, planned: dict[str, Trial]) -> list[TrialRecord]:
