@@ -96,7 +96,7 @@ def shop_answer() -> str:
     with TemporaryDirectory() as folder:
         write_example(Path(folder))
         advice = advise(Log.read(Path(folder) / "shop.yaml"))
-    return f"```text\n{textwrap.fill(advice.summary(), 80)}\n```"
+    return f"```text\n{textwrap.fill(advice.opening(), 80)}\n```"
 
 
 def _by_access() -> dict[tuple[tuple[bool, ...], str], list[str]]:

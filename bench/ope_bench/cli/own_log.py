@@ -433,7 +433,7 @@ def advise_command(
             note(f"wrote {report}")
         emit(result.as_json())
     if output is Format.TEXT:
-        write(fill(result.summary(), width()))
+        write(fill(result.opening(), width()))
         write("")
         _write_tables(result.tables())
         if isinstance(result, PoliciesAdvice):

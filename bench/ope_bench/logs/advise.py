@@ -177,7 +177,7 @@ class Advice(Shown):
         chosen = self.recommended.label if self.recommended is not None else None
         return plot_values(value_lines(self.rows, chosen), self.logging_average, self.target)
 
-    def summary(self) -> str:
+    def opening(self) -> str:
         """Return the answer in one or two sentences: value, interval, lift, what to do first."""
         chosen = self.recommended
         if chosen is None:
@@ -302,9 +302,9 @@ class PoliciesAdvice(Shown):
             for place, (policy, one) in enumerate(found)
         ]
 
-    def summary(self) -> str:
+    def opening(self) -> str:
         """Return which policies may be the best, in one sentence."""
-        return self.shortlist.answer()
+        return self.shortlist.summary()
 
     def tables(self) -> list[TextTable]:
         """Return the shortlist with the verdict on each policy."""

@@ -72,7 +72,7 @@ def advice_page(
     """
     if isinstance(advice, PoliciesAdvice):
         average, lines = advice.policies[0].logging_average, advice.lines()
-        answer = f'<div class="verdict"><p><b>{escape(advice.summary())}</b></p></div>'
+        answer = f'<div class="verdict"><p><b>{escape(advice.opening())}</b></p></div>'
         question = _question(log, list(log.targets), average, advice.policies[0].log)
         body = question + answer + _table(advice.tables()[0])
         sections = [
@@ -150,7 +150,7 @@ def _verdict(advice: Advice) -> str:
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in advice.reasons)
     return (
         f'<div class="verdict {advice.verdict}"><p><b>{advice.verdict}</b></p>'
-        f"<p>{escape(advice.summary())}</p></div>"
+        f"<p>{escape(advice.opening())}</p></div>"
         f'<ul class="chips">{listed}</ul><ul class="notes">{reasons}</ul>'
     )
 

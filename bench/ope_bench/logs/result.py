@@ -27,7 +27,7 @@ class Shown:
         """Return the tables that show the result."""
         raise NotImplementedError
 
-    def summary(self) -> str:
+    def opening(self) -> str:
         """Return the answer in a sentence, where the tables do not have it."""
         return ""
 
@@ -38,10 +38,10 @@ class Shown:
 
     def __repr__(self) -> str:
         shown = (tables.render_text(table).rstrip() for table in self.tables())
-        return "\n\n".join(filter(None, [self.summary(), *shown]))
+        return "\n\n".join(filter(None, [self.opening(), *shown]))
 
     def _repr_html_(self) -> str:
-        head = f"<p><b>{escape(self.summary())}</b></p>" if self.summary() else ""
+        head = f"<p><b>{escape(self.opening())}</b></p>" if self.opening() else ""
         return "\n".join(filter(None, [head, *map(tables.render_html, self.tables())]))
 
 

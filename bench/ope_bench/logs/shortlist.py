@@ -120,10 +120,10 @@ class Shortlist(Shown):
             TableColumn(key="verdict", title="verdict", right=False),
         )
         notes = (f"over {self.incumbent}: {SIMULTANEOUS}", *self.notes)
-        table = TextTable(title=self.answer(), columns=columns, rows=rows, notes=notes)
+        table = TextTable(title=self.summary(), columns=columns, rows=rows, notes=notes)
         return table if verdicts else table.without({"verdict"})
 
-    def answer(self) -> str:
+    def summary(self) -> str:
         """Return the answer in one sentence."""
         if self.winner is None:
             known = any(row.value is not None for row in self.policies)
