@@ -11,6 +11,7 @@ there is none. With --write each becomes a section of that page.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +40,7 @@ SHAPES: dict[str, tuple[Draw, float]] = {
     "student t, 3": (lambda rng, size: rng.standard_t(3, size=size), 3.0),
     "lognormal": (
         lambda rng, size: rng.lognormal(size=size) - np.exp(0.5),
-        float((np.e - 1.0) * np.e),
+        (math.e - 1.0) * math.e,
     ),
 }
 """Shapes of errors, each with its mean square."""
