@@ -188,6 +188,19 @@ def test_the_largest_likelihood_keeps_its_constraint_and_its_conditions(
     np.testing.assert_allclose(slope[share > 1e-2], 1.0, atol=1e-2)
 
 
+def test_components_alike_that_few_rows_have_do_not_stop_the_likelihood():
+    rng = np.random.default_rng(0)
+    rare = 1e7 * (rng.random((500, 1)) < 0.02) * rng.random((500, 1))
+    component = np.hstack([rng.random((500, 3)) + 1e-3, np.tile(rare, 12)])
+    share = np.r_[np.full(3, 1 / 3), np.full(12, 1e-9)]
+    share /= share.sum()
+    before = np.log(component @ share).mean()
+    growth = 1 / (component @ share) @ component / len(component)
+    after = kliep.newton_step(component, share, growth)
+    assert after.sum() == pytest.approx(1.0)
+    assert np.log(component @ after).mean() > before
+
+
 def test_kernel_mean_matching_keeps_its_bounds():
     problem = shifted_normals(200, 2.0)
     weights = tiny.run(KMM(bound=3.0), problem).weights

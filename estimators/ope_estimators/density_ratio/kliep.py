@@ -147,7 +147,8 @@ def newton_step(component: FloatArray, share: FloatArray, growth: FloatArray) ->
     some = np.flatnonzero((share > LEAST) | (growth > 1))
     relative = component[:, some] / mixture[:, None]
     curve = relative.T @ relative / len(component)
-    root = np.linalg.cholesky(curve + LEAST * np.eye(len(some)))
+    # Relative to the largest: components without mass at most rows are large at the others.
+    root = np.linalg.cholesky(curve + LEAST * curve.diagonal().max() * np.eye(len(some)))
     # Shares have a price of 1 each in place of the constraint on their sum: they then sum to 1.
     aim = np.zeros(len(share))
     slope = curve @ share[some] + growth[some] - 1
