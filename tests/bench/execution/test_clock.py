@@ -101,7 +101,7 @@ def seen_on_terminal(leader: int) -> str:
 def test_a_clock_that_is_set_during_a_run_changes_no_outcome_and_no_duration(
     folder: Path, library: Path
 ) -> None:
-    words = ["run", *planned("Wait", "Wait[seconds=0.01]", replicates=15), "--jobs", "2"]
+    words = ["run", *planned("Wait", "Wait[seconds=0.1]", replicates=15), "--jobs", "2"]
     words += ["--timeout", "60s", "--format", "json", "--store"]
     begun = time.monotonic()
     leader, follower = pty.openpty()

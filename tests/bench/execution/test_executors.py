@@ -207,7 +207,7 @@ def test_a_broken_world_costs_its_trials(how: str, status: Status, words: str, a
 def test_workers_that_cannot_start_are_told_in_one_line(
     acme: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = "print(1); raise ImportError('no such module')"
+    code = "print(1, flush=True); raise ImportError('no such module')"
     monkeypatch.setattr(slot, "python_command", lambda _: [sys.executable, "-c", code])
     told = r"no worker can start: it exited with 1 \(ImportError: no such module\).*64 MiB"
     with pytest.raises(UsageError, match=told) as caught:
