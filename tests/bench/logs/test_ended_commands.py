@@ -20,7 +20,7 @@ from support.small_logs import write_small
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a keeper of workers")
 
-ADVISE = ("advise", "log.yaml", "--simulate", "--replicates", "5000", "--est", "ipw", "--jobs", "1")
+ADVISE = ("advise", "log.yaml", "--simulate", "--replicates", "5000", "--est", "ipw")
 CHECK = ("log", "check", "hangs.yaml")
 
 
