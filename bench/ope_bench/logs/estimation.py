@@ -571,7 +571,8 @@ def run_on_log(
     def run(trial: Trial, workspace: Workspace) -> TrialRecord:
         environment = problem.OwnLog(**trial.environment.params)
         environment.log = log
-        estimator = objects[trial.key] or build(trial.estimator)
+        given = objects[trial.key]
+        estimator = build(trial.estimator) if given is None else given
         return run_trial(
             trial, workspace, environment=environment, estimator=estimator, restore=False
         )
@@ -586,7 +587,8 @@ def run_on_log(
         form = log.targets[name].form
         asked = problem.problem_of(log, name, np.random.default_rng(0))
         for trial in group:
-            estimator = objects[trial.key] or build(trial.estimator)
+            given = objects[trial.key]
+            estimator = build(trial.estimator) if given is None else given
             if trial.estimator.id in listed and (lack := what_lacks(asked, form, estimator)):
                 access = tuple(estimator.access.words())
                 found[trial.key] = TrialRecord(
