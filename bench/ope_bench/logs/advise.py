@@ -440,7 +440,12 @@ def advise(
     if len(advice) == 1:
         return advice[0]
     values = [(one.target, one.recommended.value if one.recommended else None) for one in advice]
-    return PoliciesAdvice(advice, compared or values_alone(log, values))
+    if compared is None or compared.winner is None:
+        return PoliciesAdvice(advice, values_alone(log, values))
+    # What cannot be compared has the value of its own advice.
+    own, listed = dict(values), compared.policies
+    listed = tuple(replace(one, value=own[one.name]) if one.value is None else one for one in listed)
+    return PoliciesAdvice(advice, replace(compared, policies=listed))
 
 
 def _working(specs: Sequence[PluginSpec], records: Sequence[TrialRecord]) -> dict[str, PluginSpec]:

@@ -127,7 +127,7 @@ class Shortlist(Shown):
         """Return the answer in one sentence."""
         if self.winner is None:
             known = any(row.value is not None for row in self.policies)
-            return NEEDS if known else "no policy has a value"
+            return NEEDS if known else f"no policy has a value here; {NEEDS}"
         open_ = [row.name for row in self.policies if row.status != "dominated"]
         best = self.winner
         return (
@@ -183,7 +183,7 @@ def shortlist(
         return shortlist_of(log, rule, specs, records, folder, incumbent=incumbent, alpha=alpha)
 
 
-NEEDS = "a shortlist needs propensities and the policies' probabilities"
+NEEDS = "a shortlist needs propensities and the policies' probabilities of all actions"
 
 
 def values_alone(log: LogData, values: Sequence[tuple[str, float | None]]) -> Shortlist:

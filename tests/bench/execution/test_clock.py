@@ -75,7 +75,7 @@ def command(folder: Path, library: Path, words: list[str], jumps: str, **more: A
     return subprocess.run(
         [sys.executable, "-c", code, *words],
         cwd=folder,
-        env={**os.environ, "LD_PRELOAD": str(library), "JUMPS": jumps},
+        env={**os.environ, "TERM": "xterm", "LD_PRELOAD": str(library), "JUMPS": jumps},
         stdout=subprocess.PIPE,
         text=True,
         check=False,

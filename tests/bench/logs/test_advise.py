@@ -516,6 +516,30 @@ def test_policies_that_are_known_in_part_have_no_shortlist(several):
     assert {row[0].text for row in table.rows} == {"known", "drawn"}
 
 
+def test_of_policies_known_at_logged_actions_values_are_those_of_each_alone():
+    """No model can be asked about all actions, so that nothing is compared."""
+    frame = frame_of(discrete(60))
+    log = Log.from_frame(
+        frame,
+        context=[name for name in frame if name[0] == "x"],
+        action="a",
+        reward="r",
+        propensity="p",
+        target={"new": "q", "same": "p"},
+    )
+    found = advise(log)
+    alone = {name: advise(log, target=name).recommended.value for name in ("new", "same")}
+    assert {row.name: row.value for row in found.shortlist.policies} == alone
+    assert None not in alone.values()
+    assert "of all actions" in repr(found)
+    assert "of all actions" in shortlist(log).summary()
+    whole = log_of(discrete(60)).targets["target"]
+    mixed = replace(log, targets={**log.targets, "whole": whole})
+    values = {row.name: (row.value, row.low is None) for row in advise(mixed).shortlist.policies}
+    assert {name: values[name] for name in alone} == {one: (alone[one], True) for one in alone}
+    assert not values["whole"][1]
+
+
 def test_a_candidate_without_a_value_has_its_reason_in_the_table():
     whole = discrete(60)
     log = log_of(whole, drawn=TargetPolicy(sampled=whole.action))
