@@ -443,9 +443,10 @@ def advise(
     if compared is None or compared.winner is None:
         return PoliciesAdvice(advice, values_alone(log, values))
     # What cannot be compared has the value of its own advice.
-    own, listed = dict(values), compared.policies
-    listed = tuple(replace(one, value=own[one.name]) if one.value is None else one for one in listed)
-    return PoliciesAdvice(advice, replace(compared, policies=listed))
+    own = dict(values)
+    shown = [replace(one, value=own[one.name]) for one in compared.policies if one.value is None]
+    valued = [one for one in compared.policies if one.value is not None]
+    return PoliciesAdvice(advice, replace(compared, policies=(*valued, *shown)))
 
 
 def _working(specs: Sequence[PluginSpec], records: Sequence[TrialRecord]) -> dict[str, PluginSpec]:
