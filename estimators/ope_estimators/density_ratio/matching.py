@@ -402,13 +402,31 @@ def project(point: FloatArray, bound: float, low: float, high: float) -> FloatAr
     if low <= total <= high:
         return plain
     wanted = low if total < low else high
+
+    def excess(level: float) -> float:
+        return float(np.clip(point - level, 0.0, bound).sum()) - wanted
+
     below, above = float(point.min()) - bound, float(point.max())
+    # Newton's steps find the level up to rounding. Between `under` and `over`, where the sum is
+    # known to be above and not above what is wanted, halves decide; outside of them, it is known
+    # how. The level is that of halves alone, in a sixth of the sums.
+    under, over, level = below, above, 0.0
+    for _ in range(20):
+        gap = excess(level)
+        under, over = (max(under, level), over) if gap > 0 else (under, min(over, level))
+        if abs(gap) <= 1e-14 * wanted:
+            break
+        free = (point > level) & (point < level + bound)
+        level += gap / max(1, int(np.count_nonzero(free)))
+    near = 4e-16 * float(np.abs(point).max())
+    for end in (level - near, level + near):
+        if under < end < over:
+            under, over = (end, over) if excess(end) > 0 else (under, end)
     for _ in range(100):
         middle = (below + above) / 2.0
-        if float(np.clip(point - middle, 0.0, bound).sum()) > wanted:
-            below = middle
-        else:
-            above = middle
+        if under < middle < over:
+            under, over = (middle, over) if excess(middle) > 0 else (under, middle)
+        below, above = (middle, above) if middle <= under else (below, middle)
     moved: FloatArray = np.clip(point - above, 0.0, bound)
     return moved
 

@@ -113,8 +113,7 @@ class _Together:
     """Models of one shape in training; stopped ones are removed from the stack."""
 
     def __init__(self, trainings: Sequence[Training], loss: RowLoss) -> None:
-        import torch
-
+        from ope_estimators.learning.adam import Adam
         from ope_estimators.learning.stacked_modules import Stack
 
         self.trainings = trainings
@@ -123,11 +122,12 @@ class _Together:
         parameters = self.stack.parameters()
         schedule = trainings[0].schedule
         self.device = parameters[0].device
-        self.optimizer = torch.optim.Adam(
+        self.passes = schedule.passes(len(trainings[0].train))
+        self.optimizer = Adam(
             parameters,
-            lr=schedule.learning_rate,
+            learning_rate=schedule.learning_rate,
             weight_decay=schedule.weight_decay,
-            fused=self.device.type in ("cpu", "cuda"),
+            epochs=self.passes,
         )
         self.kept = [parameter.detach().clone() for parameter in parameters]
         count = len(trainings)
@@ -140,13 +140,11 @@ class _Together:
         import torch
 
         schedule = self.trainings[0].schedule
-        passes = schedule.passes(len(self.trainings[0].train))
-        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=passes)
         # The same noise at every epoch, so that held-out losses differ by the parameters alone.
         aside = _stacked([training.drawn(training.aside) for training in self.trainings])
-        for _ in range(passes):
+        for _ in range(self.passes):
             self._epoch(schedule.batch_size)
-            cosine.step()
+            self.optimizer.end_epoch()
             with torch.no_grad():
                 losses = self.loss(self.stack.module, *aside).mean(-1).double().cpu().numpy()
             stay = self._judge(losses, schedule.patience)
@@ -170,7 +168,7 @@ class _Together:
         tables = _stacked(rows)
         parameters = self.stack.parameters()
         for batch in zip(*(torch.split(table, batch_size, 1) for table in tables), strict=True):
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.clear()
             # The sum over models, so that each model's gradient is that of its own mean.
             self.loss(self.stack.module, *(part.contiguous() for part in batch)).mean(
                 -1
@@ -197,9 +195,7 @@ class _Together:
 
     def _keep(self, which: torch.Tensor) -> None:
         self.stack.keep(which)
-        for state in self.optimizer.state.values():
-            for moment in ("exp_avg", "exp_avg_sq"):
-                state[moment] = state[moment][which]
+        self.optimizer.keep(which)
 
     def _outcome(self, number: int) -> Descent | OpeBenchError:
         epochs = int(self.epochs[number])

@@ -106,28 +106,28 @@ def train(
     """
     import torch
 
+    from ope_estimators.learning.adam import Adam
+
     # Named once: a walk through all modules at every step takes as long as clipping.
     parameters = list(module.parameters())
-    optimizer = torch.optim.Adam(
-        parameters,
-        lr=schedule.learning_rate,
-        weight_decay=schedule.weight_decay,
-        # One kernel for all parameters saves a quarter of a small flow's step.
-        fused=device in ("cpu", "cuda"),
-    )
     passes = schedule.passes(len(rows))
-    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=passes)
+    optimizer = Adam(
+        parameters,
+        learning_rate=schedule.learning_rate,
+        weight_decay=schedule.weight_decay,
+        epochs=passes,
+    )
     best, kept, waited, epoch = math.inf, None, 0, 0
     while epoch < passes and waited < schedule.patience:
         epoch += 1
         order = torch.from_numpy(rng.permutation(rows)).to(device)
         module.train()
         for batch in torch.split(order, schedule.batch_size):
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.clear()
             loss(batch).backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(parameters, LARGEST_GRADIENT)
             optimizer.step()
-        cosine.step()
+        optimizer.end_epoch()
         module.eval()
         with torch.no_grad():
             now = float(held_out())
