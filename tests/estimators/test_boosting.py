@@ -148,3 +148,20 @@ def test_exact_trees_of_a_constant_split_nothing():
     assert model.predict(np.ones((3, 2))).tolist() == [0.25] * 3
     assert model.everywhere(np.ones((3, 1)), np.ones((1, 1))).tolist() == [0.25] * 3
     assert len(model.split_columns) == 0
+
+
+@pytest.mark.parametrize("values", ["numbers", "indicators"])
+def test_of_equally_good_splits_exact_trees_take_a_random_column(values):
+    """Always the first one would lean to the context, whose columns come first."""
+    pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=60) if values == "numbers" else rng.integers(2, size=60)
+    table = np.repeat(np.asarray(column, np.float64)[:, None], 3, axis=1)
+    few = {"n_estimators": 1, "max_depth": 1}
+    chosen = [
+        fitted(regressor("gbm-exact", seed=seed, params=few), table, column, None).split_columns
+        for seed in range(60)
+    ]
+    counts = np.bincount(np.concatenate(chosen), minlength=3)
+    assert counts.sum() == 60
+    assert counts.min() > 10
