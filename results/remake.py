@@ -1,6 +1,6 @@
 """Makes results of suites again from their committed trials, and runs only what is missing.
 
-    python results/remake.py [--jobs N] [--without-missing] [--anew ESTIMATOR,...] SUITE...
+    python results/remake.py [--jobs N] [--without-missing] [--anew NAME,...] SUITE...
     python results/remake.py --figures SUITE...
 
 For changes of boards, and of suites that gained estimators, settings or replicates: trials whose
@@ -71,7 +71,8 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
     suite : its name.
     jobs : trials that run at once.
     run_missing : run trials of the suite that are not committed; otherwise leave them out.
-    anew : estimators whose trials run again though they are committed, since they tell more now.
+    anew : trials of these estimators, or with these values of a parameter, run again though they
+        are committed: they tell more now, or what they compute has changed.
     """
     folder = folder_of(suite)
     manifest = plan(find_suite(suite))
@@ -121,7 +122,11 @@ def kept_keys(folder: Path, planned: dict[str, Trial], anew: Collection[str]) ->
     """Return the keys of committed trials that are planned and need not run again."""
     path = folder / "trials.parquet"
     keys = pq.read_table(path, columns=["key"])["key"].to_pylist() if path.exists() else []
-    return {key for key in keys if key in planned and planned[key].estimator.id not in anew}
+    names = {
+        key: {trial.estimator.id, *map(str, trial.estimator.params.values())}
+        for key, trial in planned.items()
+    }
+    return {key for key in keys if key in planned and names[key].isdisjoint(anew)}
 
 
 def committed(folder: Path, planned: dict[str, Trial]) -> list[TrialRecord]:
@@ -263,7 +268,7 @@ def main() -> int:
         "--without-missing", action="store_true", help="run nothing, leave them out"
     )
     parser.add_argument("--figures", action="store_true", help="only draw what is committed")
-    parser.add_argument("--anew", default="", help="estimators whose trials run again")
+    parser.add_argument("--anew", default="", help="estimators, or values of parameters, that run again")
     given = parser.parse_args()
     for suite in given.suites:
         if given.figures:
