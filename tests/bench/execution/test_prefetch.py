@@ -37,7 +37,11 @@ def run(trials: Sequence[Trial], *, exclusive: bool = False) -> None:
     assert [event.record.trial for event in events if isinstance(event, Finished)] == trials
 
 
-def test_short_trials_wait_in_the_worker(acme: Ask, held: list[list[Trial]]) -> None:
+def test_short_trials_wait_in_the_worker(
+    acme: Ask, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine a trial may take a hundredth of a second.
+    monkeypatch.setattr(local, "PREFETCH_SECONDS", 60.0)
     run([acme("mean", number) for number in range(5 * PREFETCH_TRIALS)])
     assert len(held[0]) == 1, "nothing is known of the first"
     assert max(map(len, held)) == PREFETCH_TRIALS
@@ -49,8 +53,9 @@ def test_trials_that_run_alone_do_not_wait(acme: Ask, held: list[list[Trial]]) -
 
 
 def test_nothing_waits_behind_a_trial_of_unknown_length(
-    acme: Ask, held: list[list[Trial]]
+    acme: Ask, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(local, "PREFETCH_SECONDS", 60.0)
     short, unknown = acme("mean"), acme("mean", label="unknown")
     run([replace(short, replicate=number) for number in range(20)] + [unknown, short])
     assert max(map(len, held)) > 1
