@@ -6,12 +6,16 @@ whole checkout, so that a link between two Markdown files works here and in the 
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
 from ope_bench import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# Documents are kept whole, as circles of nodes: to look for garbage among them frees nothing.
+gc.set_threshold(100_000)
 
 project = "ope-bench"
 author = "ope-bench contributors"

@@ -9,6 +9,7 @@ import html
 import posixpath
 import re
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-resolved", _link_ids)
     app.connect("doctree-resolved", _mark_numbers)
     app.connect("html-collect-pages", _files)
+    app.connect("html-page-context", _resolve_once, priority=400)
     return {"parallel_read_safe": True}
 
 
@@ -121,6 +123,13 @@ def _files(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         text = (Path(app.srcdir) / name).read_text(encoding="utf-8")
         shown = f"<h1>{name}</h1><pre>{html.escape(text)}</pre>"
         yield f"code/{name}", {"title": name, "body": shown}, "page.html"
+
+
+def _resolve_once(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], tree: nodes.document | None
+) -> None:
+    """Resolve the table of contents once a page: the theme asks whether it is empty, too."""
+    context["toctree"] = cache(context["toctree"])
 
 
 def _link_ids(app: Sphinx, doctree: nodes.document, page: str) -> None:

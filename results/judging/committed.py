@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from judging.trials import plain_rows
 from ope_bench.base.canonical import canonical_json
 from ope_bench.boards.board import RowSupport
 from ope_bench.plugins.spec import PluginSpec
@@ -28,6 +29,8 @@ COPIED = (
 """Columns of exported trials that are fields of a record."""
 
 LINE = ("environment", "environment_params", "estimator", "params", "device")
+
+_OF_TRIAL = ("replicate", "seed", "code_digest", "status", "diagnostics")
 
 EXPORTED_NOT = (
     "fit_seconds",
@@ -84,11 +87,15 @@ def records_of(folder: Path, every: int = 1) -> list[TrialRecord]:
         del params["worlds"]
         return (environment, canonical_json(params)) in given
 
-    table = pq.read_table(folder / "trials.parquet")
+    known = set(pq.read_schema(folder / "trials.parquet").names)
+    table = pq.read_table(
+        folder / "trials.parquet",
+        columns=[name for name in (*LINE, *_OF_TRIAL, *COPIED) if name in known],
+    )
     if every > 1:
         settings = zip(*(table[name].to_pylist() for name in LINE[:2]), strict=True)
         table = table.filter([is_shown(*setting) for setting in settings])
-    rows = table.to_pylist()
+    rows = plain_rows(table)
     averages = {
         _data(row): row["estimate"] for row in rows if row["estimator"] == "logging-average"
     }

@@ -86,10 +86,7 @@ def predicted(
     """
     from scipy.stats import rankdata
 
-    worlds = np.array([[one.log_rmse(name) for name in entrants] for one in drawn_worlds])
-    worlds = worlds - worlds.mean(axis=1, keepdims=True)
-    draws = _resampled(len(worlds), "worlds")
-    left = np.concatenate([worlds.mean(axis=0)[None], worlds[draws].mean(axis=1)])
+    left = _drawn_scores(tuple(drawn_worlds), tuple(entrants))
     trials = trial_scores(real, entrants)
     right = trials.mean(axis=0)
     if len(trials) >= MANY:
@@ -99,6 +96,15 @@ def predicted(
     low, high = np.quantile(others, [0.025, 0.975])
     chosen = np.exp(right[0][left[0].argmin()] - right[0].min())
     return Prediction(float(value), float(low), float(high), float(chosen))
+
+
+@cache
+def _drawn_scores(drawn_worlds: tuple[Setting, ...], entrants: tuple[str, ...]) -> FloatArray:
+    """Return the mean centered log RMSE, over all drawn worlds and over `RESAMPLES` draws."""
+    worlds = np.array([[one.log_rmse(name) for name in entrants] for one in drawn_worlds])
+    worlds = worlds - worlds.mean(axis=1, keepdims=True)
+    draws = _resampled(len(worlds), "worlds")
+    return np.concatenate([worlds.mean(axis=0)[None], worlds[draws].mean(axis=1)])
 
 
 def trial_scores(real: Sequence[Setting], entrants: Sequence[str]) -> FloatArray:

@@ -138,13 +138,13 @@ def correlation(one: Sequence[Setting], other: Sequence[Setting]) -> Correlation
     rng = np.random.default_rng(0)
     settings, place = [*one, *other], len(one)
     errors = [np.square(setting.errors) for setting in settings]
-    squares: list[list[FloatArray]] = [[square.mean(axis=1)] for square in errors]
     # Every resample draws in each setting in turn, so that figures do not depend on how many.
-    for _ in range(RESAMPLES):
-        for square, found in zip(errors, squares, strict=True):
-            drawn = rng.integers(square.shape[1], size=square.shape[1])
-            found.append(square[:, drawn].mean(axis=1))
-    means = [np.array(found) for found in squares]
+    sizes = [square.shape[1] for square in errors]
+    draws = [[rng.integers(n, size=n) for n in sizes] for _ in range(RESAMPLES)]
+    means = [
+        np.concatenate([square.mean(axis=1)[None], square[:, np.array(drawn)].mean(axis=2).T])
+        for square, drawn in zip(errors, zip(*draws, strict=True), strict=True)
+    ]
     ranks = [
         rankdata(_scores(part, mean), axis=1)
         for part, mean in ((one, means[:place]), (other, means[place:]))

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +90,16 @@ class Rule:
     even: tuple[Setting, ...]
 
 
-def spread(setting: Setting, panel: Sequence[str]) -> FloatArray:
-    """Return the range of a panel's values: (n_replicates,)."""
+@cache
+def spread(setting: Setting, panel: tuple[str, ...]) -> FloatArray:
+    """Return the range of a panel's values: (n_replicates,); many constants are tried with it."""
     values: FloatArray = np.array([setting.answers[name].value for name in panel])
     found: FloatArray = values.max(axis=0) - values.min(axis=0)
     return found
 
 
 def half_width(
-    setting: Setting, panel: Sequence[str], constant: float, error: str | None
+    setting: Setting, panel: tuple[str, ...], constant: float, error: str | None
 ) -> FloatArray:
     """Return half of the interval of disagreement: (n_replicates,); NaN where s is unknown."""
     own = np.zeros(len(setting.truth))
@@ -107,7 +109,11 @@ def half_width(
 
 
 def held(
-    settings: Sequence[Setting], kind: Kind, center: str, panel: Sequence[str], constant: float
+    settings: Sequence[Setting],
+    kind: Kind,
+    center: str,
+    panel: tuple[str, ...],
+    constant: float,
 ) -> list[FloatArray]:
     """Return for each setting whether the interval held the value, where there is one."""
     found = []
@@ -152,7 +158,7 @@ def chosen(kind: Kind, settings: Sequence[Setting]) -> Rule:
 
 
 def _log_width(
-    settings: Sequence[Setting], kind: Kind, panel: Sequence[str], constant: float
+    settings: Sequence[Setting], kind: Kind, panel: tuple[str, ...], constant: float
 ) -> float:
     halves = [half_width(one, panel, constant, kind.error) for one in settings]
     known = [half[np.isfinite(half)] for half in halves]

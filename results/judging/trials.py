@@ -221,14 +221,29 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return _read(path, path.stat().st_mtime_ns)
 
 
+def plain_rows(table: Any) -> list[dict[str, Any]]:
+    """Return the rows of an Arrow table; equal texts are decoded once and share their object."""
+    import pyarrow as pa
+
+    columns = []
+    for column in table.columns:
+        if pa.types.is_string(column.type):
+            column = column.combine_chunks().dictionary_encode()
+            texts = [*column.dictionary.to_pylist(), None]
+            columns.append([texts[place] for place in column.indices.fill_null(-1).to_pylist()])
+        else:
+            columns.append(column.to_pylist())
+    names = table.column_names
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 @cache
 def _read(path: Path, _changed: int) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     names = set(pq.read_schema(path).names)
     columns = [name for name in _COLUMNS if name in names]
-    rows: list[dict[str, Any]] = pq.read_table(path, columns=columns).to_pylist()
-    return rows
+    return plain_rows(pq.read_table(path, columns=columns))
 
 
 def ends_of(row: Mapping[str, Any], errors: float = NORMAL_95) -> tuple[float, float]:
