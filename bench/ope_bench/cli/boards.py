@@ -164,7 +164,8 @@ def leaderboard_command(
             stored_boards.check_parameters(chosen, found)
             if sweep is not None and found:
                 swept = board_text.parameter_sweeps(found, sweep)
-            emit(board_text.sweep_json(swept) if sweep is not None else boards_document(found))
+            if output == "json":
+                emit(board_text.sweep_json(swept) if sweep is not None else boards_document(found))
     if output == "json":
         return 0
     if not found:

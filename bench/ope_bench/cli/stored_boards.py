@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -167,12 +168,14 @@ class StorePart:
         environments = [parse_selector(text) for text in self.environments]
         estimators = [parse_selector(text) for text in self.estimators]
 
-        def matches_any(spec: PluginSpec, selectors: Sequence[Selector]) -> bool:
-            return not selectors or any(selects(one, spec) for one in selectors)
+        def matches_any(selectors: Sequence[Selector], spec: PluginSpec) -> bool:
+            return any(selects(one, spec) for one in selectors)
 
-        for outcomes in opened.outcomes(suite=self.suite, run=self.run, truth=truth):
-            kept = outcomes.where("environment", lambda spec: matches_any(spec, environments))
-            kept = kept.where("estimator", lambda spec: matches_any(spec, estimators))
+        for kept in opened.outcomes(suite=self.suite, run=self.run, truth=truth):
+            if environments:
+                kept = kept.where("environment", partial(matches_any, environments))
+            if estimators:
+                kept = kept.where("estimator", partial(matches_any, estimators))
             if self.drawn is not None:
                 salt, seed = self.drawn
                 kept = kept.take((kept.salt == salt) & (kept.seed == seed))

@@ -10,13 +10,14 @@ import itertools
 import json
 import sqlite3
 import sys
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.spec import PluginSpec
@@ -190,17 +191,14 @@ COLUMNS_AT_ONCE = 5_000
 
 
 _SELECTED = """
-    WITH chosen AS (
-        SELECT run_record.record AS record, run_record.key AS key, run.id AS run,
-            max(run.number) AS number
-        FROM run_record JOIN run ON run.id = run_record.run
-        WHERE (:suite IS NULL OR run.suite = :suite) AND (:run IS NULL OR run.id = :run)
-            AND (:truth IS NULL OR run.truth = :truth)
-        GROUP BY run.truth, run_record.key
-    )
-    SELECT chosen.record, chosen.number, record.environment, record.estimator
-    FROM chosen JOIN record ON record.id = chosen.record ORDER BY chosen.key, chosen.run
+    SELECT run_record.record, max(run.number), record.environment, record.estimator
+    FROM run CROSS JOIN run_record ON run_record.run = run.id
+        CROSS JOIN record ON record.id = run_record.record
+    WHERE (:suite IS NULL OR run.suite = :suite) AND (:run IS NULL OR run.id = :run)
+        AND (:truth IS NULL OR run.truth = :truth)
+    GROUP BY run_record.key, run.truth ORDER BY run_record.key, run.id
 """
+"""Records of the selected runs: CROSS JOIN has SQLite look at their trials alone."""
 
 
 class Reader:
@@ -224,18 +222,12 @@ class Reader:
         truth: TruthKind | None = None,
     ) -> None:
         self._db, self._path, self._runs = db, path, runs
-        self._records, self._through, self._environments, self._estimators = (
-            array("q") for _ in range(4)
-        )
         self._specs: dict[tuple[int, str | None], PluginSpec] = {}
         wanted = {"suite": suite, "run": run, "truth": truth}
         with reading(path):
-            # Rows one by one: all of them at once would be larger than what is kept.
-            for record, number, environment, estimator in db.execute(_SELECTED, wanted):
-                self._records.append(record)
-                self._through.append(number)
-                self._environments.append(environment)
-                self._estimators.append(estimator)
+            # Row by row: all of them at once would be larger than what is kept.
+            rows = np.fromiter(db.execute(_SELECTED, wanted), np.dtype((np.int64, 4)))
+        self._records, self._through, self._environments, self._estimators = rows.T
 
     def outcomes(self) -> Iterator[Outcomes]:
         """Yield the outcomes of one environment setting after another, each ordered by key."""
@@ -250,8 +242,9 @@ class Reader:
         """Return the places of each setting's and estimator's results, by their identities."""
         names = self._identities
         found: dict[tuple[str, str], list[int]] = {}
-        for place, pair in enumerate(zip(self._environments, self._estimators, strict=True)):
-            found.setdefault((names[pair[0]], names[pair[1]]), []).append(place)
+        pairs = zip(self._environments.tolist(), self._estimators.tolist(), strict=True)
+        for place, (environment, estimator) in enumerate(pairs):
+            found.setdefault((names[environment], names[estimator]), []).append(place)
         return found
 
     def _parts(self, places: Sequence[int]) -> Iterator[Outcomes]:
@@ -268,13 +261,14 @@ class Reader:
     @property
     def truths(self) -> list[TruthKind]:
         """The kinds of truth of the results, in the order in which they come."""
-        return list(dict.fromkeys(self._numbered[number].truth for number in self._through))
+        numbers = dict.fromkeys(self._through.tolist())
+        return list(dict.fromkeys(self._numbered[number].truth for number in numbers))
 
     def by_setting(self) -> dict[str, list[int]]:
         """Return the places of each setting's results, ordered by the setting's identity."""
         names = self._identities
         found: dict[str, list[int]] = {}
-        for place, environment in enumerate(self._environments):
+        for place, environment in enumerate(self._environments.tolist()):
             found.setdefault(names[environment], []).append(place)
         return dict(sorted(found.items()))
 
@@ -283,7 +277,7 @@ class Reader:
         """The identities of the specs in use, by number; two specs may have the same."""
         with reading(self._path):
             specs = self._spec_rows
-            used = {*self._environments, *self._estimators}
+            used = {*self._environments.tolist(), *self._estimators.tolist()}
             return {number: spec_from(specs[number]).identity_json for number in used}
 
     def _rows(self, columns: Sequence[str], places: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -295,7 +289,7 @@ class Reader:
             f"SELECT wanted.key, {', '.join(f'record.{name}' for name in columns)} "  # noqa: S608
             "FROM json_each(?) AS wanted CROSS JOIN record ON record.id = wanted.value"
         )
-        wanted = json.dumps([self._records[place] for place in places])
+        wanted = json.dumps(self._records[np.array(places, np.int64)].tolist())
         with reading(self._path):
             rows = self._db.execute(query, (wanted,)).fetchall()
         # SQLite promises no order; to sort what is in order already takes no time.
@@ -322,7 +316,7 @@ class Reader:
             found = []
             with reading(self._path):
                 for row in rows:
-                    through = self._numbered[self._through[part[row[0]]]]
+                    through = self._numbered[int(self._through[part[row[0]]])]
                     specs = self._spec(row[2], through), self._spec(row[3], through)
                     record = build(trial_from(*specs, row[4:_FIRST]), row[_FIRST:])
                     found.append((part[row[0]], Result(record, through, sys.intern(row[1]))))
@@ -331,7 +325,8 @@ class Reader:
     def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
         names = ("index", *_NAMES, *OF_RECORD)
         columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
-        numbers = [self._through[places[index]] for index in columns.pop("index")]
+        read = np.array(places)[np.array(columns.pop("index"))]
+        numbers: list[int] = self._through[read].tolist()
         for name in ("environment", "estimator"):
             pairs = list(zip(columns[name], numbers, strict=True))
             specs = {pair: self._spec(pair[0], self._numbered[pair[1]]) for pair in set(pairs)}
@@ -346,9 +341,9 @@ class Reader:
         columns["selected_by"] = [self._numbered[number].id for number in numbers]
         columns["diagnostics"] = _objects(columns["diagnostics"])
         for name, restored in _RESTORED.items():
-            columns[name] = [
-                value if value is None else restored(value) for value in columns[name]
-            ]
+            # Thousands of trials share a value; None stays what it is.
+            values = {value: restored(value) for value in {*columns[name]} - {None}}
+            columns[name] = [*map(values.get, columns[name])]
         return Outcomes.from_columns(columns)
 
     def _spec(self, number: int, through: Run) -> PluginSpec:

@@ -346,7 +346,9 @@ class Outcomes:
 
     def withheld(self) -> list[str]:
         """Return the reasons that trials gave for a withheld standard error."""
-        without = np.flatnonzero(np.isnan(self.standard_error))
+        without = np.isnan(self.standard_error)
+        if not without.any():
+            return []
         reasons = self.diagnostics[without].values(STANDARD_ERROR_WITHHELD)
         return [str(reason) for reason in reasons if reason]
 
