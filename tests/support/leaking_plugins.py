@@ -208,6 +208,13 @@ class Drawing(Estimator):
         return Estimate(float(view.reward.mean()) + self.drawn_)
 
 
+class Averaging(Estimator):
+    """Averages the rewards."""
+
+    def estimate(self, view: View) -> Estimate:
+        return Estimate(float(view.reward.mean()))
+
+
 class Holding(Estimator):
     """Leaves a hundred files open."""
 
