@@ -1,7 +1,16 @@
-"""A run in a process of its own, for tests that kill it: PLUGINS STORE JOBS WHAT [NOTE]."""
+"""Runs in processes of their own, for tests that kill them, one after another.
 
+Each line of standard input asks for one: a list of variables of the environment, and of PLUGINS
+STORE JOBS WHAT [NOTE]. It is a child of this process, which has imported all that it needs. The
+answer begins with "pid" and ends with "exit"; what the run prints stands between.
+"""
+
+import json
+import os
 import signal
 import sys
+import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from ope_bench.execution import Finished, Message, Started
@@ -23,8 +32,8 @@ PLANS: dict[str, tuple[range, list[tuple[str, dict[str, Any]]]]] = {
 }
 
 
-def main() -> int:
-    plugins, store_path, jobs, what, *note = sys.argv[1:]
+def coordinate(arguments: Sequence[str]) -> int:
+    plugins, store_path, jobs, what, *note = arguments
     # `run` handles Ctrl-C; one that arrives before or after it does not change the exit code.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.insert(0, plugins)
@@ -49,5 +58,22 @@ def main() -> int:
     return outcome.exit_code()
 
 
+def main() -> None:
+    for line in sys.stdin:
+        variables, arguments = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.environ.update(variables)
+            print("pid", os.getpid(), flush=True)
+            code = 1
+            try:
+                code = coordinate(arguments)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(code)
+        _, status = os.waitpid(child, 0)
+        print("exit", os.waitstatus_to_exitcode(status), flush=True)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
