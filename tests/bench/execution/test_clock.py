@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ope_bench.cli.app import invoke
 from ope_bench.store import Store
 from support.paths import SUPPORT
 
@@ -69,11 +70,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(folder: Path, library: Path, words: list[str], jumps: str, **more: Any) -> Any:
-    """Run a command under a clock that is wrong by, and is set every so many times."""
-    code = "from ope_bench.cli import main; main()"
+def command(folder: Path, library: Path, *commands: list[str], jumps: str, **more: Any) -> Any:
+    """Run commands until one fails, under a clock that is wrong by, and is set every so often."""
+    code = "from ope_bench.cli.app import invoke; import json, sys; sys.exit("
+    code += "next((code for words in json.loads(sys.argv[1]) if (code := invoke(words))), 0))"
     return subprocess.run(
-        [sys.executable, "-c", code, *words],
+        [sys.executable, "-c", code, json.dumps(commands)],
         cwd=folder,
         env={**os.environ, "TERM": "xterm", "LD_PRELOAD": str(library), "JUMPS": jumps},
         stdout=subprocess.PIPE,
@@ -99,14 +101,14 @@ def seen_on_terminal(leader: int) -> str:
 
 
 def test_a_clock_that_is_set_during_a_run_changes_no_outcome_and_no_duration(
-    folder: Path, library: Path
+    folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["run", *planned("Wait", "Wait[seconds=0.1]", replicates=15), "--jobs", "2"]
-    words += ["--timeout", "60s", "--format", "json", "--store"]
+    words = ["run", *planned("Wait", "Wait[seconds=0.1]", replicates=15), "--format", "json"]
+    local = ["--jobs", "2", "--timeout", "60s", "--store", "jumps.sqlite"]
     begun = time.monotonic()
     leader, follower = pty.openpty()
     try:
-        done = command(folder, library, [*words, "jumps.sqlite"], f"{YEAR} 3", stderr=follower)
+        done = command(folder, library, [*words, *local], jumps=f"{YEAR} 3", stderr=follower)
     finally:
         os.close(follower)
     seen = seen_on_terminal(leader)
@@ -116,8 +118,8 @@ def test_a_clock_that_is_set_during_a_run_changes_no_outcome_and_no_duration(
     assert "left" in seen
     assert not re.search(r"(?<![\w;\[])-\s?\d", seen), "a negative duration"
     assert 0 < json.loads(done.stdout)["seconds"] < spent
-    calm = command(folder, library, [*words, "calm.sqlite"], "0 0", stderr=subprocess.DEVNULL)
-    assert calm.returncode == 0
+    monkeypatch.chdir(folder)
+    assert invoke([*words, "--executor", "inprocess", "--store", "calm.sqlite"]) == 0
     with Store.open(folder / "jumps.sqlite") as jumps, Store.open(folder / "calm.sqlite") as calm:
         answers = {one.key: one.answer for one in jumps.records()}
         assert answers == {one.key: one.answer for one in calm.records()}
@@ -133,7 +135,7 @@ def test_limits_hold_whatever_the_clock_says(folder: Path, library: Path) -> Non
     words = ["run", *planned("Wait[seconds=0.1]", "Wait[seconds=600]", replicates=1)]
     begun = time.monotonic()
     words += ["--timeout", "3s", "--jobs", "2", "--store", "s.sqlite"]
-    done = command(folder, library, words, f"{YEAR} 2", stderr=subprocess.PIPE)
+    done = command(folder, library, words, jumps=f"{YEAR} 2", stderr=subprocess.PIPE)
     assert done.returncode == 3, done.stderr
     assert time.monotonic() - begun < 120
     with Store.open(folder / "s.sqlite") as store:
@@ -142,25 +144,31 @@ def test_limits_hold_whatever_the_clock_says(folder: Path, library: Path) -> Non
 
 
 def test_the_newest_outcome_is_the_one_stored_last_whatever_the_clock_said(
-    folder: Path, library: Path
+    folder: Path,
+    library: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words = ["run", *planned("Moody", replicates=3), "--jobs", "1", "--format", "json"]
+    words = ["run", *planned("Moody", replicates=3), "--format", "json"]
+    words += ["--executor", "inprocess", "--store"]
 
-    def run(jumps: int, *more: str) -> dict[str, Any]:
-        done = command(folder, library, [*words, *more], f"{jumps} 0", stderr=subprocess.PIPE)
-        return {**json.loads(done.stdout), "returncode": done.returncode}
+    def at(jumps: str, *commands: list[str]) -> tuple[str, int]:
+        done = command(folder, library, *commands, jumps=jumps, stderr=subprocess.PIPE)
+        return done.stdout, done.returncode
 
     (folder / "fail").touch()
-    assert run(YEAR, "--store", "s.sqlite")["returncode"] == 3
+    assert at(f"{YEAR} 0", [*words, "s.sqlite"])[1] == 3
     (folder / "fail").unlink()
-    mended = run(-YEAR, "--store", "s.sqlite", "--retry", "failed")
-    assert (mended["executed"], mended["returncode"]) == (3, 0)
+    said, code = at(f"{-YEAR} 0", [*words, "s.sqlite", "--retry", "failed"])
+    assert (json.loads(said)["executed"], code) == (3, 0)
     merge = ["store", "merge", "s.sqlite", "--store", "m.sqlite"]
-    assert command(folder, library, merge, f"{YEAR} 1", stderr=subprocess.PIPE).returncode == 0
-    for store in ("s.sqlite", "m.sqlite"):
-        again = run(0, "--store", store)
-        assert (again["reused"], again["status"]["ok"], again["returncode"]) == (3, 3, 0)
     export = ["export", "--to", "t.jsonl", "--store", "m.sqlite"]
-    assert command(folder, library, export, f"{-YEAR} 1", stderr=subprocess.PIPE).returncode == 0
+    assert at(f"{YEAR} 1", merge, export)[1] == 0
+    monkeypatch.chdir(folder)
+    for store in ("s.sqlite", "m.sqlite"):
+        capfd.readouterr()
+        assert invoke([*words, store]) == 0
+        again = json.loads(capfd.readouterr().out)
+        assert (again["reused"], again["status"]["ok"]) == (3, 3)
     rows = [json.loads(line) for line in (folder / "t.jsonl").read_text().splitlines()]
     assert [row["status"] for row in rows] == ["ok"] * 3
