@@ -1,5 +1,6 @@
 /* Loaded before the C library: the k-th call of one kind on files below a folder fails, or the k-th
-   allocation ("malloc"), or it and all that follow ("memory"). */
+   allocation ("malloc"), or it and all that follow ("memory"). Of kind "every" none fails, and all
+   are counted. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,17 +13,30 @@
 #include <unistd.h>
 
 static char kind[16], folder[4096];
-static long left = -1, count = 0, lasting = 0;
+static long left = -1, lasting = 0;
+static const char *const KINDS[] = {"write", "fsync", "open", "rename", "fork", "malloc", "memory"};
+enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
+static long counts[N_KINDS];
 
 void fail_arm(const char *what, const char *under, long at) {
     snprintf(kind, sizeof kind, "%s", what);
     snprintf(folder, sizeof folder, "%s", under);
     left = at;
     lasting = strcmp(what, "memory") == 0;
-    count = 0;
+    if (*what) memset(counts, 0, sizeof counts);
 }
 
-long fail_count(void) { return count; }
+static long *count_of(const char *what) {
+    int at = 0;
+    while (at < N_KINDS - 1 && strcmp(KINDS[at], what) != 0) at++;
+    return &counts[at];
+}
+
+long fail_count(const char *what) { return *count_of(what); }
+
+static int asked(const char *what) {
+    return folder[0] && (strcmp(kind, what) == 0 || strcmp(kind, "every") == 0);
+}
 
 static int below(const char *path) {
     /* Commands run in the folder. */
@@ -30,8 +44,8 @@ static int below(const char *path) {
 }
 
 static int due(const char *what, const char *path) {
-    if (!folder[0] || strcmp(kind, what) != 0 || (path && !below(path))) return 0;
-    count++;
+    if (!asked(what) || (path && !below(path))) return 0;
+    ++*count_of(what);
     if (left <= 0 || --left > 0) return 0;
     left = lasting;
     return 1;
@@ -39,7 +53,7 @@ static int due(const char *what, const char *path) {
 
 static int due_for(const char *what, int fd) {
     char link[64], path[4096];
-    if (!folder[0] || strcmp(kind, what) != 0) return 0;
+    if (!asked(what)) return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
     if (n < 0) return 0;

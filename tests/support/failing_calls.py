@@ -2,9 +2,10 @@
 
     failing_calls.py LIBRARY FOLDER MOST ALLOCATIONS
 
-Every command runs first without a failure, to count its calls. ``MOST`` is the number of system
-calls of a kind that fail in turn, ``ALLOCATIONS`` that of allocations, drawn by a fixed seed; 0
-for all. Of a "malloc" that fails the next works again; after one of "memory" none does.
+Every command runs first without a failure, to count its calls of all kinds. ``MOST`` is the
+number of system calls of a kind that fail in turn, ``ALLOCATIONS`` that of allocations, drawn by a
+fixed seed; 0 for all. Of a "malloc" that fails the next works again; after one of "memory" none
+does.
 """
 
 import contextlib
@@ -46,14 +47,15 @@ COMMANDS = {
     "gate": (["gate", "g.json", "--reuse", "--store", "s.sqlite"], ("write", "open")),
 }
 ALLOCATION = ("malloc", "memory")
+KINDS = {*ALLOCATION, *(kind for _, kinds in COMMANDS.values() for kind in kinds)}
 
 
 def in_child(words, folder, kind, at):
-    """Exit code, number of calls, and what was written to stderr."""
+    """Exit code, numbers of calls by kind, and what was written to stderr."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        code, told = 71, io.StringIO()
+        code, counts, told = 71, {}, io.StringIO()
         try:
             os.chdir(folder)
             with contextlib.redirect_stderr(told), contextlib.redirect_stdout(io.StringIO()):
@@ -61,18 +63,18 @@ def in_child(words, folder, kind, at):
                 try:
                     code = invoke(words)
                 finally:
-                    count = LIBRARY.fail_count()
                     LIBRARY.fail_arm(b"", b"", 0)
+                    counts = {one: LIBRARY.fail_count(one.encode()) for one in KINDS}
         except BaseException:
             told.write(traceback.format_exc())
         with os.fdopen(writing, "w") as stream:
-            json.dump([code, count, told.getvalue()], stream)
+            json.dump([code, counts, told.getvalue()], stream)
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as stream:
         text = stream.read()
     _, status = os.waitpid(child, 0)
-    return json.loads(text) if text else [-status, 0, "it died"]
+    return json.loads(text) if text else [-status, {}, "it died"]
 
 
 def rows(path):
@@ -157,7 +159,7 @@ def main():
         template = empty if name in ("run", "local") else full
         clean = FOLDER / f"{name}-clean"
         shutil.copytree(template, clean)
-        code, _, told = in_child(words, clean, "none", 0)
+        code, calls, told = in_child(words, clean, "every", 0)
         assert code == 0, told
         expected = {
             store: {key: row[0] for key, row in rows(clean / store).items()}
@@ -165,16 +167,13 @@ def main():
             if (clean / store).exists()
         }
         for kind in (*kinds, *ALLOCATION):
-            counted = FOLDER / f"{name}-{kind}-count"
-            shutil.copytree(template, counted)
-            _, calls, _ = in_child(words, counted, kind, 0)
-            every = list(range(1, calls + 1))
-            most = (ALLOCATIONS if kind in ALLOCATION else MOST) or calls
-            chosen = random.Random(f"{name} {kind}").sample(every, min(most, calls))
+            n = calls[kind]
+            most = (ALLOCATIONS if kind in ALLOCATION else MOST) or n
+            chosen = random.Random(f"{name} {kind}").sample(range(1, n + 1), min(most, n))
             codes = Counter(check(name, kind, at, template, expected) for at in sorted(chosen))
             done += len(chosen)
             ends = ", ".join(f"{count} x {code}" for code, count in sorted(codes.items()))
-            told = f"{name} {kind}: {len(chosen)} of {calls} calls failed in turn: {ends}"
+            told = f"{name} {kind}: {len(chosen)} of {n} calls failed in turn: {ends}"
             print(told, flush=True)
     print(f"{done} failures, all survived")
 
