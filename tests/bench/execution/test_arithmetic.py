@@ -44,7 +44,7 @@ LIMITED = {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": " ".join(
 # Kernels that the processor can execute, and that are not the portable ones.
 OTHER = {"OPENBLAS_CORETYPE": "SkylakeX" if BEYOND else "Nehalem", "MKL_CBWR": "AUTO"}
 
-SMALL = resolve("environment", "saito-mips", {"n_samples": 200, "n_actions": 20})
+SMALL = resolve("environment", "saito-mips", {"n_samples": 100, "n_actions": 10})
 CHEAP: dict[str, dict[str, Any]] = {
     "el-ipw": {},
     "dm": {"regressor": "ridge"},

@@ -15,6 +15,19 @@ from .conftest import HOSTILE, made
 
 
 @pytest.fixture
+def every_format():
+    """Write PNG and PDF as well."""
+
+
+@pytest.fixture(autouse=True)
+def _svg_alone(request, monkeypatch):
+    """Leave files of other formats empty: a picture of points takes longer than all else."""
+    if "every_format" not in request.fixturenames:
+        for function in ("svg_to_png", "svg_to_pdf"):
+            monkeypatch.setattr(f"vl_convert.{function}", lambda svg, **how: b"")
+
+
+@pytest.fixture
 def small(stored):
     names = ("ipw", "dm", HOSTILE)
     return ReportData.read(
@@ -47,6 +60,7 @@ def test_a_compact_figure_keeps_its_words_and_its_places():
     )
 
 
+@pytest.mark.usefixtures("every_format")
 def test_every_chart_comes_in_every_format(small, tmp_path):
     drawn = write_figures(small, tmp_path / "figures")
     written = drawn.paths
@@ -113,7 +127,8 @@ def test_methods_past_the_palette_are_told_apart_in_figures(stored, tmp_path):
         for place, name in enumerate(names)
         for r in range(2)
     ]
-    drawn = write_figures(ReportData.read(stored(records)), tmp_path / "figures")
+    data = ReportData.read(stored(records))
+    drawn = write_figures(data, tmp_path / "figures", kinds=["sweep", "cdf"])
     svg = {path.stem: path.read_text() for path in drawn.paths if path.suffix == ".svg"}
     # Of fourteen methods and ten colors, four have dashed lines and square points.
     lines = re.findall(
@@ -134,7 +149,8 @@ def test_what_gets_no_figure_is_told(stored, tmp_path, monkeypatch):
         for name in ("ipw", "dm")
         for r in range(2)
     ]
-    drawn = write_figures(ReportData.read(stored(records)), tmp_path / "figures")
+    data = ReportData.read(stored(records))
+    drawn = write_figures(data, tmp_path / "figures", kinds=["sweep", "cdf"])
     assert "the first 1 of 2" in drawn.left_out
     assert not (tmp_path / "figures" / "cdf-toy-n-actions-100.svg").exists()
     assert (
