@@ -69,8 +69,10 @@ def running(
         process.wait()
 
 
-@pytest.mark.parametrize("arguments", [ADVISE, CHECK])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+# Handlers are those of the whole program; SIGTERM among workers has its test below.
+@pytest.mark.parametrize(
+    ("arguments", "number"), [(ADVISE, signal.SIGHUP), (CHECK, signal.SIGTERM)]
+)
 def test_a_command_that_a_signal_ends_leaves_nothing(arguments, number, place):
     with running(arguments, place) as process:
         process.send_signal(number)
@@ -115,3 +117,4 @@ def test_a_command_without_a_terminal_goes_on_after_it_is_gone(place):
         assert process.poll() is None
         process.terminate()
         assert process.wait(60) == 143
+    assert wait_until(lambda: not list(place.iterdir()))

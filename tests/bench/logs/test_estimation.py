@@ -133,6 +133,7 @@ def test_sampled_targets_give_the_bits_of_a_run_on_the_same_samples():
     assert_equal_bits(list(estimate(log, SAMPLED)), benchmarked(given, SAMPLED))
 
 
+@pytest.mark.usefixtures("workers")
 def test_the_command_gives_the_numbers_of_a_run_through_files_and_workers(tmp_path, capsys):
     given = discrete()
     write_csv(tmp_path / "d.csv", frame_of(given))
