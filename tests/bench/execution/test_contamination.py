@@ -126,8 +126,10 @@ def torch_records() -> TorchRecords:
     asked += [[leaking(leak), one] for leak, one in zip(UNSEEN, kinds, strict=True)]
     asked += [[leaking(again)], [leaking(every)], [*drawing()[::-1], *cheap()]]
     records = iter(run([one for group in asked for one in group]))
-    found = [[next(records) for _ in group] for group in asked]
-    return TorchRecords(*found[:3], found[3:-3], found[-3][0], found[-2][0], found[-1])
+    draws, of_kinds, of_cheap, *unseen, backwards, forwards, afterwards = (
+        [next(records) for _ in group] for group in asked
+    )
+    return TorchRecords(draws, of_kinds, of_cheap, unseen, backwards[0], forwards[0], afterwards)
 
 
 def test_every_kind_of_estimator_gives_the_bits_of_a_clean_worker(
