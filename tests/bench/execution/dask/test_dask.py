@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +15,7 @@ pytest.importorskip("distributed")
 from ope_bench.base.errors import UsageError
 from ope_bench.execution import Event, Finished, Message, Started
 from ope_bench.execution.dask.executor import DaskExecutor
+from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.record import Trial
@@ -47,9 +48,21 @@ HOW = ("raise", "positivity", "nan", "segfault", "sys-exit", "swallow", "hang")
 TIMEOUT = 3.0
 
 
+@dataclass
+class Both:
+    """Events of the same trials here and on the cluster, and the cluster's executor at its end.
+
+    ``stopped`` are those of a run in which each started trial asks for a stop.
+    """
+
+    here: list[Event]
+    there: list[Event]
+    stopped: list[Event]
+    dask: DaskExecutor
+
+
 @pytest.fixture(scope="module")
-def both(workers: Cluster, acme: Ask) -> tuple[list[Event], list[Event], DaskExecutor]:
-    """What happens locally and on the cluster, and that cluster's executor after its end."""
+def both(workers: Cluster, acme: Ask) -> Both:
     trials = [acme(name, replicate) for replicate in range(10) for name in ("mean", "noisy")]
     trials += [acme("misbehaving", how=how) for how in HOW]
     trials += [replace(acme("mean", replicate), device=Device.CUDA) for replicate in range(3)]
@@ -57,13 +70,20 @@ def both(workers: Cluster, acme: Ask) -> tuple[list[Event], list[Event], DaskExe
     alone = [acme("mean", replicate, seconds=0.05) for replicate in range(6)]
     with LocalExecutor(2, timeout=TIMEOUT) as local:
         here = [*local.run(trials), *local.run(alone, exclusive=True)]
-    with executor(workers, trials + alone, timeout=TIMEOUT) as dask:
+    slow = [acme("mean", replicate, seconds=0.6) for replicate in range(10)]
+    stopped = []
+    # Each executor examines every node in a new process, and starts workers of its own.
+    with executor(workers, trials + alone + slow, timeout=TIMEOUT) as dask:
         there = [*dask.run(trials), *dask.run(alone, exclusive=True)]
-    return here, there, dask
+        for event in dask.run(slow):
+            stopped.append(event)
+            if isinstance(event, Started):
+                dask.stop()
+    return Both(here, there, stopped, dask)
 
 
-def test_numbers_statuses_and_digests_are_those_of_a_local_run(both: Any, answers: Any) -> None:
-    expected, found = (answers(events) for events in both[:2])
+def test_numbers_statuses_and_digests_are_those_of_a_local_run(both: Both, answers: Any) -> None:
+    expected, found = answers(both.here), answers(both.there)
     # Where a worker was started may differ.
     for answer in (*expected.values(), *found.values()):
         answer["diagnostics"] = {**answer["diagnostics"], "folder": None}
@@ -71,66 +91,53 @@ def test_numbers_statuses_and_digests_are_those_of_a_local_run(both: Any, answer
     assert found == expected
 
 
-def test_memory_limits_hold_and_the_next_trial_runs(workers: Cluster, acme: Ask) -> None:
+def test_memory_limits_hold_and_the_next_trial_runs_until_a_hard_stop_frees_the_slots(
+    workers: Cluster, acme: Ask
+) -> None:
     trials = [acme("misbehaving", how="allocate"), acme("mean")]
-    with executor(workers, trials, memory=400 << 20, jobs=1) as dask:
-        events = list(dask.run(trials))
-    finished = [event.record for event in events if isinstance(event, Finished)]
-    assert [record.status for record in finished] == ["memory", "ok"]
-
-
-def test_the_machines_of_the_workers_are_known(both: Any) -> None:
-    *_, dask = both
-    assert dask.jobs == 2
-    assert sum(machine["workers"] for machine in dask.machines) == 2
-
-
-def test_trials_that_run_alone_have_one_slot_and_keep_their_order(both: Any) -> None:
-    here, there, _ = both
-    order = [
-        [event for event in events if isinstance(event, Finished) and event.record.exclusive]
-        for events in (here, there)
-    ]
-    assert [e.record.key for e in order[0]] == [e.record.key for e in order[1]]
-    assert len({event.worker for event in order[1]}) == 1
-
-
-def test_trials_for_a_device_go_where_one_is_offered(both: Any) -> None:
-    _, there, dask = both
-    finished = [event for event in there if isinstance(event, Finished)]
-    (slot,) = [one.number for one in dask._nodes.workers if one.gpu]
-    assert {e.worker for e in finished if e.record.trial.device == "cuda"} == {slot}
-    assert slot not in {e.worker for e in finished if e.record.trial.device == "cpu"}
-
-
-def test_gentle_stops_wait_for_what_runs(workers: Cluster, acme: Ask) -> None:
-    trials = [acme("mean", replicate, seconds=0.6) for replicate in range(10)]
-    with executor(workers, trials) as dask:
-        finished = 0
-        for event in dask.run(trials):
-            finished += isinstance(event, Finished)
-            if isinstance(event, Started):
-                dask.stop()
-    assert 1 <= finished <= 3
-
-
-def test_hard_stops_end_what_runs_and_free_the_slots(workers: Cluster, acme: Ask) -> None:
-    trials = [acme("misbehaving", replicate, how="hang") for replicate in range(2)]
-    with executor(workers, trials) as dask:
-        for event in dask.run(trials):
+    hanging = [acme("misbehaving", replicate, how="hang") for replicate in range(2)]
+    with executor(workers, trials + hanging, memory=400 << 20, jobs=1) as dask:
+        finished = [event.record for event in dask.run(trials) if isinstance(event, Finished)]
+        assert [record.status for record in finished] == ["memory", "ok"]
+        for event in dask.run(hanging):
             if isinstance(event, Started):
                 dask.stop(now=True)
             assert not isinstance(event, Finished)
     # The tests to come would never end if it were otherwise.
 
 
+def test_the_machines_of_the_workers_are_known(both: Both) -> None:
+    dask = both.dask
+    assert dask.jobs == 2
+    assert sum(machine["workers"] for machine in dask.machines) == 2
+
+
+def test_trials_that_run_alone_have_one_slot_and_keep_their_order(both: Both) -> None:
+    order = [
+        [event for event in events if isinstance(event, Finished) and event.record.exclusive]
+        for events in (both.here, both.there)
+    ]
+    assert [e.record.key for e in order[0]] == [e.record.key for e in order[1]]
+    assert len({event.worker for event in order[1]}) == 1
+
+
+def test_trials_for_a_device_go_where_one_is_offered(both: Both) -> None:
+    finished = [event for event in both.there if isinstance(event, Finished)]
+    (slot,) = [one.number for one in both.dask._nodes.workers if one.gpu]
+    assert {e.worker for e in finished if e.record.trial.device == "cuda"} == {slot}
+    assert slot not in {e.worker for e in finished if e.record.trial.device == "cpu"}
+
+
+def test_gentle_stops_wait_for_what_runs(both: Both) -> None:
+    assert 1 <= sum(isinstance(event, Finished) for event in both.stopped) <= 3
+
+
 def test_a_worker_killed_in_the_middle_loses_nothing_and_changes_no_number(
     workers: Cluster, acme: Ask, answers: Any
 ) -> None:
-    trials = [acme("mean", replicate, seconds=0.1) for replicate in range(30)]
+    trials = [acme("mean", replicate, seconds=0.05) for replicate in range(30)]
     trials += [acme("noisy", replicate) for replicate in range(30)]
-    with LocalExecutor(2) as local:
-        expected = answers(list(local.run(trials)))
+    expected = answers(list(InProcessExecutor().run(trials)))
     victim = workers.worker("--no-nanny", "--name", "victim")
     workers.wait_for(3)
     events = []
