@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 from judging.comparisons import typical
-from scipy.stats import rankdata
+from scipy.stats import rankdata, wilcoxon
 
 from ope_bench.statistics import paired_tests as typical_errors
 from ope_bench.statistics.paired_tests import signed_ranks
@@ -45,6 +45,21 @@ def test_the_approximation_for_many_replicates_agrees_with_the_enumeration(monke
     approximate = signed_ranks(after, before)
     monkeypatch.setattr(typical_errors, "EXACT", 100)
     np.testing.assert_allclose(approximate, signed_ranks(after, before), atol=0.01)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_for_many_replicates_p_values_are_those_of_scipy(ties):
+    rng = np.random.default_rng(5)
+    after, before = np.exp(rng.normal(size=(2, 8, 90)))
+    if ties:
+        after, before = np.ceil(3 * after), np.ceil(3 * before)
+    for row, found in enumerate(zip(*signed_ranks(after, before), strict=True)):
+        moved = (after - before)[row]
+        expected = [
+            wilcoxon(moved[moved != 0], alternative=side, method="approx").pvalue
+            for side in ("greater", "less")
+        ]
+        assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_sign_of_an_error_and_the_order_of_replicates_play_no_part():
