@@ -221,13 +221,13 @@ def test_numbers_between_spaces_of_any_kind_are_numbers(tmp_path: Path) -> None:
 
 
 def test_a_very_wide_table_is_read_in_time_linear_in_its_columns(tmp_path: Path) -> None:
-    """100,000 columns took minutes when each was looked up in a list."""
-    names = [f"c{k}" for k in range(100_000)]
+    """50,000 columns took a minute when each was looked up in a list."""
+    names = [f"c{k}" for k in range(50_000)]
     path = tmp_path / "wide.csv"
     path.write_text(f"{','.join(names)}\n{','.join(['1.5'] * len(names))}\n", encoding="utf-8")
     table = read_table(path, numbers=names[:-1], words=names[-1:])
     assert table.names == names
-    assert table.number("c99998").tolist() == [1.5]
+    assert table.number("c49998").tolist() == [1.5]
     again = [*names, "c7"]
     path.write_text(f"{','.join(again)}\n{','.join(['1.5'] * len(again))}\n", encoding="utf-8")
     with pytest.raises(DataFileError, match="two columns are called 'c7'"):

@@ -24,14 +24,23 @@ Ask = Callable[..., Trial]
 
 
 def records(executor: Executor, trials: Sequence[Trial]) -> dict[str, TrialRecord]:
-    try:
-        events = list(executor.run(trials))
-    finally:
-        executor.close()
-    finished = [event.record for event in events if isinstance(event, Finished)]
+    with executor:
+        return found_by(executor, trials)
+
+
+def found_by(executor: Executor, trials: Sequence[Trial]) -> dict[str, TrialRecord]:
+    """Records of an executor that goes on."""
+    finished = [event.record for event in executor.run(trials) if isinstance(event, Finished)]
     by_key = {record.key: record for record in finished}
     assert len(by_key) == len(finished), "a trial finished twice"
     return by_key
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[LocalExecutor]:
+    """One worker for tests that do not ask how it starts or ends."""
+    with LocalExecutor(1) as executor:
+        yield executor
 
 
 def gone(pid: int) -> bool:
@@ -168,15 +177,19 @@ def test_temporary_files_go_with_their_worker(misbehaved: Misbehaved) -> None:
     assert shared == Path(tempfile.gettempdir())
 
 
-@pytest.mark.parametrize("how", ["allocate", "allocate-shared"])
-def test_memory_is_limited(how: str, acme: Ask) -> None:
-    trials = [acme("misbehaving", how=how), acme("mean")]
+def test_memory_is_limited(acme: Ask) -> None:
+    trials = [
+        trial
+        for number, how in enumerate(("allocate", "allocate-shared"))
+        for trial in (acme("misbehaving", number, how=how), acme("mean", number))
+    ]
     limit = 200 << 20
     found = records(LocalExecutor(1, memory=limit, timeout=60), trials)
-    record, innocent = (found[trial.key] for trial in trials)
-    assert (record.status, record.error_type) == (Status.MEMORY, "MemoryError")
-    assert record.logging_average == innocent.logging_average
-    assert innocent.status is Status.OK
+    for guilty, next_one in (trials[:2], trials[2:]):
+        record, innocent = found[guilty.key], found[next_one.key]
+        assert (record.status, record.error_type) == (Status.MEMORY, "MemoryError")
+        assert record.logging_average == innocent.logging_average
+        assert innocent.status is Status.OK
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory limits are for Linux")
@@ -186,22 +199,33 @@ def test_a_limit_that_libraries_alone_exceed_is_told_and_not_waited_for(acme: As
     assert {found[trial.key].status for trial in trials} == {Status.MEMORY}
 
 
+# How it is broken, and which limit of preparation is short enough to wait for.
 @pytest.mark.parametrize(
-    ("how", "status", "words"),
+    ("preparation", "broken"),
     [
-        ("raise", Status.ERROR, "the world is broken"),
-        ("exit", Status.CRASH, "exited with 7 before fit"),
-        ("hang", Status.TIMEOUT, "imports and sampling took longer than 3 s"),
+        (
+            120,
+            {
+                "raise": (Status.ERROR, "the world is broken"),
+                "exit": (Status.CRASH, "exited with 7 before fit"),
+            },
+        ),
+        (3, {"hang": (Status.TIMEOUT, "imports and sampling took longer than 3 s")}),
     ],
 )
-def test_a_broken_world_costs_its_trials(how: str, status: Status, words: str, acme: Ask) -> None:
-    trials = [acme("mean", world="bad-world", world_params={"how": how}), acme("mean")]
-    found = records(LocalExecutor(1, timeout=30, preparation=3 if how == "hang" else 120), trials)
-    record = found[trials[0].key]
-    assert (record.status, record.access) == (status, ("samples",))
-    assert words in (record.error_message or "")
-    assert record.code_digest
-    assert found[trials[1].key].status is Status.OK
+def test_a_broken_world_costs_its_trials(
+    preparation: float, broken: dict[str, tuple[Status, str]], acme: Ask
+) -> None:
+    trials = [acme("mean", world="bad-world", world_params={"how": how}) for how in broken]
+    rest = [acme("mean", number) for number in range(len(broken))]
+    plan = [trial for pair in zip(trials, rest, strict=True) for trial in pair]
+    found = records(LocalExecutor(1, timeout=30, preparation=preparation), plan)
+    for trial, (status, words) in zip(trials, broken.values(), strict=True):
+        record = found[trial.key]
+        assert (record.status, record.access) == (status, ("samples",))
+        assert words in (record.error_message or "")
+        assert record.code_digest
+    assert {found[trial.key].status for trial in rest} == {Status.OK}
 
 
 def test_workers_that_cannot_start_are_told_in_one_line(
@@ -215,14 +239,9 @@ def test_workers_that_cannot_start_are_told_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-EXECUTORS: dict[str, Callable[[], Any]] = {
-    "in-process": InProcessExecutor,
-    "one": lambda: LocalExecutor(1),
-    "two": lambda: LocalExecutor(2),
-}
-
-
-def test_numbers_are_bit_identical_in_every_executor_and_order(acme: Ask) -> None:
+def test_numbers_are_bit_identical_in_every_executor_and_order(
+    acme: Ask, one: LocalExecutor
+) -> None:
     trials = [
         acme(name, replicate, **params)
         for replicate in range(6)
@@ -232,25 +251,26 @@ def test_numbers_are_bit_identical_in_every_executor_and_order(acme: Ask) -> Non
 
     def bits(executor: Executor, order: Sequence[Trial]) -> dict[str, Any]:
         return {
-            key: (one.status, one.estimate, one.truth_empirical, one.diagnostics)
-            for key, one in records(executor, order).items()
+            key: (found.status, found.estimate, found.truth_empirical, found.diagnostics)
+            for key, found in found_by(executor, order).items()
         }
 
     expected = bits(InProcessExecutor(), trials)
     assert all(told[0] is Status.OK for told in expected.values())
-    for order, (name, executor) in zip(orders, EXECUTORS.items(), strict=True):
-        assert bits(executor(), order) == expected, name
+    with LocalExecutor(2) as two:
+        for order, executor in zip(orders, (InProcessExecutor(), one, two), strict=True):
+            assert bits(executor, order) == expected, executor
 
 
 def test_changed_settings_do_not_reach_the_next_trial(
-    acme: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    acme: Ask, one: LocalExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     noisy = [acme("noisy"), acme("settings")]
-    alone = records(LocalExecutor(1), noisy)
-    for executor in (LocalExecutor(1), InProcessExecutor()):
+    alone = found_by(one, noisy)
+    monkeypatch.chdir(Path.cwd())  # put back after the trial in this process
+    for executor in (one, InProcessExecutor()):
         untidy = acme("misbehaving", how="untidy")
-        after = records(executor, [untidy, *noisy])
+        after = found_by(executor, [untidy, *noisy])
         assert after[untidy.key].note == "changed the working directory"
         in_process = isinstance(executor, InProcessExecutor)
         for trial in noisy:
@@ -261,7 +281,12 @@ def test_changed_settings_do_not_reach_the_next_trial(
             assert told.diagnostics == {**expected.diagnostics, **stays}
 
 
-def test_each_trial_starts_before_it_finishes(acme: Ask) -> None:
+def test_each_trial_starts_before_it_finishes_and_no_process_is_left(acme: Ask) -> None:
+    def children() -> Iterator[str]:
+        for task in Path("/proc/self/task").iterdir():
+            yield from (task / "children").read_text(encoding="ascii").split()
+
+    before = set(children()) if sys.platform == "linux" else set()
     trials = [acme("mean", replicate) for replicate in range(20)]
     executor = LocalExecutor(2)
     try:
@@ -270,6 +295,7 @@ def test_each_trial_starts_before_it_finishes(acme: Ask) -> None:
         assert len(list(executor.run([acme("mean", 30)], exclusive=True))) == 2
     finally:
         executor.close()
+    assert sys.platform != "linux" or set(children()) <= before
     running: dict[int, str] = {}
     for event in events:
         if isinstance(event, Started):
@@ -280,14 +306,11 @@ def test_each_trial_starts_before_it_finishes(acme: Ask) -> None:
     assert not running
 
 
-def test_trials_run_alone_say_so(acme: Ask) -> None:
-    for executor in (InProcessExecutor(), LocalExecutor(2)):
-        try:
-            events = executor.run([acme("mean")], exclusive=True)
-            (record,) = [event.record for event in events if isinstance(event, Finished)]
-            assert record.exclusive
-        finally:
-            executor.close()
+def test_trials_run_alone_say_so(acme: Ask, one: LocalExecutor) -> None:
+    for executor in (InProcessExecutor(), one):
+        events = executor.run([acme("mean")], exclusive=True)
+        (record,) = [event.record for event in events if isinstance(event, Finished)]
+        assert record.exclusive
 
 
 def test_one_thread_a_trial(acme: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,13 +334,3 @@ def test_a_stopped_executor_begins_nothing_new(acme: Ask) -> None:
     finally:
         executor.close()
     assert finished == 1
-
-
-def test_an_executor_leaves_no_process_behind(acme: Ask) -> None:
-    def children() -> Iterator[str]:
-        for task in Path("/proc/self/task").iterdir():
-            yield from (task / "children").read_text(encoding="ascii").split()
-
-    before = set(children())
-    records(LocalExecutor(2), [acme("mean", replicate) for replicate in range(4)])
-    assert set(children()) <= before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,6 +14,7 @@ from ope_bench.execution.worker_process import WorkerProcess
 from ope_bench.trials.record import Trial
 
 Ask = Callable[..., Trial]
+Run = Callable[..., None]
 
 
 @pytest.fixture
@@ -31,14 +32,27 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[list[Trial]]:
     return flights
 
 
-def run(trials: Sequence[Trial], *, exclusive: bool = False) -> None:
+@pytest.fixture(scope="module")
+def executor() -> Iterator[LocalExecutor]:
+    """One worker."""
     with LocalExecutor(1) as executor:
-        events = list(executor.run(trials, exclusive=exclusive))
-    assert [event.record.trial for event in events if isinstance(event, Finished)] == trials
+        yield executor
+
+
+@pytest.fixture
+def run(executor: LocalExecutor) -> Callable[..., None]:
+    """Runs trials of whose length nothing is known, in their order."""
+    executor._seconds.clear()
+
+    def in_order(trials: Sequence[Trial], *, exclusive: bool = False) -> None:
+        events = executor.run(trials, exclusive=exclusive)
+        assert [event.record.trial for event in events if isinstance(event, Finished)] == trials
+
+    return in_order
 
 
 def test_short_trials_wait_in_the_worker(
-    acme: Ask, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
+    acme: Ask, run: Run, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a busy machine a trial may take a hundredth of a second.
     monkeypatch.setattr(local, "PREFETCH_SECONDS", 60.0)
@@ -47,13 +61,13 @@ def test_short_trials_wait_in_the_worker(
     assert max(map(len, held)) == PREFETCH_TRIALS
 
 
-def test_trials_that_run_alone_do_not_wait(acme: Ask, held: list[list[Trial]]) -> None:
+def test_trials_that_run_alone_do_not_wait(acme: Ask, run: Run, held: list[list[Trial]]) -> None:
     run([acme("mean", number) for number in range(20)], exclusive=True)
     assert max(map(len, held)) == 1
 
 
 def test_nothing_waits_behind_a_trial_of_unknown_length(
-    acme: Ask, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
+    acme: Ask, run: Run, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "PREFETCH_SECONDS", 60.0)
     short, unknown = acme("mean"), acme("mean", label="unknown")
@@ -63,7 +77,7 @@ def test_nothing_waits_behind_a_trial_of_unknown_length(
 
 
 def test_nothing_waits_behind_a_long_trial(
-    acme: Ask, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
+    acme: Ask, run: Run, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "PREFETCH_SECONDS", 0.3)
     run([acme("mean", number, seconds=0.2) for number in range(6)])
@@ -72,7 +86,7 @@ def test_nothing_waits_behind_a_long_trial(
 
 
 def test_large_tasks_do_not_wait(
-    acme: Ask, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
+    acme: Ask, run: Run, held: list[list[Trial]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_process, "SMALL_TASK", 10)
     run([acme("mean", number) for number in range(20)])
