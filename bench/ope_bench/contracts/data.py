@@ -191,24 +191,7 @@ class Problem:
             bounds = {"dtype": np.int64, "low": 0, "high": self.n_actions - 1}
         validate("action", n, **bounds)
         m = self._check_target(bounds)
-        if self.propensity is not None:
-            validate("propensity", n, low=0.0)
-            if (self.propensity == 0).any():
-                row = int(np.argmin(self.propensity))
-                msg = f"propensity[{row}] is 0, but that action was logged; expected > 0"
-                raise DataError(msg)
-        if self.action_embedding is not None:
-            n_actions = "n_actions" if self.n_actions is None else self.n_actions
-            validate("action_embedding", (n_actions, self.embedding.shape[1]))
-        if self.predicted_reward is not None:
-            validate("predicted_reward", (n[0], self.n_actions or 0))
-        if self.row_weight is not None:
-            validate("row_weight", n, low=0.0)
-            if (self.row_weight == 0).any():
-                row = int(np.argmin(self.row_weight))
-                msg = f"row_weight[{row}] is 0; expected > 0, or the row left out"
-                raise DataError(msg)
-        self._check_lists_and_strata(n)
+        self._check_optional(n)
         if self.schema is None:
             widths = self.context.shape[1], self.embedding.shape[1]
             object.__setattr__(self, "schema", Schema.continuous(*widths))
@@ -355,26 +338,40 @@ class Problem:
         self._validate("target_action", m, **bounds)
         return m
 
-    def _check_lists_and_strata(self, n: tuple[int, ...]) -> None:
-        """Validate the optional arrays of lists, of several loggers and of available actions."""
-        whole = {"dtype": np.int64, "low": 0}
+    def _check_optional(self, n: tuple[int, ...]) -> None:
+        """Validate arrays that some problems have: of actions, rows, lists and loggers."""
+        n_actions = self.n_actions or 0
+        described = "n_actions" if self.n_actions is None else self.n_actions
         policies = None if self.stratum_policies is None else len(self.stratum_policies) - 1
-        shapes: dict[str, tuple[tuple[int | str, ...], dict[str, object]]] = {
+        whole, share = {"dtype": np.int64, "low": 0}, {"low": 0.0, "high": 1.0 + _ROUNDING}
+        shapes: dict[str, tuple[tuple[int | str, ...], Mapping[str, object]]] = {
+            "propensity": (n, {"low": 0.0}),
+            "action_embedding": ((described, self.embedding.shape[1]), {}),
+            "predicted_reward": ((n[0], n_actions), {}),
+            "row_weight": (n, {"low": 0.0}),
             "slot": (n, whole),
-            "prefix_propensity": ((n[0], 2), {"low": 0.0, "high": 1.0 + _ROUNDING}),
-            "joint_propensity": ((n[0], 2), {"low": 0.0, "high": 1.0 + _ROUNDING}),
-            "position_marginals": ((n[0], "length", 2), {"low": 0.0, "high": 1.0 + _ROUNDING}),
+            "prefix_propensity": ((n[0], 2), share),
+            "joint_propensity": ((n[0], 2), share),
+            "position_marginals": ((n[0], "length", 2), share),
             "stratum": (n, {**whole, "high": policies}),
-            "action_mask": ((n[0], self.n_actions or 0), {"low": 0.0, "high": 1.0}),
+            "action_mask": ((n[0], n_actions), {"low": 0.0, "high": 1.0}),
+        }
+        positive = {
+            "propensity": ", but that action was logged; expected > 0",
+            "row_weight": "; expected > 0, or the row left out",
+            "prefix_propensity": ", but that list was logged; expected > 0",
+            "joint_propensity": ", but that list was logged; expected > 0",
         }
         for name, (shape, limits) in shapes.items():
             if getattr(self, name) is not None:
                 self._validate(name, shape, **limits)
-        for name in ("prefix_propensity", "joint_propensity"):
+        for name, why in positive.items():
             values = getattr(self, name)
-            if values is not None and (values[:, 0] == 0).any():
-                row = int(np.argmin(values[:, 0]))
-                msg = f"{name}[{row}, 0] is 0, but that list was logged; expected > 0"
+            # Of lists, the first column is under the logging policy.
+            of_list = np.ndim(values) == 2
+            logged = values[:, 0] if of_list else values
+            if values is not None and (logged == 0).any():
+                msg = f"{name}[{np.argmin(logged)}{', 0' * of_list}] is 0{why}"
                 raise DataError(msg)
         if self.slot is not None and self.unit is None:
             msg = "slot is given without unit; the rows of one list need one unit"

@@ -55,17 +55,10 @@ class Access(enum.Flag):
 
 
 _REQUIRED_ACCESS = {
-    "propensity": Access.PROPENSITY,
-    "logging_policy": Access.LOGGING_POLICY,
-    "target_policy": Access.TARGET_POLICY,
-    "embedding_distribution": Access.EMBEDDING_DISTRIBUTION,
-    "predicted_reward": Access.PREDICTED_REWARD,
-    "prefix_propensity": Access.PREFIX_PROPENSITY,
-    "joint_propensity": Access.JOINT_PROPENSITY,
-    "position_marginals": Access.POSITION_MARGINALS,
-    "stratum": Access.STRATUM,
-    "stratum_policies": Access.STRATUM_POLICIES,
-    "action_mask": Access.ACTION_MASK,
+    name.lower(): flag
+    # A flag's value exceeds those of the flags that it grants too.
+    for name, flag in sorted(Access.__members__.items(), key=lambda one: one[1].value)
+    if flag and not name.startswith("_")
 }
 """The access that attributes of a view require beyond the samples."""
 
@@ -243,6 +236,19 @@ class View:
     has_units : the problem defines units
     has_action_mask : actions have rows at which they were not available
     has_target_sample : there is a target sample
+    propensity : (n,), probability of each logged action under the logging policy
+    logging_policy, target_policy : the policies
+    embedding_distribution : the embedding distribution p(g|a)
+    predicted_reward : (n, n_actions), predicted reward of every action at each logged row, from
+        elsewhere
+    prefix_propensity : (n, 2), probability of each list up to the row's slot, logging and target
+        policy
+    joint_propensity : (n, 2), probability of each row's whole list, logging and target policy
+    position_marginals : (n, length, 2), probability of each row's item at every slot, both
+        policies
+    stratum : (n,), which logger chose each row's action
+    stratum_policies : the policy of each logger
+    action_mask : (n, n_actions), whether each action was available at each logged row
 
     Raises
     ------
@@ -271,6 +277,18 @@ class View:
     has_units: bool
     has_action_mask: bool
     has_target_sample: bool
+    # Granted by access flags, and read by `__getattr__`.
+    propensity: FloatArray
+    logging_policy: Policy
+    target_policy: Policy
+    embedding_distribution: EmbeddingDistribution
+    predicted_reward: FloatArray
+    prefix_propensity: FloatArray
+    joint_propensity: FloatArray
+    position_marginals: FloatArray
+    stratum: IntArray
+    stratum_policies: tuple[Policy, ...]
+    action_mask: BoolArray
 
     def __init__(
         self,
@@ -314,13 +332,16 @@ class View:
     if not TYPE_CHECKING:  # a type checker shall know missing attributes as missing
 
         def __getattr__(self, name: str) -> Any:
-            """Raise the reason why data are missing, or name a similar attribute."""
-            if name in _REQUIRED_ACCESS:  # its property has raised AccessError, an AttributeError
+            """Return granted data, raise why data are missing, or name a similar attribute."""
+            if name in _REQUIRED_ACCESS:
                 return self._guarded(name)
             reasons = self.__dict__.get("_reasons", {})
             if name in reasons:
                 raise UnavailableError(reasons[name])
             raise AttributeError(no_attribute(self, name))
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *_REQUIRED_ACCESS]
 
     @property
     def n(self) -> int:
@@ -346,61 +367,6 @@ class View:
     def shared_cpu_seconds(self) -> float:
         """CPU seconds of fits that were found in the cache; they are charged to this trial."""
         return self._shared.cpu_seconds
-
-    @property
-    def propensity(self) -> FloatArray:
-        """Probability of each logged action under the logging policy: (n,)."""
-        return cast(FloatArray, self._guarded("propensity"))
-
-    @property
-    def logging_policy(self) -> Policy:
-        """The logging policy."""
-        return cast(Policy, self._guarded("logging_policy"))
-
-    @property
-    def target_policy(self) -> Policy:
-        """The target policy."""
-        return cast(Policy, self._guarded("target_policy"))
-
-    @property
-    def embedding_distribution(self) -> EmbeddingDistribution:
-        """The embedding distribution p(g|a)."""
-        return cast(EmbeddingDistribution, self._guarded("embedding_distribution"))
-
-    @property
-    def predicted_reward(self) -> FloatArray:
-        """Predicted reward of every action at each logged row, from elsewhere: (n, n_actions)."""
-        return cast(FloatArray, self._guarded("predicted_reward"))
-
-    @property
-    def prefix_propensity(self) -> FloatArray:
-        """Probability of each list up to the row's slot, logging and target policy: (n, 2)."""
-        return cast(FloatArray, self._guarded("prefix_propensity"))
-
-    @property
-    def joint_propensity(self) -> FloatArray:
-        """Probability of each row's whole list, logging and target policy: (n, 2)."""
-        return cast(FloatArray, self._guarded("joint_propensity"))
-
-    @property
-    def position_marginals(self) -> FloatArray:
-        """Probability of each row's item at every slot, both policies: (n, length, 2)."""
-        return cast(FloatArray, self._guarded("position_marginals"))
-
-    @property
-    def stratum(self) -> IntArray:
-        """Which logger chose each row's action: (n,)."""
-        return cast(IntArray, self._guarded("stratum"))
-
-    @property
-    def stratum_policies(self) -> tuple[Policy, ...]:
-        """The policy of each logger."""
-        return cast("tuple[Policy, ...]", self._guarded("stratum_policies"))
-
-    @property
-    def action_mask(self) -> BoolArray:
-        """Whether each action was available at each logged row: (n, n_actions)."""
-        return cast(BoolArray, self._guarded("action_mask"))
 
     def weight_range(self) -> tuple[float, float]:
         """Return the smallest and the largest possible importance weight.
@@ -560,7 +526,7 @@ _COPIED = tuple(
     name
     for name in View.__annotations__
     if name not in ("unit", "target_unit", "fold_unit", "target_fold_unit")
-    and name not in ("has_units", "has_action_mask")
+    and name not in ("has_units", "has_action_mask", *_REQUIRED_ACCESS)
 )
 
 
