@@ -172,9 +172,10 @@ def test_another_style_of_docstring_passes(check):
 
 def test_what_a_docstring_lacks_is_advice_to_others_and_a_failure_of_built_ins(monkeypatch):
     def outcomes():
-        found = {one.name: one for one in estimator_checks(OwnStyle()).outcomes()}
-        names = ("check_docstring_starts_with_one_line", SECTIONS)
-        return {name: found[name] for name in names}
+        return {
+            name: next(one for one in estimator_checks(OwnStyle()).outcomes() if one.name == name)
+            for name in ("check_docstring_starts_with_one_line", SECTIONS)
+        }
 
     given = outcomes()
     assert {one.result for one in given.values()} == {"advice"}
@@ -191,20 +192,20 @@ def test_what_a_docstring_lacks_is_advice_to_others_and_a_failure_of_built_ins(m
 def test_a_declared_failure_that_does_not_come_is_a_failure():
     name = "check_devices_include_the_cpu"
     checks = estimator_checks(Sound(), expected_failures={name: "just so"})
-    [outcome] = [one for one in checks.outcomes() if one.name == name]
+    outcome = next(one for one in checks.outcomes() if one.name == name)
     assert outcome.result == "unexpected pass"
     assert outcome.bad
     assert "remove the declaration" in outcome.message
 
 
 def test_a_class_can_declare_its_failures():
-    class Declares(WrongScale):
-        expected_failures: ClassVar = {
-            "check_identical_policies_give_the_logging_average": "a quarter, on purpose"
-        }
+    name = "check_identical_policies_give_the_logging_average"
 
-    results = {one.name: one.result for one in estimator_checks(Declares()).outcomes()}
-    assert results["check_identical_policies_give_the_logging_average"] == "expected failure"
+    class Declares(WrongScale):
+        expected_failures: ClassVar = {name: "a quarter, on purpose"}
+
+    outcome = next(one for one in estimator_checks(Declares()).outcomes() if one.name == name)
+    assert outcome.result == "expected failure"
 
 
 def test_declaring_a_check_that_does_not_exist_is_a_usage_error():
