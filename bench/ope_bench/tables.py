@@ -243,14 +243,14 @@ class Table:
         """
         column = self.word_columns.get(name)
         if column is None:
-            values = self.number(name)
-            column = StringColumn("" if np.isnan(value) else f"{value:.12g}" for value in values)
+            distinct, rows = np.unique(self.number(name) + 0.0, return_inverse=True)
+            column = StringColumn()
+            column.extend_coded(rows, ["" if np.isnan(one) else f"{one:.12g}" for one in distinct])
         words = column.words
         numeric = _all_numbers(words)
         keys = [(word != "", (numeric and finite_number(word)) or 0.0, word) for word in words]
         order = sorted(range(len(words)), key=keys.__getitem__)
-        rank = np.empty(len(words), dtype=np.int64)
-        rank[order] = np.arange(len(words))
+        rank = np.argsort(order)
         return rank[column.codes], [words[k] for k in order]
 
     def as_numbers(self, name: str) -> FloatArray | None:

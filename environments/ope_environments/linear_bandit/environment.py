@@ -364,6 +364,8 @@ class MeanReward:
         The logistic function of N(b, s**2) by the trapezoidal rule, whose error falls
         exponentially with the number of nodes.
         """
+        from scipy.special import expit
+
         intercept: FloatArray = self.score.weights[0]
         if not self.logistic:
             return intercept
@@ -372,7 +374,7 @@ class MeanReward:
         weights = np.exp(-0.5 * nodes**2)
         out = np.zeros(len(intercept))
         for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-            out += weight * self._link(intercept + scale * node)
+            out += weight * expit(intercept + scale * node)
         return out
 
     def _link(self, score: FloatArray) -> FloatArray:
