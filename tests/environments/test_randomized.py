@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ EPSILON = 0.2
 NORMAL_95 = 1.959964
 
 
+@cache
 def trial(seed, households=2000, roles=INVENTED_ROLES):
     return trial_of(invented_table(np.random.default_rng(seed), households), roles)
 

@@ -90,7 +90,12 @@ def test_it_shares_the_ratio_with_epws():
 @pytest.mark.parametrize("shared", [True, False])
 def test_its_intervals_cover_the_value_and_are_as_wide_as_its_errors(shared):
     world = tiny.through_embedding().but(categorical=True)
-    estimator = EDR(classifier=TREE, classifier_params={"max_depth": 3}, regressor=REGRESSION_TREE)
+    estimator = EDR(
+        classifier=TREE,
+        classifier_params={"max_depth": 3},
+        regressor=REGRESSION_TREE,
+        cross_fit=2,
+    )
     errors, widths = [], []
     for seed in range(60):
         given = world.sample(250, np.random.default_rng(seed), shared=shared)
