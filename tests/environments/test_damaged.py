@@ -117,7 +117,8 @@ def test_propensities_of_another_policy_belong_to_a_policy(kind):
 
 def bias_of_weight(p, chance_of, counts):
     """Return E[p / q] - 1 for a logged propensity q that is a function of a count."""
-    return float(sum(chance_of(k) * p / q for k, q in counts)) - 1
+    k, q = np.transpose(counts)
+    return float((chance_of(k) * p / q).sum()) - 1
 
 
 def test_draws_until_a_hit_give_unbiased_weights_and_a_floor_does_not():

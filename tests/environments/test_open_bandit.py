@@ -31,12 +31,12 @@ HEADER = (
 )
 
 
-def write_log(folder: Path, policy: str, rng: np.random.Generator) -> None:
+def write_log(folder: Path, policy: str, rng: np.random.Generator, n_rows: int = N_ROWS) -> None:
     bts = policy == "bts"
     shares = np.array([0.4, 0.3, 0.15, 0.1, 0.04, 0.01]) if bts else np.full(N_ITEMS, 1 / N_ITEMS)
-    item = rng.choice(N_ITEMS, N_ROWS, p=shares)
+    item = rng.choice(N_ITEMS, n_rows, p=shares)
     lines = [HEADER]
-    for k in range(N_ROWS):
+    for k in range(n_rows):
         click = int(rng.random() < 0.05 + 0.1 * (item[k] == 2))
         features = ",".join(f"h{rng.integers(2 + j + bts)}" for j in range(4))
         propensity = f"{shares[item[k]]:.6f}"
@@ -202,7 +202,7 @@ def test_a_damaged_log_is_named_by_line_and_column(
     rng = np.random.default_rng(1)
     for policy in ("random", "bts"):
         (tmp_path / policy / "all").mkdir(parents=True)
-        write_log(tmp_path / policy / "all", policy, rng)
+        write_log(tmp_path / policy / "all", policy, rng, 300)
     path = tmp_path / "bts" / "all" / "all.csv"
     lines = path.read_text().splitlines()
     fields = lines[2].split(",")

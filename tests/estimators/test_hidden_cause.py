@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from ope_bench import Log, TargetPolicy, estimate, stream
+from ope_bench.cli import own_log
 from ope_bench.cli.app import invoke
+from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.logs.estimation import STRENGTHS
 from ope_environments.damaged.environment import Damaged
 from ope_estimators.baseline import hidden_cause
@@ -106,7 +109,9 @@ def test_bounds_hold_the_value_where_the_strength_is_right(reward, strength):
         assert widths["dm"] < widths["ipws"]
 
 
-def test_rows_of_estimators_that_know_bounds_say_them(tmp_path, capsys):
+def test_rows_of_estimators_that_know_bounds_say_them(tmp_path, capsys, monkeypatch):
+    # In this process: what the command says does not depend on where trials run.
+    monkeypatch.setattr(own_log, "_executor", lambda *limits: nullcontext(InProcessExecutor()))
     path = str(write_small(tmp_path))
     command = ["estimate", path, "--est", "ipws", "--sensitivity", "--jobs", "1"]
     assert invoke([*command, "--est", "ipw"]) == 0
