@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def bits(records: Sequence[TrialRecord]) -> list[Any]:
 OF_TORCH = [leak for leak, (_, name) in LEAKS.items() if leak.startswith("torch") and name]
 OF_LIBRARIES = ["sklearn", "scipy-special", "numpy-print", "numpy-generator", "decimal"]
 OF_PYTHON = ["garbage", "switch-interval", "integer-digits", "sockets", "locale", "start-method"]
-TOGETHER = [*OF_LIBRARIES, *OF_PYTHON]
+OF_THE_PROCESS = ["environment-set", "folder", "umask", "blocked-signals", "affinity"]
+TOGETHER = [*OF_LIBRARIES, *OF_PYTHON, *OF_THE_PROCESS]
 ALONE = [leak for leak in LEAKS if leak not in TOGETHER and not leak.startswith("torch")]
 # What these change is set for every trial anew, and the worker stays in use.
 UNSEEN = ("numpy-seed", "numpy-errors", "warnings", "torch-seed", "random-seed")
@@ -194,5 +196,10 @@ def test_data_do_not_depend_on_who_asks_first_nor_on_what_sampling_changes() -> 
 
 
 def test_many_files_left_open_cost_a_worker_not_a_trial() -> None:
-    held = [trial(f"{FILE}:Holding", (), replicate) for replicate in range(12)]
-    assert {record.status for record in run(held)} == {Status.OK}
+    held = [trial(f"{FILE}:Holding", (), replicate) for replicate in range(2)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, limits[1]))
+    try:
+        assert {record.status for record in run(held)} == {Status.OK}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
