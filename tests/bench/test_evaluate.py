@@ -33,7 +33,7 @@ def test_processes_change_neither_numbers_nor_order():
 
         return Scaled()
 
-    asked = ["ipw", "ipw-star", Half(), local(3.0)]
+    asked = ["ipw", "ipws", Half(), local(3.0)]
     alone = evaluate(asked, WORLD, replicates=3)
     together = evaluate(asked, WORLD, replicates=3, n_jobs=2)
     assert len(alone) == 2 * 3 * 4

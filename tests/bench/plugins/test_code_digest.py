@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ope_bench.plugins import registry as registry_module
 from ope_bench.plugins import spec as code_digest_module
 from support.paths import ROOT
 
@@ -40,15 +41,34 @@ class Second(Estimator):
     "unrelated.py": "z = 1\n",
 }
 
-# In a process of its own, because sources are read once a process.
+# What a new process finds, which has read no source yet.
 SCRIPT = """
 import json, sys
 sys.path.insert(0, {path!r})
 from ope_bench.plugins.spec import code_digest
 from acme_digest.first import First
 from acme_digest.second import Second
-print(json.dumps([code_digest(First), code_digest(Second), "acme_third_party" in sys.modules]))
+print(json.dumps([code_digest(First), code_digest(Second)]))
 """
+
+
+def forget():
+    """Read sources again, as a new process does."""
+    for module in (code_digest_module, registry_module):
+        for found in vars(module).values():
+            if hasattr(found, "cache_clear"):
+                found.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def modules():
+    """Modules that a test imports go with it."""
+    before = {*sys.modules}
+    yield
+    for name in {*sys.modules} - before:
+        if name.partition(".")[0] in ("acme_digest", "acme_third_party", "acme_learner"):
+            del sys.modules[name]
+    forget()
 
 
 @pytest.fixture
@@ -61,19 +81,22 @@ def package(tmp_path):
     return tmp_path
 
 
-def digests(folder):
-    importlib.invalidate_caches()
-    script = SCRIPT.format(path=str(folder))
+def digests():
+    forget()
+    modules = [importlib.import_module(f"acme_digest.{name}") for name in ("first", "second")]
+    return tuple(
+        code_digest_module.code_digest(one) for one in (modules[0].First, modules[1].Second)
+    )
+
+
+def test_exactly_the_digests_of_those_who_use_an_edited_file_change(package, monkeypatch):
+    monkeypatch.syspath_prepend(package)
+    before = digests()
+    script = SCRIPT.format(path=str(package))
     told = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    first, second, _ = json.loads(told.stdout)
-    return first, second
-
-
-def test_exactly_the_digests_of_those_who_use_an_edited_file_change(package):
-    before = digests(package)
-    assert digests(package) == before
+    assert tuple(json.loads(told.stdout)) == before
     for name, (first, second) in {
         "acme_digest/first.py": (True, False),
         "acme_digest/second.py": (False, True),
@@ -88,10 +111,10 @@ def test_exactly_the_digests_of_those_who_use_an_edited_file_change(package):
         path = package / name
         original = path.read_text()
         path.write_text(original + "\n# edited\n")
-        after = digests(package)
+        after = digests()
         path.write_text(original)
         assert (after[0] != before[0], after[1] != before[1]) == (first, second), name
-    assert digests(package) == before
+    assert digests() == before
 
 
 FILE = """
@@ -105,16 +128,8 @@ class Mine(Estimator):
         return Estimate(beside.x)
 """
 
-FILE_SCRIPT = """
-import sys
-sys.path[:0] = {path!r}
-from ope_bench.plugins.spec import code_digest
-from ope_bench.plugins.registry import registry
-print(code_digest(registry().find("estimator", {file!r} + ":Mine").cls))
-"""
 
-
-def test_a_class_in_a_file_answers_for_what_lies_beside_it(tmp_path):
+def test_a_class_in_a_file_answers_for_what_lies_beside_it(tmp_path, monkeypatch):
     sources = {
         "mine/my.py": FILE,
         "mine/beside.py": "import further, installed\nx = 1.0\n",
@@ -127,11 +142,15 @@ def test_a_class_in_a_file_answers_for_what_lies_beside_it(tmp_path):
     for name, source in sources.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(source)
-    script = FILE_SCRIPT.format(file=str(tmp_path / "mine/my.py"), path=[str(tmp_path / "path")])
+    monkeypatch.syspath_prepend(tmp_path / "path")
 
     def digest():
-        command = [sys.executable, "-c", script]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        forget()
+        with monkeypatch.context() as patch:
+            for name in ("beside", "further", "installed"):
+                patch.delitem(sys.modules, name, raising=False)
+            found = registry_module.registry().find("estimator", f"{tmp_path}/mine/my.py:Mine")
+            return code_digest_module.code_digest(found.cls)
 
     before = digest()
     for name, source in sources.items():
@@ -180,11 +199,9 @@ def test_digests_of_the_same_classes_agree_between_processes():
         "from ope_bench.plugins.registry import registry\n"
         "print(code_digest(registry().find('estimator', 'ipw').cls))"
     )
-    told = {
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
-        for _ in range(2)
-    }
-    assert len(told) == 1
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    here = code_digest_module.code_digest(registry_module.registry().find("estimator", "ipw").cls)
+    assert told.stdout.strip() == here
 
 
 def test_an_edited_data_file_changes_the_answer_digest(tmp_path):
