@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from judging.regret import GONE
+from judging.trials import plain_rows
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.execution import Finished
@@ -43,7 +44,7 @@ CHEAP = 0.5
 
 def _rows(folder: Path, *columns: str) -> list[dict[str, Any]]:
     """Some columns of all trials; to read what is not looked at takes most of the time."""
-    return pq.read_table(folder / "trials.parquet", columns=list(columns)).to_pylist()
+    return plain_rows(pq.read_table(folder / "trials.parquet", columns=list(columns)))
 
 
 def _sample(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
