@@ -33,7 +33,7 @@ class Slow(Estimator):
 SUITE = """
 schema: 1
 title: slow
-replicates: 8
+replicates: REPLICATES
 timeout: TIMEOUT
 environments:
   - saito-toy: {n_samples: 20}
@@ -45,9 +45,10 @@ estimators: ["./slow.py:Slow"]
 def baseline(cli):
     """A baseline of the plugin, whose trials have this timeout."""
 
-    def make(timeout):
+    def make(timeout, replicates=8):
         Path("slow.py").write_text(PLUGIN)
-        Path("s.yaml").write_text(SUITE.replace("TIMEOUT", timeout))
+        suite = SUITE.replace("TIMEOUT", timeout).replace("REPLICATES", str(replicates))
+        Path("s.yaml").write_text(suite)
         assert cli("run", "s.yaml", "--store", "s.sqlite", "--jobs", "1").code == 0
         save = ("baseline", "save", "b.json", "--suite", "s.yaml", "--store", "s.sqlite")
         assert cli(*save).code == 0
@@ -140,10 +141,10 @@ def test_a_second_ctrl_c_gives_up_on_trials_that_hang(baseline):
 
 
 def test_ctrl_c_while_trials_run_again_alone_ends_at_once(baseline):
-    baseline("1s")
+    baseline("1s", replicates=3)
     gate = Gate(SLOW_SECONDS="600")
-    # All eight hit the limit; the ninth fit is the first of those with doubled limits.
-    wait_for_fits(9)
+    # All three hit the limit; the fourth fit is the first of those with doubled limits.
+    wait_for_fits(4)
     gate.press_ctrl_c()
     code, out, said = gate.end()
     assert (code, out) == (130, "")
