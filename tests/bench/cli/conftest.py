@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from ope_bench.cli import submissions
 from ope_bench.cli.app import invoke
+from ope_bench.execution import local
+from ope_bench.execution.executors import InProcessExecutor
+from ope_bench.gate import verification
 from support.paths import TINY_PLUGINS as TINY
 
 
@@ -51,6 +55,23 @@ def cli(
         return Said(code, caught.out, caught.err)
 
     return run
+
+
+class _Here(InProcessExecutor):
+    """Created as a `LocalExecutor` is, whose limits and arithmetic it does not have."""
+
+    def __init__(self, jobs: int = 1, *, threads: int = 1, **of_workers: object) -> None:
+        super().__init__(threads=threads)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run trials in this process: for commands of which no worker is what the test is about.
+
+    A worker takes longer to start than all the rest of such a command.
+    """
+    for module in (local, submissions, verification):
+        monkeypatch.setattr(module, "LocalExecutor", _Here)
 
 
 @pytest.fixture

@@ -1,11 +1,18 @@
 """`ope-bench check`."""
 
+import importlib
 import json
 from pathlib import Path
 
 import pytest
 
 from ope_bench.cli.app import invoke
+
+# The package has functions of these names.
+environment_checks, estimator_checks = (
+    importlib.import_module(f"ope_bench.testing.{kind}_checks")
+    for kind in ("environment", "estimator")
+)
 
 PLUGIN = '''
 from ope_bench import Access, Estimate, Estimator, UnavailableError
@@ -63,6 +70,17 @@ def plugin(tmp_path):
     return path
 
 
+@pytest.fixture
+def here(monkeypatch):
+    """Answer the check in a new process from this one: its outcome is not what the test reads."""
+
+    def in_this_process(cls, function, *arguments):
+        return function(*arguments)
+
+    for module in (environment_checks, estimator_checks):
+        monkeypatch.setattr(module, "in_fresh_process", in_this_process)
+
+
 def test_an_estimator_in_a_file_passes(plugin, capsys):
     assert invoke(["check", f"{plugin}:Good"]) == 0
     out, err = capsys.readouterr()
@@ -71,7 +89,7 @@ def test_an_estimator_in_a_file_passes(plugin, capsys):
     assert "a word to the terminal" not in out + err
 
 
-def test_a_failing_check_exits_with_one_and_says_numbers_and_what_to_do(plugin, capsys):
+def test_a_failing_check_exits_with_one_and_says_numbers_and_what_to_do(plugin, here, capsys):
     assert invoke(["check", f"{plugin}:Quarter"]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "failed identical policies give the logging average" in out
@@ -84,7 +102,7 @@ def test_nothing_to_compute_exits_with_four_and_the_reason(plugin, capsys):
     assert "needs a blue moon" in capsys.readouterr().err
 
 
-def test_what_the_docstring_of_an_own_plugin_lacks_is_advice(plugin, capsys):
+def test_what_the_docstring_of_an_own_plugin_lacks_is_advice(plugin, here, capsys):
     Path(plugin).write_text(PLUGIN.replace("Assumptions: none. Fails when: it must.", ""))
     assert invoke(["check", f"{plugin}:Good"]) == 0
     out = capsys.readouterr().out
@@ -93,7 +111,7 @@ def test_what_the_docstring_of_an_own_plugin_lacks_is_advice(plugin, capsys):
     assert "1 advice" in out.splitlines()[-1]
 
 
-def test_json_is_one_document(plugin, capsys):
+def test_json_is_one_document(plugin, here, capsys):
     assert invoke(["check", f"{plugin}:Good", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1
@@ -102,12 +120,12 @@ def test_json_is_one_document(plugin, capsys):
     assert {"name", "result", "message", "seconds"} <= set(document["checks"][0])
 
 
-def test_verbose_shows_what_passes(plugin, capsys):
+def test_verbose_shows_what_passes(plugin, here, capsys):
     invoke(["check", f"{plugin}:Good", "--verbose"])
     assert "passed  input is not changed" in capsys.readouterr().out
 
 
-def test_parameters_are_passed_on(capsys):
+def test_parameters_are_passed_on(here, capsys):
     assert invoke(["check", "ipw[clip=3]"]) == 0
     assert invoke(["check", "ipw[clip=-3]"]) == 2
     assert "clip" in capsys.readouterr().err

@@ -1,16 +1,21 @@
 """baseline, gate and compare on a plugin file that is edited between runs."""
 
+import importlib
 import json
 import re
 import shutil
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ope_bench.execution import runner
 from ope_bench.gate.baseline import load
 from ope_bench.gate.baseline import save as save_file
+from ope_bench.plugins import spec as provenance
+from ope_bench.plugins.registry import FILE_MODULE, registry
 from support.paths import ROOT
 
 PLUGIN = """
@@ -50,28 +55,28 @@ estimators: [./plug.py:Mean, ./plug.py:Other]
 """
 
 
-@pytest.fixture
-def edit(tmp_path, monkeypatch):
-    """Write the plugin, and forget what was imported of it before."""
-    import importlib
-    import sys
+def forget(folder):
+    """Forget what was imported of plugin files in a folder."""
+    # Bytecode is kept by second and size, which both may be those of the text before.
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+    for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    for module in (provenance, runner):
+        for thing in vars(module).values():
+            if hasattr(thing, "cache_clear"):
+                thing.cache_clear()
+    registry.cache_clear()
 
-    from ope_bench.plugins import spec as provenance
-    from ope_bench.plugins.registry import FILE_MODULE, registry
+
+@pytest.fixture
+def edit(tmp_path):
+    """Write the plugin, and forget what was imported of it before."""
 
     def write(factor):
-        # Bytecode is kept by second and size, which both may be those of the text before.
-        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
         (tmp_path / "plug.py").write_text(PLUGIN.replace("FACTOR", str(factor)))
         (tmp_path / "s.yaml").write_text(SUITE)
-        for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:
-            del sys.modules[name]
-        importlib.invalidate_caches()
-        for module in (provenance,):
-            for thing in vars(module).values():
-                if hasattr(thing, "cache_clear"):
-                    thing.cache_clear()
-        registry.cache_clear()
+        forget(tmp_path)
 
     write("1.0")
     return write
@@ -84,7 +89,7 @@ def kept(tmp_path_factory):
 
 
 @pytest.fixture
-def saved(cli, edit, kept):
+def saved(cli, edit, kept, here):
     """A baseline of the unedited plugin, and the store that it came from."""
     files = [Path("b.json"), Path("s.sqlite")]
     if not (kept / "b.json").is_file():
@@ -189,7 +194,7 @@ def test_all_trials_run_anew_unless_reuse_is_asked_for(cli, saved):
 
 
 def test_a_changed_environment_variable_closes_the_gate_on_the_store_of_the_baseline(
-    cli, edit, monkeypatch
+    cli, edit, here, monkeypatch
 ):
     # No digest of code sees the variable.
     edit("float(__import__('os').environ.get('FACTOR_NOW', '1'))")
@@ -227,7 +232,7 @@ def test_an_estimator_with_another_default_is_told_and_judged(cli, edit, saved):
     assert (again.code, "default factor 1.5 -> 2.0" in again.err) == (1, True)
 
 
-def test_a_run_of_named_plugins_becomes_a_baseline_that_needs_no_suite(cli, edit):
+def test_a_run_of_named_plugins_becomes_a_baseline_that_needs_no_suite(cli, edit, here):
     plugins = ("--env", "./plug.py:Coins[n_samples=30]", "--est", "./plug.py:Mean")
     asked = (*plugins, "--replicates", "12", "--seed", "4", "--timeout", "50s")
     assert cli("run", *asked, "--store", "s.sqlite", "--jobs", "1").code == 0
@@ -244,7 +249,7 @@ def test_a_run_of_named_plugins_becomes_a_baseline_that_needs_no_suite(cli, edit
     assert (gate.code, gate.json["verdicts"], gate.json["executed"]) == (0, {"same": 1}, 12)
 
 
-def test_a_baseline_of_what_has_not_run_names_the_run_that_is_missing(cli, edit):
+def test_a_baseline_of_what_has_not_run_names_the_run_that_is_missing(cli, edit, here):
     asked = ["--env", "./plug.py:Coins", "--est", "./plug.py:Mean", "--seed", "4"]
     asked += ["--set", "./plug.py:Coins.n_samples=3"]
     asked += ["--replicates", "25"]
@@ -328,7 +333,7 @@ def test_compare_of_a_baseline_with_its_own_store_finds_all_the_same(cli, saved,
 
 
 @pytest.mark.slow
-def test_the_page_shows_what_the_gate_says(cli, monkeypatch):
+def test_the_page_shows_what_the_gate_says(cli, here, monkeypatch):
     """The block under "Read red" of gate.md, from the estimator of the page that writes one."""
     docs = ROOT / "bench" / "docs"
     page = (docs / "write-an-estimator.md").read_text(encoding="utf-8")
@@ -341,6 +346,7 @@ def test_the_page_shows_what_the_gate_says(cli, monkeypatch):
     changed = source.replace("target / view.propensity", "target / (view.propensity + 0.02)")
     assert changed != source
     Path("my.py").write_text(changed, encoding="utf-8")
+    forget(Path.cwd())
     monkeypatch.setenv("COLUMNS", "100")
     said = cli("gate", "baselines/ci.json")
     text = (docs / "gate.md").read_text(encoding="utf-8")

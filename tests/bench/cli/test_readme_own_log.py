@@ -12,7 +12,7 @@ PAGE = ROOT / "bench" / "docs" / "own-logs.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-def test_every_command_of_the_section_works(tmp_path, monkeypatch, capsys):
+def test_every_command_of_the_section_works(tmp_path, monkeypatch, capsys, here):
     """Lines of an sh block are run; the page's Python block is the file that it names."""
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8")

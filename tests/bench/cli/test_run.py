@@ -103,6 +103,7 @@ def test_an_environment_that_cannot_be_sampled_is_no_estimators_failure(
     assert "logs" not in Path("x.jsonl").read_text()
 
 
+@pytest.mark.usefixtures("here")
 def test_a_failure_tells_how_to_see_it_again(cli: Cli, run: Callable[..., Any]) -> None:
     said = run("Broken")
     assert "error     3 x broken: broken on purpose" in said.err
@@ -238,6 +239,7 @@ def test_boards_of_a_run_are_printed_in_80_columns(cli: Cli, tiny: Tiny) -> None
     assert all(len(line.rstrip()) <= 80 for line in said.out.splitlines())
 
 
+@pytest.mark.usefixtures("here")
 def test_of_a_large_run_only_boards_by_rmse_are_printed_and_failures_are_counted(
     cli: Cli, tiny: Tiny
 ) -> None:

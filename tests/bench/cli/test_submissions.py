@@ -114,13 +114,23 @@ Of others no package is checked, and new processes are forks of a clean one.
 """
 
 
+APART = ("test_files_of_the_run", "test_fit_has_no_network", "test_only_what")
+"""Tests of what a trial reaches from where it runs; trials of others run in this process."""
+
+
 class _Unchecked:
     def runs(self, seconds: float) -> Iterator[Any]:
         return iter(())
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(desk: Desk, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(
+    desk: Desk,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not request.node.name.startswith((*WHOLE, *APART)):
+        request.getfixturevalue("here")
     if not request.node.name.startswith(WHOLE):
         monkeypatch.setattr(submissions, "checks_of", lambda selector: (None, None, _Unchecked()))
         monkeypatch.setattr(

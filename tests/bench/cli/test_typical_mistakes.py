@@ -296,6 +296,7 @@ def run_world(cli: Cli, reference: str) -> str:
     return line
 
 
+@pytest.mark.usefixtures("here")
 def test_a_sound_environment_runs_whatever_the_type_of_its_rewards(
     cli: Cli, tmp_path: Path
 ) -> None:
