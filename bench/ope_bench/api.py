@@ -35,7 +35,7 @@ from ope_bench.report.boards import (
     summary_table,
 )
 from ope_bench.report.notes import findings
-from ope_bench.report.tables import Entry, TableColumn, TextTable, render_html, render_text
+from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, render_html, render_text
 from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.isolation import random_states_restored, thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
@@ -276,11 +276,11 @@ class FailureTable(_Records):
                 TableColumn(key="reason", title="reason", right=False, overflow="fold"),
             ),
             rows=tuple(
-                (
-                    Entry(name, name),
-                    Entry(status.value, status.value, "bad" if status.broken else "caution"),
-                    Entry(f"{count:,}", count),
-                    Entry(reasons[name, status, error], reasons[name, status, error]),
+                cells(
+                    name,
+                    Entry(status.value, style="bad" if status.broken else "caution"),
+                    f"{count:,}",
+                    reasons[name, status, error],
                 )
                 for (name, status, error), count in found.most_common()
             ),

@@ -136,15 +136,12 @@ def verdict_table(judgements: Sequence[Judgement]) -> TextTable:
             TableColumn(key="detail", title="", right=False),
         ),
         rows=tuple(
-            (
+            tables.cells(
                 Entry(LOOKS[one.verdict][0], style=LOOKS[one.verdict][1]),
-                Entry(name),
-                Entry(figure(one.rmse_before), one.rmse_before),
-                Entry(figure(one.rmse_after), one.rmse_after),
-                Entry(_factor(one.ratio), one.ratio),
-                Entry(_range(one)),
-                Entry(one.verdict.value, one.verdict.value, LOOKS[one.verdict][1]),
-                Entry(detail(one)),
+                *(name, figure(one.rmse_before), figure(one.rmse_after)),
+                *(_factor(one.ratio), _range(one)),
+                Entry(one.verdict.value, style=LOOKS[one.verdict][1]),
+                detail(one),
             )
             for name, one in rows
             if one.verdict is not Verdict.SAME

@@ -28,7 +28,7 @@ from ope_bench.logs.result import EstimateRow, Shown, plot_values, shared_notes,
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
-from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, figure, percent
+from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, cells, figure, percent
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import run_trial
@@ -133,22 +133,9 @@ class Advice(Shown):
 
     def contents(self) -> dict[str, Any]:
         """Return verdict, recommendation and evidence, facts of the log, notes and exit code."""
-        recommended = self.recommended
-        return {
-            "verdict": self.verdict,
-            "reasons": list(self.reasons),
-            "recommended": None if recommended is None else asdict(recommended),
-            "candidates": self.ranked(),
-            "worlds": [asdict(world) for world in self.worlds],
-            "checks": [asdict(one) for one in self.checks],
-            "experiment": None if self.experiment is None else asdict(self.experiment),
-            "log": self.log,
-            "target": self.target,
-            "logging_average": self.logging_average,
-            "rule": self.rule,
-            "notes": list(self.notes),
-            "exit_code": self.exit_code,
-        }
+        found = asdict(self) | {"candidates": self.ranked(), "exit_code": self.exit_code}
+        del found["rows"]
+        return found
 
     def ranked(self) -> list[dict[str, Any]]:
         """Return the candidates with their figures, in the order of their ranks."""
@@ -205,25 +192,19 @@ class Advice(Shown):
             best = one["label"] == label
             # The interval of the recommended one is that of the verdict.
             ends = (chosen.low, chosen.high) if chosen and best else (one["low"], one["high"])
-            rank = one["rank"]
-            candidates.append(
-                (
-                    Entry(f"{one['label']}{' *' * best}", one["label"], "good" if best else ""),
-                    Entry(figure(one["value"]), one["value"]),
-                    Entry(span(*ends), list(ends)),
-                    Entry(figure(one["rmse"]), one["rmse"]),
-                    Entry(MISSING if rank is None else str(rank), rank),
-                    Entry(str(one["worlds_best"]), one["worlds_best"]),
-                    Entry(percent(one["coverage"]), one["coverage"]),
-                )
+            name = Entry(f"{one['label']}{' *' * best}", style="good" if best else "")
+            rank = MISSING if one["rank"] is None else str(one["rank"])
+            on_worlds = (
+                figure(one["rmse"]),
+                rank,
+                str(one["worlds_best"]),
+                percent(one["coverage"]),
             )
+            candidates.append(cells(name, figure(one["value"]), span(*ends), *on_worlds))
         worlds = tuple(
-            (
-                Entry(world.name, world.name),
-                Entry(str(world.replicates), world.replicates),
-                Entry(figure(world.likeness, 2), world.likeness),
-                Entry(world.best or MISSING, world.best),
-                Entry(figure(world.rmse.get(label)), world.rmse.get(label)),
+            cells(
+                *(world.name, str(world.replicates), figure(world.likeness, 2)),
+                *(world.best or MISSING, figure(world.rmse.get(label))),
             )
             for world in self.worlds
         )
@@ -311,7 +292,7 @@ class PoliciesAdvice(Shown):
         first, *_ = self.policies
         log = first.log
         verdicts = {
-            one.target: Entry(one.verdict, one.verdict, _VERDICT_STYLES[one.verdict])
+            one.target: Entry(one.verdict, style=_VERDICT_STYLES[one.verdict])
             for one in self.policies
         }
         actions = shared_notes(

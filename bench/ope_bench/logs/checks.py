@@ -19,7 +19,7 @@ from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.logs.log_data import ESTIMATED, LogData
 from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
 from ope_bench.logs.result import Shown
-from ope_bench.report.tables import Entry, TableColumn, TextTable
+from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
 from ope_bench.statistics.paired_tests import holm
 from ope_bench.suites.manifest import specs_of
 from ope_bench.suites.yaml_document import load_file
@@ -150,11 +150,7 @@ class LogCheck(Shown):
                 TableColumn(key="lacks", title="", right=False, overflow="fold"),
             ),
             rows=tuple(
-                (
-                    Entry(target, target),
-                    Entry(", ".join(names), names),
-                    Entry(lacks or "can run", lacks, "" if lacks else "good"),
-                )
+                cells(target, ", ".join(names), lacks or Entry("can run", style="good"))
                 for (target, lacks), names in rows.items()
             ),
         )
@@ -162,22 +158,14 @@ class LogCheck(Shown):
 
     def contents(self) -> dict[str, Any]:
         """Return log, checks, estimators, notes and exit code."""
-        return {
-            "log": self.log,
-            "checks": [asdict(one) for one in self.findings],
-            "estimators": [asdict(one) for one in self.estimators],
-            "notes": list(self.notes),
-            "exit_code": 0,
-        }
+        found = asdict(self) | {"exit_code": 0}
+        found["checks"] = found.pop("findings")
+        return found
 
 
 def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]) -> TextTable:
     """Return a table of checks."""
-    marks: dict[bool | None, Entry] = {
-        True: Entry("ok", True, "good"),
-        False: Entry("LOOK", False, "bad"),
-        None: Entry(""),
-    }
+    marks = {True: Entry("ok", style="good"), False: Entry("LOOK", style="bad"), None: Entry("")}
     return TextTable(
         title=title,
         columns=(
@@ -185,10 +173,7 @@ def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]
             TableColumn(key="name", title="check", right=False, overflow="fold"),
             TableColumn(key="message", title="finding", right=False, overflow="fold"),
         ),
-        rows=tuple(
-            (marks[one.passed], Entry(one.name, one.name), Entry(one.message, one.message))
-            for one in findings
-        ),
+        rows=tuple(cells(marks[one.passed], one.name, one.message) for one in findings),
         notes=tuple(notes),
     )
 

@@ -16,12 +16,13 @@ from ope_bench.report import needs_extra, tables
 from ope_bench.report.tables import TextTable
 
 
+@dataclass(frozen=True, repr=False)
 class Shown:
     """A result on a log; shown, it is its summary and its tables."""
 
     def contents(self) -> dict[str, Any]:
         """Return what `as_json` has beside the version of its form."""
-        raise NotImplementedError
+        return asdict(self)
 
     def tables(self) -> list[TextTable]:
         """Return the tables that show the result."""
@@ -218,12 +219,9 @@ class Estimates(Shown):
                 tables.TableColumn(key="interval", title="interval, paired", right=False),
             )
             differences = tuple(
-                (
-                    tables.Entry(one.label, one.label),
-                    tables.Entry(one.target, one.target),
-                    tables.Entry(one.versus, one.versus),
-                    tables.Entry(_signed(one.difference), one.difference),
-                    tables.Entry(span(one.low, one.high, signed=True), [one.low, one.high]),
+                tables.cells(
+                    *(one.label, one.target, one.versus, _signed(one.difference)),
+                    span(one.low, one.high, signed=True),
                 )
                 for one in self.differences
             )
@@ -313,23 +311,18 @@ def shared_notes(said: Iterable[tuple[str, str, str | None]]) -> tuple[str, ...]
 
 def _cells(row: EstimateRow) -> tuple[tables.Entry, ...]:
     style: Style = "" if row.status == "ok" else "bad"
-    return (
-        tables.Entry(row.label, row.label),
-        tables.Entry(tables.figure(row.value), row.value),
-        tables.Entry(span(row.low, row.high), [row.low, row.high]),
-        tables.Entry(_signed(row.lift), row.lift),
-        tables.Entry(
-            tables.MISSING if row.lift_relative is None else f"{row.lift_relative:+.1%}",
-            row.lift_relative,
-        ),
-        tables.Entry(
-            span(row.lift_low, row.lift_high, signed=True), [row.lift_low, row.lift_high]
-        ),
-        tables.Entry(tables.percent(row.ess_fraction), row.ess_fraction),
-        tables.Entry(tables.percent(row.max_weight_share), row.max_weight_share),
-        tables.Entry(tables.access_letters(row.access), list(row.access)),
-        tables.Entry(tables.seconds(row.seconds), row.seconds),
-        tables.Entry(row.status, row.status, style),
+    return tables.cells(
+        row.label,
+        tables.figure(row.value),
+        span(row.low, row.high),
+        _signed(row.lift),
+        tables.MISSING if row.lift_relative is None else f"{row.lift_relative:+.1%}",
+        span(row.lift_low, row.lift_high, signed=True),
+        tables.percent(row.ess_fraction),
+        tables.percent(row.max_weight_share),
+        tables.access_letters(row.access),
+        tables.seconds(row.seconds),
+        tables.Entry(row.status, style=style),
     )
 
 

@@ -17,7 +17,7 @@ vectors" (Chernozhukov, Chetverikov and Kato, 2013).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -35,7 +35,7 @@ from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.recommendation import Recommendation, recommendation_for
 from ope_bench.logs.result import Shown, span
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.report.tables import Entry, TableColumn, TextTable, figure
+from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, figure
 from ope_bench.trials.record import TrialRecord
 
 Status = Literal["certified", "dominated", "unresolved"]
@@ -90,25 +90,13 @@ class Shortlist(Shown):
     winner: Mapping[str, Any] | None
     notes: tuple[str, ...] = (CONFOUNDING,)
 
-    def contents(self) -> dict[str, Any]:
-        """Return the policies with their statuses, and the winner."""
-        return {
-            "alpha": self.alpha,
-            "incumbent": self.incumbent,
-            "policies": [asdict(row) for row in self.policies],
-            "winner": self.winner,
-            "notes": list(self.notes),
-        }
-
     def table(self, verdicts: Mapping[str, Entry] = MappingProxyType({})) -> TextTable:
         """Return one line for each policy, with a verdict where some are given."""
         rows = tuple(
-            (
-                Entry(row.name, row.name),
-                Entry(figure(row.value), row.value),
-                Entry(span(row.low, row.high, signed=True), [row.low, row.high]),
-                Entry(row.status, row.status, STATUS_STYLES[row.status]),
-                verdicts.get(row.name, Entry("")),
+            cells(
+                *(row.name, figure(row.value), span(row.low, row.high, signed=True)),
+                Entry(row.status, style=STATUS_STYLES[row.status]),
+                verdicts.get(row.name, ""),
             )
             for row in self.policies
         )

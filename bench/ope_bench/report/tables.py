@@ -44,6 +44,11 @@ class Entry:
         object.__setattr__(self, "text", printable(self.text))
 
 
+def cells(*parts: str | Entry) -> tuple[Entry, ...]:
+    """Make a row of texts, where nothing reads values, and of entries."""
+    return tuple(Entry(one) if isinstance(one, str) else one for one in parts)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextTable:
     """Headings, cells, and what a reader must know to read them.
