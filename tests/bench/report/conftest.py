@@ -129,6 +129,13 @@ def content(stored: Callable[..., Path]) -> ReportData:
     return ReportData.read(stored(plenty(), dirty=True))
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make pages whose charts stay empty: a browser takes as long for Vega as for all else."""
+    waiting = "window.vegaEmbed = () => new Promise(() => {});"
+    monkeypatch.setattr("ope_bench.report.page.html.vega", lambda: waiting)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One Chromium for all tests."""

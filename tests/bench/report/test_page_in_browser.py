@@ -86,6 +86,7 @@ def test_a_name_in_a_legend_singles_its_line_out(opened):
     opened.until(f"{strong} === 1")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_click_on_a_heading_sorts_and_is_told_to_screen_readers(opened):
     heading = f"{BOARD}.querySelector('th[data-key=rmse] button')"
     press(opened, heading)
@@ -97,8 +98,8 @@ def test_a_click_on_a_heading_sorts_and_is_told_to_screen_readers(opened):
     assert "sort=rmse" in opened.js("location.hash")
 
 
-@pytest.mark.parametrize("by", list(LAYOUTS))
-def test_boards_have_the_columns_that_every_format_has(browser, stored, tmp_path, by):
+@pytest.mark.usefixtures("undrawn")
+def test_boards_have_the_columns_that_every_format_has(browser, stored, tmp_path):
     balance = dict.fromkeys(("smd_before", "smd_after", "mmd_before", "mmd_after"), 0.2)
     records = [
         made(
@@ -116,21 +117,25 @@ def test_boards_have_the_columns_that_every_format_has(browser, stored, tmp_path
     ]
     path = tmp_path / "columns.html"
     path.write_text(render_page(ReportData.read(stored(records))), encoding="utf-8")
-    browser.open(path.as_uri() + f"#by={by}")
-    (board,) = boards(records, by=by)
     heads = f"[...{BOARD}.tHead.rows[0].cells].map((one) => one.textContent)"
-    shown = [column.title for column in column_registry().shown(board)]
-    assert browser.js(heads) == shown
-    press(browser, MORE_COLUMNS)
-    further = [COLUMNS[key] for key in LAYOUTS[by].further]
-    known = [one.title for one in further if any(one.value(row) is not None for row in board.rows)]
-    assert browser.js(heads) == shown + known
-    assert "columns=more" in browser.js("location.hash")
-    press(browser, MORE_COLUMNS)
-    assert browser.js(heads) == shown
-    assert browser.complaints == []
+    for by, layout in LAYOUTS.items():
+        browser.open(path.as_uri() + f"#by={by}")
+        (board,) = boards(records, by=by)
+        shown = [column.title for column in column_registry().shown(board)]
+        assert browser.js(heads) == shown, by
+        press(browser, MORE_COLUMNS)
+        further = [COLUMNS[key] for key in layout.further]
+        known = [
+            one.title for one in further if any(one.value(row) is not None for row in board.rows)
+        ]
+        assert browser.js(heads) == shown + known, by
+        assert "columns=more" in browser.js("location.hash")
+        press(browser, MORE_COLUMNS)
+        assert browser.js(heads) == shown, by
+        assert browser.complaints == []
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_values_are_in_the_words_of_their_formats_and_marked(browser, stored, tmp_path):
     records = [made(replicate=r, standard_error=0.1, max_weight_share=0.75) for r in range(3)]
     path = tmp_path / "marks.html"
@@ -149,6 +154,7 @@ def test_values_are_in_the_words_of_their_formats_and_marked(browser, stored, tm
     assert browser.complaints == []
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_plugins_column_is_on_the_page(browser, stored, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     source = (
@@ -189,6 +195,7 @@ def test_filters_leave_what_was_asked_for_in_tables_and_charts(opened):
     opened.until(f"{legend}.textContent === 'ipw'")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_cell_opens_its_trials_with_tracebacks_and_the_command_to_run_one_again(opened, content):
     hostile = json.dumps(HOSTILE)
     press(
@@ -211,6 +218,7 @@ def test_a_cell_opens_its_trials_with_tracebacks_and_the_command_to_run_one_agai
     opened.until("!location.hash.includes('cell=')")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_deep_link_opens_the_same_view(opened, tmp_path):
     link = (
         "#setting=toy+n_actions%3D200&by=positivity&find=ipw&cell=ipw-star%40toy+n_actions%3D200"
@@ -243,6 +251,7 @@ def test_the_page_fits_a_phone_and_every_control_has_a_name(opened, tmp_path):
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_surrogates_and_dirty_trees_are_marked_where_their_numbers_show(opened):
     opened.js(
         "(() => { const f = document.getElementById('environment'); f.value = 'pictures';"
