@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 ROUNDING = 1e-6
@@ -98,7 +98,10 @@ class PositivityViolation(OpeBenchError):  # noqa: N818  a result of the field, 
         self.fallback = fallback
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore_violation, (str(self), self.unsupported_mass, self.fallback)
+        make = partial(
+            PositivityViolation, unsupported_mass=self.unsupported_mass, fallback=self.fallback
+        )
+        return make, (str(self),)
 
 
 def _is_number(value: object) -> bool:
@@ -106,12 +109,6 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool | str | bytes) or getattr(value, "ndim", 0) != 0:
         return False
     return hasattr(value, "__float__")
-
-
-def _restore_violation(
-    message: str, unsupported_mass: float | None, fallback: float | None
-) -> PositivityViolation:
-    return PositivityViolation(message, unsupported_mass=unsupported_mass, fallback=fallback)
 
 
 class SignalExit(SystemExit):

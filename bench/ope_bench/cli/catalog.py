@@ -55,12 +55,9 @@ def _facts(plugin: Any, cls: type) -> Facts:
         for other in registry().plugins(plugin.kind)
         if other.target.rpartition(":")[2] in names
     }
-    facts: Facts = {
-        "kind": plugin.kind,
-        "id": plugin.id,
-        "reference": plugin.reference,
-        "origin": plugin.origin,
-        "target": plugin.target,
+    names_of = ("kind", "id", "reference", "origin", "target")
+    facts: Facts = {name: getattr(plugin, name) for name in names_of}
+    facts |= {
         "source": inspect.getsourcefile(cls),
         "summary": plugin.summary,
         "docstring": docstring,
@@ -100,20 +97,10 @@ def describe_suite(name: str) -> list[Facts]:
     if name not in known and not name.endswith((".yaml", ".yml")):
         return []
     suite = find_suite(name)
-    facts: Facts = {
-        "kind": "suite",
-        "id": suite.name,
-        "title": suite.title,
-        "file": str(suite_path(name)),
-        "truth": suite.truth,
-        "replicates": suite.replicates,
-        "seed": suite.seed,
-        "salt": suite.salt,
-        "devices": list(suite.devices),
-        "timeout_seconds": suite.timeout,
-        "memory_bytes": suite.memory,
-        "timing": suite.timing,
-    }
+    facts: Facts = {"kind": "suite", "id": suite.name, "file": str(suite_path(name))}
+    shown = ("title", "truth", "replicates", "seed", "salt", "devices", "timing")
+    facts |= {name: getattr(suite, name) for name in shown}
+    facts |= {"timeout_seconds": suite.timeout, "memory_bytes": suite.memory}
     try:
         manifest = plan(suite)
     except UsageError as exc:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 GateFormat = Literal["text", "json", "markdown", "junit", "github"]
 
+NUMBERS = ("planned", "outcomes", "asked", "executed", "reused")
+"""The numbers of trials in the document of a gate."""
+
 
 def gate_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The baseline file.")],
@@ -89,11 +92,7 @@ def gate_command(
         code, reason = report.exit_code()
         facts = {
             "suite": baseline.suite.name,
-            "planned": report.planned,
-            "outcomes": report.outcomes,
-            "asked": report.asked,
-            "executed": report.executed,
-            "reused": report.reused,
+            **{name: getattr(report, name) for name in NUMBERS},
             "verdicts": {word.value: count for word, count in report.verdicts.items()},
             "rows": verdict_tables.judgements_json(report.judgements),
             "notices": list(report.notices),

@@ -292,6 +292,8 @@ def _format_value(value: Any) -> str:
 
 CONFLICTS_SHOWN = 5
 
+CONFLICT_FIELDS = ("key", "estimator", "environment", "replicate")
+
 store_app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
@@ -390,10 +392,7 @@ def merge(
                 machines = {run.id: run.machine for run in (*ours.runs(), *source.runs())}
                 found += [
                     {
-                        "key": one.key,
-                        "estimator": one.estimator,
-                        "environment": one.environment,
-                        "replicate": one.replicate,
+                        **{name: getattr(one, name) for name in CONFLICT_FIELDS},
                         "other": str(other),
                         "here": {"run": one.run, "status": one.status, "estimate": one.estimate},
                         "there": {

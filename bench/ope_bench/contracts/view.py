@@ -10,7 +10,7 @@ import enum
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
@@ -389,7 +389,8 @@ class View:
             if flag in getattr(spec, "access", Access.SAMPLES):
                 self._guarded(name)
         key, found = nuisance_key(spec, self._device), self._fit_cache.keys()
-        entry = self._fit_cache.get(key, self._fit(spec))
+        fit = partial(spec.fit, device=self._device)
+        entry = self._fit_cache.get(key, partial(self._on_granted, fit, spec))
         used = entry.inner | {key}
         # Those made now are in the time that is measured of this trial.
         reused = self._fit_cache.cost((used & found) - self._charged)
@@ -406,14 +407,7 @@ class View:
 
     def begin_batched(self, spec: BatchedNuisance[Any], inner: set[str]) -> Any:
         """Prepare a fit for batched training; add the keys of fits that it used to ``inner``."""
-        return self._on_granted(
-            lambda plain, rng: spec.begin(plain, rng=rng, device=self._device), spec, inner
-        )
-
-    def _fit(self, spec: Nuisance[T_co]) -> Callable[[set[str]], T_co]:
-        return lambda inner: self._on_granted(
-            lambda plain, rng: spec.fit(plain, rng=rng, device=self._device), spec, inner
-        )
+        return self._on_granted(partial(spec.begin, device=self._device), spec, inner)
 
     def restricted(self, access: Access, *, optional: Access = Access.SAMPLES) -> Self:
         """Return a view of the same data that grants no more than ``access``.
@@ -497,7 +491,7 @@ class View:
 
     def _on_granted(
         self,
-        work: Callable[[View, np.random.Generator], T],
+        work: Callable[..., T],
         spec: Nuisance[Any],
         inner: set[str],
     ) -> T:
@@ -508,7 +502,7 @@ class View:
         plain = self.restricted(getattr(spec, "access", Access.SAMPLES))
         plain.violations = self.violations
         plain._shared, plain._charged = ReusedCost(), set()
-        result = work(plain, self._seed.nuisance(nuisance_key(spec, self._device)))
+        result = work(plain, rng=self._seed.nuisance(nuisance_key(spec, self._device)))
         inner |= plain._charged
         return result
 

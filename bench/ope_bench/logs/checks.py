@@ -13,6 +13,7 @@ from scipy.special import pdtrc
 from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Problem
+from ope_bench.contracts.embeddings import RowIndex
 from ope_bench.contracts.plugins import Estimator, refuse_unused
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
@@ -202,15 +203,15 @@ def _contents(log: LogData) -> Iterator[Finding]:
         message=f"{seen:,} of {len(log.actions):,} actions were logged",
     )
     named = [array for array in (log.unit, log.time) if array is not None]
-    row = _row_codes(log.context, log.action, log.reward, *named)
-    twice = log.n - int(row.max()) - 1
+    row = _first_equal(log.context, log.action, log.reward, *named)
+    twice = log.n - len(np.unique(row))
     what = f"{twice:,} rows are equal to an earlier one"
     fine = twice == 0 if log.time is not None else None
     if log.time is None:
         what += " (the log names no `time`, so they may be chance)"
     if log.time is None and log.propensity is not None:
         # The second of two rows of one context has the first one's action by its propensity.
-        context = _row_codes(log.context, *named)
+        context = _first_equal(log.context, *named)
         order = np.argsort(context, kind="stable")
         first, second = order[:-1], order[1:]
         chance = float(log.propensity[first][context[first] == context[second]].sum())
@@ -238,13 +239,10 @@ def _contents(log: LogData) -> Iterator[Finding]:
         )
 
 
-def _row_codes(*parts: FloatArray | IntArray) -> IntArray:
-    """Return the same code for equal rows of arrays side by side: (n,)."""
+def _first_equal(*parts: FloatArray | IntArray) -> IntArray:
+    """Return the first row that equals each row of arrays side by side: (n,)."""
     rows = np.column_stack([part.astype(np.float64) for part in parts])
-    # Rows are compared as bytes: much faster than `np.unique` over an axis.
-    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
-    codes: IntArray = np.unique(keys, return_inverse=True)[1].reshape(-1)
-    return codes
+    return RowIndex(rows)(rows)
 
 
 def _support(log: LogData) -> Iterator[Finding]:

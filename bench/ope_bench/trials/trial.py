@@ -239,16 +239,6 @@ _ANSWER = (
 )
 """Facts that only a trial with an answer has."""
 
-_ARRAYS = (
-    "context",
-    "action",
-    "embedding",
-    "reward",
-    "target_context",
-    "target_action",
-    "target_embedding",
-)
-
 
 def run_trial(
     trial: Trial,
@@ -473,9 +463,13 @@ class _Attempt:
         """Fail the trial and discard the data if the estimator made them writeable."""
         if self.problem is None:
             return
-        arrays = [(name, getattr(self.problem, name)) for name in _ARRAYS]
-        arrays += zip(("unit", "target_unit"), self.problem.row_units, strict=True)
-        opened = [name for name, array in arrays if array is not None and array.flags.writeable]
+        units = zip(("unit", "target_unit"), self.problem.row_units, strict=True)
+        arrays = vars(self.problem) | dict(units)
+        opened = [
+            name
+            for name, array in arrays.items()
+            if isinstance(array, np.ndarray) and array.flags.writeable
+        ]
         if opened:
             workspace.clear()
             self._withdraw()

@@ -245,16 +245,10 @@ def _docstrings(content: ReportData) -> dict[str, str]:
 
 
 def _describe_columns(columns: Iterable[BoardColumn]) -> list[dict[str, Any]]:
+    names = ("key", "title", "explanation", "format", "hide_empty")
     return [
-        {
-            "key": column.key,
-            "title": column.title,
-            "explanation": column.explanation,
-            "format": column.format,
-            "number": column.numeric,
-            "hide_empty": column.hide_empty,
-            "mark": asdict(column.mark) if column.mark else None,
-        }
+        {name: getattr(column, name) for name in names}
+        | {"number": column.numeric, "mark": asdict(column.mark) if column.mark else None}
         for column in columns
     ]
 
