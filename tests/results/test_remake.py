@@ -1,0 +1,79 @@
+"""Results made again from their committed trials: what is kept, and what runs anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import remake
+
+from ope_bench.suites.suite import read_suite
+
+SUITE = """schema: 1
+title: Two settings of two estimators
+replicates: 2
+seed: 0
+environments:
+  - saito-toy: {n_samples: 50, n_actions: [3, 4]}
+estimators: [logging-average, ipw, {ipw: {clip: 2.5}}]
+"""
+
+WRONG = 17.0
+"""No estimate of any trial; where it stands afterwards, the committed trial was kept."""
+
+Estimates = dict[tuple[str, str], set[float]]
+"""Estimates by id and parameters of an estimator."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of results of a small suite of the field."""
+    path = tmp_path / "field-small.yaml"
+    path.write_text(SUITE, encoding="utf-8")
+    monkeypatch.setattr(remake, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(remake, "find_suite", lambda name: read_suite(path, name))
+    made: Path = remake.folder_of("field-small")
+    made.mkdir(parents=True)
+    return made
+
+
+def _made_again(folder: Path, anew: Collection[str] = ()) -> Estimates:
+    remake.remake("field-small", jobs=1, run_missing=True, anew=anew)
+    found: Estimates = {}
+    for row in pq.read_table(folder / "trials.parquet").to_pylist():
+        found.setdefault((row["estimator"], row["params"]), set()).add(row["estimate"])
+    return found
+
+
+def _spoil(folder: Path) -> None:
+    """Replace all committed estimates, and forget the store from which they came."""
+    path = folder / "trials.parquet"
+    table = pq.read_table(path)
+    place = table.column_names.index("estimate")
+    wrong = pa.array([WRONG] * len(table), table.schema.field("estimate").type)
+    pq.write_table(table.set_column(place, "estimate", wrong), path)
+    remake.store_of("field-small").unlink()
+
+
+def test_suites_of_the_field_keep_committed_trials_and_run_anew_what_is_named(
+    folder: Path,
+) -> None:
+    first = _made_again(folder)
+    assert [len(values) for values in first.values()] == [4, 4, 4]
+    # One page shows all suites of the field: none has boards of its own.
+    assert not (folder / "leaderboard.json").exists()
+    _spoil(folder)
+    kept = {name: {WRONG} for name in first}
+    assert _made_again(folder) == kept
+    clipped = {name: values for name, values in first.items() if "2.5" in name[1]}
+    assert len(clipped) == 1
+    assert _made_again(folder, ["2.5"]) == kept | clipped
+    weighted = {name: values for name, values in first.items() if name[0] == "ipw"}
+    assert _made_again(folder, ["ipw"]) == kept | weighted
+    facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert facts["trials"] == facts["status"]["ok"] == 12
+    assert [run["planned"] for run in facts["runs"]] == [12, 4, 8]
