@@ -71,13 +71,13 @@ def test_a_policy_of_its_own_items_is_its_table() -> None:
 
 def test_with_many_items_the_ratio_of_masses_tends_to_a_density_ratio() -> None:
     """E over the target of f equals E over logs of w f, w = exp(q) over its mean, in the limit."""
-    problem, truth = _sample(n_items=4000, n_samples=4000, reward_std=0.0, truth_contexts=256)
+    problem, truth = _sample(n_items=2000, n_samples=4000, reward_std=0.0, truth_contexts=256)
     logging = problem.logging_policy
     q = LinearScore(_weights(problem))
     weight = np.exp(q.at(problem.context, problem.action))
-    normal = np.exp(q(problem.context)[:, :4000]).mean(axis=1)
+    normal = np.exp(q(problem.context)[:, :2000]).mean(axis=1)
     estimate = float((weight / normal * problem.reward).mean())
-    assert logging.probability(problem.context[:1], problem.action[:1])[0] == 1 / 4000
+    assert logging.probability(problem.context[:1], problem.action[:1])[0] == 1 / 2000
     assert estimate == pytest.approx(truth.expected, abs=0.1)
 
 
