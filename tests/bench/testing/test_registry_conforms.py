@@ -51,7 +51,8 @@ def small(cls: Any, plugin_id: str) -> Any:
         for kind in ("classifier", "regressor")
         if f"{kind}_params" in found.keys() - cls.check_params and found[kind].default in ROUNDS
     }
-    return plugin.set_params(**rounds, **SMALLER.get(plugin_id, {}))
+    flow = {"flow_params": {"epochs": 2, "transforms": 1}} if "flow_params" in found else {}
+    return plugin.set_params(**rounds, **flow, **SMALLER.get(plugin_id, {}))
 
 
 def verdict(kind: Kind, plugin_id: str, central: str) -> list[str]:
