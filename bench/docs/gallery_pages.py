@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib
 import json
+import multiprocessing
 import os
 import re
-import subprocess
+import runpy
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,6 +35,9 @@ ORDER = (
     *("write_an_estimator", "write_an_environment", "paper", "gate"),
 )
 PACKAGES = ("bench/ope_bench", "estimators/ope_estimators", "environments/ope_environments")
+SHARED = ("ope_bench.api", "ope_bench.logs", "ope_bench.report.charts", "vl_convert")
+"""What several scripts import."""
+
 SECONDS = 300
 
 
@@ -68,8 +72,9 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def _write(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "bench" / "docs"
-    with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(ORDER, pool.map(example, ORDER), strict=True))
+    for name in SHARED:
+        importlib.import_module(name)
+    found = {name: example(name) for name in ORDER}
     pages = {f"examples/{_page(name)}.md": _text(name, one) for name, one in found.items()}
     listed = "\n".join(
         f"- [{one.title}]({_page(name)}.md): {re.split(r'(?<=[.?:]) ', one.text)[0]}"
@@ -132,21 +137,39 @@ def _code_digest() -> str:
 
 
 def _run(script: Path) -> tuple[str, str]:
-    """Run a script in an empty folder; return what it prints and draws."""
-    kept = {name: value for name, value in os.environ.items() if name != "OPE_BENCH_STORE"}
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(  # noqa: S603  our own script
-            [sys.executable, str(script)],
-            cwd=folder,
-            env={**kept, "COLUMNS": "96", "NO_COLOR": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SECONDS,
+    """Run a script in an empty folder; return what it prints and draws.
+
+    It runs in a fork of this process, which has imported the libraries.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "empty").mkdir()
+        fork = multiprocessing.get_context("fork")
+        process = fork.Process(target=_execute, args=(script, folder))
+        process.start()
+        process.join(SECONDS)
+        process.kill()
+        process.join()
+        printed, said = (
+            (folder / name).read_text(encoding="utf-8") for name in ("printed", "said")
         )
-        if done.returncode:
-            msg = f"{script.name} ended with code {done.returncode}:\n{done.stderr}"
+        if process.exitcode:
+            msg = f"{script.name} ended with code {process.exitcode}:\n{said}"
             raise ScriptError(msg)
-        figure = Path(folder) / "figure.svg"
+        figure = folder / "empty" / "figure.svg"
         drawn = figure.read_text(encoding="utf-8") if figure.is_file() else ""
-    return done.stdout.strip(), drawn
+    return printed.strip(), drawn
+
+
+def _execute(script: Path, folder: Path) -> None:
+    """Run a script with its streams as files; for a process of its own."""
+    for place, name in ((1, "printed"), (2, "said")):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), place)
+    sys.stdout, sys.stderr = (
+        os.fdopen(place, "w", encoding="utf-8", closefd=False) for place in (1, 2)
+    )
+    os.chdir(folder / "empty")
+    os.environ.pop("OPE_BENCH_STORE", None)
+    os.environ |= {"COLUMNS": "96", "NO_COLOR": "1"}
+    sys.argv = [str(script)]
+    runpy.run_path(str(script), run_name="__main__")
