@@ -145,14 +145,13 @@ class IntervalTrials:
 
         cells: dict[tuple[Method, Setting], list[tuple[float, ...]]] = {}
         normal = float(ndtri((1 + LEVEL) / 2))
+        names = (checks.EFFECTIVE_SAMPLE_SIZE, checks.LEAST_EFFECTIVE)
+        # Diagnostics of one estimator on the same data are the same, whatever its interval.
+        facts_of = cache(lambda text: [json.loads(text).get(name, np.nan) for name in names])
         for row in (row for folder in FOLDERS for row in rows_of(results / folder)):
             low, high = ends_of(row, normal)
             if not math.isnan(low):
-                told = json.loads(row["diagnostics"])
-                facts = (
-                    told.get(one, np.nan)
-                    for one in (checks.EFFECTIVE_SAMPLE_SIZE, checks.LEAST_EFFECTIVE)
-                )
+                facts = facts_of(row["diagnostics"])
                 key = method(row["estimator"], row["params"]), setting(row["environment_params"])
                 cells.setdefault(key, []).append((low, high, row["truth_expected"], *facts))
         self.cells = {key: Cell(*np.array(found).T) for key, found in cells.items()}

@@ -24,7 +24,10 @@ QUICK = [*FEWER, "--est", "logging-average", "--est", "ipw", "--est", "eipws"]
 DRY = ["--dry-run"]
 SHORTER = {
     ("run",): FEWER,
-    ("run", "--env"): ["--replicates", "1"],
+    # `run`, `run ci` and the gate have workers.
+    ("run", "--env"): [
+        *("--replicates", "1", "--set", "saito-toy.n_samples=100", "--executor", "inprocess"),
+    ],
     ("run", "ci"): QUICK,
     ("baseline", "save"): QUICK,
     # Minutes, machines that are not here, or minutes on other machines.

@@ -110,7 +110,7 @@ def test_editing_the_plugin_reruns_its_trials_and_nothing_else(shell):
     assert (again["executed"], again["reused"]) == (0, again["planned"])
     module = shell.folder / "my-ipw" / "src" / "my_ipw" / "estimator.py"
     module.write_text(module.read_text() + "\n# A thought.\n")
-    edited = json.loads(shell(run))
+    edited = json.loads(shell(run.replace(FEWER, HERE)))
     # Two of the four rows are its own.
     assert edited["executed"] == edited["planned"] // 2
     assert edited["reused"] == edited["planned"] // 2
