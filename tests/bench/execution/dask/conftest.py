@@ -10,18 +10,72 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import psutil
 import pytest
 
 from ope_bench.execution import Event, Finished
 from ope_bench.trials.record import TrialRecord
-from support.paths import ACME
+from support.paths import ACME, SUPPORT
 
 PATIENCE = 150.0
 
 Record = dict[str, Any]
+
+
+class Node(Protocol):
+    """A process of a cluster."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return None as long as it runs."""
+
+    def kill(self) -> None: ...
+
+    def wait(self) -> object: ...
+
+
+class Forked:
+    """A child of the server of nodes, who leaves no trace when it has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._process = psutil.Process(pid)
+
+    def poll(self) -> int | None:
+        return None if self._process.is_running() else 0
+
+    def kill(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._process.kill()
+
+    def wait(self) -> None:
+        self._process.wait(PATIENCE)
+
+
+class NodeServer:
+    """A process that has imported Dask, and of which nodes are forks."""
+
+    def __init__(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        self.process = subprocess.Popen(
+            [sys.executable, str(SUPPORT / "dask_nodes.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def start(self, program: str, arguments: Sequence[str], **task: Any) -> Forked:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        asked = {"program": program, "arguments": list(arguments), **task}
+        print(json.dumps(asked), file=self.process.stdin, flush=True)
+        return Forked(int(self.process.stdout.readline()))
 
 
 @dataclass
@@ -30,7 +84,8 @@ class Cluster:
 
     address: str
     folder: Path
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    server: NodeServer
+    processes: list[Node] = field(default_factory=list)
 
     def worker(
         self,
@@ -38,11 +93,10 @@ class Cluster:
         plugins: Path | None = ACME,
         inside: Sequence[str] = (),
         address: str | None = None,
-    ) -> subprocess.Popen[bytes]:
+    ) -> Node:
         """A worker with one thread, in an environment where ``plugins`` are installed."""
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", address or self.address]
-        command += ["--no-dashboard", "--nthreads", "1", "--memory-limit", "0"]
-        return self._start([*inside, *command, *options], plugins)
+        arguments = [address or self.address, "--no-dashboard", "--nthreads", "1"]
+        return self.start("worker", [*arguments, "--memory-limit", "0", *options], plugins, inside)
 
     def wait_for(self, workers: int) -> None:
         """Until so many are there."""
@@ -51,26 +105,51 @@ class Cluster:
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=PATIENCE)
 
-    def _start(self, command: Sequence[str], plugins: Path | None) -> subprocess.Popen[bytes]:
+    def start(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        plugins: Path | None = None,
+        inside: Sequence[str] = (),
+    ) -> Node:
         environment = {**os.environ, "PYTHONPATH": str(plugins) if plugins else ""}
         log = self.folder / f"{len(self.processes)}.log"
-        with log.open("wb") as file:
-            process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=file, stderr=file
+        # A nanny starts its worker by the program of its own process.
+        if inside or "--nanny" in arguments:
+            command = [sys.executable, "-m", f"distributed.cli.dask_{program}", *arguments]
+            with log.open("wb") as file:
+                process: Node = subprocess.Popen(
+                    [*inside, *command], cwd=self.folder, env=environment, stdout=file, stderr=file
+                )
+        else:
+            process = self.server.start(
+                program,
+                arguments,
+                log=str(log),
+                folder=str(self.folder),
+                environment=environment,
+                path=[str(plugins)] if plugins else [],
             )
         self.processes.append(process)
         return process
 
 
+@pytest.fixture(scope="session")
+def node_server() -> Iterator[NodeServer]:
+    """One for all clusters."""
+    server = NodeServer()
+    with server.process:
+        yield server
+
+
 @contextlib.contextmanager
-def cluster_in(folder: Path, host: str = "127.0.0.1") -> Iterator[Cluster]:
+def cluster_in(server: NodeServer, folder: Path, host: str = "127.0.0.1") -> Iterator[Cluster]:
     """A scheduler; everything ends with the block."""
     file = folder / "scheduler.json"
-    cluster = Cluster("", folder)
-    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    command += ["--host", host, "--port", "0", "--scheduler-file", str(file)]
+    cluster = Cluster("", folder, server)
+    arguments = ["--no-dashboard", "--host", host, "--port", "0", "--scheduler-file", str(file)]
     try:
-        cluster._start(command, None)
+        cluster.start("scheduler", arguments)
         cluster.address = _address_in(file)
         yield cluster
     finally:
@@ -90,9 +169,11 @@ def _address_in(file: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    node_server: NodeServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     """A scheduler without workers."""
-    with cluster_in(tmp_path_factory.mktemp("cluster")) as one:
+    with cluster_in(node_server, tmp_path_factory.mktemp("cluster")) as one:
         yield one
 
 
@@ -120,6 +201,8 @@ def answers() -> Callable[[Sequence[Event]], dict[str, Record]]:
 
 
 @pytest.fixture(scope="session")
-def clusters() -> Callable[..., contextlib.AbstractContextManager[Cluster]]:
+def clusters(
+    node_server: NodeServer,
+) -> Callable[..., contextlib.AbstractContextManager[Cluster]]:
     """Schedulers that listen elsewhere."""
-    return cluster_in
+    return partial(cluster_in, node_server)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -145,7 +143,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_changes_no_number(
         for event in dask.run(trials):
             events.append(event)
             if isinstance(event, Finished) and len(events) > 5:
-                os.kill(victim.pid, signal.SIGKILL)
+                victim.kill()
     assert answers(events) == expected
     (told,) = [event.text for event in events if isinstance(event, Message)]
     assert "is lost; what it ran runs again elsewhere" in told

@@ -24,7 +24,7 @@ from ope_bench.store import Store
 from ope_bench.trials.record import Trial
 
 if TYPE_CHECKING:
-    from bench.execution.dask.conftest import Cluster
+    from bench.execution.dask.conftest import Cluster, Node
 
 from support.paths import ACME
 
@@ -121,7 +121,7 @@ def group(leader: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def worker(cluster: Cluster) -> subprocess.Popen[bytes]:
+def worker(cluster: Cluster) -> Node:
     """The only worker of the cluster, whose scheduler the last of its tests kills."""
     one = cluster.worker("--no-nanny")
     cluster.wait_for(1)
@@ -129,7 +129,7 @@ def worker(cluster: Cluster) -> subprocess.Popen[bytes]:
 
 
 def test_workers_give_up_the_trials_of_a_killed_coordinator(
-    cluster: Cluster, worker: subprocess.Popen[bytes], tmp_path: Path
+    cluster: Cluster, worker: Node, tmp_path: Path
 ) -> None:
     arguments = ("--est", "acme-misbehaving[how=hang]", "--replicates", "2")
     with command_line(tmp_path, *arguments, "--address", cluster.address) as process:
@@ -218,6 +218,6 @@ def test_workers_in_networks_of_their_own_give_the_same_numbers_though_one_is_ki
             for event in dask.run(trials):
                 events.append(event)
                 if len(events) == 10:
-                    workers[0].send_signal(signal.SIGKILL)
+                    workers[0].kill()
     assert hosts == {"10.213.1.2", "10.213.2.2"}
     assert answers(events) == expected

@@ -13,7 +13,7 @@ import pytest
 
 from support.paths import ACME
 
-from .conftest import _address_in
+from .conftest import NodeServer, _address_in
 
 pytest.importorskip("distributed")
 
@@ -40,27 +40,32 @@ def settings(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def address(settings: dict[str, str], tmp_path: Path) -> Iterator[str]:
+def address(settings: dict[str, str], tmp_path: Path, node_server: NodeServer) -> Iterator[str]:
     """A scheduler and a worker."""
     environment = {**os.environ, **settings, "PYTHONPATH": str(ACME)}
     file = tmp_path / "scheduler.json"
     processes = []
 
     def start(program: str, *options: str) -> None:
-        command = [sys.executable, "-m", f"distributed.cli.{program}", "--no-dashboard", *options]
-        with (tmp_path / f"{program}.log").open("wb") as log:
-            processes.append(
-                subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
+        processes.append(
+            node_server.start(
+                program,
+                ["--no-dashboard", *options],
+                log=str(tmp_path / f"{program}.log"),
+                folder=str(tmp_path),
+                environment=environment,
+                path=[str(ACME)],
             )
+        )
 
     try:
         start(
-            *("dask_scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0"),
+            *("scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0"),
             *("--scheduler-file", str(file)),
         )
         found = _address_in(file)
         assert found.startswith("tls://")
-        start("dask_worker", found, "--no-nanny", "--nthreads", "1", "--memory-limit", "0")
+        start("worker", found, "--no-nanny", "--nthreads", "1", "--memory-limit", "0")
         yield found
     finally:
         for process in reversed(processes):
