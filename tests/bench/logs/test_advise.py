@@ -201,7 +201,7 @@ def log() -> Log:
 
 @pytest.fixture(scope="module")
 def advice(log):
-    return advise(log, worlds=WORLDS, replicates=5, candidates=FAST)
+    return advise(log, worlds=WORLDS, replicates=3, candidates=FAST)
 
 
 def test_evidence_is_that_of_trials_on_the_worlds(log, advice):
@@ -211,7 +211,7 @@ def test_evidence_is_that_of_trials_on_the_worlds(log, advice):
     with stored_log(log) as folder:
         (made, *_) = made_worlds("target", folder, WORLDS[:1])
         environment = f"logs[log={folder},maker=pseudo-reward,policy=target,n_samples=null]"
-        records = evaluate(FAST, environment, replicates=5)
+        records = evaluate(FAST, environment, replicates=3)
     for label in ("ipws", "dm", "dr"):
         errors = [
             one.estimate - one.truth_expected for one in records if one.trial.estimator.id == label
@@ -219,9 +219,9 @@ def test_evidence_is_that_of_trials_on_the_worlds(log, advice):
         rmse = float(np.sqrt(np.mean(np.square(errors))))
         assert advice.worlds[0].rmse[label] == pytest.approx(rmse, rel=1e-12)
     assert advice.worlds[0].name == made.name == "pseudo-reward linear"
-    assert advice.worlds[0].replicates == 5
+    assert advice.worlds[0].replicates == 3
     # dm offers no interval, so none is counted.
-    assert advice.worlds[0].intervals == {"ipws": 5, "dm": 0, "dr": 5}
+    assert advice.worlds[0].intervals == {"ipws": 3, "dm": 0, "dr": 3}
 
 
 def test_worlds_are_told_from_the_log_by_what_was_changed(log):
@@ -366,7 +366,7 @@ def executor():
 
 
 def test_isolated_workers_give_the_same_numbers(log, advice, executor):
-    found = advise(log, worlds=WORLDS, replicates=5, candidates=FAST, executor=executor)
+    found = advise(log, worlds=WORLDS, replicates=3, candidates=FAST, executor=executor)
     # Workers compute by kernels that every processor has, which round differently.
     ours, theirs = (
         plain(one.as_json(), lambda value: float(f"{value:.9g}")) for one in (found, advice)
