@@ -10,6 +10,7 @@ import io
 import os
 import re
 import sys
+from functools import cache
 from typing import Any, TextIO
 
 _CONTROLS = (
@@ -19,9 +20,15 @@ _CONTROLS = (
     *(0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF),
     *range(0xD800, 0xE000),
 )
-_SHORT = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
-_JSON = {code: f"\\u{code:04x}" for code in _CONTROLS}
 _COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
+
+
+@cache
+def _escapes(*, json: bool = False) -> dict[int, str]:
+    """Return the escapes of control characters, made when the first text is printed."""
+    return {
+        code: f"\\u{code:04x}" if json or code > 0xFF else f"\\x{code:02x}" for code in _CONTROLS
+    }
 
 
 def printable(text: str, *, colors: bool = False) -> str:
@@ -36,16 +43,16 @@ def printable(text: str, *, colors: bool = False) -> str:
     'a\\x1b]0;title\\x07b'
     """
     if not colors:
-        return text.translate(_SHORT)
+        return text.translate(_escapes())
     parts = _COLOR.split(text)
     # Every second part is a sequence.
-    parts[::2] = [part.translate(_SHORT) for part in parts[::2]]
+    parts[::2] = [part.translate(_escapes()) for part in parts[::2]]
     return "".join(parts)
 
 
 def json_printable(text: str) -> str:
     """Return a JSON document with control characters as JSON's escapes."""
-    return text.translate(_JSON)
+    return text.translate(_escapes(json=True))
 
 
 def without_formula(text: str) -> str:

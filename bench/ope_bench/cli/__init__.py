@@ -27,12 +27,20 @@ def main() -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run a command; imports are slow, so the version comes first."""
+    """Run a command; imports are slow, so the version and plain lists come first."""
     if arguments in (["--version"], ["-V"]):
         from ope_bench import __version__
 
         sys.stdout.write(f"ope-bench {__version__}\n")
         return 0
+    if arguments and arguments[0] == "list":
+        from ope_bench.cli import catalog
+
+        # Typer imports pydantic to read a word.
+        kinds = [kind for kind in catalog.KINDS if arguments[1:] in ([], [kind])]
+        if kinds:
+            catalog.print_inventory(kinds)
+            return 0
     from ope_bench.cli.app import invoke
 
     return invoke(arguments)

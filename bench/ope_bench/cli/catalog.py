@@ -253,7 +253,9 @@ Kind = Literal["environments", "estimators", "suites"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-def print_inventory(kinds: Sequence[Kind], output: Format, *, ids: bool = False) -> None:
+def print_inventory(
+    kinds: Sequence[Kind], output: Format = Format.TEXT, *, ids: bool = False
+) -> None:
     """Print all of the given kinds, or their ids alone, those of estimators by access."""
     with json_stdout(output) as emit:
         found = {kind: rows_of(kind) for kind in kinds}
@@ -278,7 +280,6 @@ def _print_ids(title: str, rows: list[Row]) -> None:
 
 def rows_of(kind: Kind) -> list[Row]:
     """Return all of a kind, also broken and ambiguous ones."""
-    from ope_bench.contracts.plugins import Estimator
     from ope_bench.suites.suite import broken_suites, suite_files
 
     registered: Any = kind.removesuffix("s")
@@ -293,6 +294,8 @@ def rows_of(kind: Kind) -> list[Row]:
     if kind == "suites":
         rows = [row_of(one, target=str(one.path), summary=one.title) for one in known]
         return rows + [row_of(one, broken=one.reason) for one in broken_suites()]
+    from ope_bench.contracts.plugins import Estimator
+
     rows = []
     for plugin in known:
         row = row_of(plugin, target=plugin.target, group=None)
