@@ -31,6 +31,7 @@ from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, column_registry
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import reordered
 from ope_bench.boards.over_settings import Summary
+from ope_bench.contracts.arrays import FloatArray
 from ope_bench.plugins.registry import registry
 from ope_bench.report import needs_extra
 from ope_bench.report.content import (
@@ -371,7 +372,7 @@ def _trials_of_row(
         "status": "".join(map(str, group.status.tolist())),
         # Columns without values are omitted.
         **{
-            name: _rounded(values.tolist(), _DIGITS[name])
+            name: _rounded_column(values, _DIGITS[name])
             for name, values in columns.items()
             if np.isfinite(values).any()
         },
@@ -381,12 +382,19 @@ def _trials_of_row(
 
 def _rounded(value: Any, digits: int) -> Any:
     """Round all numbers to significant digits; null for those that are not finite."""
+    return plain(value, lambda number: _shortest(f"{number:.{digits}g}"))
 
-    def short(number: float) -> float | int:
-        near = float(f"{number:.{digits}g}")
-        return int(near) if near.is_integer() and abs(near) < 1e15 else near
 
-    return plain(value, short)
+def _rounded_column(values: FloatArray, digits: int) -> list[float | int | None]:
+    """Round a column as `_rounded` does, without a walk through each number's type."""
+    texts = map(f"%.{digits}g".__mod__, values.tolist())
+    known = np.isfinite(values).tolist()
+    return [_shortest(text) if one else None for text, one in zip(texts, known, strict=True)]
+
+
+def _shortest(text: str) -> float | int:
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
 
 _BOARDS = (
