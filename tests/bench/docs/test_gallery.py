@@ -17,6 +17,8 @@ def test_every_script_is_in_the_gallery() -> None:
     assert re.findall(r"^\| \[(\w+)\.py\]", text, re.MULTILINE) == list(ORDER)
 
 
+# Python 3.12 warns where the process that forks has threads, as one of pytest-xdist has.
+@pytest.mark.filterwarnings(r"ignore:.*fork\(\):DeprecationWarning")
 def test_a_script_that_fails_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "broken.py"
     script.write_text("raise SystemExit(3)")
