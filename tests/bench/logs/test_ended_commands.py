@@ -103,6 +103,8 @@ def test_the_log_of_a_killed_command_is_removed_by_the_next_one(place, monkeypat
 
 def test_a_policy_that_hangs_ends_with_its_killed_command(place):
     with running(CHECK, place) as process:
+        # Its data are stored before it starts.
+        assert wait_until(psutil.Process(process.pid).children)
         (policy,) = psutil.Process(process.pid).children()
         process.kill()
         # Nobody may be there to reap it.
