@@ -60,6 +60,8 @@ def problem(**changes):
         ({"unit": [0, 0, 1, 2**63 - 1]}, "unit has values in"),
         ({"unit": [0, 0, 1, 1], "target_unit": [0, 1]}, r"target_unit .* expected \(3,\)"),
         ({"target_unit": [0, 0, 1]}, "target_unit is given without unit"),
+        ({"row_weight": [1, 1, 0, 1]}, r"row_weight\[2\]"),
+        ({"predicted_reward": np.zeros((4, 9))}, "predicted_reward"),
         ({"target_action": None}, "target_action is None; give all of target_context, target_act"),
         ({**NO_SAMPLE, "shared_contexts": True}, "shared_contexts is given, but there is no tar"),
         (

@@ -66,7 +66,7 @@ def test_rows_of_a_view_and_of_a_problem_take_every_array():
     [
         ({"unit": None}, "slot"),
         ({"slot": np.array([-1, 0, 0, 0, 0, 0])}, "slot"),
-        ({"prefix_propensity": np.zeros((6, 2))}, r"prefix_propensity\[0, 0\]"),
+        ({"prefix_propensity": np.array([[0.5, 0.5]] * 5 + [[0.0, 0.5]])}, r"propensity\[5, 0\]"),
         ({"joint_propensity": np.full((6, 2), 2.0)}, "joint_propensity"),
         ({"position_marginals": np.zeros((6, 2))}, "position_marginals"),
         ({"stratum": None, "stratum_policies": ()}, "stratum_policies"),
@@ -78,6 +78,11 @@ def test_rows_of_a_view_and_of_a_problem_take_every_array():
 def test_wrong_arrays_are_refused_by_name(changes, message):
     with pytest.raises(DataError, match=message):
         problem(**changes)
+
+
+def test_a_target_policy_may_exclude_a_logged_list():
+    both = np.array([[0.5, 0.0]] * 6)
+    assert (problem(prefix_propensity=both).prefix_propensity[:, 1] == 0).all()
 
 
 def test_policies_give_no_mass_to_unavailable_actions():

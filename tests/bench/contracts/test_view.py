@@ -32,6 +32,11 @@ def test_logging_policy_implies_propensity_but_not_the_other_way_round():
     assert Access.LOGGING_POLICY not in Access.PROPENSITY
 
 
+def test_a_misspelled_attribute_is_answered_with_the_granted_one_that_is_meant():
+    with pytest.raises(AttributeError, match="'target_policy'"):
+        _ = view().target_polcy
+
+
 @pytest.mark.parametrize(
     ("access", "words"),
     [

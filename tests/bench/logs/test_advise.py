@@ -328,6 +328,7 @@ RECOMMENDED |= {"stated_coverage", "first_action", "lift", "lift_low", "lift_hig
 def test_the_document_has_the_fixed_keys(advice):
     document = json.loads(json.dumps(advice.as_json(), allow_nan=False))
     assert set(document) >= KEYS
+    assert "rows" not in document
     assert document["schema"] == 1
     assert set(document["recommended"]) == RECOMMENDED | {"expected_coverage"}
     assert all(set(one) >= CANDIDATE | {"low", "high"} for one in document["candidates"])

@@ -55,6 +55,18 @@ def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
                         assert np.array_equal(column, other, equal_nan=exact), name
 
 
+def test_results_of_one_trial_under_two_truths_come_in_the_order_of_their_runs(
+    path: Path,
+) -> None:
+    one = trial()
+    for truth in ("expected", "empirical"):
+        filled(path, record(one), truth=truth)
+    with Store.open(path) as store:
+        runs = [run.id for run in store.runs()]
+        assert [result.run.id for result in store.results()] == sorted(runs)
+        assert len(set(runs)) == 2
+
+
 def test_outcomes_that_another_program_removed_meanwhile_are_left_out(path: Path) -> None:
     worlds = [replace(WORLD, params={"n_actions": n}) for n in (2, 3)]
     trials = [Trial(world, METHOD, number) for world in worlds for number in range(3)]
