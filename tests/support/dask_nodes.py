@@ -38,10 +38,13 @@ def start(
     importlib.import_module(PROGRAMS[program]).main()
 
 
+running: set[int] = set()
+
+
 def reap(*_: object) -> None:
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            running.discard(ended)
 
 
 def main() -> None:
@@ -55,7 +58,11 @@ def main() -> None:
             with contextlib.suppress(SystemExit):
                 start(**task)
             os._exit(0)
+        running.add(child)
         print(child, flush=True)
+    # The tests have ended, whether or not they could end their nodes.
+    for child in [*running]:
+        os.kill(child, signal.SIGKILL)
 
 
 if __name__ == "__main__":
