@@ -23,7 +23,7 @@ from ope_bench.boards.leaderboard import boards
 from ope_bench.boards.over_settings import summaries
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.plugins import Environment, Estimator
-from ope_bench.plugins.requirements import import_all
+from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels, spec_of
 from ope_bench.report import needs_extra
 from ope_bench.report.boards import (
@@ -316,10 +316,7 @@ class Results(_Records):
         ------
         UnavailableError : pandas is not installed.
         """
-        import_all(["pandas"])
-        import pandas as pd
-
-        return pd.DataFrame(record_lines(self))
+        return data_frame(record_lines(self))
 
     def plot(
         self,

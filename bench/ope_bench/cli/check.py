@@ -16,7 +16,6 @@ import typer
 from ope_bench.base.console import Format, json_stdout, note, width, write
 from ope_bench.base.errors import PluginError, UsageError, did_you_mean
 from ope_bench.base.printable import printable
-from ope_bench.base.units import parse_duration
 from ope_bench.cli import catalog, options
 from ope_bench.cli.exit_codes import CLEAN, EMPTY, REGRESSION
 from ope_bench.plugins.registry import GROUPS, Kind, file_hint, registry
@@ -93,15 +92,7 @@ def check_command(
         str,
         typer.Argument(metavar="ID", help="ipw, 'ipw[clip=10]', acme-ope:ipw or ./my.py:MyIPW."),
     ],
-    timeout: Annotated[
-        float,
-        typer.Option(
-            parser=options.parser_of(parse_duration),
-            metavar="60s",
-            show_default="60s",
-            help="Longest time of each check.",
-        ),
-    ] = 60.0,
+    timeout: Annotated[float, options.duration("60s", help="Longest time of each check.")] = 60.0,
     output: options.FormatOption = Format.TEXT,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show passed and skipped checks, too.")

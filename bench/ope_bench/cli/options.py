@@ -33,6 +33,12 @@ def parser_of(parse: Callable[[str], Value]) -> Callable[[str], Value]:
     return parsed
 
 
+def duration(shown: str, *, help: str) -> Any:  # noqa: A002  as typer calls it
+    """Return a typer option that accepts a duration, with the text that stands for its default."""
+    parser = parser_of(parse_duration)
+    return typer.Option(parser=parser, metavar=shown, show_default=shown, help=help)
+
+
 def one_of(words: Iterable[str], *, help: str) -> Any:  # noqa: A002  as typer calls it
     """Return a typer option that accepts the words of a table or an enumeration."""
     known = list(words)

@@ -18,7 +18,7 @@ import typer
 import ope_bench
 from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
 from ope_bench.base.errors import UsageError
-from ope_bench.base.units import format_duration, parse_duration
+from ope_bench.base.units import format_duration
 from ope_bench.cli import options
 from ope_bench.cli.exit_codes import exit_on_signals
 from ope_bench.execution import Event, Finished, Started
@@ -374,13 +374,7 @@ def advise_command(
     ] = False,
     replicates: options.ReplicatesOption = None,
     budget: Annotated[
-        float,
-        typer.Option(
-            parser=options.parser_of(parse_duration),
-            metavar="5m",
-            show_default="5m",
-            help="Longest time for the worlds of --simulate.",
-        ),
+        float, options.duration("5m", help="Longest time for the worlds of --simulate.")
     ] = 300.0,
     today_share: Annotated[
         float, typer.Option(help="Of the rows to log next, the share that is logged as today.")

@@ -26,7 +26,7 @@ from ope_bench.logs.recommendation import (
 )
 from ope_bench.logs.result import EstimateRow, Shown, plot_values, shared_notes, span, value_lines
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
-from ope_bench.plugins.requirements import import_all
+from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, cells, figure, percent
 from ope_bench.trials.record import Trial, TrialRecord
@@ -149,10 +149,7 @@ class Advice(Shown):
 
     def to_pandas(self) -> Any:
         """Return one row for each candidate as a pandas DataFrame."""
-        import_all(["pandas"])
-        import pandas as pd
-
-        return pd.DataFrame(self.ranked())
+        return data_frame(self.ranked())
 
     def plot(self) -> Any:
         """Return the candidates' values and intervals as an Altair chart, the chosen one marked.

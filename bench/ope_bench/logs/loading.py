@@ -72,10 +72,13 @@ def load_log(
         what = f"is not positive, but the action was logged; {cure}"
         refuse_first(table, spec.propensity, propensity, propensity <= 0, what)
     weight = None
+    stand_for: tuple[str, ...] = ()
     if spec.weight is not None:
         weight = table.number(spec.weight)
         what = "is not positive; write for how many rows the row stands, or leave it out"
         refuse_first(table, spec.weight, weight, weight <= 0, what)
+        n, total = len(weight[kept]), float(weight[kept].sum())
+        stand_for = (f"{spec.weight}: {n:,} rows stand for {total:,.0f}",)
     items = described = None
     if spec.items is not None:
         items, described = _load_items(spec.items, spec.categorical)
@@ -151,7 +154,7 @@ def load_log(
             *dropped,
             *encoded.notes,
             *(() if described is None else described.notes),
-            *_weight_note(spec.weight, weight if rows is None or weight is None else weight[rows]),
+            *stand_for,
             *((ESTIMATED_NOTE,) if spec.propensity == ESTIMATED else ()),
         ),
         reward_range=spec.reward_range,
@@ -187,12 +190,6 @@ def _needed(spec: LogSpec) -> dict[str, str]:
     if spec.propensity not in (None, ESTIMATED):
         found["propensity"] = str(spec.propensity)
     return found
-
-
-def _weight_note(name: str | None, weight: FloatArray | None) -> tuple[str, ...]:
-    if weight is None:
-        return ()
-    return (f"{name}: {len(weight):,} rows stand for {float(weight.sum()):,.0f}",)
 
 
 ESTIMATED_NOTE = (

@@ -11,7 +11,7 @@ from typing import Any
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.boards.columns import Style
-from ope_bench.plugins.requirements import import_all
+from ope_bench.plugins.requirements import data_frame
 from ope_bench.report import needs_extra, tables
 from ope_bench.report.tables import TextTable
 
@@ -232,10 +232,7 @@ class Estimates(Shown):
 
     def to_pandas(self) -> Any:
         """Return one row for each policy and estimator as a pandas DataFrame."""
-        import_all(["pandas"])
-        import pandas as pd
-
-        return pd.DataFrame(self.records())
+        return data_frame(self.records())
 
     def plot(self, target: str | None = None) -> Any:
         """Return values and intervals of one policy, or of all on one axis, as an Altair chart.

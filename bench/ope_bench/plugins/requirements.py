@@ -14,6 +14,7 @@ import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from ope_bench.base.errors import UnavailableError
 
@@ -286,3 +287,16 @@ def place_of(traceback: str, file: str | None = None) -> str:
     own = [one for one in frames if file is not None and one["file"] == file]
     inner = (own or [one for one in frames if one["file"] == frames[0]["file"]])[-1]
     return f"{Path(inner['file']).name}:{inner['line']}, in {inner['name']}"
+
+
+def data_frame(rows: Iterable[object]) -> Any:
+    """Return rows as a pandas DataFrame.
+
+    Raises
+    ------
+    UnavailableError : pandas is not installed.
+    """
+    import_all(["pandas"])
+    import pandas as pd
+
+    return pd.DataFrame(rows)
