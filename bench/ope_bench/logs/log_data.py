@@ -269,13 +269,10 @@ def stored_log(log: LogData) -> Iterator[Path]:
         matrices[str(number)] = target.matrix
     for name, matrix in matrices.items():
         arrays |= {f"{name}-{part}": getattr(matrix, part, None) for part in _PARTS}
-    facts = {
-        "actions": log.actions,
-        "context_names": log.context_names,
+    names = ("actions", "context_names", "reward_range", "estimated_propensity")
+    facts = {name: getattr(log, name) for name in names} | {
         "context": [asdict(column) for column in log.schema.context],
         "items": [asdict(column) for column in log.schema.embedding],
-        "reward_range": log.reward_range,
-        "estimated_propensity": log.estimated_propensity,
         "targets": {target.name: target.form for target in log.targets.values()},
     }
     with temporary_folder("ope-bench-log") as folder:
