@@ -159,7 +159,7 @@ class Estimate:
                         "number"
                     )
                     raise DataError(msg)
-        if self.weight_space not in (None, *get_args(WeightSpace)):
+        if self.weight_space is not None and self.weight_space not in get_args(WeightSpace):
             known = " or ".join(map(repr, get_args(WeightSpace)))
             msg = f"weight_space is {self.weight_space!r}; expected {known}"
             raise DataError(msg)

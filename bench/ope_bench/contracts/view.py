@@ -303,9 +303,8 @@ class View:
         self._reasons = dict(problem.unavailable)
         if not problem.has_target_sample:
             self._reasons |= {name: problem.reason(name) for name in _TARGET_ARRAYS}
-        for name in _COPIED:
-            if name not in self._reasons:
-                setattr(self, name, getattr(problem, name))
+        reasons, data = self._reasons, vars(problem)
+        self.__dict__ |= {one: getattr(problem, one) for one in _COPIED if one not in reasons}
         self.has_units = problem.unit is not None
         self.has_action_mask = problem.action_mask is not None
         self.unit, target_unit = problem.row_units
@@ -313,7 +312,7 @@ class View:
         if problem.has_target_sample:
             self.target_unit = self.target_fold_unit = target_unit
         self._granted: dict[str, object] = {}
-        self._grant(vars(problem) | {"weight_range": problem.weight_range}, access, optional)
+        self._grant(data | {"weight_range": problem.weight_range}, access, optional)
         self._seed = seed
         self._fit_cache = fit_cache
         self._device = device

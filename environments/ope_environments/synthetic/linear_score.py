@@ -141,6 +141,10 @@ class LinearGreedy(EpsilonGreedy):
         super().__init__(score, score.n_actions, epsilon)
         self._contenders = score.contenders()
         self._weights = np.ascontiguousarray(score.weights[:, self._contenders])
+        n_contenders = len(self._contenders)
+        # Where a single row would fill a chunk, many rows look at a span of actions together:
+        # else each of them would fetch all weights from memory for itself.
+        self._span = n_contenders if len(row_chunks(1, n_contenders)) == 1 else SPAN
         with np.errstate(over="ignore"):
             self._single = self._weights.astype(np.float32)
         # Conversion and sums of d products each: (d + 2) roundings of |w| |x| at most, and as much
@@ -151,16 +155,17 @@ class LinearGreedy(EpsilonGreedy):
 
     def best(self, context: FloatArray) -> IntArray:
         """Return argmax over the actions that can be greedy: (n,)."""
-        n_contenders = len(self._contenders)
-        # Where a single row would fill a chunk, many rows look at a span of actions together:
-        # else each of them would fetch all weights from memory for itself.
-        span = n_contenders if len(row_chunks(1, n_contenders)) == 1 else SPAN
+        n_contenders, span = len(self._contenders), self._span
+        chunks = row_chunks(len(context), max(span, LEAST_ENTRIES))
+        if span == n_contenders < SINGLE_FROM and len(chunks) == 1:
+            greedy: IntArray = (_with_one(context) @ self._weights).argmax(axis=1)
+            return self._contenders[greedy]
         if SINGLE_FROM <= n_contenders == span:
             found, certain = self._best_in_single(context)
         else:
             found = np.empty(len(context), dtype=np.int64)
             certain = np.zeros(len(context), dtype=np.bool_)
-        for rows in row_chunks(len(context), max(span, LEAST_ENTRIES)):
+        for rows in chunks:
             if certain[rows].all():
                 continue
             design = _with_one(context[rows])

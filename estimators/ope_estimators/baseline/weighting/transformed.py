@@ -22,7 +22,7 @@ from ope_bench import (
     View,
     row_chunks,
 )
-from ope_estimators.baseline.weighting.weighted_mean import never_logged, standard_error
+from ope_estimators.baseline.weighting.weighted_mean import mean, never_logged, standard_error
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.cross_validation import cross_validate
 from ope_estimators.tuning.estimated_mse import least_mse
@@ -58,7 +58,7 @@ class Answer:
     @property
     def centered_terms(self) -> FloatArray | None:
         """The terms, shifted so that their mean is the value: (n,)."""
-        return None if self.terms is None else self.terms + (self.value - self.terms.mean())
+        return None if self.terms is None else self.terms + (self.value - mean(self.terms))
 
 
 class WeightedBase(Estimator):
@@ -102,7 +102,7 @@ class WeightedBase(Estimator):
             answer.value,
             answer.standard_error,
             answer.used,
-            {"mean_weight": float(rows.counted(rows.weight).mean()), **answer.diagnostics},
+            {"mean_weight": mean(rows.counted(rows.weight)), **answer.diagnostics},
             weight_space=self.weight_space,
             terms=answer.centered_terms,
             interval=self._interval(view, rows),

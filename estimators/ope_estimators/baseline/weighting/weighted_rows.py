@@ -10,6 +10,7 @@ import numpy as np
 from ope_bench import FloatArray, IntArray, weighted_terms
 from ope_estimators.baseline.weighting.weighted_mean import (
     Mass,
+    mean,
     self_normalized,
     standard_error,
     standard_errors,
@@ -98,7 +99,7 @@ class WeightedRows:
     def mean(self, used: FloatArray) -> tuple[float, float | None, FloatArray]:
         """Return the mean of the terms, its standard error, and the terms, (n,)."""
         terms = self.terms(used)
-        return float(terms.mean()), standard_error(terms, self.unit), terms
+        return mean(terms), standard_error(terms, self.unit), terms
 
     def normalized(self, used: FloatArray) -> tuple[float, float | None, FloatArray]:
         """Return the same with weights that sum to n; terms and error are of first order.
@@ -112,8 +113,9 @@ class WeightedRows:
         mass, baseline = self.unsupported_mass, self._counted_baseline
         used = self.counted(used)
         value, error = self_normalized(used, self.outcome, self.unit, unsupported_mass=mass)
-        relative = used / used.mean()
-        ratio = float(used @ self.outcome) / float(used.sum())
+        total = float(used.sum())
+        relative = used / (total / len(used))
+        ratio = float(used @ self.outcome) / total
         linear: FloatArray = relative * (self.outcome - ratio)
         if baseline is None:
             return value, error, linear
