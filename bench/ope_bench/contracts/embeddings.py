@@ -16,8 +16,9 @@ from ope_bench.contracts.random import sample_indices
 _MOST_ATOMS = 4096
 """Largest number of combinations of categories that are listed as atoms."""
 
-_MANY_ROWS, _ROWS_OF_CATEGORY = 6_000, 200
-"""Rows, all and for each category, from which one dimension is summed category by category."""
+_MANY_ROWS, _ROWS_OF_CATEGORY, _MANY_ACTIONS = 6_000, 200, 100
+"""Rows, all and for each category, and actions, from which one dimension is summed category by
+category: with fewer actions, to pick the rows of each category takes longer than their sums."""
 
 
 @runtime_checkable
@@ -157,7 +158,8 @@ class FactoredEmbedding:
     ) -> FloatArray:
         """Return sum_a pi(a|x) prod_d p_d(g_d|a): (n,)."""
         (own, *others), n = self.codes(embedding), len(context)
-        few = n < max(_MANY_ROWS, _ROWS_OF_CATEGORY * len(self._columns[0]))
+        n_categories, n_actions = self._columns[0].shape
+        few = n < max(_MANY_ROWS, _ROWS_OF_CATEGORY * n_categories) or n_actions < _MANY_ACTIONS
         if few or others or not isinstance(policy, Softmax):
             return policy.contract(context, _Products(self._columns, [own, *others]))
         out = np.empty(n)

@@ -222,6 +222,10 @@ def test_one_dimension_of_many_rows_is_summed_category_by_category(monkeypatch):
     asked = []
     monkeypatch.setattr(embeddings, "_MANY_ROWS", 300)
     monkeypatch.setattr(embeddings, "_ROWS_OF_CATEGORY", 1)
+    monkeypatch.setattr(embeddings, "_MANY_ACTIONS", N_ACTIONS)
     monkeypatch.setattr(policy, "contract", lambda *_: asked.append(1))
     np.testing.assert_allclose(embedding.marginal(policy, context, at), wanted, rtol=1e-12)
     assert not asked
+    monkeypatch.setattr(embeddings, "_MANY_ACTIONS", N_ACTIONS + 1)
+    embedding.marginal(policy, context, at)
+    assert asked
