@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from ope_estimators.learning.mlp import MLPClassifier, row_log_loss  # noqa: E40
 EPOCHS, STEPS, COUNT = 4, 3, 5
 
 
-def gradients(number: int) -> list[torch.Tensor | None]:
+def gradients(number: int) -> list[Any]:
     """Gradients of three parameters; the last has none at every other step, nor at the first."""
     drawn = torch.Generator().manual_seed(number)
     shapes = (COUNT, 3, 2), (COUNT, 70), (COUNT,)
@@ -24,11 +25,11 @@ def gradients(number: int) -> list[torch.Tensor | None]:
     return [*made[:2], made[2] if number % 2 else None]
 
 
-def parameters() -> list[torch.nn.Parameter]:
+def parameters() -> list[Any]:
     return [torch.nn.Parameter(one) for one in gradients(1_001) if one is not None]
 
 
-def set_gradients(ours: list[torch.nn.Parameter], number: int) -> None:
+def set_gradients(ours: list[Any], number: int) -> None:
     for one, slope in zip(ours, gradients(number), strict=True):
         one.grad = slope
 
