@@ -168,6 +168,13 @@ def test_one_row_has_a_value_and_no_standard_error():
         assert estimate.standard_error is None
 
 
+def test_equal_rewards_have_a_standard_error_of_zero_and_a_single_weight_has_none():
+    rows = np.arange(4)
+    weights, rewards = np.array([0.5, 2.0, 1.0, 0.5]), np.array([1.0, 0.0, 1.0, 1.0])
+    assert self_normalized(weights, np.full(4, 0.25), rows) == (0.25, 0.0)
+    assert self_normalized(weights * (rows == 1), rewards, rows) == (0.0, None)
+
+
 def test_self_normalization_survives_huge_weights():
     value, error = self_normalized(np.array([1e300, 1e300]), np.array([1.0, 3.0]), np.arange(2))
     assert value == pytest.approx(2.0)

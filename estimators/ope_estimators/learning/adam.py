@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import torch
+from torch.optim.adam import adam
 
 __all__ = ["Adam"]
 
@@ -63,15 +63,14 @@ class Adam:
         if not moved:
             return
         parameters, means, squares, steps = map(list, zip(*moved, strict=True))
-        torch._foreach_add_(steps, 1)
-        fused: Any = torch._fused_adam_
-        fused(
+        adam(
             parameters,
             [one.grad for one in parameters],
             means,
             squares,
             [],
             steps,
+            fused=True,
             amsgrad=False,
             lr=self.learning_rate,
             beta1=FIRST,

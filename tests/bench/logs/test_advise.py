@@ -500,16 +500,17 @@ def test_worlds_are_made_for_one_policy(several):
     assert found.target == "new"
 
 
-def test_policies_that_are_known_in_part_have_no_shortlist(several):
+def small_log(target: dict[str, object]) -> Log:
+    """60 rows in columns of a table, with these policies."""
     frame = frame_of(discrete(60))
-    log = Log.from_frame(
-        frame,
-        context=[name for name in frame if name[0] == "x"],
-        action="a",
-        reward="r",
-        propensity="p",
-        target={"known": "q", "drawn": {"action": "a"}},
+    context = [name for name in frame if name[0] == "x"]
+    return Log.from_frame(
+        frame, context=context, action="a", reward="r", propensity="p", target=target
     )
+
+
+def test_policies_that_are_known_in_part_have_no_shortlist(several):
+    log = small_log({"known": "q", "drawn": {"action": "a"}})
     found = advise(log)
     assert found.shortlist.winner is None
     assert all(row.low is None for row in found.shortlist.policies)
@@ -524,15 +525,7 @@ def test_policies_that_are_known_in_part_have_no_shortlist(several):
 
 def test_of_policies_known_at_logged_actions_values_are_those_of_each_alone():
     """No model can be asked about all actions, so that nothing is compared."""
-    frame = frame_of(discrete(60))
-    log = Log.from_frame(
-        frame,
-        context=[name for name in frame if name[0] == "x"],
-        action="a",
-        reward="r",
-        propensity="p",
-        target={"new": "q", "same": "p"},
-    )
+    log = small_log({"new": "q", "same": "p"})
     found = advise(log)
     alone = {name: advise(log, target=name).recommended.value for name in ("new", "same")}
     assert {row.name: row.value for row in found.shortlist.policies} == alone
