@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from docutils.parsers.rst.tableparser import SimpleTableParser
+from docutils.statemachine import StringList
 
 from committed import (
     RESULTS,
@@ -121,7 +123,7 @@ def _paragraphs(lines: Sequence[str], kind: Kind) -> str:
     for line in lines:
         indented = line.startswith("    ")
         last = blocks[-1]
-        listed = bool(last) and last[0].lstrip().startswith(("- ", "* "))
+        listed = bool(last) and last[0].lstrip().startswith(("- ", "* ", "=="))
         if not line.strip():
             blocks.append([])
         elif last and indented != last[-1].startswith("    ") and not listed:
@@ -134,6 +136,12 @@ def _paragraphs(lines: Sequence[str], kind: Kind) -> str:
 def _block(lines: list[str], kind: Kind) -> str:
     if lines[0].startswith(">>>"):
         return "```pycon\n" + "\n".join(lines) + "\n```"
+    if lines[0].startswith("=="):
+        _, head, body = SimpleTableParser().parse(StringList(lines))
+        rows = [
+            [_prose(" ".join(cell[3]).strip(), kind) for cell in row] for row in (*head, *body)
+        ]
+        return markdown_table(rows[0], rows[1:])
     if not lines[0].startswith("    "):
         return _prose("\n".join(lines), kind)
     text = textwrap.dedent("\n".join(lines))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import json
 import shutil
@@ -48,11 +49,17 @@ class Browser:
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.dialogs: list[str] = []
-        self._loop = asyncio.new_event_loop()
+        # A factory of its own: without one, the loop of the whole thread would be set, and unset.
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._numbers = itertools.count(1)
-        self._socket = self._loop.run_until_complete(self._connect())
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.send(f"{domain}.enable")
+        self._socket: Any = None
+        try:
+            self._socket = self._runner.run(self._connect())
+            for domain in ("Page", "Runtime", "Network", "Log"):
+                self.send(f"{domain}.enable")
+        except BaseException:
+            self.close()
+            raise
 
     async def _connect(self) -> Any:
         from tornado.websocket import websocket_connect
@@ -71,7 +78,7 @@ class Browser:
 
     def send(self, method: str, **params: Any) -> Any:
         """One command; its result."""
-        return self._loop.run_until_complete(self._send(method, params))
+        return self._runner.run(self._send(method, params))
 
     async def _send(self, method: str, params: dict[str, Any]) -> Any:
         number = next(self._numbers)
@@ -149,10 +156,18 @@ class Browser:
 
     def close(self) -> None:
         """End the browser."""
+        try:
+            if self._socket is not None:
+                self._runner.run(self._disconnect())
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._runner.close()
+            self._folder.cleanup()
+
+    async def _disconnect(self) -> None:
+        """Close the socket in its loop, and wait until the browser has closed its end."""
         self._socket.close()
-        self._process.kill()
-        self._process.wait()
-        # The transport that is still closing would warn when it is collected.
-        self._loop.run_until_complete(asyncio.sleep(0.05))
-        self._loop.close()
-        self._folder.cleanup()
+        with contextlib.suppress(TimeoutError):
+            while await asyncio.wait_for(self._socket.read_message(), 5) is not None:
+                pass

@@ -316,7 +316,12 @@ def test_fit_has_no_network_where_trials_run_without_one(desk: Desk) -> None:
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "PYTHONPATH": str(desk.packages), "SUBMISSION_JOBS": "1"},
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(desk.packages),
+                "SUBMISSION_JOBS": "1",
+            },
         )
         told = json.loads(done.stdout)
         server.shutdown(socket.SHUT_RDWR)
