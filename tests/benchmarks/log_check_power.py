@@ -17,6 +17,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,8 @@ def found(environment: str, *, times: bool = True, copies: bool = False) -> set[
     except UnavailableError:
         return None
     log = exported(problem, times=times, copies=copies)
-    names = (one.name for one in findings_of(log) if one.passed is False)
-    return {name.rpartition(": ")[2] for name in names}
+    failed = (replace(one, policy=None) for one in findings_of(log) if one.passed is False)
+    return {one.name for one in failed}
 
 
 def counted(

@@ -11,9 +11,10 @@ import numpy as np
 
 from ope_bench.boards.board import ReplicateFacts, aggregate
 from ope_bench.logs.advice_worlds import UNITS, World
-from ope_bench.logs.checks import LEAST_ESS, MOST_UNSUPPORTED, Finding
+from ope_bench.logs.checks import MOST_UNSUPPORTED, effective_size_finding
 from ope_bench.logs.estimation import interval_of
-from ope_bench.logs.recommendation import DISAGREEMENT, LEAST_EFFECTIVE_ROWS
+from ope_bench.logs.finding import Check, Finding
+from ope_bench.logs.recommendation import DISAGREEMENT
 from ope_bench.logs.result import EstimateRow
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.outcomes import Outcomes
@@ -26,29 +27,8 @@ _SUB_SAMPLES = "resample"
 
 Verdict = Literal["trust", "caution", "run-an-experiment"]
 
-_DECISIVE = ("unsupported mass", "rows over the largest weight", "an estimate")
-"""Checks without which a log cannot answer, whatever the estimator."""
-
-_SIZE = "effective sample size"
-"""Decisive below `LEAST_EFFECTIVE_ROWS`."""
-
 LEAST_OVER_WEIGHT = 5.0
 """Rows over the largest weight from which one row does not decide the answer."""
-
-_FIRST: Mapping[str, str] = {
-    "an estimate": "Give what an estimator needs: see its message.",
-    "unsupported mass": "Log the actions that the policy takes and the log does not hold.",
-    "rows over the largest weight": "Log rarely chosen actions of the policy more often.",
-    "implausible propensities": "Repair the propensities{of} first.",
-    "propensity against `logging`": "Make the propensities those of the logging policy first.",
-    "mean weight": "Find out why the weights do not average 1: propensities or support.",
-    "effective sample size": "Log more rows, or choose actions more as the policy would.",
-    "repeated rows": "Remove the rows that were written twice first.",
-    "drift of reward": "Estimate from recent rows alone: the reward has changed.",
-    "leaks": "Leave out the column that was known only after the reward.",
-    "an interval": "Treat the number as one without a known error.",
-}
-"""What to do about a failed check, the most urgent first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,9 +215,9 @@ def judge(
     over_weight : rows over the largest weight; None where weights are not known.
     interval : kind of the interval that is stated; None where none is.
     """
-    known = {one.name: one for one in checks}
+    known = {one.check: one for one in checks}
     working = [label for label, row in rows.items() if row.value is not None]
-    mean, support = known.get("mean weight"), known.get("unsupported mass")
+    mean, support = known.get(Check.MEAN_WEIGHT), known.get(Check.SUPPORT)
     lost = _support(mean)
     # What hardly ever chosen actions would carry is as good as missing.
     rare = mean is not None and mean.passed is None
@@ -245,15 +225,14 @@ def judge(
         support = lost
     found = [
         support,
-        known.get(_SIZE) or _effective_size(rows, chosen, n),
+        known.get(Check.EFFECTIVE_SIZE) or _effective_size(rows, chosen, n),
     ]
     if over_weight is not None:
-        name, limit = "rows over the largest weight", LEAST_OVER_WEIGHT
         what = f"the largest weight is {n / over_weight:.3g} on {n:,} rows"
-        found.append(Finding.at_least(name, over_weight, limit, what))
+        found.append(Finding.at_least(Check.LARGEST_WEIGHT, over_weight, LEAST_OVER_WEIGHT, what))
     found.append(
         Finding(
-            name="an estimate",
+            check=Check.ESTIMATE,
             value=float(len(working)),
             limit=1.0,
             passed=chosen is not None,
@@ -265,24 +244,20 @@ def judge(
         stated = interval == DISAGREEMENT
         if interval is not None and not stated:
             said += ", which no other estimator confirms"
-        found.append(Finding(name="an interval", passed=stated, message=said))
-    taken = {one.name for one in found}
-    return found + [one for one in checks if one.passed is not None and one.name not in taken]
+        found.append(Finding(check=Check.INTERVAL, passed=stated, message=said))
+    taken = {one.check for one in found}
+    return found + [one for one in checks if one.passed is not None and one.check not in taken]
 
 
 def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
     """Return the verdict and its reasons.
 
-    >>> verdict_of([Finding(name="leaks", passed=True, message="none")])[0]
+    >>> verdict_of([Finding(check=Check.LEAK, passed=True, message="none")])[0]
     'trust'
     """
     failed = [one for one in checks if one.passed is False]
     reasons = [f"{one.name}: {one.message}" for one in failed]
-    tiny = any(
-        one.name == _SIZE and one.value is not None and one.value < LEAST_EFFECTIVE_ROWS
-        for one in failed
-    )
-    if tiny or any(one.name in _DECISIVE for one in failed):
+    if any(one.decisive for one in failed):
         return "run-an-experiment", reasons
     if failed:
         return "caution", reasons
@@ -291,34 +266,31 @@ def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
 
 def first_action(checks: Sequence[Finding]) -> str:
     """Return what to repair or to do first, in one sentence; "" where no check failed."""
-    failed = {one.name: one for one in checks if one.passed is False}
-    for name, text in _FIRST.items():
-        if name in failed:
-            of = " and ".join(failed[name].subjects[:2])
-            return text.format(of=f" of {of}" if of else "")
-    return next((f"Look at: {name}." for name in failed), "")
+    urgency = list(Check)
+    failed = [one for one in checks if one.passed is False]
+    failed.sort(key=lambda one: urgency.index(one.check))
+    return failed[0].first_action if failed else ""
 
 
 def _support(mean: Finding | None) -> Finding:
     """Return the unsupported mass where only the mean weight is known."""
-    name = "unsupported mass"
     if mean is None or mean.value is None:
-        return Finding(name=name, passed=False, limit=MOST_UNSUPPORTED, message="unknown")
+        limit = MOST_UNSUPPORTED
+        return Finding(check=Check.SUPPORT, passed=False, limit=limit, message="unknown", far=True)
     # Weights average the mass of the policy on what the log supports.
     mass = max(0.0, 1.0 - mean.value)
     what = f"{mass:.1%} of the policy, by the mean weight, is on actions hardly ever logged"
-    return Finding.at_most(name, mass, MOST_UNSUPPORTED, what)
+    return Finding.at_most(Check.SUPPORT, mass, MOST_UNSUPPORTED, what, far=True)
 
 
 def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int) -> Finding:
     """Return the effective sample size where only the candidates' own weights are known."""
-    name = "effective sample size"
     shares = [row.ess_fraction for row in rows.values() if row.ess_fraction is not None]
     own = rows[chosen].ess_fraction if chosen is not None else None
     share = own if own is not None else min(shares, default=None)
     if share is None:
         message = "unknown: no estimator here weights the rows"
-        return Finding(name=f"{name} is known", passed=False, message=message)
+        return Finding(check=Check.KNOWN_SIZE, passed=False, message=message)
     size = share * n
     what = f"{size:,.0f} of {n:,} rows, by estimated weights"
-    return Finding.at_least(name, size, LEAST_ESS, what)
+    return effective_size_finding(size, what)

@@ -14,7 +14,8 @@ from ope_bench.base.units import format_duration
 from ope_bench.boards.columns import Style
 from ope_bench.execution import Event, Executor, Finished
 from ope_bench.logs import advice_verdict, advice_worlds, estimation, problem
-from ope_bench.logs.checks import Finding, findings_of, findings_table
+from ope_bench.logs.checks import findings_of
+from ope_bench.logs.finding import Finding, contents_of, findings_table
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.next_log import SHARE, NextLog, next_log
 from ope_bench.logs.recommendation import (
@@ -133,7 +134,8 @@ class Advice(Shown):
 
     def contents(self) -> dict[str, Any]:
         """Return verdict, recommendation and evidence, facts of the log, notes and exit code."""
-        found = asdict(self) | {"candidates": self.ranked(), "exit_code": self.exit_code}
+        found = asdict(self) | contents_of(self.checks)
+        found |= {"candidates": self.ranked(), "exit_code": self.exit_code}
         del found["rows"]
         return found
 
@@ -401,12 +403,7 @@ def advise(
             rules[name],
             specs,
             records[name],
-            # The name of a finding about a policy begins with the policy's.
-            [
-                replace(one, name=one.name.rpartition(": ")[2])
-                for one in findings
-                if one.name.rpartition(": ")[0] in ("", name)
-            ],
+            [replace(one, policy=None) for one in findings if one.policy in (None, name)],
             evidence,
             notes,
             today_share,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import pdtrc
@@ -17,8 +17,10 @@ from ope_bench.contracts.embeddings import RowIndex
 from ope_bench.contracts.plugins import Estimator, refuse_unused
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
+from ope_bench.logs.finding import Check, Finding, contents_of, findings_table
 from ope_bench.logs.log_data import ESTIMATED, LogData
 from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
+from ope_bench.logs.recommendation import LEAST_EFFECTIVE_ROWS
 from ope_bench.logs.result import Shown
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
 from ope_bench.statistics.paired_tests import holm
@@ -34,7 +36,6 @@ _IMPLAUSIBLE = 0.03
 """Error rates of all tests but two: drift of the reward, and propensities, whose test seldom uses
 its rate up. With them, at most one clean log in twenty has a false alarm."""
 
-_LAST = "reward of the last tenth"
 _LEAK = 0.99
 """Share of the reward's variance explained by one column above which the column is a leak."""
 
@@ -58,40 +59,6 @@ CONFOUNDING = (
 
 
 _PROPENSITIES = {True: "known", False: "unknown", ESTIMATED: ESTIMATED}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One check of a log.
-
-    Parameters
-    ----------
-    name : what was checked.
-    value : the figure, None where there is none.
-    limit : what it is compared with, None for information.
-    passed : whether it is within the limit; None for information.
-    message : one sentence.
-    subjects : actions or columns that it is about, the worst first.
-    """
-
-    name: str
-    value: float | None = None
-    limit: float | None = None
-    passed: bool | None = None
-    message: str
-    subjects: tuple[str, ...] = ()
-
-    @classmethod
-    def at_most(cls, name: str, value: float, limit: float, message: str) -> Self:
-        """Return the check of a figure that must not be above its limit."""
-        fine = bool(value <= limit)
-        return cls(name=name, value=value, limit=limit, passed=fine, message=message)
-
-    @classmethod
-    def at_least(cls, name: str, value: float, limit: float, message: str) -> Self:
-        """Return the check of a figure that must not be below its limit."""
-        fine = bool(value >= limit)
-        return cls(name=name, value=value, limit=limit, passed=fine, message=message)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,24 +126,7 @@ class LogCheck(Shown):
 
     def contents(self) -> dict[str, Any]:
         """Return log, checks, estimators, notes and exit code."""
-        found = asdict(self) | {"exit_code": 0}
-        found["checks"] = found.pop("findings")
-        return found
-
-
-def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]) -> TextTable:
-    """Return a table of checks."""
-    marks = {True: Entry("ok", style="good"), False: Entry("LOOK", style="bad"), None: Entry("")}
-    return TextTable(
-        title=title,
-        columns=(
-            TableColumn(key="passed", title="", right=False),
-            TableColumn(key="name", title="check", right=False, overflow="fold"),
-            TableColumn(key="message", title="finding", right=False, overflow="fold"),
-        ),
-        rows=tuple(cells(marks[one.passed], one.name, one.message) for one in findings),
-        notes=tuple(notes),
-    )
+        return asdict(self) | contents_of(self.findings) | {"exit_code": 0}
 
 
 def check_log(log: LogData) -> LogCheck:
@@ -198,7 +148,7 @@ def findings_of(log: LogData) -> tuple[Finding, ...]:
 def _contents(log: LogData) -> Iterator[Finding]:
     seen = len(np.unique(log.action))
     yield Finding(
-        name="actions never logged",
+        check=Check.UNSEEN,
         value=len(log.actions) - seen,
         message=f"{seen:,} of {len(log.actions):,} actions were logged",
     )
@@ -218,7 +168,7 @@ def _contents(log: LogData) -> Iterator[Finding]:
         equal = int((row[first] == row[second]).sum())
         fine = equal == 0 or bool(pdtrc(equal - 1, chance) >= _ERROR_RATE)
         what += f"; neighbors by context: {equal:,} are equal, {chance:,.1f} by chance"
-    yield Finding(name="repeated rows", value=twice, passed=fine, message=what)
+    yield Finding(check=Check.REPEATED, value=twice, passed=fine, message=what)
     if log.unit is not None and log.n_units < log.n:
         # Sums over the pairs of rows of one unit: 0 on average where rows are independent.
         weight = np.ones(log.n) if log.weight is None else log.weight
@@ -231,7 +181,7 @@ def _contents(log: LogData) -> Iterator[Finding]:
         worth = mass / (1 + max(alike, 0.0) * pairs / mass)
         z = float(terms.sum() / (np.sqrt(np.square(terms).sum()) or 1.0))
         yield Finding(
-            name="rows of one unit",
+            check=Check.UNITS,
             value=alike,
             passed=z < 0 or two_sided(z) >= _ERROR_RATE or worth > mass / 1.2,
             message=f"their rewards correlate by {alike:.2f} (z = {z:.1f}): {mass:,.0f} rows of "
@@ -251,7 +201,9 @@ def _support(log: LogData) -> Iterator[Finding]:
         mass = target.unsupported_mass(log.action, log.logging, log.weight)
         if mass is not None:
             what = f"{mass:.1%} of the policy is on actions that were never logged"
-            yield Finding.at_most(f"{name}: unsupported mass", mass, MOST_UNSUPPORTED, what)
+            yield Finding.at_most(
+                Check.SUPPORT, mass, MOST_UNSUPPORTED, what, policy=name, far=True
+            )
         weights = log.weights(name)
         if weights is None:
             continue
@@ -259,7 +211,7 @@ def _support(log: LogData) -> Iterator[Finding]:
         what = (
             f"{ess:,.0f} of {log.n_units:,} {counted} (ipw, ipws; for dr: of the correction term)"
         )
-        yield Finding.at_least(f"{name}: effective sample size", ess, LEAST_ESS, what)
+        yield effective_size_finding(ess, what, name)
         terms = weighted_terms(weights, log.weight)
         z = skewed_z(terms - 1.0, unit_of(log))
         mean = float(terms.mean())
@@ -275,12 +227,19 @@ def _support(log: LogData) -> Iterator[Finding]:
         if fine is False:
             certainty += "; wrong propensities, missing support or a few very large weights"
         yield Finding(
-            name=f"{name}: mean weight",
+            check=Check.MEAN_WEIGHT,
+            policy=name,
             value=mean,
             limit=1.0,
             passed=fine,
             message=f"the weights average {mean:.3f}; 1 is right{certainty}",
         )
+
+
+def effective_size_finding(size: float, message: str, policy: str | None = None) -> Finding:
+    """Return the check of an effective sample size."""
+    far = size < LEAST_EFFECTIVE_ROWS
+    return Finding.at_least(Check.EFFECTIVE_SIZE, size, LEAST_ESS, message, policy=policy, far=far)
 
 
 def skewed_z(terms: FloatArray, unit: IntArray) -> float | None:
@@ -311,13 +270,13 @@ def _propensities(log: LogData) -> Iterator[Finding]:
     what = f"{len(found.action):,} actions with at least {LEAST_ROWS} rows tested"
     if bad:
         what += f"; the mean of 1/p is above 1 for {len(bad)}: {shown}"
-    finding = Finding.at_most("implausible propensities", len(bad), 0, what)
-    yield replace(finding, subjects=tuple(str(name) for name, _ in bad[:5]))
+    worst = tuple(str(name) for name, _ in bad[:5])
+    yield Finding.at_most(Check.PROPENSITIES, len(bad), 0, what, subjects=worst)
     if log.logging is not None:
         given = np.asarray(log.logging[np.arange(log.n), log.action]).reshape(-1)
         apart = int((np.abs(given - log.propensity) > 1e-6).sum())
         what = f"{apart:,} rows have another propensity than the logging policy"
-        yield Finding.at_most("propensity against `logging`", apart, 0, what)
+        yield Finding.at_most(Check.LOGGING, apart, 0, what)
 
 
 def _drift(log: LogData) -> Iterator[Finding]:
@@ -326,7 +285,7 @@ def _drift(log: LogData) -> Iterator[Finding]:
     Rows of one unit depend on each other, so a unit counts once, with its means and shares.
     """
     if log.time is None:
-        yield Finding(name="drift", message="not checked; add `time: COLUMN`")
+        yield Finding(check=Check.DRIFT, message="not checked; add `time: COLUMN`")
         return
     unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
     size = np.bincount(unit)
@@ -339,32 +298,35 @@ def _drift(log: LogData) -> Iterator[Finding]:
     if not 1 < late.sum() < len(size) - 1:
         counted = "rows" if log.unit is None else "units"
         message = f"not checked; one half of the time has fewer than two {counted}"
-        yield Finding(name="drift", message=message)
+        yield Finding(check=Check.DRIFT, message=message)
         return
-    columns = {"reward": log.reward}
+    columns: dict[tuple[Check, str | None], FloatArray] = {(Check.REWARD_DRIFT, None): log.reward}
     for j, name in enumerate(log.context_names):
         column = log.schema.context[j]
         if column.kind != "categorical" or len(column.categories) == 2:
-            columns.setdefault(f"context {name}", log.context[:, j])
+            columns.setdefault((Check.CONTEXT_DRIFT, name), log.context[:, j])
+    columns[Check.LAST_DRIFT, None] = log.reward
     last = time > np.quantile(time, 0.9)
     halves, z = {}, {}
-    for name, values in [*columns.items(), (_LAST, log.reward)]:
+    for (check, subject), values in columns.items():
         weighted = values if log.weight is None else values * log.weight
         means = np.bincount(unit, weighted) / mass
-        then = last if name == _LAST else late
-        early, later = halves[name] = means[~then], means[then]
-        if name == _LAST and (not last.any() or abs(later.mean()) > abs(early.mean())):
+        is_last = check is Check.LAST_DRIFT
+        then = last if is_last else late
+        early, later = halves[check, subject] = means[~then], means[then]
+        if is_last and (not last.any() or abs(later.mean()) > abs(early.mean())):
             continue  # rewards that have not come yet are missing, zeros
         error = means.std(ddof=1) * np.sqrt(1 / len(early) + 1 / len(later))
-        z[name] = float((later.mean() - early.mean()) / error) if error > 0 else 0.0
+        z[check, subject] = float((later.mean() - early.mean()) / error) if error > 0 else 0.0
     # The reward, which comes first, does not pay for the number of columns.
     p = np.array([two_sided(one) for one in z.values()])
     wrong = np.append(p[:1] <= _DRIFT_OF_REWARD, holm(p[1:]) <= _ERROR_RATE)
-    for (name, one), bad in zip(z.items(), wrong, strict=True):
-        if bad or name == "reward":
-            early, later = halves[name]
+    for ((check, subject), one), bad in zip(z.items(), wrong, strict=True):
+        if bad or check is Check.REWARD_DRIFT:
+            early, later = halves[check, subject]
             yield Finding(
-                name=f"drift of {name}",
+                check=check,
+                subjects=() if subject is None else (subject,),
                 value=one,
                 passed=not bad,
                 message=f"mean {float(early.mean()):.4g} in the earlier part, "
@@ -385,7 +347,7 @@ def _drift(log: LogData) -> Iterator[Finding]:
     # The chi-squared distribution of k degrees of freedom has mean k and variance 2k.
     z_share = (statistic - freedom) / np.sqrt(2 * freedom)
     yield Finding(
-        name="drift of actions",
+        check=Check.ACTION_DRIFT,
         value=moved,
         passed=bool(two_sided(max(z_share, 0.0)) >= _ERROR_RATE),
         message=f"{moved:.1%} of the choices moved between actions from the earlier half to the "
@@ -399,7 +361,7 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     average = float(np.average(log.reward, weights=row))
     total = float(row @ np.square(log.reward - average))
     if total == 0:
-        yield Finding(name="reward", value=0.0, passed=False, message="all rewards are equal")
+        yield Finding(check=Check.REWARD, value=0.0, passed=False, message="all rewards are equal")
         return
     worst, where = 0.0, ""
     for j, name in enumerate(log.context_names):
@@ -416,7 +378,7 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     what = f"context column '{where}' explains {worst:.1%} of the reward's variance"
     if worst > _LEAK:
         what += "; was it known before the action was chosen?"
-    yield Finding.at_most("leaks", worst, _LEAK, what)
+    yield Finding.at_most(Check.LEAK, worst, _LEAK, what, subjects=(where,) if where else ())
 
 
 def default_estimators(

@@ -26,6 +26,7 @@ from ope_bench.execution.runner import Outcome, interruptible
 from ope_bench.logs import problem
 from ope_bench.logs.checks import CONFOUNDING as CONFOUNDING
 from ope_bench.logs.checks import default_estimators, findings_of, what_lacks
+from ope_bench.logs.finding import Check
 from ope_bench.logs.log_data import ESTIMATED, LogData, stored_log
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
@@ -254,10 +255,8 @@ def looks(log: LogData) -> str:
     failed = [one for one in findings if not one.passed]
     if not failed:
         return f"all {len(findings)} checks of the log passed"
-    means = {"mean weight": " {:.3f} instead of 1"}
-    names = ", ".join(
-        one.name + means.get(one.name.rpartition(": ")[2], "").format(one.value) for one in failed
-    )
+    means = {Check.MEAN_WEIGHT: " {:.3f} instead of 1"}
+    names = ", ".join(one.name + means.get(one.check, "").format(one.value) for one in failed)
     return (
         f"{len(failed)} of {len(findings)} checks of the log say LOOK ({names}): "
         "`ope-bench log check` explains them"

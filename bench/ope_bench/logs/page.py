@@ -20,6 +20,7 @@ from ope_bench.logs import result as results
 from ope_bench.logs.advise import Advice, PoliciesAdvice
 from ope_bench.logs.checks import reliability_of
 from ope_bench.logs.estimation import CONFOUNDING
+from ope_bench.logs.finding import Check
 from ope_bench.logs.log_data import LogData
 from ope_bench.report.chart_parts import log_scale, named_table, tooltip
 from ope_bench.report.page.html import PageChart, PageSection, render_sections
@@ -142,9 +143,9 @@ def _verdict(advice: Advice) -> str:
     log = advice.log
     chips = [(f"{log['rows']:,}", "rows"), (f"{log['actions']:,}", "actions")]
     for one in advice.checks:
-        if one.name == "effective sample size" and one.value is not None:
+        if one.check is Check.EFFECTIVE_SIZE and one.value is not None:
             chips.append((f"{one.value:,.0f}", "effective sample size"))
-        if one.name == "unsupported mass" and one.value is not None:
+        if one.check is Check.SUPPORT and one.value is not None:
             chips.append((f"{one.value:.1%}", "unsupported"))
     listed = "".join(f"<li><b>{escape(value)}</b>{escape(word)}</li>" for value, word in chips)
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in advice.reasons)

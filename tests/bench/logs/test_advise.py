@@ -27,8 +27,8 @@ from ope_bench.logs.advice_verdict import (
     verdict_of,
 )
 from ope_bench.logs.advice_worlds import made_worlds
-from ope_bench.logs.checks import Finding
 from ope_bench.logs.estimation import CONFOUNDING, resolve_one
+from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.log_data import stored_log
 from ope_bench.logs.next_log import next_log
 from ope_bench.logs.recommendation import recommendation_for, recommendations
@@ -69,10 +69,12 @@ def world(name: str = "w", maker: str = "redrawn", **facts: Any) -> WorldFigures
 
 
 GOOD = (
-    Finding(name="unsupported mass", value=0.0, limit=0.1, passed=True, message="none"),
-    Finding(name="effective sample size", value=500.0, limit=50, passed=True, message="500"),
-    Finding(name="mean weight", value=1.0, limit=1, passed=True, message="1"),
-    Finding(name="drift", message="not checked"),
+    Finding(check=Check("unsupported mass"), value=0.0, limit=0.1, passed=True, message="none"),
+    Finding(
+        check=Check("effective sample size"), value=500.0, limit=50, passed=True, message="500"
+    ),
+    Finding(check=Check("mean weight"), value=1.0, limit=1, passed=True, message="1"),
+    Finding(check=Check("drift"), message="not checked"),
 )
 
 
@@ -105,7 +107,7 @@ FAILED = {"passed": False}
     [
         ({}, "trust", "all"),
         (
-            {"checks": checks(unsupported_mass={"value": 0.11, **FAILED})},
+            {"checks": checks(unsupported_mass={"value": 0.11, "far": True, **FAILED})},
             "run-an-experiment",
             "unsupported mass",
         ),
@@ -115,7 +117,7 @@ FAILED = {"passed": False}
             "effective sample size",
         ),
         (
-            {"checks": checks(effective_sample_size={"value": 9.0, **FAILED})},
+            {"checks": checks(effective_sample_size={"value": 9.0, "far": True, **FAILED})},
             "run-an-experiment",
             "effective sample size",
         ),

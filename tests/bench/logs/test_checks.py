@@ -8,10 +8,11 @@ import re
 import numpy as np
 import pytest
 
-from ope_bench import Log, TargetPolicy
+from ope_bench import Log, TargetPolicy, advise
 from ope_bench.cli.app import invoke
 from ope_bench.logs.checks import check_log, skewed_z
 from ope_bench.logs.example import KEPT, _Shop, write_example
+from ope_bench.logs.finding import Check
 from support.paths import ROOT
 
 N, K = 2000, 6
@@ -105,6 +106,29 @@ def test_drift_of_the_reward_and_of_the_context_is_found():
     given["r"] = given["r"] + 0.2 * (given["t"] > N / 2)
     given["x"] = given["x"] + 0.5 * (given["t"] > N / 2)
     assert failed(given) == {"drift of reward", "drift of context x"}
+
+
+def test_a_columns_name_never_decides_whom_a_finding_is_about():
+    """A colon in a context's or a policy's name: `advise` judges the same findings."""
+    given = frame()
+    given["target: age"] = given["x"] + 0.5 * (given["t"] > N / 2)
+    log = Log.from_frame(
+        given, context=["target: age"], action="a", reward="r", propensity="p", time="t",
+        target={"a: b": TargetPolicy(table=np.full((N, K), 1 / K))},
+    )  # fmt: skip
+    (drift,) = check_log(log).failed
+    assert (drift.check, drift.policy, drift.subject) == (
+        Check.CONTEXT_DRIFT, None, "target: age",
+    )  # fmt: skip
+    advice = advise(log, candidates=["ipws"])
+    assert drift in advice.checks
+    assert advice.verdict == "caution"
+    about = {one.check for one in check_log(log).findings if one.policy == "a: b"}
+    assert about >= {Check.MEAN_WEIGHT, Check.EFFECTIVE_SIZE}
+    (row,) = [one for one in advice.as_json()["findings"] if one["check"] == "drift of context"]
+    assert row["subject"] == "target: age"
+    assert not row["decisive"]
+    assert row["first_action"] == "Look at: drift of context target: age."
 
 
 def sessions(rng, drift: float = 0.0) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from ope_bench.logs.advice_verdict import (
     world_figures,
 )
 from ope_bench.logs.advice_worlds import World
-from ope_bench.logs.checks import Finding
+from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.result import EstimateRow
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -65,7 +65,7 @@ def finding(name: str, **changes: Any) -> Finding:
 
 
 def weight(value: float | None) -> tuple[Finding, ...]:
-    return (Finding(name="mean weight", value=value, passed=True, message=""),)
+    return (Finding(check=Check("mean weight"), value=value, passed=True, message=""),)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_the_mean_weight_tells_what_the_log_cannot_speak_of(mean, mass, passed):
 )
 def test_what_rare_actions_would_carry_counts_as_unsupported(mean, passed, mass):
     checks = (
-        Finding(name="unsupported mass", value=0.02, limit=0.1, passed=True, message=""),
-        Finding(name="mean weight", value=mean, passed=passed, message=""),
+        Finding(check=Check("unsupported mass"), value=0.02, limit=0.1, passed=True, message=""),
+        Finding(check=Check("mean weight"), value=mean, passed=passed, message=""),
     )
     found = finding("unsupported mass", checks=checks)
     assert found.value == pytest.approx(mass)
@@ -132,9 +132,9 @@ def test_an_interval_is_stated_or_not():
 
 def test_checks_of_the_log_follow_once_each_without_mere_information():
     checks = (
-        Finding(name="unsupported mass", value=0.0, passed=True, message="of the log"),
-        Finding(name="drift", passed=False, message="much"),
-        Finding(name="rows", message="200"),
+        Finding(check=Check("unsupported mass"), value=0.0, passed=True, message="of the log"),
+        Finding(check=Check("drift"), passed=False, message="much"),
+        Finding(check=Check.UNSEEN, message="200"),
     )
     rows = {"ipw": row("ipw", value=None)}
     found = judge(checks, rows, chosen=None, n=200)
@@ -161,7 +161,10 @@ def test_checks_of_the_log_follow_once_each_without_mere_information():
 def test_decisive_checks_ask_for_an_experiment(failed, verdict):
     names = ["unsupported mass", "effective sample size", "an estimate", "drift"]
     names += ["rows over the largest weight"]
-    checks = [Finding(name=one, passed=one not in failed, message="so") for one in names]
+    checks = [
+        Finding(check=Check(one), passed=one not in failed, message="so", far="mass" in one)
+        for one in names
+    ]
     said, reasons = verdict_of(checks)
     assert said == verdict
     expected = [f"{one}: so" for one in names if one in failed] or ["all 5 checks passed"]
