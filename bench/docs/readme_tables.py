@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ope_bench import Log, advise
+from ope_bench.cli.choose import questions
 from ope_bench.contracts.view import Access
 from ope_bench.logs.example import write_example
 from ope_bench.plugins.registry import Kind, Plugin, registry
@@ -254,6 +255,15 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=[.])\s", " ".join(text.replace("``", "`").split()))[0]
 
 
+def choose_tables() -> str:
+    """Return the questions of `ope-bench choose`, a table each."""
+    parts = []
+    for number, question in enumerate(questions(), start=1):
+        rows = [(row.case, row.use) for row in question.rows]
+        parts.append(markdown_table((f"{number}. {question.title}", ""), rows))
+    return "\n\n".join(parts)
+
+
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Format a Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
@@ -308,6 +318,7 @@ READMES = (
     ReadmeTable("estimators/README.md", MAKER, lambda root: estimator_table(), runs_plugins=True),
     ReadmeTable("environments/README.md", MAKER, lambda root: environment_table()),
     ReadmeTable("bench/docs/choose.md", MAKER, lambda root: access_table()),
+    ReadmeTable("bench/docs/choose.md", f"{MAKER} choose", lambda root: choose_tables()),
 )
 
 

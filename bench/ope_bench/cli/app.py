@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import importlib.metadata
 import sys
 import traceback
 from collections.abc import Sequence
@@ -31,34 +32,44 @@ def command_of(target: Any, name: str) -> Any:
     return command
 
 
-_HOMES = {
-    "run": "run",
-    "leaderboard": "boards",
-    "list": "check",
-    "show": "check",
-    "log": "own_log",
-    "estimate": "own_log",
-    "advise": "own_log",
-    "shortlist": "own_log",
-    "baseline": "gate",
-    "check": "check",
-    "compare": "boards",
-    "data": "store",
-    "doctor": "store",
-    "export": "boards",
-    "gate": "gate",
-    "new": "check",
-    "report": "boards",
-    "rerun": "store",
-    "store": "store",
-    "submit": "gate",
-    "verify": "gate",
+VERB_GROUPS = {
+    "Benchmark": {
+        "run": "run",
+        "leaderboard": "boards",
+        "report": "boards",
+        "compare": "boards",
+        "export": "boards",
+        "list": "check",
+        "show": "check",
+    },
+    "Your own log": {
+        "choose": "choose",
+        "log": "own_log",
+        "estimate": "own_log",
+        "advise": "own_log",
+        "shortlist": "own_log",
+    },
+    "Extend": {
+        "new": "check",
+        "check": "check",
+        "submit": "gate",
+        "verify": "gate",
+        "data": "store",
+    },
+    "Operate": {
+        "gate": "gate",
+        "baseline": "gate",
+        "rerun": "store",
+        "store": "store",
+        "doctor": "store",
+    },
 }
-"""The module of each command, in the order of ``--help``.
+"""The module of each command, in the groups and the order of ``--help``.
 
 The module defines ``VERB_command``, a function, or ``VERB_app``, a typer application.
 """
 
+_HOMES = {verb: home for group in VERB_GROUPS.values() for verb, home in group.items()}
 VERBS = tuple(_HOMES)
 
 _USERS_FAULTS = {
@@ -93,6 +104,19 @@ class _Verbs(typer.core.TyperGroup):
         made = getattr(module, f"{cmd_name}_app", None) or getattr(module, f"{cmd_name}_command")
         return command_of(made, cmd_name)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands of ``--help`` in their groups."""
+        for title, group in VERB_GROUPS.items():
+            with formatter.section(title):
+                commands = {verb: self.get_command(ctx, verb) for verb in group}
+                formatter.write_dl(
+                    [(f"{verb:<11}", one.get_short_help_str(64)) for verb, one in commands.items()]
+                )
+        urls = importlib.metadata.metadata("ope-bench").get_all("Project-URL") or []
+        pages = dict(url.split(", ", 1) for url in urls)
+        formatter.write_paragraph()
+        formatter.write_text(f"Documentation: {pages['Documentation']}")
+
 
 _app = typer.Typer(
     cls=_Verbs,
@@ -119,7 +143,7 @@ def _about(
 ) -> None:
     """Benchmark off-policy evaluation estimators.
 
-    `ope-bench run` runs the suite 'quick' and prints its leaderboards.
+    Start with `ope-bench run`: it runs the suite 'quick' and prints its leaderboards.
     """
 
 

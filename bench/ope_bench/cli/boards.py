@@ -28,7 +28,9 @@ def compare_command(
         typer.Option("--format", help="Form of the comparison."),
     ] = "text",
 ) -> int:
-    """Compare two stores or baselines: ratio, interval and verdict of every row.
+    """Compare two stores or baselines row by row.
+
+    Prints ratio, interval and verdict of every row.
 
     Trials are paired by key, so both sides saw the same data. The exit code does not depend on
     verdicts.
@@ -74,7 +76,7 @@ def export_command(
     store: options.StoreOption = options.DEFAULT_STORE,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Write the newest outcome of every stored trial to a file."""
+    """Write the newest outcome of every trial to a file."""
     from ope_bench.cli import stored_boards
     from ope_bench.store import Store, export
 
@@ -131,7 +133,9 @@ def leaderboard_command(
         typer.Option("--format", help="With json, stdout is one JSON document."),
     ] = "text",
 ) -> int:
-    """Print the leaderboards of a store, from the newest outcome of every trial.
+    """Print the leaderboards of stored trials.
+
+    Rows are computed from the newest outcome of every trial.
 
     Text shows the suite and seed of the newest run, or with --all the whole store; the other
     formats always have the whole store. With --by selection: selection among target policies on
@@ -187,7 +191,7 @@ def leaderboard_command(
 
 def report_command(
     to: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The HTML file; it needs no other files.")
+        Path | None, typer.Option("-o", "--output", help="Write a self-contained HTML file.")
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(help="A folder for the charts as SVG, PNG and PDF.")
@@ -208,7 +212,7 @@ def report_command(
     store: options.StoreOption = options.DEFAULT_STORE,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Write a store's boards, charts and trials as one HTML file, or figures.
+    """Write stored boards and charts as one HTML file, or figures.
 
     --charts, --est and --size are about figures. Each figure is an SVG, a PNG and a PDF, with its
     caption in a text file and in the SVG.

@@ -325,6 +325,14 @@ def rows_of(kind: Kind) -> list[Row]:
 def _print_rows(title: str, rows: list[Row]) -> None:
     """Print a heading for each origin and for groups of several, and whole summaries."""
     columns = max(width(), 40)
+    if any(row.get("access") for row in rows):
+        letters = ", ".join(
+            f"{letter} {word.replace('_', ' ')}"
+            for word, letter in ACCESS_LETTERS.items()
+            if word != "samples"
+        )
+        legend = f"In brackets, what is needed beyond samples: {letters}, {DEPENDS} by parameters."
+        write("\n".join(textwrap.wrap(legend, columns)) + "\n")
     for origin in dict.fromkeys(row["origin"] for row in rows):
         ours = [row for row in rows if row["origin"] == origin]
         write(f"{len(ours)} {title} ({origin})")
@@ -344,15 +352,6 @@ def _print_rows(title: str, rows: list[Row]) -> None:
         write("")
     if not rows:
         write(f"{title}: none installed\n")
-    elif any(row.get("access") for row in rows):
-        letters = ", ".join(
-            f"{letter} {word.replace('_', ' ')}"
-            for word, letter in ACCESS_LETTERS.items()
-            if word != "samples"
-        )
-        legend = f"needs beyond samples, in brackets: {letters}, {DEPENDS} depends on parameters"
-        write("\n".join(textwrap.wrap(legend, columns)))
-        write("")
 
 
 def _words(row: Row) -> str:

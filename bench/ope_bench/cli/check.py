@@ -31,11 +31,12 @@ def list_command(
         catalog.Kind | None, typer.Argument(help="Only this kind; all by default.")
     ] = None,
     ids: Annotated[
-        bool, typer.Option("--ids", help="Ids alone, those of estimators by what they are given.")
+        bool,
+        typer.Option("--ids", help="Print ids only, estimators grouped by needed data."),
     ] = False,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """List the environments, estimators and suites that are installed."""
+    """List environments, estimators and suites."""
     catalog.print_inventory(catalog.KINDS if kind is None else [kind], output, ids=ids)
     return 0
 
@@ -51,8 +52,9 @@ def show_command(
     no_code: options.NoCodeOption = False,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Show an environment, an estimator or a suite: purpose, parameters and requirements.
+    """Describe an environment, an estimator or a suite.
 
+    Prints its purpose, parameters and requirements.
     To describe a class in a file, or a suite that names one, runs that file; --no-code refuses.
     """
 
@@ -98,7 +100,7 @@ def check_command(
         bool, typer.Option("--verbose", "-v", help="Show passed and skipped checks, too.")
     ] = False,
 ) -> int:
-    """Run the conformance checks on one estimator or environment.
+    """Run the conformance checks on an estimator or environment.
 
     Exits with 1 if a check fails, with 4 if nothing could be checked. What the docstring of a
     plugin of yours lacks is advice. A check that takes too long fails and is the last, because
@@ -256,9 +258,10 @@ def new_command(
     ] = None,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Write a small installable package with a working example, or with a class of yours.
+    """Write a package for a new estimator or environment.
 
-    It contains the class, a test with the conformance checks, a suite, a workflow and a README.
+    It can be installed at once and holds a working example, or a class of yours, a test with the
+    conformance checks, a suite, a workflow and a README.
     """
     from ope_bench.cli.scaffold import names_for, read_source, write_package
 

@@ -36,7 +36,7 @@ def gate_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The baseline file.")],
     store: options.StoreOption = options.DEFAULT_STORE,
     margin: Annotated[
-        float, typer.Option(min=0.0, help="Growth of the mean squared error that may pass.")
+        float, typer.Option(min=0.0, help="Tolerated relative increase of the MSE.")
     ] = 0.02,
     reuse: Annotated[
         bool,
@@ -56,7 +56,7 @@ def gate_command(
     no_code: options.NoCodeOption = False,
     output: Annotated[GateFormat, typer.Option("--format", help="Form of the verdicts.")] = "text",
 ) -> int:
-    """Run a baseline's trials on today's code and judge every row, trial by trial.
+    """Run a baseline's trials on today's code and judge every row.
 
     A row is worse if its mean squared error or its typical absolute error is larger, beyond the
     margin and beyond chance. Exits with 1 if a row is worse or fails, with 2 if there is no such
@@ -208,7 +208,7 @@ baseline_app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Save, accept and show baselines, with which the gate compares.",
+    help="Save, accept and show the baselines of the gate.",
 )
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline file.")]
@@ -229,7 +229,7 @@ def save(
     store: options.StoreOption = options.DEFAULT_STORE,
     reason: Annotated[str, typer.Option(help="Why these numbers are right.")] = "saved",
 ) -> int:
-    """Write what the store holds of a run into a baseline file.
+    """Save a run's stored results as a baseline.
 
     Options that name and change the suite are those of the `ope-bench run` before, so that a run
     of --env and --est can be a baseline too. Over an older baseline the history of acceptances is
@@ -240,7 +240,7 @@ def save(
     from ope_bench.suites.manifest import given_parameters, plan
 
     if not (suite or env or est):
-        msg = "what is to be saved? name --suite, or --env and --est, as for `ope-bench run`"
+        msg = "nothing to save: give --suite, or --env and --est, as for `ope-bench run`"
         raise UsageError(msg)
     settings = {
         "replicates": replicates,
@@ -406,7 +406,7 @@ def submit_command(
     jobs: JobsOption = 1,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Check a package's estimators, run one cheap shard, and write the folder of a submission.
+    """Write the folder of a submission, after checks and one shard.
 
     The folder is named after the package; what an author wrote into its submission.yaml stays.
     Exits with 1 if a conformance check fails.
@@ -420,7 +420,7 @@ def verify_command(
     folder: Annotated[Path, typer.Argument(help="A suite's results, or a submission.")],
     secret: Annotated[
         str | None,
-        typer.Option(help="Of the round: run a submission on the fresh seeds that it makes."),
+        typer.Option(help="Secret of the round: run the submission on the seeds derived from it."),
     ] = None,
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="With --secret: only this part of the suite.")
@@ -431,7 +431,7 @@ def verify_command(
     jobs: JobsOption = 1,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Compare committed files with each other, and run a random part of their trials again.
+    """Check committed results, and run a part of the trials again.
 
     Offline; installs nothing. Numbers are equal bit for bit where the machines' facts agree, else
     up to rounding. With --secret a submission runs on fresh seeds, which adds to attempts.jsonl.

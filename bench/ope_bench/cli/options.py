@@ -99,7 +99,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="ID.PARAM=VALUE",
-        help="Another value of a parameter in the suite's entries; their grids stay.",
+        help="Override a parameter of the suite; other grids are kept.",
     ),
 ]
 ReplicatesOption = Annotated[int | None, typer.Option(min=1, help="Data sets for each setting.")]
@@ -111,12 +111,12 @@ TimeoutOption = Annotated[
     typer.Option(
         parser=parser_of(parse_duration),
         metavar="60s",
-        help="Longest time of fit and estimate together.",
+        help="Time limit per trial (fit and estimate).",
     ),
 ]
 MemoryOption = Annotated[
     int | None,
-    typer.Option(parser=parser_of(parse_size), metavar="4GiB", help="Most memory of a trial."),
+    typer.Option(parser=parser_of(parse_size), metavar="4GiB", help="Memory limit per trial."),
 ]
 JobsOption = Annotated[
     int | None,
@@ -138,6 +138,6 @@ NoCodeOption = Annotated[
     typer.Option(
         "--no-code",
         callback=_allow_files,
-        help="Refuse what names a class in a file: reading it runs that file.",
+        help="Refuse suites and selectors that would run a Python file.",
     ),
 ]

@@ -364,8 +364,8 @@ def advise_command(
         list[str] | None,
         typer.Option(
             metavar="MAKER",
-            help="With --simulate: pseudo-reward, redrawn or resample, with parameters as of an "
-            "environment; four of them by default.",
+            help="With --simulate: simulators fitted to the log (pseudo-reward, redrawn, "
+            "resample), with parameters like an environment's; four by default.",
         ),
     ] = None,
     simulate: Annotated[
@@ -377,7 +377,7 @@ def advise_command(
         float, options.duration("5m", help="Longest time for the worlds of --simulate.")
     ] = 300.0,
     today_share: Annotated[
-        float, typer.Option(help="Of the rows to log next, the share that is logged as today.")
+        float, typer.Option(help="Share of the next log drawn from the current policy.")
     ] = 0.2,
     est: options.EstOption = None,
     report: ReportOption = None,
@@ -387,7 +387,7 @@ def advise_command(
     no_code: options.NoCodeOption = False,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Say whether a log can answer what a new policy would earn, and by which estimator.
+    """Say whether a log can answer, and if the new policy is better.
 
     The verdict is trust, caution or run-an-experiment. The interval is wide where estimators
     disagree. Of several policies each is judged, and they are compared as by `shortlist`. Exit
@@ -453,7 +453,7 @@ def shortlist_command(
     no_code: options.NoCodeOption = False,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Compare the policies of a log file with each other: which may be the best, which are not.
+    """Say which of several policies of a log may be the best.
 
     The intervals hold for all pairs of policies at once. Exit code 3: no policy has a value.
     """
@@ -491,7 +491,8 @@ def estimate_command(
         bool,
         typer.Option(
             "--sensitivity",
-            help="Bounds of ipws and of dm under hidden causes, and which turns the lift's sign.",
+            help="Sensitivity to unobserved confounding: bounds, and the odds ratio at which "
+            "the lift changes sign.",
         ),
     ] = False,
     stream: Annotated[
@@ -511,7 +512,7 @@ def estimate_command(
         typer.Option("--format", help="With json, stdout is exactly one JSON document."),
     ] = "text",
 ) -> int:
-    """Estimate what a new policy would have earned, from a log of another one.
+    """Estimate what a new policy would have earned, from a log.
 
     FILE is a log file, or a table with --context, --action, --reward and one --target option.
     Without --est all estimators run that can and are meant for it. Exit code 3: none has a value.

@@ -69,7 +69,7 @@ def run_command(
     boards: options.BoardsOption = False,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Run a suite, or the plugins of --env and --est, and print leaderboards.
+    """Run a suite, or named plugins, and print leaderboards.
 
     Stored outcomes are reused if their code has not changed. A suite that names classes in files
     runs these files when it is read, with --dry-run as well; --no-code refuses that.

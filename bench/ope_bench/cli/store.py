@@ -71,7 +71,7 @@ def _about_data() -> None:
 
 
 def doctor_command(store: StoreOption = DEFAULT_STORE, output: FormatOption = Format.TEXT) -> int:
-    """Show versions, missing extras, hardware, the store's state and broken plugins."""
+    """Show versions, extras, hardware, store and broken plugins."""
     from ope_bench.execution import machine
     from ope_bench.store import Store
 
@@ -204,7 +204,7 @@ def rerun_command(
     store: StoreOption = DEFAULT_STORE,
     output: FormatOption = Format.TEXT,
 ) -> int:
-    """Run one stored trial again and compare stored and new outcome bit for bit.
+    """Run one stored trial again and compare it bit for bit.
 
     Nothing is stored, and no limits apply. If other kernels or versions computed the stored
     outcome, numbers are equal up to rounding.
@@ -298,7 +298,7 @@ store_app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Look into a store, check it, prune it, merge another into it.",
+    help="Describe, check, prune or merge stores.",
 )
 
 

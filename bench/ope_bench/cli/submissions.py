@@ -144,7 +144,7 @@ def verify(
             msg = f"{folder} has no trials.parquet and run.json{did_you_mean(folder.name, near)}"
             raise UsageError(msg)
         if secret is not None and not entry:
-            msg = f"--secret: {folder} is no submission"
+            msg = f"--secret: {folder} is not a submission"
             raise UsageError(msg)
         facts: dict[str, Any] = {"schema": 1, "folder": str(folder)}
         facts["kind"] = "submission" if entry else "suite"

@@ -379,7 +379,7 @@ def load(path: Path) -> Baseline:
         header = None
     if not isinstance(header, dict) or header.get("kind") != KIND:
         what = "it is empty" if not lines else "its first line is not a baseline's header"
-        msg = f"{path} is no ope-bench baseline: {what}"
+        msg = f"{path} is not an ope-bench baseline: {what}"
         raise StoreError(msg)
     if header.get("schema") != SCHEMA:
         msg = (

@@ -265,7 +265,7 @@ def test_a_baseline_of_what_has_not_run_names_the_run_that_is_missing(cli, edit,
 def test_a_baseline_of_nothing_named_is_one_clear_line(cli):
     said = cli("baseline", "save", "b.json")
     assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "name --suite, or --env and --est" in said.err
+    assert "--suite, or --env and --est" in said.err
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown", "junit", "github"])
@@ -315,7 +315,7 @@ def test_a_foreign_baseline_is_one_clear_line(cli):
         said = cli(*verb)
         assert said.code == 2
         assert said.err.count("\n") == 1
-        assert "no ope-bench baseline" in said.err
+        assert "not an ope-bench baseline" in said.err
     assert not Path("ope-bench.sqlite").exists()
 
 

@@ -100,9 +100,9 @@ def test_windows_line_ends_are_no_edit(file):
     ("edit", "words"),
     [
         (lambda text: "", "it is empty"),
-        (lambda text: "hello\n", "no ope-bench baseline"),
-        (lambda text: '{"schema": 1}\n', "no ope-bench baseline"),
-        (lambda text: "[" * 100_000, "no ope-bench baseline"),
+        (lambda text: "hello\n", "not an ope-bench baseline"),
+        (lambda text: '{"schema": 1}\n', "not an ope-bench baseline"),
+        (lambda text: "[" * 100_000, "not an ope-bench baseline"),
         (lambda text: text.replace('"schema": 1', '"schema": 2', 1), "schema 2"),
         (lambda text: "\n".join(text.splitlines()[:30]) + "\n", "holds 29 trials"),
         (lambda text: text[:-40], "line 63: not a JSON object"),
