@@ -54,6 +54,8 @@ _SIGNS = (
     "DefaultCPUAllocator",
     # Python's own threads.
     "can't allocate lock",
+    # Rust, which ends the process after this message.
+    "memory allocation of",
     # OpenBLAS, which ends the process after this message.
     "Memory allocation still failed",
 )
@@ -112,6 +114,7 @@ CORE = {
     "threadpoolctl": "threadpoolctl",
     "psutil": "psutil",
     "narwhals": "narwhals",
+    "polars": "polars",
 }
 """Required packages of ope-bench: module to distribution."""
 

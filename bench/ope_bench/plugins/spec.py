@@ -38,6 +38,7 @@ _COMPUTING = (
     "ope_bench.logs.policies",
     "ope_bench.logs.source",
     "ope_bench.logs.targets",
+    "ope_bench.reader",
     "ope_bench.statistics.value_intervals",
     "ope_bench.suites.nested",
     "ope_bench.tables",

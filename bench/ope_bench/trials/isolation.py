@@ -22,6 +22,7 @@ _THREAD_VARIABLES = (
     "BLIS_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
     "NUMEXPR_NUM_THREADS",
+    "POLARS_MAX_THREADS",
 )
 
 
@@ -124,7 +125,7 @@ def _seed_torch(torch: Any, seed: int) -> None:
 
 
 def thread_variables(threads: int) -> dict[str, str]:
-    """Return the environment variables that BLAS, OpenMP, torch and xgboost read when loaded."""
+    """Return the environment variables that numerical libraries read when they are loaded."""
     return dict.fromkeys(_THREAD_VARIABLES, str(threads))
 
 

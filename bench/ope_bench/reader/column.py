@@ -1,0 +1,280 @@
+"""A typed column, and what it gives to those who need numbers, names, times or vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.reader.library import library
+from ope_bench.reader.mistakes import DataFileError
+from ope_bench.reader.text import TextForm, as_names, settle
+from ope_bench.reader.times import moments_of
+
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+
+Kind = Literal["integer", "float", "boolean", "text", "time", "list", "other"]
+
+_YES = {"yes": 1.0, "y": 1.0, "true": 1.0, "no": 0.0, "n": 0.0, "false": 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    name : its name.
+    series : its values, as a Polars series.
+    path, place : of its table, for messages.
+    form : how values are written.
+    """
+
+    name: str
+    series: Any
+    path: Path
+    place: Callable[[int], str]
+    form: TextForm
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The type of the values; texts that are numbers throughout are numbers."""
+        return _kind(self._settled)
+
+    @cached_property
+    def _settled(self) -> Any:
+        """The series, with texts as what they are if spelling does not matter."""
+        if self.series.dtype == library().String:
+            return settle(self.series, self.form)
+        return self.series
+
+    @cached_property
+    def missing(self) -> BoolArray:
+        """Whether each row lacks a value, as a number or truth value if it is that: (n,)."""
+        return _flags(self._settled.is_null())
+
+    @property
+    def is_number(self) -> bool:
+        """Whether every value that is not missing is a finite number or a truth value."""
+        if self.kind == "float":
+            return bool(self._settled.is_finite().fill_null(True).all())
+        return self.kind in ("integer", "boolean")
+
+    def error(self, row: int, what: str) -> NoReturn:
+        """Raise a DataFileError that names the place of a row."""
+        raise DataFileError(self.path, what, where=f"{self.place(row)}, column '{self.name}'")
+
+    def shown(self, row: int) -> str:
+        """Return a row's value as it is written, for messages."""
+        value = self.series[row]
+        return f"{value:.12g}" if isinstance(value, float) else str(value)[:40]
+
+    def require_values(self, cure: str = "fill it in, or leave the row out") -> None:
+        """Raise an error at the first missing value."""
+        if self.missing.any():
+            self.error(int(np.argmax(self.missing)), f"the value is missing; {cure}")
+
+    def refuse_first(self, wrong: BoolArray, what: Callable[[str], str]) -> None:
+        """Raise an error at the first wrong row, if there is one.
+
+        Parameters
+        ----------
+        wrong : (n,)
+        what : returns the message, given the value as it is written.
+        """
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            self.error(row, what(self.shown(row)))
+
+    # Numbers
+
+    def odd(self) -> BoolArray:
+        """Return whether each row has a value that is no finite number: (n,)."""
+        pl = library()
+        series = self._settled
+        if self.kind in ("integer", "boolean"):
+            return np.zeros(len(series), dtype=bool)
+        if self.kind == "float":
+            return _flags(~series.is_finite().fill_null(True))
+        if series.dtype == pl.String:
+            text = series.str.replace(",", ".", literal=True)
+            text = text if self.form.decimal == "," else series
+            fine = text.cast(pl.Float64, strict=False).is_finite().fill_null(False)
+            return _flags(series.is_not_null() & ~fine)
+        return _flags(series.is_not_null())
+
+    def numbers(self, *, yes_no: bool = False) -> FloatArray:
+        """Return finite numbers, NaN where missing: (n,).
+
+        Parameters
+        ----------
+        yes_no : whether the words yes and no are truth values.
+
+        Raises
+        ------
+        DataFileError : a value is no finite number; the message names its place.
+        """
+        pl = library()
+        series = self._settled
+        if series.dtype == pl.Boolean or series.dtype.is_numeric():
+            values = _floats(series.cast(pl.Float64))
+            self.refuse_first(np.isinf(values), lambda one: f"{one} is not a finite number")
+            return values
+        if series.dtype == pl.String:
+            words = series.str.to_lowercase()
+            if yes_no and words.is_in([*_YES]).fill_null(True).all():
+                return _floats(words.replace_strict(_YES, return_dtype=pl.Float64))
+        if not series.is_not_null().any():
+            return np.full(len(series), np.nan)
+        self.refuse_first(self.odd(), self._no_number)
+        raise AssertionError
+
+    def _no_number(self, shown: str) -> str:
+        if self.kind == "time":
+            return f"{shown!r} is a time, not a finite number"
+        if self.kind in ("list", "other"):
+            return f"holds {'lists' if self.kind == 'list' else 'other things'}, not numbers"
+        return f"{shown!r} is not a finite number"
+
+    # Names
+
+    def codes(self) -> tuple[IntArray, list[str]]:
+        """Return the code of each row's name (n,), and the sorted names.
+
+        The missing one is empty and comes first; numbers sort as numbers. One name has one
+        spelling: 1.0 among integers is 1, a truth value is True or False, texts are in Unicode's
+        composed form.
+        """
+        codes, names = self._coded
+        return codes, names.to_list()
+
+    def groups(self) -> IntArray:
+        """Return equal numbers for rows of equal names: (n,)."""
+        return self._coded[0]
+
+    @cached_property
+    def _coded(self) -> tuple[IntArray, Any]:
+        pl = library()
+        if self.kind in ("list", "other"):
+            self.error(0, f"{self._no_number('')[:-13]}, not names; name another column")
+        # What is missing among numbers is a word among texts.
+        series = as_names(
+            settle(self.series, self.form, spelled=True)
+            if self.series.dtype == pl.String
+            else self.series
+        )
+        ranks, distinct = _ranked(series)
+        codes = _integers(ranks.fill_null(-1))
+        if series.null_count():
+            return codes + 1, pl.concat([pl.Series([""]), distinct])
+        return codes, distinct
+
+    # Times and vectors
+
+    def times(self) -> tuple[IntArray, tuple[str, str]]:
+        """Return ranks in the order of time (n,), and the first and last time as written.
+
+        Raises
+        ------
+        DataFileError : a time is missing, or its form is not known for sure.
+        """
+        self.require_values()
+        if self.is_number or self.kind == "time":
+            moments = self._settled
+        else:
+            moments = moments_of(self._settled, self.form, self.error)
+        ranks = _integers(moments.rank("dense")) - 1
+        first, last = (self.shown(int(one)) for one in (np.argmin(ranks), np.argmax(ranks)))
+        return ranks, (first, last)
+
+    def vectors(self) -> FloatArray:
+        """Return lists of numbers of one length, also written as [1, 2] or {1, 2}: (n, d).
+
+        Raises
+        ------
+        DataFileError : a value is missing, no list, of another length, or holds no numbers.
+        """
+        pl = library()
+        self.require_values()
+        series = self.series
+        if series.dtype == pl.String:
+            inner = series.str.strip_chars().str.extract(r"^[\[\(\{](.*)[\]\)\}]$")
+            self.refuse_first(
+                _flags(inner.is_null()), lambda one: f"{one!r} is no list of numbers"
+            )
+            series = inner.str.split(",").list.eval(
+                pl.element().str.strip_chars().cast(pl.Float64, strict=False)
+            )
+        if not isinstance(series.dtype, pl.List | pl.Array):
+            self.error(0, f"{self.shown(0)!r} is no list of numbers")
+        if isinstance(series.dtype, pl.Array):
+            series = series.arr.to_list()
+        width = series.list.len()
+        apart = _flags(width != width[0])
+        first = self.place(0)
+        self.refuse_first(
+            apart,
+            lambda _: f"{width[int(np.argmax(apart))]} numbers; {first} has {width[0]}",
+        )
+        flat = series.explode().cast(pl.Float64, strict=False)
+        values = _floats(flat).reshape(len(series), int(width[0]))
+        self.refuse_first(
+            np.isnan(values).any(axis=1) | np.isinf(values).any(axis=1),
+            lambda _: "the list holds a value that is no number",
+        )
+        return values
+
+
+def _ranked(series: Any) -> tuple[Any, Any]:
+    """Return the rank of each name of a series, null where missing, and the sorted names."""
+    pl = library()
+    if series.dtype != pl.String:
+        distinct = series.unique().drop_nulls().sort()
+        ranks = series.rank("dense").cast(pl.Int64) - 1
+        return ranks, distinct.cast(pl.String)
+    distinct = pl.DataFrame({"name": series.unique().drop_nulls()})
+    numbers = distinct["name"].cast(pl.Float64, strict=False)
+    order = ["value", "name"] if numbers.is_finite().fill_null(False).all() else ["name"]
+    distinct = distinct.with_columns(value=numbers).sort(order)["name"]
+    if not len(distinct):
+        return pl.Series([None] * len(series), dtype=pl.Int64), distinct
+    place = pl.Series(np.arange(len(distinct)))
+    return series.replace_strict(distinct, place, default=None, return_dtype=pl.Int64), distinct
+
+
+def _flags(series: Any) -> BoolArray:
+    return np.ascontiguousarray(series.to_numpy(), dtype=np.bool_)
+
+
+def _floats(series: Any) -> FloatArray:
+    """Return a series as floats, NaN where null."""
+    return np.ascontiguousarray(series.to_numpy(), dtype=np.float64)
+
+
+def _integers(series: Any) -> IntArray:
+    return np.ascontiguousarray(series.to_numpy(), dtype=np.int64)
+
+
+def _kind(series: Any) -> Kind:
+    pl = library()
+    dtype = series.dtype
+    if dtype.is_integer():
+        return "integer"
+    if dtype.is_float():
+        return "float"
+    if isinstance(dtype, pl.List | pl.Array) and (
+        dtype.inner.is_numeric() or dtype.inner == pl.Null
+    ):
+        return "list"
+    found: dict[Any, Kind] = {
+        pl.Boolean: "boolean",
+        pl.String: "text",
+        pl.Null: "text",
+        pl.Datetime: "time",
+    }
+    return found.get(dtype.base_type(), "other")

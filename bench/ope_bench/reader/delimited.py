@@ -1,0 +1,350 @@
+"""Delimited text: read by Polars as text, with widths, quotes and lines by Python's `csv`.
+
+Polars looks neither at the number of fields of a short row nor at blank lines, and names no place;
+it refuses what `csv` reads, such as a quote within a field. So `csv` goes over a file once where
+its last column lacks a value, a value holds a quote, Polars refuses it or finds no row, or a
+carriage return stands alone; and where both differ, the columns are those of `csv`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import csv
+import gzip
+import io
+import itertools
+import lzma
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from ope_bench.base.files import temporary_folder
+from ope_bench.reader.library import LibraryRefusalError, guarded, library
+from ope_bench.reader.mistakes import DataFileError, column_indices
+from ope_bench.reader.text import EXACT, TextForm, settle
+
+FIRST_LINE = 1 << 20
+"""Most characters of a line from which the format of a file is recognized."""
+
+ROWS_AT_ONCE = 1 << 15
+_CHUNK = 1 << 24
+_COMPRESSED: dict[bytes, Any] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"BZh": bz2.open,
+}
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+TextRow = tuple[int, list[str]]
+"""A line's number in its file, and its fields."""
+
+csv.field_size_limit(sys.maxsize)
+
+
+def opened(path: Path) -> Any:
+    """Open what a file holds, decompressed, as bytes."""
+    with open(path, "rb") as stream:
+        start = stream.read(6)
+    for magic, how in _COMPRESSED.items():
+        if start.startswith(magic):
+            return how(path, "rb")
+    if start.startswith(_ZSTD):
+        with guarded(path):
+            lines = library().read_lines(path).to_series()
+        return io.BytesIO("\n".join([*lines.to_list(), ""]).encode())
+    return open(path, "rb")
+
+
+@contextlib.contextmanager
+def opened_text(path: Path, form: TextForm) -> Iterator[TextIO]:
+    """Open a text file, decompressed and decoded; line ends stay as they are."""
+    with damaged(path), opened(path) as stream:
+        buffered = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream
+        marked = _marked(buffered.peek(3)[:3])
+        encoding = form.encoding or marked or "utf-8"
+        if marked == "utf-8-sig" and _is_utf8(encoding):
+            encoding = marked
+        try:
+            text = io.TextIOWrapper(buffered, encoding=encoding, newline="")
+        except LookupError as exc:
+            what = f"`encoding`: Python knows none called {encoding!r}, such as latin-1 or cp1252"
+            raise DataFileError(path, what) from exc
+        try:
+            yield text
+        except UnicodeError as exc:
+            raise _wrongly_encoded(path, encoding) from exc
+
+
+def _marked(start: bytes) -> str | None:
+    return next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+
+
+def _is_utf8(encoding: str) -> bool:
+    return encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+
+
+@contextlib.contextmanager
+def damaged(path: Path) -> Iterator[None]:
+    """Turn the errors of a file that cannot be read into one line."""
+    try:
+        yield
+    except LibraryRefusalError as exc:
+        raise DataFileError(path, f"cannot be read: {exc}") from exc
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as exc:
+        raise DataFileError(path, f"cannot be read: {getattr(exc, 'strerror', 0) or exc}") from exc
+
+
+def _wrongly_encoded(path: Path, encoding: str) -> DataFileError:
+    """Locate the wrongly encoded line, which buffered decoding does not report."""
+    shown = "UTF-8" if encoding.startswith("utf-8") else encoding
+    cure = f"save it as {shown}, or give `encoding` (Excel often writes cp1252)"
+    with opened(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode(encoding)
+            except UnicodeDecodeError as exc:
+                byte = f"byte {line[exc.start]:#04x} at column {exc.start + 1}"
+                return DataFileError(
+                    path, f"{byte} is not {shown}; {cure}", where=f"line {number:,}"
+                )
+            except UnicodeError:
+                break
+    return DataFileError(path, f"is not {shown}; {cure}")
+
+
+def text_rows(path: Path, form: TextForm) -> Generator[TextRow, None, None]:
+    """Yield the rows of a delimited file that are not blank, the header first.
+
+    Raises
+    ------
+    DataFileError : the file is empty, wrongly encoded or wrongly quoted.
+    """
+    number = 0
+    with opened_text(path, form) as stream:
+        first = stream.readline(FIRST_LINE)
+        if not first.strip():
+            empty = not stream.read(FIRST_LINE).strip()
+            what = (
+                "is empty; write a header and one row for each decision"
+                if empty
+                else "starts with a blank line, not a header"
+            )
+            raise DataFileError(path, what)
+        lines = itertools.chain([first], stream)
+        if len(first) == FIRST_LINE and not first.endswith("\n"):
+            lines = itertools.chain([first + stream.readline()], stream)
+        reader = csv.reader(lines, delimiter=delimiter_of(first, form), strict=True)
+        try:
+            for fields in reader:
+                number = reader.line_num
+                if fields:
+                    yield number, fields
+        except csv.Error as exc:
+            what = f"{exc}; a quote in a quoted field is written twice"
+            raise DataFileError(path, what, where=f"line {number + 1:,}") from exc
+
+
+def delimiter_of(first: str, form: TextForm) -> str:
+    """Return the delimiter of a file, given its first line."""
+    return form.delimiter or max((",", ";", "\t", "|"), key=first.count)
+
+
+def header_names(path: Path, fields: Sequence[str]) -> list[str]:
+    """Return the names that a header gives.
+
+    Raises
+    ------
+    DataFileError : two columns have one name.
+    """
+    names = [name.strip() for name in fields]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataFileError(path, f"two columns are called '{name}'; rename one of them")
+    return names
+
+
+def full_rows(path: Path, width: int, rows: Iterator[TextRow]) -> Iterator[TextRow]:
+    """Yield rows of a width; another one is an error."""
+    for line, fields in rows:
+        if len(fields) != width:
+            what = (
+                f"{len(fields)} fields; the header names {width} columns; quote fields that hold "
+                "the separator"
+            )
+            raise DataFileError(path, what, where=f"line {line:,}")
+        yield line, fields
+
+
+def frame_of_rows(
+    rows: Iterator[TextRow], at: dict[str, int], spelled: frozenset[str], form: TextForm
+) -> Any:
+    """Return the typed columns of rows of texts.
+
+    Parameters
+    ----------
+    rows : without the header.
+    at : the columns wanted, and their places.
+    spelled, form : as for `settle`.
+    """
+    pl = library()
+    texts: dict[str, list[Any]] = {name: [pl.Series(name, [], dtype=pl.String)] for name in at}
+    while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
+        for name, place in at.items():
+            texts[name].append(
+                pl.Series(name, [fields[place] for _, fields in chunk], dtype=pl.String)
+            )
+    return pl.DataFrame(
+        settle(pl.concat(texts.pop(name)), form, spelled=name in spelled) for name in at
+    )
+
+
+def read_delimited(
+    path: Path, columns: Sequence[str] | None, spelled: frozenset[str], form: TextForm
+) -> Any:
+    """Return the typed columns of a delimited file with a header.
+
+    Parameters
+    ----------
+    path : the file, maybe compressed.
+    columns : those wanted, all if None.
+    spelled, form : as for `settle`.
+
+    Raises
+    ------
+    DataFileError : the file is damaged, or lacks a column.
+    """
+    rows = text_rows(path, form)
+    with contextlib.closing(rows):
+        lines, fields = next(rows)
+    with opened_text(path, form) as stream:
+        delimiter = delimiter_of(stream.readline(FIRST_LINE), form)
+    names = header_names(path, fields)
+    at = column_indices(path, names, names if columns is None else dict.fromkeys(columns))
+    with _as_utf8(path, form) as (source, alone):
+        # A carriage return that stands alone ends a line for `csv` only.
+        found = (
+            None
+            if alone or len(delimiter.encode()) > 1
+            else _by_library(source, lines, len(names), delimiter, at, spelled, form)
+        )
+    if found is None or found[1]:
+        whole = text_rows(path, form)
+        with contextlib.closing(whole):
+            next(whole)
+            checked = full_rows(path, len(names), whole)
+            n = None if found is None else found[0].height
+            if n is None or n != sum(1 for _ in checked):
+                found = None
+    if found is None:
+        whole = text_rows(path, form)
+        with contextlib.closing(whole):
+            next(whole)
+            checked = full_rows(path, len(names), whole)
+            return frame_of_rows(checked, at, spelled, form)
+    return found[0]
+
+
+@contextlib.contextmanager
+def _as_utf8(path: Path, form: TextForm) -> Iterator[tuple[Path, bool]]:
+    """Yield a file of plain UTF-8 text, and whether a carriage return stands alone in it."""
+    with open(path, "rb") as stream:
+        start = stream.read(6)
+        plain = not start.startswith((*_COMPRESSED, _ZSTD)) and _marked(start) != "utf-16"
+        if plain and _is_utf8(form.encoding or "utf-8"):
+            stream.seek(0)
+            yield path, _alone(iter(lambda: stream.read(_CHUNK), b""))
+            return
+    with temporary_folder("ope-bench-table") as folder:
+        copy = folder / "table.csv"
+        with damaged(path), open(copy, "wb") as out:
+            if form.encoding is None and _marked(start) != "utf-16":
+                with opened(path) as stream:
+                    while chunk := stream.read(_CHUNK):
+                        out.write(chunk)
+            else:
+                with opened_text(path, form) as text:
+                    while words := text.read(_CHUNK):
+                        out.write(words.encode())
+        with open(copy, "rb") as stream:
+            alone = _alone(iter(lambda: stream.read(_CHUNK), b""))
+        yield copy, alone
+
+
+def _alone(chunks: Iterator[bytes]) -> bool:
+    """Return whether a carriage return is not followed by a line feed."""
+    ended = False
+    for chunk in chunks:
+        if ended and not chunk.startswith(b"\n"):
+            return True
+        ended = chunk.endswith(b"\r")
+        if chunk.count(b"\r") - ended != chunk.count(b"\r\n"):
+            return True
+    return ended
+
+
+def _by_library(
+    source: Path,
+    skipped: int,
+    width: int,
+    delimiter: str,
+    at: dict[str, int],
+    spelled: frozenset[str],
+    form: TextForm,
+) -> tuple[Any, bool] | None:
+    """Return the typed columns, and whether `csv` must look at the rows; None where refused.
+
+    In two passes over the file, so that not all texts are in memory at once: how many values of
+    each column are what, and the casts that follow.
+    """
+    pl = library()
+    try:
+        with guarded(source):
+            scan = pl.scan_csv(
+                source,
+                has_header=False,
+                skip_lines=skipped,
+                separator=delimiter,
+                schema={str(k): pl.String for k in range(width)},
+                infer_schema=False,
+                raise_if_empty=False,
+                glob=False,
+            )
+            facts = [pl.len().alias("n"), pl.col(str(width - 1)).null_count().alias("last")]
+            for name, k in at.items():
+                text = pl.col(str(k))
+                floats = text.cast(pl.Float64, strict=False)
+                integers = text.cast(pl.Int64, strict=False).cast(pl.String)
+                facts += [
+                    (text.is_not_null() & (text != "")).sum().alias(f"{k} all"),
+                    (integers == text).sum().alias(f"{k} integers"),
+                ]
+                if name not in spelled and form.decimal == ".":
+                    facts.append((floats.abs() < EXACT).sum().alias(f"{k} floats"))
+            known = scan.select(facts).collect(engine="streaming").row(0, named=True)
+            kinds = {}
+            for name, k in at.items():
+                text, valued = pl.col(str(k)), known[f"{k} all"]
+                if valued == 0 or form.missing:
+                    kinds[name] = text
+                elif known[f"{k} integers"] == valued:
+                    kinds[name] = text.cast(pl.Int64, strict=False)
+                elif known.get(f"{k} floats") == valued:
+                    kinds[name] = text.cast(pl.Float64, strict=False)
+                else:
+                    kinds[name] = text
+            frame = scan.select(**kinds).collect(engine="streaming")
+            doubtful = width == 1 or known["n"] == 0 or known["last"] > 0
+            for name in at:
+                texts = frame.get_column(name)
+                if texts.dtype == pl.String:
+                    # A quote within a value may have been a mistake of the file.
+                    doubtful |= texts.str.contains('"', literal=True).any()
+                    frame = frame.with_columns(settle(texts, form, spelled=name in spelled))
+    except LibraryRefusalError:
+        return None
+    return frame, doubtful

@@ -1,0 +1,265 @@
+"""Files of tables: their formats, recognized by name and first bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Collection, Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ope_bench.base.errors import UnavailableError
+from ope_bench.reader.arff import arff_rows, is_arff, require_values
+from ope_bench.reader.delimited import (
+    FIRST_LINE,
+    TextRow,
+    damaged,
+    frame_of_rows,
+    full_rows,
+    header_names,
+    opened,
+    opened_text,
+    read_delimited,
+    text_rows,
+)
+from ope_bench.reader.frames import series_of, typed
+from ope_bench.reader.library import LibraryRefusalError, guarded, library
+from ope_bench.reader.mistakes import DataFileError, column_indices
+from ope_bench.reader.table import Table
+from ope_bench.reader.text import TextForm, finite_number
+
+
+def read_table(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    *,
+    spelled: Collection[str] = (),
+    header: bool = True,
+    form: TextForm | None = None,
+) -> Table:
+    """Read the named columns of a file, whose format is recognized by its name and first bytes.
+
+    Parameters
+    ----------
+    path : Parquet, Arrow, JSON lines, a JSON list of rows, ARFF (KEEL's dialect included), or text
+        with a header, separated by commas, semicolons, tabs or bars; texts also compressed
+        (``.gz``, ``.zst``, ``.xz``, ``.bz2``).
+    columns : those wanted; all if None.
+    spelled : columns of names: numbers among them keep their spelling, so that 007 is not 7.
+    header : whether the first line names the columns; else they are called 1, 2, ...
+    form : how values are written.
+
+    Raises
+    ------
+    UnavailableError : there is no such file.
+    DataFileError : it is empty, damaged or wrongly encoded, or a column is missing; the message
+        names the place.
+    """
+    form = form or TextForm()
+    if not path.is_file():
+        if path.exists():
+            raise DataFileError(path, "a folder or a device; expected a file")
+        msg = f"{path}: no such file"
+        raise UnavailableError(msg)
+    kept = frozenset(spelled)
+    with damaged(path), open(path, "rb") as stream:
+        start = stream.read(6)
+    if start.startswith(b"PAR1") or path.suffix == ".parquet":
+        frame = _binary(path, "Parquet", library().scan_parquet, columns, kept, form)
+    elif start == b"ARROW1":
+        frame = _binary(path, "Arrow", library().scan_ipc, columns, kept, form)
+    else:
+        with opened_text(path, form) as text:
+            first = text.readline(FIRST_LINE)
+        if (kind := _json_kind(first)) is not None:
+            frame, lines = _json(path, kind, columns, kept, form)
+            return _table(path, frame, lines, form)
+        if is_arff(first) or not header:
+            frame = _plain(path, columns, kept, form)
+        else:
+            frame = read_delimited(path, columns, kept, form)
+        return _table(path, frame, lambda row: f"line {_line_of(path, row, header, form):,}", form)
+    return _table(path, frame, lambda row: f"row {row + 1:,}", form)
+
+
+def _table(path: Path, frame: Any, place: Any, form: TextForm) -> Table:
+    if not frame.height:
+        raise DataFileError(path, "has no rows; write one row for each decision")
+    return Table(path, place, frame, form)
+
+
+def has_header(path: Path) -> bool:
+    """Return whether the first line of a text table is a header.
+
+    It is in an attribute-relation file, and where none of its words is a number or appears in the
+    same column of the next thousand rows.
+    """
+    with contextlib.closing(_rows(path, TextForm(), header=True)) as rows:
+        first, *others = (
+            [field.strip() for field in fields] for _, fields in itertools.islice(rows, 1001)
+        )
+    with opened_text(path, TextForm()) as stream:
+        if is_arff(stream.readline(FIRST_LINE)):
+            return True
+    again = any(word == field for row in others for word, field in zip(first, row, strict=False))
+    return not again and all(finite_number(word) is None for word in first)
+
+
+# Text that `csv` reads alone: attribute-relation files, and tables without a header
+
+
+def _rows(path: Path, form: TextForm, *, header: bool) -> Generator[TextRow, None, None]:
+    """Yield the rows of a text table, a header of names or numbers first."""
+    with opened_text(path, form) as stream:
+        if is_arff(stream.readline(FIRST_LINE)):
+            stream.seek(0)
+            yield from arff_rows(path, stream)
+            return
+    if header:
+        yield from text_rows(path, form)
+        return
+    names: list[str] = []
+    for line, fields in text_rows(path, form):
+        if not names:
+            names = [str(k + 1) for k in range(len(fields))]
+            yield line, names
+        require_values(path, line, names, fields)
+        yield line, fields
+
+
+def _plain(
+    path: Path, columns: Sequence[str] | None, spelled: frozenset[str], form: TextForm
+) -> Any:
+    with contextlib.closing(_rows(path, form, header=False)) as rows:
+        names = header_names(path, next(rows)[1])
+        at = column_indices(path, names, names if columns is None else columns)
+        return frame_of_rows(full_rows(path, len(names), rows), at, spelled, form)
+
+
+def _line_of(path: Path, row: int, header: bool, form: TextForm) -> int:
+    """Return the line of a row, as an editor counts them."""
+    with contextlib.closing(_rows(path, form, header=header)) as rows:
+        next(rows)
+        before = 1
+        for k, (line, fields) in enumerate(rows):
+            if k == row:
+                # The line where the row begins, if its fields hold line ends.
+                within = sum(field.count("\n") for field in fields)
+                return max(line - within, before)
+            before = line + 1
+    return before
+
+
+# Parquet and Arrow
+
+
+def _binary(
+    path: Path,
+    kind: str,
+    scan: Any,
+    columns: Sequence[str] | None,
+    spelled: frozenset[str],
+    form: TextForm,
+) -> Any:
+    try:
+        with guarded(path):
+            lazy = scan(path, glob=False) if kind == "Parquet" else scan(path)
+            names = lazy.collect_schema().names()
+            wanted = names if columns is None else list(dict.fromkeys(columns))
+            column_indices(path, names, wanted)
+            frame = lazy.select(wanted).collect()
+            return typed(frame, spelled, form)
+    except LibraryRefusalError as exc:
+        raise DataFileError(path, f"is no {kind} file, or damaged: {exc}") from exc
+
+
+# JSON
+
+
+def _json_kind(first: str) -> str | None:
+    """Return whether a first line begins JSON lines or a JSON list, None if neither."""
+    start = first.lstrip("\ufeff \t")[:1]
+    if start == "[":
+        return "list"
+    if start != "{":
+        return None
+    try:
+        return "lines" if isinstance(json.loads(first), dict) else None
+    except ValueError:
+        # A header may begin with a brace, but names no quoted key.
+        return "lines" if first.lstrip("\ufeff \t{").startswith('"') else None
+
+
+def _json(
+    path: Path,
+    kind: str,
+    columns: Sequence[str] | None,
+    spelled: frozenset[str],
+    form: TextForm,
+) -> tuple[Any, Any]:
+    """Return the typed columns of JSON, and the function that names the place of a row."""
+    pl = library()
+    if kind == "lines" and form.encoding is None:
+        try:
+            with guarded(path), opened(path) as stream:
+                data = stream.read()
+                frame = pl.read_ndjson(data, infer_schema_length=None)
+                # A number that is an integer in one row and a float in another is exact in Python.
+                lossy = any(
+                    kind.is_float()
+                    and frame[name].abs().max() is not None
+                    and frame[name].abs().max() >= 2.0**53
+                    for name, kind in frame.schema.items()
+                )
+            if not lossy and frame.height == sum(1 for one in data.split(b"\n") if one.strip()):
+                names = list(frame.columns)
+                wanted = names if columns is None else list(dict.fromkeys(columns))
+                column_indices(path, names, wanted)
+                return typed(frame.select(wanted), spelled, form), _lines_of_json(path, form)
+        except LibraryRefusalError:
+            pass
+    rows, place = _json_rows(path, kind, form)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    wanted = names if columns is None else list(dict.fromkeys(columns))
+    column_indices(path, names, wanted)
+    found = [series_of([row.get(name) for row in rows], name) for name in wanted]
+    return typed(pl.DataFrame(found), spelled, form), place
+
+
+def _json_rows(path: Path, kind: str, form: TextForm) -> tuple[list[dict[str, Any]], Any]:
+    rows: list[dict[str, Any]] = []
+    with opened_text(path, form) as stream:
+        if kind == "list":
+            try:
+                rows = json.load(stream)
+            except (ValueError, RecursionError) as exc:
+                where = f"line {exc.lineno:,}" if isinstance(exc, json.JSONDecodeError) else ""
+                what = f"is no JSON: {getattr(exc, 'msg', exc)}"
+                raise DataFileError(path, what, where=where) from exc
+            if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+                what = "is no JSON list of rows; write one object for each decision"
+                raise DataFileError(path, what)
+            return rows, lambda row: f"row {row + 1:,}"
+        for number, line in enumerate(stream, start=1):
+            if not line.strip():
+                continue
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError) as exc:
+                what = f"is no JSON: {getattr(exc, 'msg', exc)}; write one object a line"
+                raise DataFileError(path, what, where=f"line {number:,}") from exc
+            if not isinstance(found, dict):
+                what = f"{line.strip()[:40]} is no JSON object; write one object a line"
+                raise DataFileError(path, what, where=f"line {number:,}")
+            rows.append(found)
+    return rows, _lines_of_json(path, form)
+
+
+def _lines_of_json(path: Path, form: TextForm) -> Any:
+    def place(row: int) -> str:
+        with opened_text(path, form) as stream:
+            filled = (n for n, line in enumerate(stream, start=1) if line.strip())
+            return f"line {next(itertools.islice(filled, row, None), row + 1):,}"
+
+    return place

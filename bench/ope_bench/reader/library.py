@@ -1,0 +1,74 @@
+"""The one place that imports and calls Polars on data of unknown form."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ope_bench.plugins.requirements import ran_out_of_memory
+from ope_bench.reader.mistakes import DataFileError
+
+
+def library() -> Any:
+    """Return Polars, which is imported when the first table is read."""
+    import polars
+
+    return polars
+
+
+class LibraryRefusalError(Exception):
+    """The library reads a file not, or not as what it was said to be."""
+
+
+@contextlib.contextmanager
+def guarded(path: Path | str) -> Iterator[None]:
+    """Turn whatever the library raises into a `LibraryRefusalError`.
+
+    A panic of its threads derives from BaseException, and is printed on the error output, which
+    gets nothing else while the library works either.
+    """
+    try:
+        with _panics_kept():
+            yield
+    except (DataFileError, KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as exc:
+        if ran_out_of_memory(exc):
+            raise MemoryError(str(exc)) from exc
+        if isinstance(exc, OSError) and exc.errno is not None:
+            what = f"cannot be read: {exc.strerror or exc}"
+            raise DataFileError(path, what) from exc
+        if not isinstance(exc, Exception) and type(exc).__module__.partition(".")[0] not in (
+            "polars",
+            "pyo3_runtime",
+        ):
+            raise
+        reason = str(exc).strip().splitlines() or [type(exc).__name__]
+        raise LibraryRefusalError(reason[0]) from exc
+
+
+@contextlib.contextmanager
+def _panics_kept() -> Iterator[None]:
+    """Keep what is written on descriptor 2, and write it at the end if nothing was raised."""
+    try:
+        sys.stderr.flush()
+        saved = os.dup(2)
+    except (OSError, ValueError, AttributeError):
+        yield
+        return
+    with tempfile.TemporaryFile() as kept:
+        try:
+            os.dup2(kept.fileno(), 2)
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+        kept.seek(0)
+        said = kept.read()
+    if said:
+        os.write(2, said)

@@ -1,0 +1,37 @@
+"""Mistakes in data files, with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from ope_bench.base.errors import UsageError, did_you_mean
+
+
+class DataFileError(UsageError):
+    """A data file is missing, damaged or of the wrong form; the message names file and place."""
+
+    def __init__(self, path: Path | str, what: str, *, where: str = "") -> None:
+        self.path, self.what, self.where = str(path), what, where
+        super().__init__(f"{path}{f', {where}' if where else ''}: {what}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(DataFileError, where=self.where), (self.path, self.what)
+
+
+def column_indices(
+    path: Path | str, header: Sequence[str], names: Iterable[str]
+) -> dict[str, int]:
+    """Return the index of each column; a DataFileError lists the known ones."""
+    # Not list.index: with as many names as columns the time would be quadratic.
+    at = {name: k for k, name in enumerate(header)}
+    for name in (names := list(names)):
+        if name not in at:
+            shown = ", ".join(header[:20]) + (", ..." if len(header) > 20 else "")
+            what = (
+                f"has no column '{name}'{did_you_mean(name, header)} (it has: {shown}); correct "
+                "the name where it is asked for, or in the table"
+            )
+            raise DataFileError(path, what)
+    return {name: at[name] for name in names}

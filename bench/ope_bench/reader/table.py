@@ -1,0 +1,110 @@
+"""A table of typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.reader.column import BoolArray, Column
+from ope_bench.reader.mistakes import DataFileError, column_indices
+from ope_bench.reader.text import TextForm
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Typed columns by name, of a file or of a frame.
+
+    Parameters
+    ----------
+    path : the file, or what else the columns come from.
+    place : returns the name of a row in messages, given its index from 0.
+    frame : the columns, as a Polars data frame.
+    form : how values are written.
+    """
+
+    path: Path
+    place: Callable[[int], str]
+    frame: Any
+    form: TextForm = field(default_factory=TextForm)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.frame.height)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns, in the order of the file."""
+        return list(self.frame.columns)
+
+    def column(self, name: str) -> Column:
+        """Return a column.
+
+        Raises
+        ------
+        DataFileError : there is none of that name; the message lists the known ones.
+        """
+        column_indices(self.path, self.names, [name])
+        return Column(name, self.frame.get_column(name), self.path, self.place, self.form)
+
+    def numbers(
+        self,
+        name: str,
+        *,
+        optional: bool = False,
+        low: float = -np.inf,
+        high: float = np.inf,
+    ) -> FloatArray:
+        """Return a column of finite numbers, NaN where missing: (n,); see `Column.numbers`.
+
+        Parameters
+        ----------
+        name : of the column.
+        optional : whether a value may be missing.
+        low, high : inclusive bounds.
+
+        Raises
+        ------
+        DataFileError : a value is missing, not a number or out of bounds.
+        """
+        column = self.column(name)
+        if not optional:
+            column.require_values()
+        values = column.numbers()
+        column.refuse_first(
+            (values < low) | (values > high), lambda one: f"{one} is not within {low} to {high}"
+        )
+        return values
+
+    def codes(self, name: str, *, optional: bool = False) -> tuple[IntArray, list[str]]:
+        """Return codes (n,) and sorted names of a column; see `Column.codes`."""
+        column = self.column(name)
+        if not optional:
+            column.require_values()
+        return column.codes()
+
+    def missing(self, name: str) -> BoolArray:
+        """Return whether each row lacks a value: (n,)."""
+        return self.column(name).missing
+
+    def select(self, rows: IntArray) -> Table:
+        """Return some of the rows, which keep their names in messages."""
+        return replace(self, frame=self.frame[rows], place=lambda row: self.place(int(rows[row])))
+
+    def raise_error(self, row: int, column: str, what: str) -> None:
+        """Raise a DataFileError that names row and column."""
+        raise DataFileError(self.path, what, where=f"{self.place(row)}, column '{column}'")
+
+    def refuse_duplicates(self, names: Sequence[str]) -> None:
+        """Raise an error at the second of two rows that are equal in some columns."""
+        seen = self.frame.select(names)
+        twice = ~seen.is_first_distinct()
+        if twice.any():
+            row = int(twice.arg_true()[0])
+            what = f"{', '.join(names)}: is there twice; keep one"
+            raise DataFileError(self.path, what, where=self.place(row))

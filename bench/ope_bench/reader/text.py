@@ -1,0 +1,177 @@
+"""Texts as values: what is missing, a number, a truth value, a name."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ope_bench.reader.library import library
+
+MISSING_WORDS = ("na", "n/a", "nan", "null", "none", "<na>")
+"""Words that say, among numbers, times and truth values, that there is none."""
+
+_LARGE = 1e38
+"""Floats below it are integers of 128 bits, if they are whole."""
+
+EXACT = 2.0**53
+"""Integers from here on are not all floats."""
+
+_INTEGER = r"^-?(0|[1-9][0-9]*)(\.0+)?$"
+"""A text that is a number where names are asked for."""
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How values are written.
+
+    Parameters
+    ----------
+    missing : words for a missing value, beside an empty cell.
+    encoding : of text files; UTF-8 where None, or what their byte order mark says.
+    delimiter : of fields; the most frequent one of the first line where None.
+    decimal : the mark before the decimals of a number.
+    time_format : of times, in the notation of `datetime.strptime`; recognized where None.
+    """
+
+    missing: tuple[str, ...] = ()
+    encoding: str | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    time_format: str | None = None
+
+
+def finite_number(word: str) -> float | None:
+    """Parse a word as a finite number; None if it is not.
+
+    Python's ``1_000`` and digits of other scripts are not accepted.
+
+    >>> finite_number(" 1e3"), finite_number("1_000"), finite_number("٣"), finite_number("nan")
+    (1000.0, None, None, None)
+    """
+    word = word.strip()
+    if "_" in word or not word.isascii():
+        return None
+    try:
+        value = float(word)
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+def is_missing(word: str) -> bool:
+    """Return whether a text is missing, or a word for that among numbers.
+
+    >>> [is_missing(word) for word in ("", " NA ", "nan", "null", "0", "no")]
+    [True, True, True, True, False, False]
+    """
+    return word.strip().lower() in ("", *MISSING_WORDS)
+
+
+def settle(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
+    """Return a series of texts as integers, floats or truth values if all are, else as texts.
+
+    Texts lose the blanks around them; empty ones become null.
+
+    Parameters
+    ----------
+    texts : a series of strings.
+    form : how values are written.
+    spelled : whether the spelling of numbers matters, as where they are names: then only integers
+        are converted whose spelling follows from their value.
+    """
+    pl = library()
+    texts = without_missing(texts.str.strip_chars(), form)
+    if not texts.is_not_null().any():
+        return texts
+    numbers = texts.str.replace(",", ".", literal=True) if form.decimal == "," else texts
+    # NumPy's infinities and Python's underscores are no numbers here.
+    floats = numbers.cast(pl.Float64, strict=False)
+    fine = floats.is_finite().fill_null(False)
+    rest = texts.filter(texts.is_not_null() & ~fine).unique()
+    words = rest.str.to_lowercase()
+    if fine.any() and words.is_in(list(MISSING_WORDS)).all():
+        valued = fine.sum()
+        integers = numbers.cast(pl.Int128, strict=False)
+        plain = (integers.cast(pl.String) == numbers).sum() == valued
+        if plain or (integers.is_not_null().sum() == valued and not spelled):
+            return narrow(integers)
+        if not spelled:
+            return floats.set(~fine, None)
+        return texts
+    flags = words.filter(~words.is_in(list(MISSING_WORDS)))
+    if not fine.any() and len(flags) and flags.is_in(["true", "false"]).all():
+        low = texts.str.to_lowercase()
+        return pl.Series(texts.name, (low == "true").set(~low.is_in(["true", "false"]), None))
+    return texts
+
+
+def without_missing(values: Any, form: TextForm) -> Any:
+    """Return a series with null where it is empty or one of the words for missing."""
+    pl = library()
+    if values.dtype == pl.String:
+        return values.set(values.is_in(["", *form.missing]), None)
+    if values.dtype.is_float():
+        values = values.set(values.is_nan().fill_null(False), None)
+    numbers = [found for word in form.missing if (found := finite_number(word)) is not None]
+    if numbers and values.dtype.is_numeric():
+        return values.set(values.cast(pl.Float64).is_in(numbers), None)
+    return values
+
+
+def narrow(integers: Any) -> Any:
+    """Return a series of integers in 64 bits if they are that small."""
+    pl = library()
+    low, high = integers.min(), integers.max()
+    small = low is None or (low >= -(2**63) and high < 2**63)
+    return integers.cast(pl.Int64 if small else pl.Int128)
+
+
+def as_names(series: Any) -> Any:
+    """Return a series of names: integers, or texts with one spelling for one name.
+
+    >>> import polars as pl
+    >>> [as_names(pl.Series(one)).to_list() for one in (["1.0", "2"], ["007", "7"], ["1.0", "a"])]
+    [[1, 2], ['007', '7'], ['1.0', 'a']]
+    """
+    pl = library()
+    if series.dtype == pl.Boolean:
+        return series.replace_strict({True: "True", False: "False"}, return_dtype=pl.String)
+    if series.dtype == pl.Datetime:
+        return series.dt.to_string("%Y-%m-%dT%H:%M:%S%.f")
+    if series.dtype.is_float():
+        finite = series.drop_nulls().filter(series.drop_nulls().is_finite())
+        if (finite == finite.floor()).all() and (finite.abs() < _LARGE).all():
+            return series.cast(pl.Int128, strict=False)
+        distinct = series.unique().drop_nulls()
+        words = pl.Series([repr(one) for one in distinct.to_list()], dtype=pl.String)
+        return series.replace_strict(distinct, words, default=None, return_dtype=pl.String)
+    if series.dtype != pl.String:
+        return series
+    distinct = series.unique().drop_nulls()
+    valued = distinct.filter(~distinct.str.to_lowercase().is_in(list(MISSING_WORDS)))
+    if len(valued) and valued.str.contains(_INTEGER).all():
+        found = series.str.replace(r"\.0+$", "").cast(pl.Int128, strict=False)
+        if series.filter(found.is_null()).str.contains(_INTEGER).any():
+            return series  # beyond 128 bits
+        return found
+    if valued.str.contains(r"[^\x00-\x7f]").any():
+        return series.str.normalize("NFC")
+    return series
+
+
+def name_of(value: Any) -> str:
+    """Return the name that a single value is, as in a column of such values.
+
+    >>> name_of(1.0), name_of("1.0"), name_of(True), name_of("Cafe" + chr(0x301)) == "Caf\xe9"
+    ('1', '1', 'True', True)
+    """
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    word = str(value).strip()
+    if re.fullmatch(_INTEGER, word):
+        return str(int(word.partition(".")[0]))
+    return unicodedata.normalize("NFC", word)

@@ -1,0 +1,130 @@
+"""Damaged files: what is read is what Python's own libraries read; the rest is one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ope_bench.reader import DataFileError, Table, read_table
+from ope_bench.reader.text import MISSING_WORDS
+
+CELLS = (
+    *("1", "2.5", "-3", "007", "1e3", "", " 4 ", "word", "NA", "é", "TRUE", "false", "1,5"),
+    *('say ""hi""', "two\nlines", "a;b", "9007199254740993", "9223372036854775808", "nan", "inf"),
+)
+
+
+def healthy(rng: random.Random) -> bytes:
+    """Return a delimited text of few rows."""
+    width, out = rng.randint(1, 5), io.StringIO()
+    delimiter, end = rng.choice(",,,;\t|"), rng.choice(["\n", "\n", "\r\n"])
+    writer = csv.writer(out, delimiter=delimiter, lineterminator=end)
+    writer.writerow([f"c{k}" for k in range(width)])
+    kinds = [rng.choice([CELLS, CELLS[:3], ("1", "2", "")]) for _ in range(width)]
+    for _ in range(rng.randint(1, 8)):
+        writer.writerow([rng.choice(kind) for kind in kinds])
+    return (rng.choice(["", "", "\ufeff"]) + out.getvalue()).encode()
+
+
+def damage(data: bytes, rng: random.Random) -> bytes:
+    """Change a text in a few places, as editors, exports and disks do."""
+    for _ in range(rng.randint(0, 3)):
+        at = rng.randrange(len(data) + 1)
+        piece = rng.choice([b'"', b"\n", b"\r", b",", b"", b"x", b"\n\n", b"\x00", b" ", b'""'])
+        cut = rng.choice([0, 0, 1, 1, 3])
+        data = data[:at] + piece + data[at + cut :]
+    return data if rng.random() > 0.1 else data[: rng.randrange(1, len(data) + 1)]
+
+
+def by_csv(data: bytes) -> list[list[str]] | None:
+    """Return the cells that `csv` reads, strict and of equal widths; None if it refuses."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    lines = io.StringIO(text, newline="")
+    first = lines.readline()
+    lines.seek(0)
+    delimiter = max((",", ";", "\t", "|"), key=first.count)
+    try:
+        rows = [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]
+    except csv.Error:
+        return None
+    names = [name.strip() for name in rows[0]] if rows else []
+    if not first.strip() or len(rows) < 2 or len(set(names)) < len(names):
+        return None
+    return rows if all(len(row) == len(names) for row in rows) else None
+
+
+def read_or_line(path: Path, spelled: list[str]) -> tuple[Table | None, str]:
+    """Return a file's table, or what is said of it."""
+    try:
+        return read_table(path, spelled=spelled), ""
+    except DataFileError as exc:
+        return None, str(exc)
+
+
+def same(text: str, value: object) -> bool:
+    """Return whether a typed value is the text of a cell, its spelling kept."""
+    text = text.strip()
+    if value is None:
+        return text.lower() in ("", *MISSING_WORDS)
+    if isinstance(value, bool):
+        return text.lower() == str(value).lower()
+    return str(value) == text
+
+
+def compare(path: Path, seeds: range) -> tuple[int, int]:
+    """Return how many damaged texts were read, and how many refused; both as `csv` does."""
+    read = refused = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        data = damage(healthy(rng), rng)
+        path.write_bytes(data)
+        expected = by_csv(data)
+        if not data.lstrip(b"\xef\xbb\xbf \t").startswith((b"{", b"[", b"@", b"%")):
+            names = [] if expected is None else [one.strip() for one in expected[0]]
+            table, said = read_or_line(path, names)
+            assert "\n" not in said
+            assert (table is None) == (expected is None), (seed, data, said)
+            if table is None or expected is None:
+                refused += 1
+                continue
+            cells = table.frame.rows()
+            assert len(cells) == len(expected) - 1, (seed, data)
+            for texts, values in zip(expected[1:], cells, strict=True):
+                assert all(map(same, texts, values)), (seed, data, texts, values)
+            read += 1
+    return read, refused
+
+
+def test_damaged_texts_are_read_as_csv_reads_them_or_refused(tmp_path: Path) -> None:
+    read, refused = compare(tmp_path / "t.csv", range(300))
+    assert read > 100
+    assert refused > 30
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_damaged_binary_file_is_read_or_one_line(
+    tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    frame = pl.DataFrame({"a": range(50), "b": ["x", "y"] * 25, "c": [0.5] * 50})
+    path = tmp_path / f"t.{kind}"
+    (frame.write_parquet if kind == "parquet" else frame.write_ndjson)(path)
+    whole, wrong = path.read_bytes(), 0
+    for seed in range(150):
+        rng = random.Random(seed)
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        path.write_bytes(data if rng.random() > 0.2 else data[: rng.randrange(len(data))])
+        table, said = read_or_line(path, [])
+        assert "\n" not in said
+        wrong += table is None
+    assert wrong > 20
+    assert capfd.readouterr().err == ""
