@@ -224,7 +224,7 @@ class Column:
         flat = series.explode().cast(pl.Float64, strict=False)
         values = _floats(flat).reshape(len(series), int(width[0]))
         self.refuse_first(
-            np.isnan(values).any(axis=1) | np.isinf(values).any(axis=1),
+            np.asarray(~np.isfinite(values).all(axis=1)),
             lambda _: "the list holds a value that is no number",
         )
         return values
