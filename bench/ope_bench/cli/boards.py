@@ -203,6 +203,14 @@ def report_command(
         ),
     ] = None,
     est: options.EstOption = None,
+    highlight: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPEC", help="An estimator that stands out in figures: your own."),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPEC=TEXT", help="Name of an estimator in figures: my-ipw=Ours."),
+    ] = None,
     size: Annotated[
         Literal["single", "double"],
         typer.Option(help="Width of figures, in columns of an article."),
@@ -214,8 +222,8 @@ def report_command(
 ) -> int:
     """Write stored boards and charts as one HTML file, or figures.
 
-    --charts, --est and --size are about figures. Each figure is an SVG, a PNG and a PDF, with its
-    caption in a text file and in the SVG.
+    --charts, --est, --highlight, --label and --size are about figures. Each figure is an SVG, a
+    PNG and a PDF, with its caption in a text file and in the SVG.
     """
     from ope_bench.cli.stored_boards import check_suite
     from ope_bench.report.content import ReportData
@@ -225,9 +233,11 @@ def report_command(
     if to is None and figures is None:
         msg = "say what to write: -o FILE.html or --figures FOLDER"
         raise UsageError(msg)
-    if figures is None and (chart or est or size != "single"):
-        option = "--charts" if chart else "--est" if est else "--size"
-        msg = f"{option}: it is about figures; add --figures FOLDER"
+    of_figures = {"charts": chart, "est": est, "highlight": highlight, "label": label}
+    given = [name for name, value in of_figures.items() if value]
+    if figures is None and (given or size != "single"):
+        option = [*given, "size"][0]
+        msg = f"--{option}: it is about figures; add --figures FOLDER"
         raise UsageError(msg)
     kinds = list(CAPTIONS) if chart is None else [word.strip() for word in chart.split(",")]
     for kind in kinds:
@@ -250,9 +260,16 @@ def report_command(
                 # Imports Altair, which is in the extra.
                 from ope_bench.report.figures import write_figures
 
-                labels = _labels(content, est) if est else None
                 try:
-                    drawn = write_figures(content, figures, kinds=kinds, labels=labels, size=size)
+                    drawn = write_figures(
+                        content,
+                        figures,
+                        kinds=kinds,
+                        labels=_labels(content, "--est", est) if est else None,
+                        names=_names(content, label or []),
+                        highlighted=_labels(content, "--highlight", highlight or []),
+                        size=size,
+                    )
                 except OSError as exc:
                     msg = f"cannot write to {figures}: {exc.strerror or exc}"
                     raise UsageError(msg) from exc
@@ -274,7 +291,24 @@ def report_command(
     return 0
 
 
-def _labels(content: ReportData, selectors: list[str]) -> list[str]:
+def _names(content: ReportData, given: list[str]) -> dict[str, str]:
+    """Return the texts of ``--label``, by the label that each replaces."""
+    names: dict[str, str] = {}
+    for text in given:
+        selector, separator, name = text.rpartition("=")
+        if not (separator and name.strip()):
+            msg = f"--label: write {text.rstrip('=') or 'SPEC'}=TEXT"
+            raise UsageError(msg)
+        labels = _labels(content, "--label", [selector])
+        if len(labels) > 1 or name in names.values():
+            several = ", ".join(labels) if len(labels) > 1 else "two estimators"
+            msg = f"--label: '{name}' would name {several}; name one with its parameters"
+            raise UsageError(msg)
+        names[labels[0]] = name.strip()
+    return names
+
+
+def _labels(content: ReportData, option: str, selectors: list[str]) -> list[str]:
     """Return the labels of the estimators that one of the selectors names."""
     from ope_bench.suites.manifest import selects
     from ope_bench.suites.suite import parse_selector
@@ -285,7 +319,7 @@ def _labels(content: ReportData, selectors: list[str]) -> list[str]:
         named = [one.label for one in content.estimators if selects(selector, one.spec)]
         if not named:
             hint = did_you_mean(selector.reference, {one.estimator for one in content.estimators})
-            msg = f"--est: no outcome of '{text}' is in the store{hint}"
+            msg = f"{option}: no outcome of '{text}' is in the store{hint}"
             raise UsageError(msg)
         labels += named
     return labels

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from ope_bench.report.content import (
     sweep_lines,
     sweeps,
 )
-from ope_bench.report.styles import Style, apply
+from ope_bench.report.styles import HIGHLIGHT, Style, apply
 from ope_bench.report.tables import span
 
 FORMATS = ("svg", "png", "pdf")
@@ -346,6 +346,8 @@ def write_figures(
     *,
     kinds: Sequence[str] = KINDS,
     labels: Sequence[str] | None = None,
+    names: Mapping[str, str] | None = None,
+    highlighted: Collection[str] = (),
     size: Size = "single",
 ) -> WrittenFigures:
     """Write every chart that has data as SVG, PNG and PDF, its caption in a text and in the SVG.
@@ -356,6 +358,8 @@ def write_figures(
     folder : created if missing.
     kinds : of figures.
     labels : labels of the estimators to show, None for all.
+    names : texts that replace labels.
+    highlighted : labels of the estimators that stand out.
     size : one or two columns wide.
 
     Raises
@@ -366,12 +370,16 @@ def write_figures(
 
     folder.mkdir(parents=True, exist_ok=True)
     short, looks = content.looks
-    shown = {label: short[label] for label in short if labels is None or label in labels}
+    named: dict[str, str] = {**short, **(names or {})}
+    looks = {named[label]: looks[short[label]] for label in short}
+    strong = [named[label] for label in highlighted]
+    looks |= dict.fromkeys(strong, HIGHLIGHT)
+    shown = {label: named[label] for label in named if labels is None or label in labels}
     drawn = list(figures(content, shown, kinds=kinds, size=size))
     written = []
     subjects = [(f"{one.stem or one.kind} {one.label}", one.identity) for one in drawn]
     for stem, figure in zip(layout.file_names(subjects), drawn, strict=True):
-        svg = vl_convert.vegalite_to_svg(figure_spec(figure, looks))
+        svg = vl_convert.vegalite_to_svg(figure_spec(figure, looks, strong))
         files = {
             "svg": compact_svg(svg, figure.caption).encode(),
             "png": vl_convert.svg_to_png(svg, ppi=300),
@@ -419,18 +427,21 @@ def compact_svg(svg: str, caption: str) -> str:
     return ET.tostring(root, encoding="unicode")
 
 
-def figure_spec(figure: Figure, looks: Mapping[str, Style]) -> dict[str, Any]:
+def figure_spec(
+    figure: Figure, looks: Mapping[str, Style], highlighted: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the Vega-Lite specification of a figure, with its data and in its final style.
 
     Parameters
     ----------
     figure : the figure.
     looks : styles by short label.
+    highlighted : short labels of the estimators that stand out.
     """
     spec: dict[str, Any] = figure.chart.to_dict(validate=False)
     present = {line.get("method") for lines in figure.data.values() for line in lines}
     chosen = {label: style for label, style in looks.items() if label in present}
-    apply(spec, chosen, "white")
+    apply(spec, chosen, "white", highlighted)
     height, legend = layout.legend(list(chosen), figure.symbol or layout.POINT)
     if figure.symbol and figure.kind != "times":
         spec["height"] += height

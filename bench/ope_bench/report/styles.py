@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -111,7 +111,16 @@ def _candidates(color: int, place: int) -> Iterator[Style]:
                 yield Style(palette[family], DASHES[(step + shift) % n], shape)
 
 
-def apply(spec: Any, chosen: Mapping[str, Style], background: str) -> None:
+HIGHLIGHT = Style("#000000", DASHES[0], SHAPES[0])
+"""Style of an estimator that must be seen first, on white."""
+
+
+def apply(
+    spec: Any,
+    chosen: Mapping[str, Style],
+    background: str,
+    highlighted: Collection[str] = (),
+) -> None:
     """Set the styles of a chart's estimators, in place.
 
     Parameters
@@ -119,7 +128,11 @@ def apply(spec: Any, chosen: Mapping[str, Style], background: str) -> None:
     spec : a Vega-Lite specification.
     chosen : styles by estimator, in the order of the legend.
     background : fill color of hollow points.
+    highlighted : estimators whose lines and points are strong; those of others are pale.
     """
+    strong = {"test": {"field": "method", "oneOf": list(highlighted)}}
+    opacity = {"opacity": {"condition": strong | {"value": 1}, "value": 0.45}}
+    width = {"size": {"condition": strong | {"value": 2.2}, "value": 1.1}}
     ranges = {
         "color": [one.color for one in chosen.values()],
         "strokeDash": [list(one.dash) for one in chosen.values()],
@@ -129,6 +142,12 @@ def apply(spec: Any, chosen: Mapping[str, Style], background: str) -> None:
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
+            mark = node.get("mark")
+            kind = mark.get("type") if isinstance(mark, dict) else mark
+            encoding = node.get("encoding", {})
+            by_estimator = encoding.get("color", {}).get("field") == "method"
+            if highlighted and kind in ("line", "point", "rule") and by_estimator:
+                node["encoding"] = encoding | opacity | (width if kind == "line" else {})
             for channel, values in ranges.items():
                 encoding = node.get(channel)
                 if isinstance(encoding, dict) and encoding.get("field") == "method":

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -75,3 +76,42 @@ def test_an_unknown_run_is_an_error(said, stored):
     stored([made()])
     code, _, _ = said("-o", "r.html", "--store", "store.sqlite", "--run", "zzz")
     assert code == 2
+
+
+def test_an_estimator_of_ones_own_stands_out_under_a_name_of_its_own(said, stored, tmp_path):
+    names = ("ipw", "dm")
+    stored([made(name, r, 0.1 * (-1) ** r, n=n) for n in (1, 9) for name in names for r in (0, 1)])
+    sweep = ("--charts", "sweep", "--store", "store.sqlite", "--figures")
+    assert said(*sweep, "f", "--highlight", "dm", "--label", "dm=Ours & co")[0] == 0
+    assert said(*sweep, "g")[0] == 0
+    (mine, plain) = (next((tmp_path / one).glob("sweep-rmse-*.svg")).read_text() for one in "fg")
+    assert "Ours &amp; co" in mine
+    assert ">dm<" not in mine
+    # One line is black, wide and opaque; the other is pale. Without the option no line is.
+    lines = re.findall(r'<path d="M[^>]*stroke-dasharray[^>]*>', mine)
+    strong = [line for line in lines if re.search('stroke="#000000" stroke-width="2.2"', line)]
+    assert len(strong) == 1
+    assert any('opacity="0.45"' in line for line in lines if line not in strong)
+    assert "#000000" not in plain
+    assert 'opacity="0.45"' not in plain
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--highlight", "dmm"), "--highlight: no outcome of 'dmm' is in the store; did you mean"),
+        (("--label", "dm"), "--label: write dm=TEXT"),
+        (("--label", "dm=A", "--label", "ipw=A"), "'A' would name two estimators"),
+    ],
+)
+def test_what_cannot_stand_out_is_one_line(said, stored, options, message):
+    stored([made(name, r) for name in ("ipw", "dm") for r in (0, 1)])
+    code, _, err = said("--figures", "f", "--store", "store.sqlite", *options)
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+
+
+def test_names_in_figures_need_figures(said):
+    code, _, err = said("-o", "r.html", "--label", "dm=A")
+    assert code == 2
+    assert "--label: it is about figures; add --figures FOLDER" in err
