@@ -63,6 +63,13 @@ from ope_bench.logs.shortlist import shortlist as shortlist
 from ope_bench.logs.streamed import estimate_stream as estimate_stream
 from ope_bench.logs.targets import TargetPolicy as TargetPolicy
 from ope_bench.plugins.requirements import import_all as import_all
+from ope_bench.reader import DataFileError as DataFileError
+from ope_bench.reader import Table as Table
+from ope_bench.reader import TextForm as TextForm
+from ope_bench.reader import finite_number as finite_number
+from ope_bench.reader import has_header as has_header
+from ope_bench.reader import read_table as read_table
+from ope_bench.reader import table_of as table_of
 from ope_bench.statistics.value_intervals import betting_interval as betting_interval
 from ope_bench.statistics.value_intervals import (
     betting_interval_of_terms as betting_interval_of_terms,
@@ -81,13 +88,5 @@ from ope_bench.suites.nested import EnvironmentSpec as EnvironmentSpec
 from ope_bench.suites.nested import EstimatorSpec as EstimatorSpec
 from ope_bench.suites.nested import NestedEstimator as NestedEstimator
 from ope_bench.suites.nested import wrapped_environment as wrapped_environment
-from ope_bench.tables import DataFileError as DataFileError
-from ope_bench.tables import Table as Table
-from ope_bench.tables import TextRow as TextRow
-from ope_bench.tables import column_index as column_index
-from ope_bench.tables import finite_number as finite_number
-from ope_bench.tables import has_header as has_header
-from ope_bench.tables import read_rows as read_rows
-from ope_bench.tables import read_table as read_table
 
 __version__: str

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench import Tabular
+from ope_bench import DataFileError, Tabular
 from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.data import Problem, Truth
-from ope_bench.tables import DataFileError
 from ope_environments.behance.environment import Behance
 from ope_environments.behance.policies import creator_code, epsilon_top
 from ope_environments.behance.preparation import prepare, read_raw

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ope_bench import DataFileError
 from ope_bench.base.errors import UnavailableError
-from ope_bench.tables import DataFileError
 from ope_environments.behance.preparation import RawData, prepare, read_raw
 from ope_environments.behance.prepared import Prepared
 from ope_environments.behance.surrogate import generate, prepared_surrogate

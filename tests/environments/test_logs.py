@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench import DataFileError
 from ope_bench.base.errors import DataError, ParameterError, UnavailableError
 from ope_bench.contracts.data import Column, Problem, Truth
-from ope_bench.tables import DataFileError
 from ope_environments.logs.decisions import EXAMPLE, Columns, read_decisions
 from ope_environments.logs.environment import Logs
 from ope_environments.logs.logging_model import fit_logging

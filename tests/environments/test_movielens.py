@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench import DataFileError
 from ope_bench.base.errors import DataError, UnavailableError
 from ope_bench.contracts.data import Problem, Truth
-from ope_bench.tables import DataFileError
 from ope_bench.testing import NotApplicable, environment_checks
 from ope_environments.movielens.environment import Movielens
 from ope_environments.movielens.factorization import factorize
@@ -160,13 +160,17 @@ def test_an_installed_copy_is_found_without_importing_its_package(
 @pytest.mark.parametrize(
     ("name", "line", "said"),
     [
-        ("u.data", "1\t2\t3", "line 1: 3 fields; expected user, item, rating, time"),
-        ("u.data", "1\tx\t3\t4", "line 1: 'x' is not an id"),
-        ("u.data", "1\t2\t9\t4", "line 1: rating 9 is not within 1 to 5"),
-        ("u.data", "1\t2\tlow\t4", "line 1: 'low' is not a number"),
+        ("u.data", "1\t2\t3", "line 2: 4 fields; the header names 3 columns"),
+        ("u.data", "1\tx\t3\t4", "line 1, column '2': 'x' is not a finite number"),
+        ("u.data", "1\t2\t9\t4", "line 1, column '3': 9 is not within 1 to 5"),
+        ("u.data", "1\t2\tlow\t4", "line 1, column '3': 'low' is not a finite number"),
         ("u.data", "1\t999\t3\t4", "line 1: item 999 is not in u.item"),
-        ("u.item", "2|a|b||c|" + "|".join("0" * 19), "line 2: item 2 appears twice"),
-        ("u.item", "1|a|b||c|" + "|".join("7" * 19), "line 1: a genre is neither 0 nor 1"),
+        ("u.item", "2|a|b||c|" + "|".join("0" * 19), "line 2: 1: is there twice"),
+        (
+            "u.item",
+            "1|a|b||c|" + "|".join("7" * 19),
+            "column '6': a genre is neither 0 nor 1",
+        ),
     ],
 )
 def test_a_damaged_file_is_named_by_its_line(

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench import DataFileError
 from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.plugins.spec import resolve
-from ope_bench.tables import DataFileError
 from ope_bench.trials.trial import build
 from ope_environments.learned.classifier_policy import ClassifierPolicy
 from ope_environments.multiclass.environment import Multiclass, _log_of

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench import DataFileError
 from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.data import Problem, Truth
-from ope_bench.tables import DataFileError
 from ope_bench.testing import NotApplicable, environment_checks
 from ope_environments.open_bandit.click_model import ClickModel
 from ope_environments.open_bandit.environment import OpenBandit

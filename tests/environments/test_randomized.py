@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare, ks_2samp
 
-from ope_bench import DataFileError, ParameterError, Table, UnavailableError
+from ope_bench import DataFileError, ParameterError, UnavailableError
 from ope_environments.randomized import presets
 from ope_environments.randomized.environment import Randomized
 from ope_environments.randomized.invented import (
@@ -33,6 +33,7 @@ from ope_environments.randomized.presets import PresetName, preset_path
 from ope_environments.randomized.stratified_value import stratified_value
 from ope_environments.randomized.trial import trial_of
 from ope_environments.randomized.world import Target, make_world
+from ope_environments.tables.array_table import array_table
 from support.pickled_frames import write_frame
 
 BY_ROW = replace(INVENTED_ROLES, unit=None, assigned="row")
@@ -48,7 +49,7 @@ def trial(seed, households=2000, roles=INVENTED_ROLES):
 def one_each(seed, households):
     """A trial of independent rows."""
     frame = invented_table(np.random.default_rng(seed), households)
-    first = np.unique(frame.number("household"), return_index=True)[1]
+    first = np.unique(frame.numbers("household"), return_index=True)[1]
     return trial_of(frame.select(first), BY_ROW)
 
 
@@ -568,24 +569,22 @@ def test_an_event_counts_within_its_time_and_censoring_before_is_no_outcome(tmp_
         "status": np.array([1.0, 0.0, 1.0, 0.0, 2.0]),
         "kind": np.array([1.0, 1.0, 1.0, 1.0, 2.0]),
     }
-    table = Table.from_arrays(tmp_path / "t", columns)
-    free = presets._free("time", 20, "status")(table, "").number("free")
+    table = array_table(tmp_path / "t", columns)
+    free = presets._free("time", 20, "status")(table, "").numbers("free", optional=True)
     np.testing.assert_array_equal(free, [0.0, np.nan, 1.0, 1.0, 0.0])
     assert presets._free("time", 20, "status", ("kind", 2))(table, "").n == 1
 
 
 def test_two_factors_are_one_arm_and_a_patient_is_one_row(tmp_path):
     sent = {"a": np.array(["x", "x", "y"], dtype=object), "b": np.array([0.1, 0.2, 0.1])}
-    _, arms = presets._joined("arm", "a", "b")(Table.from_arrays(tmp_path / "t", sent), "").words(
-        "arm"
-    )
+    _, arms = presets._joined("arm", "a", "b")(array_table(tmp_path / "t", sent), "").codes("arm")
     assert arms == ["x 0.1", "x 0.2", "y 0.1"]
     patients = {
         "id": np.array([1.0, 1.0, 2.0, 3.0]),
         "ivstart": np.array([-5.0, 7.0, np.nan, -2.0]),
     }
-    kept = presets._without_antibiotics(Table.from_arrays(tmp_path / "t", patients), "")
-    np.testing.assert_array_equal(kept.number("free"), [0.0, 1.0, 1.0])
+    kept = presets._without_antibiotics(array_table(tmp_path / "t", patients), "")
+    np.testing.assert_array_equal(kept.numbers("free"), [0.0, 1.0, 1.0])
 
 
 @installed

@@ -13,11 +13,18 @@ from typing import Any
 from ope_bench.plugins.requirements import ran_out_of_memory
 from ope_bench.reader.mistakes import DataFileError
 
+_ALLOCATOR = "_RJEM_MALLOC_CONF"
+
 
 def library() -> Any:
     """Return Polars, which is imported when the first table is read."""
+    given = os.environ.get(_ALLOCATOR)
     import polars
 
+    # It sets this for its own allocator, which has read it by now. A trial that reads a table
+    # would be said to change the environment of its process.
+    if given is None:
+        os.environ.pop(_ALLOCATOR, None)
     return polars
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.reader.column import BoolArray, Column
+from ope_bench.reader.library import library
 from ope_bench.reader.mistakes import DataFileError, column_indices
 from ope_bench.reader.text import TextForm
 
@@ -96,14 +97,24 @@ class Table:
         """Return some of the rows, which keep their names in messages."""
         return replace(self, frame=self.frame[rows], place=lambda row: self.place(int(rows[row])))
 
+    def with_columns(self, columns: Mapping[str, Any]) -> Table:
+        """Return the table with further or other columns.
+
+        Parameters
+        ----------
+        columns : arrays or lists of as many rows; NaN is a missing number, None a missing name.
+        """
+        added = [library().Series(name, values) for name, values in columns.items()]
+        kept = [one.fill_nan(None) if one.dtype.is_float() else one for one in added]
+        return replace(self, frame=self.frame.with_columns(kept))
+
     def raise_error(self, row: int, column: str, what: str) -> None:
         """Raise a DataFileError that names row and column."""
         raise DataFileError(self.path, what, where=f"{self.place(row)}, column '{column}'")
 
     def refuse_duplicates(self, names: Sequence[str]) -> None:
         """Raise an error at the second of two rows that are equal in some columns."""
-        seen = self.frame.select(names)
-        twice = ~seen.is_first_distinct()
+        twice = ~self.frame.select(names).to_struct().is_first_distinct()
         if twice.any():
             row = int(twice.arg_true()[0])
             what = f"{', '.join(names)}: is there twice; keep one"

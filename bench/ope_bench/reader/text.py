@@ -136,6 +136,8 @@ def as_names(series: Any) -> Any:
     >>> import polars as pl
     >>> [as_names(pl.Series(one)).to_list() for one in (["1.0", "2"], ["007", "7"], ["1.0", "a"])]
     [[1, 2], ['007', '7'], ['1.0', 'a']]
+    >>> as_names(pl.Series([1.0, 0.5])).to_list()
+    ['1', '0.5']
     """
     pl = library()
     if series.dtype == pl.Boolean:
@@ -147,7 +149,7 @@ def as_names(series: Any) -> Any:
         if (finite == finite.floor()).all() and (finite.abs() < _LARGE).all():
             return series.cast(pl.Int128, strict=False)
         distinct = series.unique().drop_nulls()
-        words = pl.Series([repr(one) for one in distinct.to_list()], dtype=pl.String)
+        words = pl.Series([name_of(one) for one in distinct.to_list()], dtype=pl.String)
         return series.replace_strict(distinct, words, default=None, return_dtype=pl.String)
     if series.dtype != pl.String:
         return series

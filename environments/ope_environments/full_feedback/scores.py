@@ -14,7 +14,6 @@ from ope_bench import (
     IntArray,
     ParameterError,
     Table,
-    import_all,
     read_table,
     stream,
 )
@@ -32,7 +31,7 @@ class Columns:
     scores : wide tables: one column of scores for each action. Empty for long tables.
     costs : wide tables: one column of costs for each action, in the order of ``scores``.
     row, action, score, cost : long tables: one line for each row and action; ``cost`` may be None.
-    vector : parquet: a column of lists of numbers, which are context too; None for none.
+    vector : a column of lists of numbers, which are context too; None for none.
     """
 
     context: tuple[str, ...]
@@ -89,28 +88,28 @@ def read_scores(path: str, columns: Columns) -> Scores:
 
 @lru_cache(maxsize=2)
 def _read(path: Path, columns: Columns, _state: object) -> Scores:
+    described = [*columns.context, *([columns.vector] if columns.vector else [])]
     if columns.scores:
-        numbers = [*columns.scores, *columns.costs]
-        table = read_table(path, numbers=numbers, words=list(columns.context))
-        score = np.stack([table.number(name) for name in columns.scores], axis=1)
+        table = read_table(path, [*columns.scores, *columns.costs, *described])
+        score = np.stack([table.numbers(name) for name in columns.scores], axis=1)
         cost = np.zeros_like(score)
         if columns.costs:
-            cost = np.stack([table.number(name) for name in columns.costs], axis=1)
+            cost = np.stack([table.numbers(name) for name in columns.costs], axis=1)
         first, actions = np.arange(table.n), columns.scores
     else:
         numbers = [columns.score] + ([columns.cost] if columns.cost else [])
-        words = [columns.row, columns.action, *columns.context]
-        table = read_table(path, numbers=numbers, words=words)
+        named = [columns.row, columns.action]
+        table = read_table(path, [*numbers, *named, *described], spelled=named)
         first, actions, place = _pairs(table, columns)
         score, cost = np.zeros((2, len(first), len(actions)))
-        score[place] = table.number(columns.score)
+        score[place] = table.numbers(columns.score)
         if columns.cost:
-            cost[place] = table.number(columns.cost)
+            cost[place] = table.numbers(columns.cost)
     if len(actions) < 2:
         raise DataFileError(path, f"has scores of one action only, {actions[0]!r}")
     parts = [_numbers_of(table, name)[first] for name in columns.context]
     if columns.vector is not None:
-        parts.append(_vectors(path, columns.vector)[first])
+        parts.append(table.column(columns.vector).vectors()[first])
     return Scores(np.concatenate(parts, axis=1), tuple(actions), score, cost)
 
 
@@ -136,7 +135,7 @@ def _pairs(
 
 def _in_order(table: Table, name: str) -> tuple[IntArray, list[str], IntArray]:
     """Return codes of words in the order of their first lines, the words, and those lines."""
-    code, words = table.words(name)
+    code, words = table.codes(name)
     first = np.unique(code, return_index=True)[1]
     order = np.argsort(first)
     return np.argsort(order)[code], [words[k] for k in order], first[order]
@@ -144,33 +143,12 @@ def _in_order(table: Table, name: str) -> tuple[IntArray, list[str], IntArray]:
 
 def _numbers_of(table: Table, name: str) -> FloatArray:
     """Return a column of numbers, or indicators of its words: (n, k)."""
-    numbers = table.as_numbers(name)
-    if numbers is not None:
-        return numbers[:, None]
-    code, words = table.words(name)
+    column = table.column(name)
+    column.require_values()
+    if column.is_number:
+        return column.numbers()[:, None]
+    code, words = column.codes()
     return np.eye(len(words))[code]
-
-
-def _vectors(path: Path, name: str) -> FloatArray:
-    """Return a parquet column of lists of equal length: (n, d)."""
-    if path.suffix != ".parquet":
-        raise DataFileError(path, f"'vector={name}' is for lists in parquet files")
-    import_all(["pyarrow"])
-    import pyarrow.parquet as pq
-
-    try:
-        column = pq.read_table(path, columns=[name]).column(name).to_pylist()
-    except (KeyError, OSError, ValueError) as exc:
-        raise DataFileError(path, f"column '{name}' cannot be read: {exc}") from exc
-    if not column:
-        raise DataFileError(path, f"has no column '{name}'")
-    width = len(column[0]) if isinstance(column[0], list) else 0
-    for line, value in enumerate(column):
-        whole = isinstance(value, list) and len(value) == width > 0
-        if not whole or not np.isfinite(np.array(value, dtype=np.float64)).all():
-            what = f"expected a list of {width or 'equally many'} finite numbers"
-            raise DataFileError(path, what, where=f"row {line + 1:,}, column '{name}'")
-    return np.array(column, dtype=np.float64)
 
 
 @lru_cache(maxsize=1)

@@ -105,19 +105,20 @@ def _read(path: Path, columns: Columns, _state: object) -> Decisions:
     numbers = [name for name in described if name not in categorical]
     given = [columns.propensity] if columns.propensity else []
     try:
-        table = read_table(
-            path, numbers=[*numbers, columns.reward, *given], words=[*words, columns.action]
-        )
+        named = [*words, columns.action]
+        table = read_table(path, [*numbers, columns.reward, *given, *named], spelled=named)
+        for described_by in numbers:
+            table.numbers(described_by)
     except DataFileError as exc:
         name = next((name for name in numbers if exc.where.endswith(f"column '{name}'")), None)
         if name is None:
             raise
         what = f"{exc.what}; if '{name}' contains words or codes, add it to 'categorical'"
         raise DataFileError(exc.path, what, where=exc.where) from exc
-    action, names = table.words(columns.action)
+    action, names = table.codes(columns.action)
     if len(names) < 2:
         raise DataFileError(path, f"column '{columns.action}' has one action only, {names[0]!r}")
-    propensity = table.number(columns.propensity, high=1) if columns.propensity else None
+    propensity = table.numbers(columns.propensity, high=1) if columns.propensity else None
     if propensity is not None and (propensity <= 0).any():
         row = int(np.argmax(propensity <= 0))
         what = f"{propensity[row]:g} is not positive, but the action was logged"
@@ -133,7 +134,7 @@ def _read(path: Path, columns: Columns, _state: object) -> Decisions:
         embedding_kinds = tuple(
             kind if kind.kind == "categorical" else Column("atoms") for kind in embedding_kinds
         )
-    reward = table.number(columns.reward)
+    reward = table.numbers(columns.reward)
     return Decisions(
         context, kinds, action, tuple(names), reward, propensity, embedding, embedding_kinds
     )
@@ -146,11 +147,11 @@ def _encoded(
     coded = set(categorical)
     for name in names:
         if name in coded:
-            code, words = table.words(name)
+            code, words = table.codes(name)
             arrays.append(code.astype(np.float64))
             kinds.append(Column("categorical", tuple(map(float, range(len(words))))))
         else:
-            arrays.append(table.number(name))
+            arrays.append(table.numbers(name))
             kinds.append(Column())
     return np.stack(arrays, axis=1), tuple(kinds)
 

@@ -166,9 +166,8 @@ class Logs(FromPopulation, Environment):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """Modules that fit the models and read parquet files."""
-        parquet = self.path is not None and self.path.endswith(".parquet")
-        return ("sklearn.linear_model", *(("pyarrow.parquet",) if parquet else ()))
+        """Modules that fit the models."""
+        return ("sklearn.linear_model",)
 
     @property
     def data_files(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,10 +12,10 @@ from ope_bench import (
     DataFileError,
     FloatArray,
     IntArray,
-    TextRow,
+    Table,
+    TextForm,
     UnavailableError,
-    finite_number,
-    read_rows,
+    read_table,
 )
 from ope_environments.tables.installed_folder import installed_folder
 
@@ -85,89 +84,69 @@ def read_ratings(folder: str | None) -> Ratings:
 @lru_cache(maxsize=2)
 def _read(ratings: Path, films: Path) -> Ratings:
     published = ratings.name == "u.data"
-    genre_of = _published_films(films) if published else _recbole_films(films)
-    items = {token: k for k, token in enumerate(sorted(genre_of))}
-    rows = list(_rating_rows(ratings, header=not published))
-    if not rows:
-        raise DataFileError(ratings, "has no ratings")
-    for line, _, item, _ in rows:
-        if item not in items:
-            what = f"item {item} is not in {films.name}"
-            raise DataFileError(ratings, what, where=f"line {line:,}")
-    users = {token: k for k, token in enumerate(sorted({user for _, user, _, _ in rows}))}
+    item_id, genres = _published_films(films) if published else _recbole_films(films)
+    table = read_table(ratings, header=not published, form=TextForm(delimiter="\t"))
+    if len(table.names) != 4:
+        what = f"{len(table.names)} columns; expected user, item, rating, time, separated by tabs"
+        raise DataFileError(ratings, what)
+    user_id, rated = (_ids(table, name) for name in table.names[:2])
+    order = np.argsort(item_id)
+    item = np.minimum(np.searchsorted(item_id[order], rated), len(order) - 1)
+    unknown = item_id[order][item] != rated
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        what = f"item {rated[row]} is not in {films.name}"
+        raise DataFileError(ratings, what, where=table.place(row))
     return Ratings(
-        np.array([users[user] for _, user, _, _ in rows], dtype=np.int64),
-        np.array([items[item] for _, _, item, _ in rows], dtype=np.int64),
-        np.array([rating for *_, rating in rows], dtype=np.float64),
-        np.array([genre_of[token] for token in sorted(genre_of)], dtype=np.float64),
+        np.unique(user_id, return_inverse=True)[1].reshape(-1),
+        item,
+        table.numbers(table.names[2], low=1, high=5),
+        genres[order],
     )
 
 
-def _rating_rows(path: Path, *, header: bool) -> Iterator[tuple[int, int, int, float]]:
-    rows = read_rows(path, delimiter="\t")
-    if header:
-        next(rows)
-    for line, fields in rows:
-        where = f"line {line:,}"
-        if len(fields) != 4:
-            what = f"{len(fields)} fields; expected user, item, rating, time, separated by tabs"
-            raise DataFileError(path, what, where=where)
-        rating = _value(path, line, fields[2])
-        if not 1 <= rating <= 5:
-            raise DataFileError(path, f"rating {rating:g} is not within 1 to 5", where=where)
-        yield line, _id(path, line, fields[0]), _id(path, line, fields[1]), rating
-
-
-def _published_films(path: Path) -> dict[int, list[float]]:
+def _published_films(path: Path) -> tuple[IntArray, FloatArray]:
     """Read u.item: number, title, dates, address, and 19 flags, in Latin 1."""
-    films: dict[int, list[float]] = {}
-    width = 0
-    for line, fields in read_rows(path, encoding="latin-1", delimiter="|"):
-        width = width or len(fields)
-        if len(fields) != width or width <= FIRST_GENRE:
-            what = f"{len(fields)} fields; expected number, title, 2 dates, address, then genres"
-            raise DataFileError(path, what, where=f"line {line:,}")
-        flags = [_value(path, line, field) for field in fields[FIRST_GENRE:]]
-        if not set(flags) <= {0.0, 1.0}:
-            what = "a genre is neither 0 nor 1"
-            raise DataFileError(path, what, where=f"line {line:,}")
-        films[_new(path, line, fields[0], films)] = flags
-    return films
+    form = TextForm(encoding="latin-1", delimiter="|")
+    table = read_table(path, header=False, form=form)
+    if len(table.names) <= FIRST_GENRE:
+        what = f"{len(table.names)} columns; expected number, title, 2 dates, address, then genres"
+        raise DataFileError(path, what)
+    genres = []
+    for name in table.names[FIRST_GENRE:]:
+        flags = table.numbers(name)
+        wrong = (flags != 0) & (flags != 1)
+        if wrong.any():
+            table.raise_error(int(np.argmax(wrong)), name, "a genre is neither 0 nor 1")
+        genres.append(flags)
+    return _films(table), np.stack(genres, axis=1)
 
 
-def _recbole_films(path: Path) -> dict[int, list[float]]:
+def _recbole_films(path: Path) -> tuple[IntArray, FloatArray]:
     """Read ml-100k.item: number, title, year, and the genres as words."""
-    words: dict[int, list[str]] = {}
-    rows: Iterator[TextRow] = read_rows(path, delimiter="\t")
-    next(rows)
-    for line, fields in rows:
-        if len(fields) != 4:
-            what = f"{len(fields)} fields; expected number, title, year, genres"
-            raise DataFileError(path, what, where=f"line {line:,}")
-        words[_new(path, line, fields[0], words)] = fields[3].split()
-    names = sorted({word for genres in words.values() for word in genres})
-    return {token: [float(name in genres) for name in names] for token, genres in words.items()}
+    table = read_table(path, form=TextForm(delimiter="\t"))
+    if len(table.names) != 4:
+        what = f"{len(table.names)} columns; expected number, title, year, genres"
+        raise DataFileError(path, what)
+    code, texts = table.codes(table.names[3], optional=True)
+    genres_of = [set(text.split()) for text in texts]
+    names = sorted(set().union(*genres_of))
+    flags = np.array([[float(name in genres) for name in names] for genres in genres_of])
+    return _films(table), flags[code]
 
 
-def _new(
-    path: Path, line: int, field: str, known: dict[int, list[float]] | dict[int, list[str]]
-) -> int:
-    token = _id(path, line, field)
-    if token in known:
-        raise DataFileError(path, f"item {token} appears twice", where=f"line {line:,}")
-    return token
+def _films(table: Table) -> IntArray:
+    """Return the numbers of films, in the first column: (n_items,)."""
+    ids = _ids(table, table.names[0])
+    table.refuse_duplicates([table.names[0]])
+    return ids
 
 
-def _id(path: Path, line: int, field: str) -> int:
-    if not (field.isascii() and field.isdigit() and len(field) < 19):
-        what = f"{field[:40]!r} is not an id"
-        raise DataFileError(path, what, where=f"line {line:,}")
-    return int(field)
-
-
-def _value(path: Path, line: int, field: str) -> float:
-    value = finite_number(field)
-    if value is None:
-        what = f"{field[:40]!r} is not a number"
-        raise DataFileError(path, what, where=f"line {line:,}")
-    return value
+def _ids(table: Table, name: str) -> IntArray:
+    """Return a column of numbers of users or items: (n,)."""
+    values = table.numbers(name)
+    wrong = (values < 0) | (values != np.floor(values)) | (values >= 2**53)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        table.raise_error(row, name, f"{values[row]:g} is not an id")
+    return values.astype(np.int64)

@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from ope_bench import (
     ParameterError,
     Table,
     UnavailableError,
-    column_index,
     did_you_mean,
     has_header,
     read_table,
@@ -176,12 +176,11 @@ def _columns_of_labels(path: Path, table: Table, labels: tuple[str, ...]) -> Flo
         raise DataFileError(path, f"has one label only, {labels[0]!r}" if labels else "no label")
     columns = []
     for name in labels:
-        column_index(path, table.names, name)
-        numbers = table.as_numbers(name)
-        if numbers is None or not np.isin(numbers, (0.0, 1.0)).all():
+        column = table.column(name)
+        if not _is_number(column) or not np.isin(column.numbers(), (0.0, 1.0)).all():
             msg = f"column '{name}' of labels has other values than 0 and 1"
             raise DataFileError(path, msg)
-        columns.append(numbers)
+        columns.append(column.numbers())
     return np.column_stack(columns)
 
 
@@ -198,21 +197,21 @@ def _table(
     if labels is None:
         label = table.names[-1] if label is None else label
     for name in filter(None, (label, split_column)):
-        column_index(path, table.names, name)
+        table.column(name)
     several = None if labels is None else _columns_of_labels(path, table, labels)
     if label is not None:
-        code, names = table.words(label)
+        code, names = table.codes(label, optional=True)
         if len(names) < 2:
             raise DataFileError(path, f"column '{label}' has one label only, {names[0]!r}")
     columns = []
     for name in table.names:
         if name in (label, split_column, *(labels or ())):
             continue
-        numbers = table.as_numbers(name)
-        if numbers is not None:
-            columns.append(numbers[:, None])
+        column = table.column(name)
+        if _is_number(column):
+            columns.append(column.numbers()[:, None])
             continue
-        word, words = table.words(name)
+        word, words = column.codes()
         if len(words) > max(20, table.n // 10):
             what = f"{len(words):,} different words in {table.n:,} rows are no feature"
             row = int(np.argmax(word == word.max()))
@@ -227,9 +226,13 @@ def _table(
     return Labelled(features, code, tuple(names), evaluated)
 
 
+def _is_number(column: Any) -> bool:
+    return column.is_number and not column.missing.any()
+
+
 def _evaluated(table: Table, name: str) -> IntArray:
     """Return 1 for rows marked ``evaluation`` or ``test``, 0 for ``train``: (n,)."""
-    code, words = table.words(name)
+    code, words = table.codes(name, optional=True)
     parts = np.array([PARTS.get(word.lower(), -1) for word in words], dtype=np.int64)
     wrong = np.flatnonzero(parts[code] < 0)
     if len(wrong):

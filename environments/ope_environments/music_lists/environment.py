@@ -70,11 +70,6 @@ class MusicLists(Environment):
         """Both folders."""
         return tuple(one for one in (self.folder, self.target_folder) if one is not None)
 
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """What reads parquet files."""
-        return ("pyarrow.parquet",)
-
     def sample(
         self,
         *,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ope_bench import DataFileError, FloatArray, IntArray, UnavailableError
+from ope_bench import DataFileError, FloatArray, IntArray, UnavailableError, read_table
 
 __all__ = ["Lists", "read_lists"]
 
@@ -56,19 +56,13 @@ def read_lists(folder: str) -> Lists:
     UnavailableError : there is none.
     DataFileError : a record does not have the published columns or shapes.
     """
-    import pyarrow.parquet as pq
-
     paths = sorted(Path(folder).glob("*.parquet"))
     if not paths:
         msg = f"music-lists: no parquet file in {folder}; {WHERE_TO_GET}"
         raise UnavailableError(msg)
     records = []
     for path in paths:
-        table = pq.read_table(path)
-        missing = [name for name in COLUMNS if name not in table.column_names]
-        if missing:
-            raise DataFileError(path, f"there is no column {missing[0]!r}")
-        for number, row in enumerate(table.select(COLUMNS).to_pylist()):
+        for number, row in enumerate(read_table(path, COLUMNS).frame.to_dicts()):
             wrong = _mistake(row)
             if wrong:
                 raise DataFileError(path, f"record {number}: {wrong}")

@@ -107,7 +107,9 @@ def _read(root: Path, campaign: str) -> Campaign:
     numbers = ("item_id", "position", "click", "propensity_score")
     logs = {
         policy: read_table(
-            root / policy / campaign / f"{campaign}.csv", numbers=numbers, words=USER_FEATURES
+            root / policy / campaign / f"{campaign}.csv",
+            [*numbers, *USER_FEATURES],
+            spelled=USER_FEATURES,
         )
         for policy in POLICIES
     }
@@ -116,10 +118,10 @@ def _read(root: Path, campaign: str) -> Campaign:
     columns = []
     for k, name in enumerate(USER_FEATURES):
         # One code per word, the same in both logs.
-        words = sorted({word for log in logs.values() for word in log.words(name)[1]})
+        words = sorted({word for log in logs.values() for word in log.codes(name)[1]})
         code = {word: float(at) for at, word in enumerate(words)}
         for policy, log in logs.items():
-            held, names = log.words(name)
+            held, names = log.codes(name)
             codes[policy][:, k] = np.array([code[word] for word in names])[held]
         columns.append(Column("categorical", tuple(map(float, range(len(words))))))
     columns.append(Column("categorical", (1.0, 2.0, 3.0)))
@@ -132,7 +134,7 @@ def _read(root: Path, campaign: str) -> Campaign:
 
 def _log(table: Table, context: FloatArray, n_items: int, *, uniform: bool) -> Log:
     context[:, 4] = _whole(table, "position", 1, 3)
-    click, propensity = _whole(table, "click", 0, 1), table.number("propensity_score", high=1)
+    click, propensity = _whole(table, "click", 0, 1), table.numbers("propensity_score", high=1)
     if (propensity <= 0).any():
         table.raise_error(
             int(np.argmin(propensity)), "propensity_score", "a logged action has no mass"
@@ -149,7 +151,7 @@ def _log(table: Table, context: FloatArray, n_items: int, *, uniform: bool) -> L
 
 
 def _whole(table: Table, name: str, low: int, high: int) -> FloatArray:
-    values = table.number(name, low=low, high=high)
+    values = table.numbers(name, low=low, high=high)
     wrong = values != np.round(values)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -158,14 +160,14 @@ def _whole(table: Table, name: str, low: int, high: int) -> FloatArray:
 
 
 def _items(path: Path) -> tuple[FloatArray, tuple[Column, ...]]:
-    table = read_table(path, numbers=("item_id", ITEM_FEATURES[0]), words=ITEM_FEATURES[1:])
+    table = read_table(path, ["item_id", *ITEM_FEATURES], spelled=ITEM_FEATURES[1:])
     item = _whole(table, "item_id", 0, table.n - 1).astype(np.int64)
     if len(np.unique(item)) != table.n:
         raise DataFileError(path, "column 'item_id' does not contain 0, 1, ... once each")
-    features = [table.number(ITEM_FEATURES[0])]
+    features = [table.numbers(ITEM_FEATURES[0])]
     columns = [Column("atoms")]
     for name in ITEM_FEATURES[1:]:
-        code, words = table.words(name)
+        code, words = table.codes(name)
         features.append(code.astype(np.float64))
         columns.append(Column("categorical", tuple(map(float, range(len(words))))))
     embedding = np.empty((table.n, len(features)))

@@ -35,8 +35,8 @@ ITEMS_ALONE = "the logs have the probability of an item at its position, not of 
 def page_views(path: Path) -> IntArray:
     """Return the number of each row's page view: rows of one time and user are one view: (n,)."""
     names = ("timestamp", *USER_FEATURES)
-    table = read_table(path, numbers=(), words=names)
-    codes = np.column_stack([table.words(name)[0] for name in names])
+    table = read_table(path, names, spelled=names)
+    codes = np.column_stack([table.codes(name)[0] for name in names])
     _, view = np.unique(codes, axis=0, return_inverse=True)
     return view.reshape(-1)
 

@@ -173,12 +173,6 @@ class Randomized(Environment):
     shared_contexts: bool = False
 
     @property
-    def requires(self) -> tuple[str, ...]:
-        """The module that reads parquet files."""
-        parquet = self.path is not None and self.path.endswith(".parquet")
-        return ("pyarrow.parquet",) if parquet else ()
-
-    @property
     def data_files(self) -> tuple[str, ...]:
         """The table, or the installed file of the trial."""
         if self.path is not None:
@@ -282,7 +276,7 @@ def _published(name: PresetName, grade: str, roles: Roles, _stat: object) -> Tri
 @lru_cache(maxsize=2)
 def _table(path: str, roles: Roles, _stat: object) -> Trial:
     names = list(dict.fromkeys(roles.names))
-    return trial_of(read_table(Path(path), words=names, optional=names), roles)
+    return trial_of(read_table(Path(path), names), roles)
 
 
 @lru_cache(maxsize=4)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray, Table
 from ope_environments.randomized.roles import Roles
+from ope_environments.tables.array_table import array_table
 
 __all__ = ["ARMS", "INVENTED_ROLES", "invented_table", "mean_outcome"]
 
@@ -56,4 +57,4 @@ def invented_table(rng: np.random.Generator, households: int = 2000) -> Table:
         "region": np.array(STRATA, dtype=object)[stratum[person]],
         "household": person.astype(np.float64),
     }
-    return Table.from_arrays(Path("the invented trial"), columns)
+    return array_table(Path("the invented trial"), columns)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ope_bench import DataFileError, Table
+from ope_environments.tables.array_table import array_table
 
 __all__ = ["read_pickled_frame"]
 
@@ -48,7 +49,7 @@ def read_pickled_frame(path: Path) -> Table:
     except Exception as exc:
         what = f"is not a pickled data frame, or damaged: {type(exc).__name__}: {exc}"
         raise DataFileError(path, what.splitlines()[0]) from exc
-    return Table.from_arrays(path, columns)
+    return array_table(path, columns)
 
 
 class _Reader(pickle.Unpickler):

@@ -74,8 +74,10 @@ def _with_families(table: Table, _grade: str) -> Table:
 
     The public file has no number of the family, whose members all have the same plan.
     """
-    order = np.argsort(table.number("zper"), kind="stable")
-    keys = np.stack([table.number(name)[order] for name in ("site", "plan", "income")], axis=1)
+    order = np.argsort(table.numbers("zper", optional=True), kind="stable")
+    keys = np.stack(
+        [table.numbers(name, optional=True)[order] for name in ("site", "plan", "income")], axis=1
+    )
     starts = np.append(True, (keys[1:] != keys[:-1]).any(axis=1))
     family = np.empty(table.n)
     family[order] = np.cumsum(starts)
@@ -83,7 +85,7 @@ def _with_families(table: Table, _grade: str) -> Table:
 
 
 def _of_grade(table: Table, grade: str) -> Table:
-    code, words = table.words("gr")
+    code, words = table.codes("gr", optional=True)
     if grade not in words:
         msg = f"randomized: no grade '{grade}' in {table.path}; there are {', '.join(words)}"
         raise ParameterError(msg)
@@ -92,14 +94,14 @@ def _of_grade(table: Table, grade: str) -> Table:
 
 def _with_rounded_amounts(table: Table, _grade: str) -> Table:
     """Round amounts to a tenth of a cent: they are stored as converted single floats."""
-    return table.with_columns({"tinc": np.round(table.number("tinc"), 3)})
+    return table.with_columns({"tinc": np.round(table.numbers("tinc", optional=True), 3)})
 
 
 def _is(outcome: str, word: str) -> Prepare:
     """Make the outcome 1 where it is ``word``; it stays missing where it is."""
 
     def prepare(table: Table, _grade: str) -> Table:
-        code, words = table.words(outcome)
+        code, words = table.codes(outcome, optional=True)
         value = np.where(code == words.index(word), 1.0, 0.0)
         return table.with_columns({outcome: np.where(table.missing(outcome), np.nan, value)})
 
@@ -112,21 +114,21 @@ def _joined(arm: str, *factors: str) -> Prepare:
     def prepare(table: Table, _grade: str) -> Table:
         # Amounts are stored as converted single floats.
         shown = [
-            [f"{value:.6g}" for value in table.number(name)]
-            if table.is_numeric(name)
-            else [words[one] for code, words in [table.words(name)] for one in code]
+            [f"{value:.6g}" for value in table.numbers(name, optional=True)]
+            if table.column(name).is_number
+            else [words[one] for code, words in [table.codes(name, optional=True)] for one in code]
             for name in factors
         ]
-        words = np.array([" ".join(row) for row in zip(*shown, strict=True)], dtype=object)
-        column = Table.from_arrays(table.path, {arm: words})
-        return table.with_columns({}, column.word_columns)
+        return table.with_columns({arm: [" ".join(row) for row in zip(*shown, strict=True)]})
 
     return prepare
 
 
 def _negative(outcome: str) -> Prepare:
     """Turn an outcome of which less is better."""
-    return lambda table, _grade: table.with_columns({outcome: -table.number(outcome)})
+    return lambda table, _grade: table.with_columns(
+        {outcome: -table.numbers(outcome, optional=True)}
+    )
 
 
 def _free(time: str, limit: float, status: str, kept: tuple[str, float] | None = None) -> Prepare:
@@ -142,8 +144,8 @@ def _free(time: str, limit: float, status: str, kept: tuple[str, float] | None =
 
     def prepare(table: Table, _grade: str) -> Table:
         if kept is not None:
-            table = table.select(np.flatnonzero(table.number(kept[0]) == kept[1]))
-        until, came = table.number(time), table.number(status) > 0
+            table = table.select(np.flatnonzero(table.numbers(kept[0], optional=True) == kept[1]))
+        until, came = table.numbers(time, optional=True), table.numbers(status, optional=True) > 0
         free = np.where(until <= limit, np.where(came, 0.0, np.nan), 1.0)
         return table.with_columns({"free": free})
 
@@ -152,8 +154,10 @@ def _free(time: str, limit: float, status: str, kept: tuple[str, float] | None =
 
 def _without_antibiotics(table: Table, _grade: str) -> Table:
     """Keep a row a patient, with whether no antibiotics were started after enrollment."""
-    _, first, place = np.unique(table.number("id"), return_index=True, return_inverse=True)
-    started = np.where(table.missing("ivstart"), -1.0, table.number("ivstart")) > 0
+    _, first, place = np.unique(
+        table.numbers("id", optional=True), return_index=True, return_inverse=True
+    )
+    started = np.where(table.missing("ivstart"), -1.0, table.numbers("ivstart", optional=True)) > 0
     free = np.ones(len(first))
     np.minimum.at(free, place.reshape(-1), np.where(started, 0.0, 1.0))
     return table.select(first).with_columns({"free": free})
@@ -161,7 +165,12 @@ def _without_antibiotics(table: Table, _grade: str) -> Table:
 
 def _with_patients(table: Table, _grade: str) -> Table:
     """Number patients across both centers."""
-    return table.with_columns({"patient": 1000 * table.number("center") + table.number("id")})
+    return table.with_columns(
+        {
+            "patient": 1000 * table.numbers("center", optional=True)
+            + table.numbers("id", optional=True)
+        }
+    )
 
 
 def _installed(title: str) -> str:

@@ -99,7 +99,7 @@ def trial_of(table: Table, roles: Roles) -> Trial:
         columns=columns,
         arm=arm,
         arms=arms,
-        outcome=table.number(roles.outcome),
+        outcome=table.numbers(roles.outcome),
         stratum=stratum,
         unit=unit,
         share=_shares(table, roles, stratum, strata, arm, arms),
@@ -110,7 +110,7 @@ def trial_of(table: Table, roles: Roles) -> Trial:
 def _codes(table: Table, name: str | None) -> tuple[IntArray, tuple[str, ...]]:
     if name is None:
         return np.zeros(table.n, dtype=np.int64), ("",)
-    codes, words = table.words(name)
+    codes, words = table.codes(name, optional=True)
     return codes, tuple(words)
 
 
@@ -118,10 +118,9 @@ def _units(table: Table, name: str | None) -> IntArray:
     """Return unit numbers; a row whose unit is missing is one of its own: (n,)."""
     if name is None:
         return np.arange(table.n)
-    unit, words = table.words(name)
+    unit, words = table.codes(name, optional=True)
     alone = table.missing(name)
-    unit[alone] = len(words) + np.arange(int(alone.sum()))
-    return unit
+    return np.where(alone, len(words) - 1 + np.cumsum(alone), unit)
 
 
 def _require_one_arm(table: Table, roles: Roles, unit: IntArray, arm: IntArray) -> None:
@@ -139,12 +138,12 @@ def _context(table: Table, roles: Roles) -> tuple[FloatArray, tuple[Column, ...]
     arrays: list[FloatArray] = []
     columns: list[Column] = []
     for name in roles.context:
-        if name in roles.categorical or not table.is_numeric(name):
-            code, words = table.words(name)
+        if name in roles.categorical or not table.column(name).is_number:
+            code, words = table.codes(name, optional=True)
             arrays.append(code.astype(np.float64))
             columns.append(_coded(len(words)))
             continue
-        values, missing = table.number(name), table.missing(name)
+        values, missing = table.numbers(name, optional=True), table.missing(name)
         if missing.all():
             raise DataFileError(table.path, f"column '{name}' has no value")
         arrays.append(np.where(missing, np.median(values[~missing]), values))
@@ -200,7 +199,7 @@ def _logged_shares(
     shape: tuple[int, int],
 ) -> FloatArray:
     """Collect propensities, which must be the same for all rows of a stratum and an arm."""
-    value = table.number(name)
+    value = table.numbers(name, optional=True)
     wrong = ~((value > 0) & (value <= 1))
     if wrong.any():
         row = int(np.argmax(wrong))
