@@ -19,7 +19,14 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.logs.finding import Check, Finding, contents_of, findings_table
 from ope_bench.logs.log_data import ESTIMATED, LogData
-from ope_bench.logs.problem import effective_size, problem_of, sum_by_unit, two_sided, unit_of
+from ope_bench.logs.problem import (
+    below_one,
+    effective_size,
+    problem_of,
+    sum_by_unit,
+    two_sided,
+    unit_of,
+)
 from ope_bench.logs.recommendation import LEAST_EFFECTIVE_ROWS
 from ope_bench.logs.result import Shown
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
@@ -139,6 +146,7 @@ def check_log(log: LogData) -> LogCheck:
     )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a figure that is not finite passes no limit
 def findings_of(log: LogData) -> tuple[Finding, ...]:
     """Return what is in a log and what is wrong with it."""
     parts = (_contents, _support, _propensities, _drift, _leaks)
@@ -358,8 +366,9 @@ def _drift(log: LogData) -> Iterator[Finding]:
 def _leaks(log: LogData) -> Iterator[Finding]:
     """Look for a column that determines the reward."""
     row = np.ones(log.n) if log.weight is None else log.weight
-    average = float(np.average(log.reward, weights=row))
-    total = float(row @ np.square(log.reward - average))
+    reward = below_one(log.reward)
+    average = float(np.average(reward, weights=row))
+    total = float(row @ np.square(reward - average))
     if total == 0:
         yield Finding(check=Check.REWARD, value=0.0, passed=False, message="all rewards are equal")
         return
@@ -368,10 +377,10 @@ def _leaks(log: LogData) -> Iterator[Finding]:
         values, code = np.unique(log.context[:, j], return_inverse=True)
         if len(values) <= max(log.n / 10, 1):
             count = np.bincount(code.reshape(-1), row)
-            sums = np.bincount(code.reshape(-1), row * log.reward)
+            sums = np.bincount(code.reshape(-1), row * reward)
             share = (float((sums**2 / count).sum()) - float(row.sum()) * average**2) / total
         else:
-            covariance = np.cov(log.context[:, j], log.reward, aweights=row)
+            covariance = np.cov(log.context[:, j], reward, aweights=row)
             share = float(covariance[0, 1] ** 2 / (covariance[0, 0] * covariance[1, 1]))
         if share > worst:
             worst, where = share, name

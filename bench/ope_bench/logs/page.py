@@ -22,6 +22,7 @@ from ope_bench.logs.checks import reliability_of
 from ope_bench.logs.estimation import CONFOUNDING
 from ope_bench.logs.finding import Check
 from ope_bench.logs.log_data import LogData
+from ope_bench.logs.problem import below_one
 from ope_bench.report.chart_parts import log_scale, named_table, tooltip
 from ope_bench.report.page.html import PageChart, PageSection, render_sections
 from ope_bench.report.page.libraries import vega
@@ -250,12 +251,13 @@ def weight_words(weights: FloatArray, row_weight: FloatArray | None = None) -> s
     zero = float(np.average(weights == 0, weights=row_weight))
     if row_weight is not None:
         weights = weights * (row_weight / row_weight.mean())
-    total, squares = float(weights.sum()), float(np.square(weights).sum())
+    largest, scaled = float(weights.max()), below_one(weights)
+    total, squares = float(scaled.sum()), float(np.square(scaled).sum())
     if squares == 0:
         return "All weights are zero: no logged action is one that the policy takes."
     return (
         f"{zero:.0%} of the rows have weight zero; the weights average "
-        f"{average:.3f} (1 is right), the largest is {weights.max():.3g} and carries "
-        f"{weights.max() / total:.1%} of the weight; the effective sample size is "
+        f"{average:.3f} (1 is right), the largest is {largest:.3g} and carries "
+        f"{scaled.max() / total:.1%} of the weight; the effective sample size is "
         f"{total**2 / squares:,.0f} of {len(weights):,} rows."
     )

@@ -151,7 +151,9 @@ def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
     k = len(centered)
     if k < 2:
         return None
-    return math.sqrt(k / (k - 1) * float(np.square(centered).sum())) / len(terms)
+    with np.errstate(over="ignore"):
+        squares = float(np.square(centered).sum())
+    return math.sqrt(k / (k - 1) * squares) / len(terms)
 
 
 def baseline_difference(
@@ -194,8 +196,14 @@ def effective_size(log: LogData, name: str) -> float | None:
     if weights is None:
         return None
     sums = sum_by_unit(weights if log.weight is None else weights * log.weight, unit_of(log))
+    sums = below_one(sums)
     squares = float(np.square(sums).sum())
     return float(sums.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def below_one(values: FloatArray) -> FloatArray:
+    """Divide by a power of two, which rounds nothing, so that squares and sums do not overflow."""
+    return np.asarray(np.ldexp(values, -np.frexp(np.abs(values).max(initial=0.0))[1]))
 
 
 def sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:

@@ -242,6 +242,9 @@ def decide(
     alpha : probability with which any of the intervals may miss.
     """
     known = [name for name in values if name in names or name == incumbent]
+    if not known:
+        rows = [ShortlistRow(name=name) for name in names]
+        return Shortlist(alpha=alpha, incumbent=incumbent, policies=tuple(rows), winner=None)
     table = np.array([values[name] for name in known])
     influence = np.stack(
         [problem.sum_by_unit(terms[name] - terms[name].mean(), unit) for name in known], axis=1
@@ -277,6 +280,7 @@ def decide(
     return Shortlist(alpha=alpha, incumbent=incumbent, policies=tuple(rows[::-1]), winner=winner)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # an error that overflows decides nothing
 def simultaneous(
     influence: FloatArray, alpha: float, *, versus_last: bool = False
 ) -> tuple[float, FloatArray]:

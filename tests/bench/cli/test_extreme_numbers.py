@@ -7,11 +7,14 @@ import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ope_bench.cli.app import invoke
 from support.paths import SUPPORT, TINY_PLUGINS
+from support.small_logs import LOG_FILE, write_csv
 
 EXTREME = f"{SUPPORT / 'extreme_plugins.py'}:Extreme"
 
@@ -114,3 +117,40 @@ def test_an_integer_that_no_double_holds_is_an_error_of_its_trial(tmp_path: Path
     assert "no double can hold" in done.stderr
     board = ope_bench(tmp_path, "leaderboard", "--store", "s.sqlite")
     assert (board.returncode, board.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"p": 1e-300}, {"p": 3e-308}, {"p": 5e-324}, {"r": 1e200}, {"r": -1.7e308}),
+        {"p": 1e-300, "r": 1e200},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("verb", ["log check", "estimate", "advise", "shortlist"])
+def test_a_log_with_one_extreme_number_is_answered(
+    verb: str, change: dict[str, float], tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    action = rng.integers(3, size=200)
+    columns: dict[str, list[Any]] = {
+        "x": rng.integers(4, size=200).tolist(),
+        "z": rng.normal(size=200).tolist(),
+        "a": action.tolist(),
+        "r": rng.normal(action).tolist(),
+        "p": [1 / 3] * 200,
+        "q": np.array([0.5, 0.25, 0.25])[action].tolist(),
+        "u": [1 / 3] * 200,
+    }
+    for name, value in change.items():
+        columns[name][7] = value
+    write_csv(tmp_path / "d.csv", columns)
+    text = LOG_FILE.replace("x0, x1", "x, z")
+    (tmp_path / "log.yaml").write_text(
+        text.replace("{probability: q}", "\n  new: {probability: q}\n  other: {probability: u}")
+    )
+    arguments = ["--est", "ipw", "--est", "ipws"] if verb == "estimate" else []
+    done = ope_bench(tmp_path, *verb.split(), "log.yaml", *arguments)
+    refused = change.get("p") == 5e-324  # one over it is no number
+    assert done.returncode == (2 if refused else 3 if verb == "shortlist" else 0), done.stderr
+    assert ("d.csv:9: 'p'" in done.stderr) == refused, done.stderr
