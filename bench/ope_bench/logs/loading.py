@@ -72,7 +72,9 @@ def load_log(
         what = f"is not positive, but the action was logged; {cure}"
         refuse_first(table, spec.propensity, propensity, propensity <= 0, what)
         tiny = propensity < np.finfo(np.float64).tiny
-        refuse_first(table, spec.propensity, propensity, tiny, f"is so small that 1/p overflows; {cure}")
+        refuse_first(
+            table, spec.propensity, propensity, tiny, f"is so small that 1/p overflows; {cure}"
+        )
     weight = None
     stand_for: tuple[str, ...] = ()
     if spec.weight is not None:

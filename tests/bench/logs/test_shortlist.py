@@ -118,3 +118,17 @@ def test_the_command_needs_several_policies_and_prints_the_document(tmp_path, ca
     assert {"schema", "alpha", "incumbent", "policies", "winner"} <= document.keys()
     assert {"name", "value", "low", "high", "status"} == set(document["policies"][0])
     assert document["incumbent"] == "logged"
+
+
+@pytest.mark.parametrize("incumbent", [[], ["--incumbent", "second"]], ids=str)
+def test_policies_given_by_columns_of_probabilities_have_no_value(incumbent, tmp_path, capsys):
+    path = write_small(tmp_path)
+    whole = "{first: {probability: q}, second: {probability: q}}"
+    path.write_text(path.read_text().replace("{probability: q}", whole))
+    assert invoke(["shortlist", str(path), *incumbent, "--format", "json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["name"], one["value"]) for one in found["policies"]] == [
+        ("first", None),
+        ("second", None),
+    ]
+    assert found["winner"] is None
