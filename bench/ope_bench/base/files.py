@@ -148,3 +148,28 @@ def gc_disabled() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+# Files in the user's cache folder, which may be missing, or read-only.
+
+
+def _cache_file(name: str) -> Path:
+    # A user without a home folder: RuntimeError.
+    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(folder, "ope-bench", name)
+
+
+def read_cache(name: str) -> str | None:
+    """Return a cached text, None where there is none that can be read."""
+    with contextlib.suppress(OSError, UnicodeError, RuntimeError):
+        return _cache_file(name).read_text(encoding="utf-8")
+    return None
+
+
+def write_cache(name: str, text: str) -> str:
+    """Return the text, and cache it if that is possible."""
+    with contextlib.suppress(OSError, OpeBenchError, RuntimeError):
+        _cache_file(name).parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(_cache_file(name), OpeBenchError) as partial:
+            partial.write_text(text, encoding="utf-8")
+    return text

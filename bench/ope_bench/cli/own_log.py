@@ -21,7 +21,7 @@ from ope_bench.base.errors import UsageError
 from ope_bench.base.units import format_duration
 from ope_bench.cli import options
 from ope_bench.cli.exit_codes import exit_on_signals
-from ope_bench.execution import Event, Finished, Started
+from ope_bench.execution import Event, Finished, Message, Started
 from ope_bench.report import needs_extra
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class _Fits:
         # Here, because `--help` imports this module, and tables import NumPy.
         from ope_bench.report.tables import figure
 
+        if isinstance(event, Message):
+            note(event.text)
         if self._live is None:
             return
         if isinstance(event, Started):

@@ -37,12 +37,13 @@ def run_command(
     ),
     address: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
     arithmetic: Annotated[
-        Arithmetic,
+        Arithmetic | None,
         typer.Option(
             help="Kernels of worker processes: the same bits on every x86-64 machine with AVX2, "
-            "or what the libraries choose for this processor."
+            "or what the libraries choose for this processor.",
+            show_default="portable, where it computes right",
         ),
-    ] = "portable",
+    ] = None,
     device: options.DeviceOption = None,
     timeout: options.TimeoutOption = None,
     memory: options.MemoryOption = None,

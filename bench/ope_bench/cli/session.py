@@ -491,7 +491,8 @@ def run_session(
             command=shlex.join(["ope-bench", *sys.argv[1:]]),
             planned=len(trials),
             machine=machine_facts(executor.arithmetic)
-            | ({"cluster": machines} if machines else {}),
+            | ({"cluster": machines} if machines else {})
+            | ({"arithmetic_note": note} if (note := executor.arithmetic_note) else {}),
         )
         state = RunState(trials, suite.truth, executor.jobs, manifest.exclusive)
         try:

@@ -84,6 +84,8 @@ class Executor(Protocol):
     limits: Limits
     arithmetic: Arithmetic | None
     """Kernels of worker processes; None where trials run in this process."""
+    arithmetic_note: str = ""
+    """Why they are native where nobody asked for that."""
     _stopping: bool = False
     _giving_up: bool = False
 

@@ -25,7 +25,7 @@ class ExecutorOptions:
     timeout : seconds of fit and estimate together, None for no limit.
     memory : bytes that a trial may use, None for no limit.
     address : of a scheduler.
-    arithmetic : kernels of worker processes.
+    arithmetic : kernels of worker processes; None for the portable ones where they are right.
     """
 
     plugins: Sequence[PluginSpec] = ()
@@ -34,7 +34,7 @@ class ExecutorOptions:
     timeout: float | None = None
     memory: int | None = None
     address: str | None = None
-    arithmetic: Arithmetic = "portable"
+    arithmetic: Arithmetic | None = None
 
 
 @dataclass(frozen=True)

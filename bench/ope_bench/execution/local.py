@@ -28,10 +28,12 @@ from ope_bench.execution import (
     Executor,
     Finished,
     Limits,
+    Message,
     Started,
     Stopping,
     watchdog,
 )
+from ope_bench.execution.machine import choose_arithmetic
 from ope_bench.execution.process_tree import MemoryWatch
 from ope_bench.execution.worker_main import Task
 from ope_bench.execution.worker_process import (
@@ -110,7 +112,7 @@ class LocalExecutor(Executor):
     timeout : seconds of fit and estimate together, None for no limit.
     memory : bytes a worker may use, None for no limit.
     preparation : seconds of imports and sampling.
-    arithmetic : kernels of the workers.
+    arithmetic : kernels of the workers; None for the portable ones where they are right.
     """
 
     def __init__(
@@ -121,16 +123,16 @@ class LocalExecutor(Executor):
         timeout: float | None = None,
         memory: int | None = None,
         preparation: float = 600.0,
-        arithmetic: Arithmetic = "portable",
+        arithmetic: Arithmetic | None = None,
     ) -> None:
         self.jobs = jobs
-        self.arithmetic = arithmetic
+        self.arithmetic, self.arithmetic_note = choose_arithmetic(arithmetic)
         self.threads = threads
         self.limits = Limits(timeout=timeout, memory=memory, preparation=preparation)
         self._mark = uuid.uuid4().hex
         watch = None if memory is None else MemoryWatch()
         self._workers = [
-            WorkerProcess(number, self._mark, threads, self.limits, watch, arithmetic)
+            WorkerProcess(number, self._mark, threads, self.limits, watch, self.arithmetic)
             for number in range(jobs)
         ]
         self._selector = selectors.DefaultSelector()
@@ -140,6 +142,7 @@ class LocalExecutor(Executor):
         self._failed_starts = 0
         self._seconds: dict[tuple[int, int], float] = {}
         self._checked = 0.0
+        self._told = False
 
     def run(self, trials: Sequence[Trial], *, exclusive: bool = False) -> Iterator[Event]:
         """Run the trials and yield events.
@@ -148,6 +151,9 @@ class LocalExecutor(Executor):
         ------
         UsageError : workers die before they are ready.
         """
+        if self.arithmetic_note and not self._told:
+            self._told = True
+            yield Message(self.arithmetic_note)
         queue = TrialQueue(trials)
         workers = self._workers[: 1 if exclusive else len(trials)]
         told = False

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import importlib.util
 import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -22,9 +24,12 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from ope_bench.execution import Arithmetic
+from ope_bench.base.errors import UsageError
+from ope_bench.base.files import read_cache, write_cache
+from ope_bench.execution import Arithmetic, kernel_probe
 from ope_bench.execution.keeper import import_path, python_command
 from ope_bench.plugins.requirements import EXTRAS, LEARNERS, NUMERICAL, installed_version
+from ope_bench.trials.isolation import thread_variables
 
 _PACKAGES = (*NUMERICAL, *LEARNERS.values(), "pandas", *EXTRAS["dask"].values(), "threadpoolctl")
 
@@ -36,6 +41,7 @@ def machine_facts(workers: Arithmetic | None = None) -> dict[str, Any]:
     ----------
     workers : arithmetic of the worker processes that run trials; None if this process runs them.
     """
+    variables = arithmetic_variables(workers) if workers else os.environ
     # A new process runs this module to learn its kernels, and needs no plugins for that.
     from ope_bench.plugins.registry import GROUPS, registry
 
@@ -57,6 +63,8 @@ def machine_facts(workers: Arithmetic | None = None) -> dict[str, Any]:
         "gpu_driver": cards[0][2].strip() if cards else None,
         "blas": f"{blas['name']} {blas['version']}" if blas else None,
         "arithmetic": worker_arithmetic(workers) if workers else arithmetic_facts(),
+        # Beside the arithmetic: bits do not depend on it.
+        "blas_block_size": variables.get(BLOCK_SIZE),
         "packages": {name: found for name in _PACKAGES if (found := installed_version(name))},
         "plugins": dict(sorted(origin.rpartition(" ")[::2] for origin in origins)),
         "git": _git(Path(__file__).parent),
@@ -90,8 +98,9 @@ def software_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
 
 
 def mode_of(machine: Mapping[str, Any]) -> Arithmetic:
-    """Return the arithmetic by which a run's trials are to be repeated."""
-    return "native" if (machine.get("arithmetic") or {}).get("mode") == "native" else "portable"
+    """Return the arithmetic by which a run's trials are to be repeated here."""
+    native = (machine.get("arithmetic") or {}).get("mode") == "native"
+    return "native" if native else choose_arithmetic(None)[0]
 
 
 def same_arithmetic(*machines: Mapping[str, Any]) -> bool:
@@ -191,9 +200,22 @@ _NUMPY_FEATURES = frozenset(
 PATIENCE = 60.0
 
 
+BLOCK_SIZE = "OPENBLAS_L2_SIZE"
+BLOCK_SIZES = ("512", "2048", "256")
+"""Block sizes in the order in which they are tried, KiB. Which ones are right depends on machine
+and release of OpenBLAS; all right ones give the same bits."""
+
+
 def arithmetic_variables(arithmetic: Arithmetic) -> dict[str, str]:
     """Return the environment variables of workers; none where nothing can be fixed."""
-    if arithmetic == "native" or not _cpu_flags() >= _AVX2_FLAGS:
+    if arithmetic == "native" or not (fixed := _fixed_kernels()):
+        return {}
+    size, _ = right_block_size()
+    return fixed if size is None else {**fixed, BLOCK_SIZE: size}
+
+
+def _fixed_kernels() -> dict[str, str]:
+    if not _cpu_flags() >= _AVX2_FLAGS:
         return {}
     simd = _numpy_simd()
     features = [name for name in simd["found"] + simd["not found"] if name in _NUMPY_FEATURES]
@@ -210,6 +232,54 @@ def arithmetic_variables(arithmetic: Arithmetic) -> dict[str, str]:
     }
 
 
+def choose_arithmetic(asked: Arithmetic | None) -> tuple[Arithmetic, str]:
+    """Return the arithmetic of a run's workers, and why it is native where nobody asked for that.
+
+    Raises
+    ------
+    UsageError : the portable one was asked for, and is wrong on this machine.
+    """
+    if asked == "native" or not _fixed_kernels() or right_block_size()[0] is not None:
+        return asked or "portable", ""
+    reason = f"portable arithmetic is wrong on this machine ({right_block_size()[1]})"
+    if asked is not None:
+        msg = f"--arithmetic portable: {reason}; use --arithmetic native, or another NumPy"
+        raise UsageError(msg)
+    return "native", f"{reason}: this run's is native"
+
+
+@cache
+def right_block_size() -> tuple[str | None, str]:
+    """Return the first block size with which known results are right; else None and the reason.
+
+    A new process for each computes them. A right one is remembered in the user's cache folder, by
+    host, processor and versions.
+    """
+    versions = [installed_version(name) for name in ("numpy", "scipy")]
+    here = [platform.node(), cpu_name(), *sorted(_cpu_flags()), *map(str, versions)]
+    code = Path(kernel_probe.__file__).read_bytes()
+    digest = hashlib.sha256("\0".join(here).encode() + code).hexdigest()
+    name = f"block-size-{digest[:16]}"
+    known = read_cache(name)
+    if known in BLOCK_SIZES:
+        return known, ""
+    wrong = []
+    for size in BLOCK_SIZES:
+        environment = {**_fixed_kernels(), **thread_variables(1), BLOCK_SIZE: size}
+        try:
+            done = run_as_worker(kernel_probe.__name__, environment, PATIENCE)
+        except (OSError, subprocess.SubprocessError) as exc:
+            wrong.append(f"{size}: {type(exc).__name__}")
+            continue
+        told = (done.stdout or done.stderr or "no output").splitlines()[-1]
+        if done.returncode == 0 and told == "right":
+            return write_cache(name, size), ""
+        # A negative number is that of the signal of which the process died.
+        died = done.returncode < 0
+        wrong.append(f"{size}: {signal.strsignal(-done.returncode) if died else told}")
+    return None, f"{BLOCK_SIZE} {', '.join(wrong)}"
+
+
 def arithmetic_facts() -> dict[str, Any]:
     """Return the kernels by which this process computes; *portable* if they are the fixed ones."""
     from threadpoolctl import threadpool_info
@@ -220,7 +290,7 @@ def arithmetic_facts() -> dict[str, Any]:
     extension = PathFinder.find_spec("_fblas", [f"{path}/linalg" for path in folders or ()])
     with contextlib.suppress(OSError):
         ctypes.CDLL(extension.origin if extension else "")
-    fixed = arithmetic_variables("portable")
+    fixed = _fixed_kernels()
     is_fixed = fixed and all(os.environ.get(name, "") == value for name, value in fixed.items())
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return {
@@ -236,7 +306,7 @@ def arithmetic_facts() -> dict[str, Any]:
 def worker_arithmetic(arithmetic: Arithmetic) -> dict[str, Any]:
     """Return the facts of a new process with a worker's variables; empty if it cannot start."""
     try:
-        done = run_as_worker(__name__, arithmetic, PATIENCE)
+        done = run_as_worker(__name__, arithmetic_variables(arithmetic), PATIENCE)
         done.check_returncode()
         facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
@@ -245,14 +315,14 @@ def worker_arithmetic(arithmetic: Arithmetic) -> dict[str, Any]:
 
 
 def run_as_worker(
-    module: str, arithmetic: Arithmetic, patience: float, asked: str = ""
+    module: str, variables: Mapping[str, str], patience: float, asked: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Call a module's ``main`` in a new process with a worker's variables, and wait for its end.
+    """Call a module's ``main`` in a new process with such variables, and wait for its end.
 
     Parameters
     ----------
     module : its name.
-    arithmetic : kernels of the process.
+    variables : of the environment, beside those of this process.
     patience : seconds.
     asked : standard input.
     """
@@ -263,7 +333,7 @@ def run_as_worker(
         text=True,
         timeout=patience,
         check=False,
-        env={**os.environ, **arithmetic_variables(arithmetic), **import_path()},
+        env={**os.environ, **variables, **import_path()},
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ope_bench.base.errors import UsageError
 from ope_bench.execution import Arithmetic
-from ope_bench.execution.machine import machine_facts, run_as_worker
+from ope_bench.execution.machine import arithmetic_variables, machine_facts, run_as_worker
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.requirements import (
     LEARNERS,
@@ -33,7 +33,10 @@ from ope_bench.plugins.spec import PluginSpec, code_digest, result_digest
 Question = tuple[Kind, str, Mapping[str, Any]]
 """Kind, reference and parameters of one plugin."""
 
-_MACHINE = ("platform", "cpu", "cores", "memory_bytes", "gpu", "gpu_driver", "blas", "arithmetic")
+_MACHINE = (
+    *("platform", "cpu", "cores", "memory_bytes", "gpu", "gpu_driver"),
+    *("blas", "arithmetic", "blas_block_size"),
+)
 
 PATIENCE = 120.0
 
@@ -87,7 +90,8 @@ def examine_in_new_process(asked: Sequence[Question], arithmetic: Arithmetic) ->
 
     The node's own process may be older than the last change of the code.
     """
-    done = run_as_worker(__name__, arithmetic, PATIENCE, json.dumps(asked))
+    variables = arithmetic_variables(arithmetic)
+    done = run_as_worker(__name__, variables, PATIENCE, json.dumps(asked))
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["the process ended without any output"])[-1]
         raise RuntimeError(last)

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ope_bench.base.errors import UsageError
@@ -35,6 +35,7 @@ from ope_bench.execution.dask.connection import (
     remedy,
 )
 from ope_bench.execution.local import TrialQueue
+from ope_bench.execution.machine import choose_arithmetic
 from ope_bench.execution.worker_process import failure_record
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.record import Trial, from_row
@@ -286,16 +287,19 @@ class DaskExecutor(Executor):
         memory: int | None = None,
         preparation: float = 600.0,
         patience: float = 300.0,
-        arithmetic: Arithmetic = "portable",
+        arithmetic: Arithmetic | None = None,
     ) -> None:
-        self.arithmetic = arithmetic
+        self.arithmetic = arithmetic or "portable"
+        if address is None:  # the nodes are processes of this machine
+            self.arithmetic, self.arithmetic_note = choose_arithmetic(arithmetic)
+        self._may_be_native = arithmetic is None
         self.jobs = jobs or 1
         self.limits = Limits(timeout=timeout, memory=memory, preparation=preparation)
         self._most = jobs
         self._address = address
         self._asked = questions(plugins)
         self._settings = worker_side.RunSettings(
-            uuid.uuid4().hex, threads, self.limits, arithmetic
+            uuid.uuid4().hex, threads, self.limits, self.arithmetic
         )
         self._patience = patience
         self._connection: Connection | None = None
@@ -304,6 +308,7 @@ class DaskExecutor(Executor):
         self._seconds: dict[Cell, float] = {}
         self._count = 0
         self._looked = 0.0
+        self._told = False
         self._no_worker_since: float | None = None
 
     @property
@@ -326,39 +331,56 @@ class DaskExecutor(Executor):
         """
         if self._connection is not None:
             return self._connection
-        nodes = self._nodes = Nodes(findings(self._asked), self._most)
+        here = findings(self._asked)
+        self._nodes = Nodes(here, self._most)
         connection = self._connection = connect(self._address, self.jobs)
         try:
             connection.listen(self._settings.topic)
-            # Wait for the first nodes, then for their checks.
-            end = time.monotonic() + min(self._patience, worker_side.IDLE)
-            while not (there := connection.nodes()) and not self._stopping:
-                if time.monotonic() > end:
-                    where = connection.address
-                    msg = (
-                        f"the Dask scheduler at {where} has no workers; "
-                        f"start some with `dask worker {where}`"
-                    )
-                    raise UsageError(msg)
-                time.sleep(TICK)
-            self._examine(connection, there)
-            end = time.monotonic() + EXAMINATION_SECONDS
-            while nodes.asked and not self._stopping:
-                try:
-                    self._handle_check(connection.messages.get(timeout=TICK))
-                except queue.Empty:
-                    for node in nodes.asked - connection.nodes():
-                        nodes.remove(node)
-                    if time.monotonic() > end:
-                        for node in list(nodes.asked):
-                            nodes.accept_or_refuse(node, None, "it does not answer")
-            if nodes.refused:
-                raise UsageError(refusal(nodes.refused))
+            self._check_nodes(connection)
+            wrong = sorted(
+                f"worker {node}: {note}"
+                for node, answer in self._nodes.found.items()
+                if (note := answer["arithmetic_note"])
+            )
+            if wrong:
+                # All nodes again, which tell their kernels.
+                self.arithmetic, self.arithmetic_note = "native", wrong[0]
+                self._settings = replace(self._settings, arithmetic="native")
+                self._nodes = Nodes(here, self._most)
+                self._check_nodes(connection)
         except BaseException:
             self.close()
             raise
-        self.jobs = max(1, sum(not worker.gpu for worker in nodes.workers))
+        self._may_be_native = False
+        self.jobs = max(1, sum(not worker.gpu for worker in self._nodes.workers))
         return connection
+
+    def _check_nodes(self, connection: Connection) -> None:
+        """Wait for the first nodes, then for their checks."""
+        nodes = self._nodes
+        end = time.monotonic() + min(self._patience, worker_side.IDLE)
+        while not (there := connection.nodes()) and not self._stopping:
+            if time.monotonic() > end:
+                where = connection.address
+                msg = (
+                    f"the Dask scheduler at {where} has no workers; "
+                    f"start some with `dask worker {where}`"
+                )
+                raise UsageError(msg)
+            time.sleep(TICK)
+        self._examine(connection, there)
+        end = time.monotonic() + EXAMINATION_SECONDS
+        while nodes.asked and not self._stopping:
+            try:
+                self._handle_check(connection.messages.get(timeout=TICK))
+            except queue.Empty:
+                for node in nodes.asked - connection.nodes():
+                    nodes.remove(node)
+                if time.monotonic() > end:
+                    for node in list(nodes.asked):
+                        nodes.accept_or_refuse(node, None, "it does not answer")
+        if nodes.refused:
+            raise UsageError(refusal(nodes.refused))
 
     def _examine(self, connection: Connection, present: set[str]) -> None:
         for node in sorted(present - self._nodes.known):
@@ -373,7 +395,10 @@ class DaskExecutor(Executor):
         """Handle the result of a node's check; return its address if it is refused."""
         if not isinstance(message, Done) or message.tag not in self._nodes.asked:
             return None
-        self._nodes.accept_or_refuse(message.tag, message.result, message.problem)
+        answer, problem = message.result, message.problem
+        if answer and not self._may_be_native and (note := answer["arithmetic_note"]):
+            answer, problem = None, note
+        self._nodes.accept_or_refuse(message.tag, answer, problem)
         return message.tag if message.tag in self._nodes.refused else None
 
     def run(self, trials: Sequence[Trial], *, exclusive: bool = False) -> Iterator[Event]:
@@ -384,6 +409,9 @@ class DaskExecutor(Executor):
         UsageError : the scheduler is unreachable, or no node is left for the remaining trials.
         """
         connection = self.connect()
+        if self.arithmetic_note and not self._told:
+            self._told = True
+            yield Message(self.arithmetic_note)
         kinds: dict[bool, list[Trial]] = {False: [], True: []}
         for trial in trials:
             kinds[trial.device.backend == "cuda"].append(trial)

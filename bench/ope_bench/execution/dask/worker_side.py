@@ -18,6 +18,7 @@ from typing import Any
 from ope_bench.execution import Arithmetic, Finished, Limits, Started
 from ope_bench.execution.dask.connection import Question, examine_in_new_process
 from ope_bench.execution.local import LocalExecutor
+from ope_bench.execution.machine import choose_arithmetic
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.record import Trial, to_row
 from ope_bench.trials.status import Plain
@@ -82,6 +83,7 @@ def examine(asked: Sequence[Question], arithmetic: Arithmetic) -> dict[str, Any]
     worker = get_worker()
     return {
         **examine_in_new_process(asked, arithmetic),
+        "arithmetic_note": "" if arithmetic == "native" else choose_arithmetic(None)[1],
         "host": socket.gethostname(),
         "threads": worker.state.nthreads,
         "gpus": int(worker.state.total_resources.get("GPU", 0)),
