@@ -315,6 +315,7 @@ def _estimator_page(plugin: Plugin) -> str:
     estimator = plugin.cls()
     kind = plugin.cls.__module__.split(".")[1:-1]
     facts = [
+        ("also called", _codes(registry().aliases_of(plugin.id))),
         ("needs", _needs(estimator.access)),
         ("kind", ", ".join(kind).replace("_", " ")),
         ("devices", ", ".join(estimator.devices)),

@@ -15,9 +15,11 @@ import typer
 import typer.core
 
 from ope_bench import __version__
+from ope_bench.base.console import note
 from ope_bench.base.errors import OpeBenchError, did_you_mean
 from ope_bench.base.printable import printable
 from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
+from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import CORE, pip_line, ran_out_of_memory
 
 
@@ -101,6 +103,7 @@ class _Verbs(typer.core.TyperGroup):
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(f"ope_bench.cli.{_HOMES[cmd_name]}")
+        registry().on_alias = note
         made = getattr(module, f"{cmd_name}_app", None) or getattr(module, f"{cmd_name}_command")
         return command_of(made, cmd_name)
 

@@ -70,6 +70,7 @@ def _facts(plugin: Any, cls: type) -> Facts:
     except Exception:
         instance = None
     if plugin.kind == "estimator":
+        facts["aliases"] = registry().aliases_of(plugin.id)
         facts["access"] = instance.access.words() if instance is not None else None
         facts["devices"] = list(instance.devices) if instance is not None else None
     else:
@@ -155,6 +156,9 @@ def page(facts: Facts, columns: int) -> str:
             lines.append(f"      {told}")
     lines.append("")
     if facts["kind"] == "estimator":
+        if facts["aliases"]:
+            also = ", ".join(facts["aliases"])
+            lines += textwrap.wrap(f"also      {also}", columns, subsequent_indent=" " * 10)
         lines.append(f"access    {_join(facts['access'])}")
         lines.append(f"devices   {_join(facts['devices'])}")
     else:
@@ -307,6 +311,7 @@ def rows_of(kind: Kind) -> list[Row]:
             lines = (getattr(package, "__doc__", None) or "").strip().splitlines()
             row["group"] = lines[0].rstrip(".:") if lines else None
             if registered == "estimator":
+                row["aliases"] = registry().aliases_of(plugin.id)
                 row["access"] = None
                 # With default parameters; a plugin's constructor or property may raise anything.
                 # Of one that runs others it depends on these; to resolve them imports pydantic.
@@ -365,4 +370,6 @@ def _words(row: Row) -> str:
     elif row.get("access"):
         letters = access_letters(row["access"])
         text += f" [{letters}]" if letters != MISSING else ""
+    if row.get("aliases"):
+        text += f" (also {', '.join(row['aliases'])})"
     return " ".join(text.replace("`", "").split())

@@ -67,7 +67,7 @@ def show_command(
         found = [*catalog.describe_plugin(name), *catalog.describe_suite(name)]
         if not found:
             known = [plugin.id for kind in GROUPS for plugin in registry().plugins(kind)]
-            known += [suite.id for suite in suite_files()]
+            known += [suite.id for suite in suite_files()] + [*registry().aliases]
             hint = did_you_mean(name, known) or "; `ope-bench list` lists all"
             msg = f"no plugin or suite is called '{name}'{hint}"
             raise (PluginError if ":" in name else UsageError)(msg)

@@ -11,13 +11,15 @@ reason, and plugins with the same name from different distributions can both be 
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -33,6 +35,9 @@ GROUPS: dict[Kind, str] = {
     "environment": "ope_bench.environments",
     "estimator": "ope_bench.estimators",
 }
+
+ALIASES = "ope_bench.aliases"
+"""Group of entry points that are mappings: the id of the estimator that another name means."""
 
 _HARNESS = "ope_bench"
 """Package whose classes may be named by their module, as ``ope_bench.MODULE:Class``."""
@@ -177,6 +182,8 @@ class Registry:
         self._given = None if entry_points is None else list(entry_points)
         self._installed: dict[Kind, list[Plugin]] = {}
         self._named: dict[tuple[Kind, str], Plugin] = {}
+        self.on_alias: Callable[[str], None] = warnings.warn
+        """Called once with the message that an estimator has another name."""
         self.files_allowed = True
         """Whether classes in files may be loaded; those of installed packages always may."""
 
@@ -241,9 +248,17 @@ class Registry:
             owners = " and ".join(f"{plugin.reference} ({plugin.origin})" for plugin in named)
             msg = f"{kind} '{reference}' is ambiguous: {owners}; write one of these references"
             raise PluginError(msg)
+        meant = self._meant(kind, reference) if not named else None
+        if meant is not None:
+            self.on_alias(f"{reference} is named {meant} here")
+            self._named[kind, reference] = self.find(kind, meant)
+            return self._named[kind, reference]
         if not named:
             ids = [plugin.id for plugin in self.plugins(kind)]
-            hint = did_you_mean(tail, ids) or f"; `ope-bench list {kind}s` shows what there is"
+            hint = (
+                did_you_mean(tail, [*ids, *self.aliases])
+                or f"; `ope-bench list {kind}s` shows what there is"
+            )
             if reference.endswith(".py"):
                 hint = f"; {file_hint(reference)}"
             msg = f"unknown {kind} '{reference}'{hint}"
@@ -268,7 +283,30 @@ class Registry:
             self.find(kind, reference)
             for kind in GROUPS
             if any(reference in (plugin.id, plugin.reference) for plugin in self.plugins(kind))
+            or self._meant(kind, reference)
         ]
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """The id of the estimator that another name means, as distributions declare them."""
+        found: dict[str, str] = {}
+        for point in importlib.metadata.entry_points(group=ALIASES):
+            # That of a broken distribution.
+            with contextlib.suppress(Exception):
+                found = {**point.load(), **found}
+        return found
+
+    def aliases_of(self, estimator: str) -> list[str]:
+        """Return the other names of an estimator."""
+        return [alias for alias, meant in self.aliases.items() if meant == estimator]
+
+    def _meant(self, kind: Kind, name: str) -> str | None:
+        """Return the id that an alias, or an id in capital letters, means."""
+        if kind != "estimator":
+            return None
+        ids = {plugin.id.lower(): plugin.id for plugin in self.plugins(kind)}
+        small = {alias.lower(): ids.get(meant) for alias, meant in self.aliases.items()}
+        return None if name in ids.values() else ids.get(name.lower()) or small.get(name.lower())
 
 
 @cache

@@ -170,3 +170,25 @@ def test_a_page_has_what_it_refers_to(cli):
 def test_help_is_a_command_too(cli):
     assert cli("help", "run").out == cli("run", "--help").out
     assert cli("help").out == cli("--help").out
+
+
+def test_other_names_of_estimators_stand_in_lists_pages_and_messages(cli):
+    listed = cli("list", "estimators", "--format", "json").json["estimators"]
+    rows = {row["id"]: row for row in listed}
+    expected = {"snips", "hajek", "SelfNormalizedInverseProbabilityWeighting"}
+    assert expected <= {*rows["ipws"]["aliases"]}
+    assert rows["sips"]["aliases"] == ["StandardIPS"]
+    assert "(also snips," in " ".join(cli("list", "estimators").out.split())
+    said = cli("show", "snips")
+    assert said.out.startswith("ipws ")
+    assert "also      snips," in said.out
+    assert "did you mean 'snips'" in cli("show", "snipsy").err
+
+
+def test_a_run_of_an_alias_has_the_rows_of_the_estimator_and_says_so(cli, tmp_path):
+    command = ("--env", "saito-toy", "--replicates", "1", "--jobs", "1", "--store", "s.sqlite")
+    said = cli("run", "--est", "sn-ips", *command)
+    assert said.code == 0
+    assert said.err.count("sn-ips is named ipws here") == 1
+    again = cli("run", "--est", "ipws", *command, "--format", "json").json
+    assert (again["reused"], again["executed"]) == (1, 0)

@@ -60,6 +60,7 @@ def test_an_estimator_of_the_leaderboard_shows_its_row_its_chart_and_its_cost(
     assert "| propensities and target policy | `ipws` |" in text
     assert text.count('class="c-dot"') > 100
     assert "an action never logged: answers" in text
+    assert "<dt>also called</dt><dd><code>snips</code>," in pages["estimators/ipws.md"]
     # An adapter of another package has a class of the same name.
     assert "[`IPW`](ipw.md)" in pages["estimators/ipws.md"] + pages["estimators/iips.md"]
     assert re.search(r"\d [mµ]?s \|", text.partition("## Cost")[2])

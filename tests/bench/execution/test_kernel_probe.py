@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import queue
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from ope_bench import evaluate
 from ope_bench.base.errors import UsageError
 from ope_bench.cli.app import invoke
 from ope_bench.execution import Finished, Message, kernel_probe, machine
+from ope_bench.execution.dask import executor as dask_executor
+from ope_bench.execution.dask.connection import Done, findings
+from ope_bench.execution.dask.executor import DaskExecutor
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import (
     arithmetic_variables,
@@ -179,6 +183,62 @@ def test_a_run_that_goes_on_with_another_arithmetic_says_so(break_processes, tmp
     break_processes(NONE_RIGHT)
     assert invoke([*command, "--replicates", "2"]) == 0
     assert "mode portable -> native" in capsys.readouterr().err
+
+
+class Cluster:
+    """A connection to nodes, of which some say that portable arithmetic is wrong there."""
+
+    own = False
+
+    def __init__(self, here: dict[str, Any], notes: Mapping[str, str]) -> None:
+        self.here, self.notes = here, dict(notes)
+        self.messages: queue.SimpleQueue[Done] = queue.SimpleQueue()
+        self.asked: list[tuple[str, str]] = []
+
+    def nodes(self) -> set[str]:
+        return set(self.notes)
+
+    def listen(self, topic: str) -> None: ...
+
+    def close(self) -> None: ...
+
+    def tell(self, worker, function, *arguments) -> None: ...
+
+    def send(self, node, key, tag, function, asked, arithmetic, **more):
+        self.asked.append((node, arithmetic))
+        note = "" if arithmetic == "native" else self.notes[node]
+        answer = {**self.here, "arithmetic_note": note, "host": node, "threads": 1, "gpus": 0}
+        self.messages.put(Done(tag, answer))
+        return lambda: None
+
+
+@pytest.mark.parametrize(
+    ("asked", "notes", "expected"),
+    [
+        (None, {"a": "", "b": ""}, "portable"),
+        (None, {"a": "", "b": "512: died"}, "native"),
+        ("native", {"a": "512: died"}, "native"),
+        ("portable", {"a": "", "b": "512: died"}, None),
+    ],
+)
+def test_a_cluster_takes_what_all_its_nodes_can(monkeypatch, asked, notes, expected):
+    cluster = Cluster(findings([]), notes)
+    monkeypatch.setattr(dask_executor, "connect", lambda address, jobs: cluster)
+    executor = DaskExecutor([], address="tcp://a:1", arithmetic=asked)
+    if expected is None:
+        with pytest.raises(UsageError, match=r"worker b: 512: died"):
+            executor.connect()
+        return
+    executor.connect()
+    assert executor.arithmetic == expected
+    assert {node for node, arithmetic in cluster.asked if arithmetic == expected} == {*notes}
+    noted = "worker b: 512: died" if notes.get("b") else ""
+    assert executor.arithmetic_note == noted
+    # A node that comes later must be able to do what the others do.
+    cluster.notes["late"] = "512: died"
+    executor._examine(cluster, cluster.nodes())
+    executor._handle_check(cluster.messages.get())
+    assert ("late" in executor._nodes.refused) == (expected == "portable")
 
 
 def test_right_results_are_right():

@@ -9,7 +9,7 @@ from importlib.metadata import distribution, entry_points
 import pytest
 
 from ope_bench.base.errors import ParameterError, PluginError
-from ope_bench.plugins.registry import GROUPS, Registry, class_id, registry
+from ope_bench.plugins.registry import ALIASES, GROUPS, Registry, class_id, registry
 from ope_bench.plugins.spec import resolve, spec_of
 from support.paths import ROOT
 
@@ -200,7 +200,7 @@ def test_worlds_are_a_word_of_every_environment():
 
 def test_the_installed_entry_points_are_those_of_pyproject():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    for group in (*GROUPS.values(), "ope_bench.suites"):
+    for group in (*GROUPS.values(), "ope_bench.suites", ALIASES):
         installed = {
             point.name: point.value
             for point in entry_points(group=group)
@@ -254,3 +254,47 @@ def test_files_whose_helpers_have_one_name_are_refused_together(tmp_path, monkey
     finally:
         for name in ("beside_me", "further_on", "own"):
             sys.modules.pop(name, None)
+
+
+def test_every_alias_means_a_built_in_and_is_none():
+    ids = {plugin.id for plugin in registry().plugins("estimator")}
+    assert {*registry().aliases.values()} <= ids
+    assert not {alias.lower() for alias in registry().aliases} & ids
+
+
+@pytest.mark.parametrize(
+    ("alias", "meant"),
+    [
+        *(("snips", "ipws"), ("SNIPS", "ipws"), ("IPW", "ipw"), ("hajek", "ipws")),
+        *(("dros", "dr-os"), ("SelfNormalizedDoublyRobust", "sndr"), ("MIPS", "mips")),
+        ("StandardIPS", "sips"),
+    ],
+)
+def test_an_alias_is_the_estimator_that_it_means_and_says_so_once(alias, meant):
+    said = []
+    found = Registry()
+    found.on_alias = said.append
+    assert found.find("estimator", alias) == found.find("estimator", alias)
+    assert found.find("estimator", alias) == found.find("estimator", meant)
+    assert found.named(alias) == found.named(meant)
+    (line,) = said
+    assert alias in line
+    assert meant in line
+
+
+def test_from_python_an_alias_is_a_warning_and_the_key_is_that_of_the_estimator():
+    with pytest.warns(UserWarning, match="hajek is named ipws"):
+        spec = resolve("estimator", "hajek")
+    assert spec == resolve("estimator", "ipws")
+    with pytest.raises(PluginError, match="did you mean 'snips'"):
+        resolve("estimator", "snipsy")
+
+
+def test_an_id_of_another_distribution_goes_before_an_alias(install):
+    found = install("acme-one", {"snips": ":Mean"})
+    assert found.find("estimator", "snips").origin == "acme-one 1.2"
+
+
+def test_an_alias_is_no_environment():
+    with pytest.raises(PluginError, match="unknown environment"):
+        registry().find("environment", "snips")
