@@ -1,12 +1,14 @@
 """Drawn worlds: exact truths, dials that move alone, and what a world's logs tell."""
 
+import hashlib
 import math
 
 import numpy as np
 import pytest
 
 from ope_bench import Truth, UnavailableError, stream
-from ope_environments.drawn_worlds.environment import _SHARES, CONTEXTS, DrawnWorlds
+from ope_environments.drawn_worlds.environment import DrawnWorlds
+from ope_environments.drawn_worlds.first_priors import CONTEXTS, SHARES
 from ope_environments.drawn_worlds.rewards import draw_rewards
 
 WORLDS = range(1, 41)
@@ -18,6 +20,31 @@ def drawn(seed=0, **params):
         logged_rng=stream("logs", seed),
         target_rng=stream("target", seed),
     )
+
+
+@pytest.mark.parametrize(
+    ("world", "digest"),
+    [
+        (1, "3a98b4319f411c6f"),
+        (2, "694f8885efbe0b37"),
+        (3, "f27c44a16c23eba3"),
+        (5, "bf93e24a08334b7a"),
+        (6, "61ad476609ef0ff9"),
+        (8, "deb86cf8c88aa78e"),
+        (151, "41f97e470be62925"),
+        (299, "3ab477d4c481ba57"),
+    ],
+)
+def test_the_first_priors_give_the_data_that_committed_trials_are_of(world, digest):
+    # Recorded when there was one version of the priors; numbers in single precision, since other
+    # processors round the last bits of exp otherwise.
+    problem, truth = drawn(world=world)
+    found = hashlib.sha256(problem.action.tobytes() + problem.target_action.tobytes())
+    values = [truth.expected, truth.empirical]
+    for numbers in (problem.context, problem.embedding, problem.reward, values):
+        found.update(np.asarray(numbers).astype(np.float32).tobytes())
+    assert found.hexdigest()[:16] == digest
+    assert "world_priors" not in DrawnWorlds(world=world)._drawn().facts
 
 
 @pytest.mark.parametrize("world", range(1, 13))
@@ -53,7 +80,7 @@ def test_importance_weighting_is_unbiased_where_the_logging_policy_plays_all(wor
     assert weighted.sum() / CONTEXTS == pytest.approx(made.expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("kind", list(_SHARES["reward"]))
+@pytest.mark.parametrize("kind", list(SHARES["reward"]))
 def test_rewards_have_the_mean_that_is_told(kind):
     score = stream("score").standard_normal((50, 4))
     mean, noise = draw_rewards(kind, score, stream("rewards", kind))
@@ -84,7 +111,7 @@ def test_a_world_is_the_same_in_every_replicate_and_its_logs_are_not():
 
 def test_kinds_come_in_the_shares_of_the_priors():
     facts = [DrawnWorlds(world=k, n_actions=3)._drawn().facts for k in range(1, 301)]
-    for name, shares in _SHARES.items():
+    for name, shares in SHARES.items():
         for kind, share in shares.items():
             count = sum(one[f"world_{name}"] == kind for one in facts)
             assert abs(count - 300 * share) < 4.5 * math.sqrt(300 * share * (1 - share))

@@ -6,19 +6,27 @@ import numpy as np
 
 from ope_bench import Column, FloatArray
 
-__all__ = ["draw_contexts"]
+__all__ = ["draw_contexts", "draw_positions", "draw_vectors"]
 
 MISSING_SHARE = 0.02
 
 
-def draw_contexts(n: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[Column, ...]]:
+def draw_contexts(
+    n: int, rng: np.random.Generator, numbers: int | None = None
+) -> tuple[FloatArray, tuple[Column, ...]]:
     """Draw a population of contexts and the kinds of its columns: (n, d_context).
 
-    One to six correlated numbers (normal, log-normal or counts), up to two categorical columns of
-    two to eight levels, and in one world of four values missing in a column of numbers: these are
-    shown as the column's median, beside a column that marks them.
+    Correlated numbers (normal, log-normal or counts), up to two categorical columns of two to
+    eight levels, and in one world of four values missing in a column of numbers: these are shown
+    as the column's median, beside a column that marks them.
+
+    Parameters
+    ----------
+    n : number of contexts.
+    rng : draws them.
+    numbers : how many columns of numbers; one to six where None.
     """
-    numbers = int(rng.integers(1, 7))
+    numbers = int(rng.integers(1, 7)) if numbers is None else numbers
     loading = rng.standard_normal((numbers, numbers)) / np.sqrt(numbers)
     normal = rng.standard_normal((n, numbers)) @ (0.5 * loading + np.eye(numbers))
     parts: list[FloatArray] = []
@@ -44,3 +52,18 @@ def draw_contexts(n: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[C
         parts.append(rng.choice(levels, size=n, p=share).astype(np.float64))
         kinds.append(Column("categorical", tuple(map(float, range(levels)))))
     return np.stack(parts, axis=1), tuple(kinds)
+
+
+def draw_vectors(n: int, rng: np.random.Generator) -> tuple[FloatArray, tuple[Column, ...]]:
+    """Draw vectors of length 1 around some topics, as embeddings of texts are: (n, 16 to 64)."""
+    width = round(float(np.exp(rng.uniform(np.log(16), np.log(64)))))
+    topics = rng.standard_normal((int(rng.integers(4, 31)), width))
+    vector = topics[rng.integers(len(topics), size=n)] + rng.standard_normal((n, width))
+    return vector / np.linalg.norm(vector, axis=1, keepdims=True), (Column(),) * width
+
+
+def draw_positions(n: int, rng: np.random.Generator) -> tuple[FloatArray, Column]:
+    """Draw the place on the page of each context, equally likely from 1 to 3 or up to 8: (n,)."""
+    places = int(rng.integers(3, 9))
+    place = rng.integers(1, places + 1, size=n).astype(np.float64)
+    return place, Column("categorical", tuple(map(float, range(1, places + 1))))

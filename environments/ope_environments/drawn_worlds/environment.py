@@ -3,92 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Lt
 
-from ope_bench import (
-    Column,
-    DeterministicEmbedding,
-    Diagnostic,
-    Environment,
-    Estimate,
-    FloatArray,
-    IntArray,
-    Problem,
-    RowIndex,
-    Schema,
-    Tabular,
-    Truth,
-    stream,
-)
-from ope_environments.drawn_worlds.contexts import draw_contexts
-from ope_environments.drawn_worlds.policies import (
-    LoggingKind,
-    TargetKind,
-    draw_logging,
-    draw_target,
-)
-from ope_environments.drawn_worlds.rewards import RewardKind, draw_rewards
-from ope_environments.drawn_worlds.scores import (
-    Structure,
-    draw_embedding,
-    draw_score,
-    standardized,
-)
-from ope_environments.populations.design import Design
-from ope_environments.populations.population import Population
+from ope_bench import Diagnostic, Environment, Estimate, ParameterError, Problem, Truth
+from ope_environments.drawn_worlds import first_priors, second_priors
+from ope_environments.drawn_worlds.adaptive import AdaptiveKind
+from ope_environments.drawn_worlds.policies import LoggingKind, TargetKind
+from ope_environments.drawn_worlds.scores import Structure
+from ope_environments.drawn_worlds.second_priors import Contexts, Effects, Phases, Users
+from ope_environments.drawn_worlds.signal import SecondRewardKind
+from ope_environments.drawn_worlds.world import World
 
 __all__ = ["DrawnWorlds"]
-
-PRIORS = 1
-"""Version of the priors; another one makes other worlds."""
-
-CONTEXTS = 1000
-"""Distinct contexts of a world, all equally likely."""
 
 Embedding = Literal["absent", "useful", "useless"]
 Known = Literal["policy", "propensity", "samples"]
 TargetForm = Literal["probabilities", "sample"]
 
-_SHARES: dict[str, dict[str, float]] = {
-    "reward": {
-        "binary": 0.55,
-        "gaussian": 0.13,
-        "bounded": 0.10,
-        "zero-inflated": 0.15,
-        "heavy-tailed": 0.07,
-    },
-    "structure": {
-        "linear": 0.35,
-        "interactions": 0.20,
-        "steps": 0.20,
-        "items": 0.15,
-        "none": 0.10,
-    },
-    "embedding": {"absent": 0.40, "useful": 0.40, "useless": 0.20},
-    "logging": {
-        "softmax": 0.30,
-        "epsilon-greedy": 0.25,
-        "uniform": 0.15,
-        "near-deterministic": 0.15,
-        "segments": 0.15,
-    },
-    "target": {
-        "softmax": 0.20,
-        "epsilon-greedy": 0.15,
-        "deterministic": 0.15,
-        "swap": 0.10,
-        "small-change": 0.15,
-        "mixture": 0.15,
-        "large-change": 0.10,
-    },
-    "known": {"policy": 0.30, "propensity": 0.55, "samples": 0.15},
-    "target_form": {"probabilities": 0.70, "sample": 0.30},
-}
+_PRIORS = {1: first_priors, 2: second_priors}
+
+_DIALS = (*second_priors.SHARES, "signal")
 
 
 class DrawnWorlds(Environment):
@@ -97,10 +35,13 @@ class DrawnWorlds(Environment):
     The number of the world draws everything but the log: size, contexts, rewards, both policies
     and what of them is known. World k is the same in every replicate and suite; a suite's salt
     draws other worlds. ``world=[1..300]`` is a grid of 300 settings. A dial that is given is
-    fixed; the others stay what they are.
+    fixed; the others stay what they are. There are two versions of the priors, ``priors``.
+    Version 1 has clicks and purchases, where a context tells little of a reward. Version 2 has
+    weak, middle and strong signals, and the loggers that users ask about: rules, and policies
+    that learn.
 
     =========  =====================================================================
-    dial       prior
+    dial       ``priors=1``, the default
     =========  =====================================================================
     rows       log-uniform 500 to 20,000
     actions    log-uniform 3 to 500
@@ -121,25 +62,65 @@ class DrawnWorlds(Environment):
                target its probabilities (70 %) or a sample alone (30 %)
     =========  =====================================================================
 
+    =========  =====================================================================
+    dial       ``priors=2``, where it differs
+    =========  =====================================================================
+    signal     share of the reward's variance that context and action explain: uniform on the
+               logit from .002 to .95 (85 %) or from .08 to .4 (15 %), as far as the kind of reward
+               can reach it
+    effects    large (75 %): the action explains all of the signal or, in half of these worlds, 10
+               to 100 %, the context the rest; weak (20 %): 1 to 10 %, with 2 to 5 actions, as in
+               trials; none (5 %)
+    contexts   as above (45 %); 7 to 64 numbers and up to 2 categories (25 %); vectors of 16 to 64
+               columns, as embeddings of texts are (15 %); as above with the place on the page,
+               which explains 10 to 60 % of the signal (15 %); of networks many in place of few
+               and places
+    users      one row each (75 %), or 2 to 20 rows on average, with a common effect that explains
+               5 to 30 % of the signal; `Problem.unit` names them
+    reward     binary with a rate of .1 to 50 % (50 %), zero-inflated (13 %), Gaussian (12 %),
+               without noise (10 %), bounded (8 %), heavy-tailed (7 %)
+    structure  linear (27 %), smooth random networks of two layers (25 %), interactions, steps
+               (18 % each), items alone (12 %)
+    logging    softmax (18 %); rules with exploration from 0 to 5 %, epsilon-greedy (15 % each);
+               uniform (12 %); near-deterministic, segments, ``thompson``: batched Thompson
+               sampling, ``decreasing``: greedy with exploration that decreases (10 % each). The
+               last two learn in 4 to 12 phases, in 1 to 4 groups of contexts
+    phases     of a logger that learns, the log has the propensities of the time (50 %) or those
+               averaged over phases, as if one policy had logged it (50 %)
+    =========  =====================================================================
+
+    A world's facts are stored with its trials, as ``world_``: every kind that was drawn; rows,
+    actions, columns; signal and mean reward of rows as they are logged; share of the target's mass
+    that the logger never plays (``unsupported``); effective sample size and rows over the largest
+    weight; of rules their exploration. `damaged` adds the faults. With loggers that learn, facts
+    are those of the average policy of one log.
+
     Truth
     -----
-    Exact: contexts are one thousand equally likely rows, so the value is the mean over them of
-    the sum over actions of pi1(a|x) q(x, a).
+    Exact: contexts are finitely many equally likely rows (one thousand; 1,000 to 4,000 in version
+    2), so the value is the mean over them of the sum over actions of pi1(a|x) q(x, a), also where
+    the logger never plays them.
 
     Access: what the world's dial ``known`` grants; an embedding that is absent is the number of
-    the action, as a category.
+    the action, as a category. A logger that learns has no policy to show, other than the average.
 
-    Traps: rows are drawn with replacement from one thousand contexts, each draw a unit of its own.
-    Heavy-tailed rewards have no fourth moment. A deterministic target under a logging policy with
-    little exploration leaves few rows with weight.
+    Traps: rows are drawn with replacement from the contexts, each draw a unit of its own, or a
+    user. Heavy-tailed rewards have no fourth moment. A deterministic target under a logging policy
+    with little exploration leaves few rows with weight; under a rule without exploration, what
+    lies outside its support is not in the log: no estimator can know it. In rows of a logger that
+    learns, the policy depends on earlier rewards, and averaged propensities are not those of
+    independent rows.
 
     Parameters
     ----------
     world : its number.
     n_samples, n_actions : rows and actions; drawn where None, as is every dial below.
-    reward, structure, embedding, logging, target : kinds, as in the table.
-    known : what is known of the logging policy.
+    reward, structure, embedding, logging, target : kinds, as in the tables.
+    known : what is known of the logging policy. Given as ``policy``, loggers that learn show the
+        average over phases.
     target_form : whether the target policy's probabilities are known, or a sample of it.
+    priors : version of the priors.
+    signal, effects, contexts, users, phases : dials of version 2.
 
     References
     ----------
@@ -153,18 +134,32 @@ class DrawnWorlds(Environment):
     (50, 0.0)
     """
 
-    check_params = {"world": 3, "n_samples": 200}  # noqa: RUF012
+    check_params: ClassVar[Mapping[str, Any]] = {"world": 3, "n_samples": 200}
+    added_parameters: ClassVar[Mapping[str, Any]] = {
+        "priors": 1,
+        "signal": None,
+        "effects": None,
+        "contexts": None,
+        "users": None,
+        "phases": None,
+    }
 
     world: Annotated[int, Ge(0)] = 1
     n_samples: Annotated[int, Ge(1)] | None = None
     n_actions: Annotated[int, Ge(2)] | None = None
-    reward: RewardKind | None = None
+    reward: SecondRewardKind | None = None
     structure: Structure | None = None
     embedding: Embedding | None = None
-    logging: LoggingKind | None = None
+    logging: LoggingKind | Literal["rule"] | AdaptiveKind | None = None
     target: TargetKind | None = None
     known: Known | None = None
     target_form: TargetForm | None = None
+    priors: Literal[1, 2] = 1
+    signal: Annotated[float, Gt(0), Lt(1)] | None = None
+    effects: Effects | None = None
+    contexts: Contexts | None = None
+    users: Users | None = None
+    phases: Phases | None = None
 
     def sample(
         self,
@@ -174,142 +169,42 @@ class DrawnWorlds(Environment):
         target_rng: np.random.Generator,
     ) -> tuple[Problem, Truth]:
         """Sample one problem and its truth."""
-        world = self._drawn()
-        problem, truth = world.population.sample(
-            world.n_samples,
-            logged_rng=logged_rng,
-            target_rng=target_rng,
-            shared_contexts=False,
-        )
-        return replace(problem, **world.withheld()), truth
+        return self._drawn().sample(logged_rng, target_rng)
 
     def examine(self, problem: Problem, estimate: Estimate) -> Mapping[str, Diagnostic]:
         """Return facts of the world, by which boards can be split."""
         return self._drawn().facts
 
-    def _drawn(self) -> _World:
-        dials = tuple((name, getattr(self, name)) for name in _SHARES)
-        return _draw_world(self.world, self.n_samples, self.n_actions, dials, self.suite_salt)
-
-
-@dataclass(frozen=True, eq=False)
-class _World:
-    """A drawn world.
-
-    Parameters
-    ----------
-    population : contexts, policies, rewards and the value.
-    n_samples : rows of a log.
-    facts : what was drawn, and how much the policies overlap.
-    """
-
-    population: Population
-    n_samples: int
-    facts: Mapping[str, Diagnostic]
-
-    def withheld(self) -> dict[str, Any]:
-        """Return the fields of a problem that this world changes, with reasons."""
-        fields: dict[str, Any] = {}
-        reasons: dict[str, str] = {}
-        if self.facts["world_known"] != "policy":
-            fields["logging_policy"] = None
-            reasons["logging_policy"] = "this world's logs do not hold the whole logging policy"
-        if self.facts["world_known"] == "samples":
-            fields["propensity"] = None
-            reasons["propensity"] = "this world's logs hold no propensities"
-        if self.facts["world_target_form"] == "sample":
-            fields["target_policy"] = None
-            reasons["target_policy"] = "this world's target policy is known by a sample alone"
-        if self.facts["world_reward"] == "bounded":
-            fields["reward_range"] = (0.0, 1.0)
-        return {**fields, "unavailable": reasons}
+    def _drawn(self) -> World:
+        shares = _PRIORS[self.priors].SHARES
+        dials = {name: getattr(self, name) for name in _DIALS}
+        for name, kind in dials.items():
+            if kind is None or (name == "signal" and self.priors == 2):
+                continue
+            if kind not in shares.get(name, ()):
+                known = ", ".join(shares.get(name, ())) or "no such dial"
+                msg = (
+                    f"population: {name}={kind} is not of priors={self.priors}, which has {known}"
+                )
+                raise ParameterError(msg)
+        world: World = _draw_world(
+            self.priors,
+            self.world,
+            self.n_samples,
+            self.n_actions,
+            tuple(dials.items()),
+            self.suite_salt,
+        )
+        return world
 
 
 @lru_cache(maxsize=2)
 def _draw_world(
+    priors: int,
     number: int,
     n_samples: int | None,
     n_actions: int | None,
-    dials: tuple[tuple[str, str | None], ...],
+    dials: tuple[tuple[str, Any], ...],
     salt: str,
-) -> _World:
-    """Draw a world; each part has a stream of its own, so that a fixed dial moves no other."""
-
-    def rng(part: str) -> np.random.Generator:
-        return stream("population", PRIORS, number, part, *([salt] if salt else []))
-
-    kinds: dict[str, Any] = {}
-    for name, given in dials:
-        shares = _SHARES[name]
-        drawn = str(rng(name).choice(list(shares), p=list(shares.values())))
-        kinds[name] = drawn if given is None else given
-    rows = _log_uniform(500, 20_000, rng("rows")) if n_samples is None else n_samples
-    actions = _log_uniform(3, 500, rng("actions")) if n_actions is None else n_actions
-
-    context, columns = draw_contexts(CONTEXTS, rng("contexts"))
-    design = Design(columns, context)(context)[:, 1:]
-    items = draw_embedding(actions, rng("items"))
-    useful = items if kinds["embedding"] == "useful" else None
-
-    def score(part: str) -> FloatArray:
-        structure: Structure = kinds["structure"] if part == "reward" else "linear"
-        return standardized(draw_score(structure, design, actions, useful, rng(f"{part} score")))
-
-    of_reward = score("reward")
-    mean, noise = draw_rewards(kinds["reward"], of_reward, rng("rewards"))
-    first = rng("logging correlation").uniform(-0.2, 0.8)
-    second = rng("target correlation").uniform(-0.2, 0.9)
-    logging = draw_logging(
-        kinds["logging"], _mixed(of_reward, score("logging"), first), rng("logging policy")
-    )
-    target = draw_target(
-        kinds["target"], _mixed(of_reward, score("target"), second), logging, rng("target policy")
-    )
-
-    absent = kinds["embedding"] == "absent"
-    embedding = np.arange(float(actions))[:, None] if absent else items
-    of_action = (
-        (Column("categorical", tuple(map(float, range(actions)))),)
-        if absent
-        else (Column("atoms"),) * items.shape[1]
-    )
-    index = RowIndex(context)
-
-    def reward_at(row: IntArray, action: IntArray) -> FloatArray:
-        found: FloatArray = mean[row, action]
-        return found
-
-    population = Population(
-        context=context,
-        schema=Schema(columns, of_action),
-        logging=Tabular(logging, index),
-        target=Tabular(target, index),
-        embedding=DeterministicEmbedding(embedding),
-        reward_at=reward_at,
-        noise=noise,
-        expected=float(np.einsum("xa,xa->x", target, mean).mean()),
-        share=np.full(CONTEXTS, 1.0 / CONTEXTS),
-    )
-    played = logging > 0
-    ratio = np.divide(target, logging, out=np.zeros_like(target), where=played)
-    facts: dict[str, Diagnostic] = {
-        "world": number,
-        "world_rows": rows,
-        "world_actions": actions,
-        **{f"world_{name}": kind for name, kind in kinds.items()},
-        # Of infinitely many rows: (E w)^2 / E w^2 under the logging policy.
-        "world_ess_fraction": float(
-            (target * played).sum(axis=1).mean() ** 2 / (logging * ratio**2).sum(axis=1).mean()
-        ),
-        "world_rows_over_weight": float(rows / ratio.max()),
-    }
-    return _World(population, rows, facts)
-
-
-def _log_uniform(low: float, high: float, rng: np.random.Generator) -> int:
-    return round(float(np.exp(rng.uniform(np.log(low), np.log(high)))))
-
-
-def _mixed(reward: FloatArray, own: FloatArray, correlation: float) -> FloatArray:
-    """Return a score with this correlation with the reward's, if the reward has one."""
-    return standardized(correlation * reward + np.sqrt(1.0 - correlation**2) * own)
+) -> World:
+    return _PRIORS[priors].draw_world(number, n_samples, n_actions, dict(dials), salt)

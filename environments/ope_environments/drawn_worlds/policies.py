@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
-from ope_bench import FloatArray
+from ope_bench import DiscretePolicy, FloatArray, IntArray, RowIndex, Tabular
 
-__all__ = ["LoggingKind", "TargetKind", "draw_logging", "draw_target"]
+__all__ = [
+    "ByContext",
+    "LoggingKind",
+    "TargetKind",
+    "draw_logging",
+    "draw_target",
+    "find_contexts",
+]
 
 LoggingKind = Literal["softmax", "epsilon-greedy", "uniform", "near-deterministic", "segments"]
 TargetKind = Literal[
     "softmax", "epsilon-greedy", "deterministic", "swap", "small-change", "mixture", "large-change"
 ]
+
+
+WHOLE_TABLE = 2_500_000
+"""Rows times actions up to which drawing from the whole table beats going context by context."""
+
+
+class ByContext(Tabular):
+    """A table of probabilities by context, from which actions are drawn in the cheaper way."""
+
+    def draw(self, context: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
+        """Draw one action per row with its probability: (n,), (n,)."""
+        if len(context) * self.n_actions > WHOLE_TABLE:
+            return super().draw(context, rng)
+        return DiscretePolicy.draw(self, context, rng)
+
+
+def find_contexts(context: FloatArray) -> Callable[[FloatArray], IntArray]:
+    """Return a function that finds rows of contexts, by the first column if it tells all apart.
+
+    Comparing long rows takes time.
+    """
+    if len(np.unique(context[:, 0])) < len(context):
+        return RowIndex(context)
+    index = RowIndex(context[:, :1])
+    return lambda rows: index(rows[:, :1])
 
 
 def draw_logging(kind: LoggingKind, score: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from ope_bench import FloatArray
 from ope_environments.populations.population import Noise, bernoulli, gaussian
 
-__all__ = ["RewardKind", "draw_rewards"]
+__all__ = ["DEGREES", "RewardKind", "beta", "draw_rewards", "student", "zero_inflated"]
 
 RewardKind = Literal["binary", "gaussian", "bounded", "zero-inflated", "heavy-tailed"]
 
@@ -35,14 +35,14 @@ def draw_rewards(
     if kind == "zero-inflated":
         rate = _rates(0.02, 0.5, signal * score, rng)
         amount = float(np.exp(rng.normal(0.0, 1.0)))
-        return rate * amount, _zero_inflated(amount)
+        return rate * amount, zero_inflated(amount, 0.8)
     if kind == "bounded":
-        return _rates(0.1, 0.9, signal * score, rng), _beta(float(rng.uniform(2.0, 20.0)))
+        return _rates(0.1, 0.9, signal * score, rng), beta(float(rng.uniform(2.0, 20.0)))
     offset = float(rng.normal(0.0, 1.0))
     # Signal to noise: the deviation of the mean over that of the noise.
     mean = offset + score
     noise = 1.0 / float(np.exp(rng.uniform(np.log(0.05), np.log(1.0))))
-    return mean, gaussian(noise) if kind == "gaussian" else _student(noise)
+    return mean, gaussian(noise) if kind == "gaussian" else student(noise)
 
 
 def _rates(low: float, high: float, score: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -61,8 +61,8 @@ def _rates(low: float, high: float, score: FloatArray, rng: np.random.Generator)
     return found
 
 
-def _zero_inflated(amount: float) -> Noise:
-    spread = 0.8
+def zero_inflated(amount: float, spread: float) -> Noise:
+    """Draw 0, or a log-normal amount with this mean and deviation of the logarithm."""
 
     def draw(mean: FloatArray, rng: np.random.Generator) -> FloatArray:
         positive = rng.random(len(mean)) < mean / amount
@@ -73,7 +73,9 @@ def _zero_inflated(amount: float) -> Noise:
     return draw
 
 
-def _beta(concentration: float) -> Noise:
+def beta(concentration: float) -> Noise:
+    """Draw rewards in [0, 1] from a beta distribution; the variance is q(1 - q)/(c + 1)."""
+
     def draw(mean: FloatArray, rng: np.random.Generator) -> FloatArray:
         inside = np.clip(mean, 1e-9, 1.0 - 1e-9)
         return rng.beta(concentration * inside, concentration * (1.0 - inside))
@@ -81,7 +83,8 @@ def _beta(concentration: float) -> Noise:
     return draw
 
 
-def _student(std: float) -> Noise:
+def student(std: float) -> Noise:
+    """Draw rewards with heavy-tailed noise of this standard deviation."""
     scale = std / np.sqrt(DEGREES / (DEGREES - 2.0))
 
     def draw(mean: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -10,7 +10,7 @@ from ope_bench import FloatArray
 
 __all__ = ["Structure", "draw_embedding", "draw_score", "standardized"]
 
-Structure = Literal["linear", "interactions", "steps", "items", "none"]
+Structure = Literal["linear", "interactions", "steps", "items", "none", "network"]
 """How a score depends on the context, action by action."""
 
 OF_ITEMS = 0.9
@@ -34,7 +34,8 @@ def draw_score(
     Parameters
     ----------
     structure : ``linear``: ``b_a + theta_a . z``; ``interactions``: with products of two columns;
-        ``steps``: with indicators ``z > t``; ``items``: ``b_a`` alone; ``none``: 0.
+        ``steps``: with indicators ``z > t``; ``items``: ``b_a`` alone; ``none``: 0;
+        ``network``: two layers of random tanh units over all columns in place of z.
     design : (n, width), standardized columns z of the population.
     items : (n_actions, d_embedding), what determines the coefficients; nothing where None.
     """
@@ -48,6 +49,8 @@ def draw_score(
     elif structure == "steps":
         columns = rng.integers(design.shape[1], size=2 * design.shape[1])
         features = (design[:, columns] > rng.normal(0.0, 0.7, len(columns))).astype(np.float64)
+    elif structure == "network":
+        features = _network(design, rng)
     else:
         features = design
     width = 1 + features.shape[1]
@@ -57,6 +60,17 @@ def draw_score(
         own = OF_ITEMS * shared + np.sqrt(1.0 - OF_ITEMS**2) * own
     own[:, 1:] *= rng.uniform(0.3, 1.5) / np.sqrt(max(1, width - 1))
     return own[:, 0] + features @ own[:, 1:].T
+
+
+def _network(design: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return the last layer of a smooth random network, standardized: (n, 16 to 64)."""
+    layer = design
+    for width in rng.integers(16, 65, size=2):
+        weight = rng.standard_normal((layer.shape[1], width)) * 1.5 / np.sqrt(layer.shape[1])
+        layer = np.tanh(layer @ weight + 0.5 * rng.standard_normal(width))
+        layer = layer - layer.mean(axis=0)
+        layer = layer / np.maximum(layer.std(axis=0), 1e-9)
+    return layer
 
 
 def standardized(score: FloatArray) -> FloatArray:

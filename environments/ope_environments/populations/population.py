@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,9 @@ from ope_bench import (
 )
 
 __all__ = [
+    "Decisions",
     "FromPopulation",
+    "Logger",
     "Noise",
     "Population",
     "RewardAt",
@@ -41,6 +44,8 @@ __all__ = [
     "value_of",
 ]
 
+_UNITS = 1 << 61
+
 RewardAt = Callable[[IntArray, IntArray], FloatArray]
 """f(row (k,), action (k,)) -> (k,): mean reward of an action at a row of the population."""
 
@@ -49,6 +54,25 @@ RewardTable = Callable[[slice], FloatArray]
 
 Noise = Callable[[FloatArray, np.random.Generator], FloatArray]
 """f(mean (k,), rng) -> (k,): rewards with these means."""
+
+
+class Decisions(NamedTuple):
+    """What a logger did at some rows, in the order of time.
+
+    Parameters
+    ----------
+    action, propensity, reward : (n,)
+    policy : what the log shows as the logging policy, if it shows one.
+    """
+
+    action: IntArray
+    propensity: FloatArray
+    reward: FloatArray
+    policy: DiscretePolicy | None
+
+
+Logger = Callable[[IntArray, np.random.Generator], Decisions]
+"""f(row (n,), rng): logs these rows of the population, in the order of time."""
 
 
 def bernoulli(mean: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -103,6 +127,9 @@ class Population:
     noise : rewards from their means
     expected : the target policy's value
     share : (n_rows,), probability of each row; equal where None
+    logger : logs in place of a draw from ``logging``, where the policy changes with time
+    rows_per_unit : mean number of rows that a drawn row of the population has in the logs; above 1
+        their numbers are geometric, and the rows are one unit. For rows with a ``share`` alone.
     """
 
     context: FloatArray
@@ -114,6 +141,8 @@ class Population:
     noise: Noise
     expected: float
     share: FloatArray | None = None
+    logger: Logger | None = None
+    rows_per_unit: float = 1.0
 
     def sample(
         self,
@@ -131,10 +160,10 @@ class Population:
         """
         n = len(self.context) if n is None else n
         embedding = self.embedding.action_embedding
-        row = self._rows(n, logged_rng)
+        row, unit = self._logged_rows(n, logged_rng)
         context = self.context[row]
-        action, propensity = self.logging.draw(context, logged_rng)
-        reward = self.noise(self.reward_at(row, action), logged_rng)
+        logged = self._decide if self.logger is None else self.logger
+        action, propensity, reward, logging_policy = logged(row, logged_rng)
 
         target_row = row if shared_contexts else self._target_rows(row, target_rng)
         target_context = context if shared_contexts else self.context[target_row]
@@ -151,16 +180,33 @@ class Population:
             n_actions=len(embedding),
             schema=self.schema,
             propensity=propensity,
-            logging_policy=self.logging,
+            logging_policy=logging_policy,
             target_policy=self.target,
             action_embedding=embedding,
             embedding_distribution=self.embedding,
             shared_contexts=shared_contexts,
             reward_range=(0.0, 1.0) if self.noise is bernoulli else None,
-            unit=row if self.share is None else None,
+            unit=unit,
             target_unit=target_row if self.share is None else None,
         )
         return problem, Truth(self.expected, 0.0, float(target_reward.mean()))
+
+    def _decide(self, row: IntArray, rng: np.random.Generator) -> Decisions:
+        action, propensity = self.logging.draw(self.context[row], rng)
+        reward = self.noise(self.reward_at(row, action), rng)
+        return Decisions(action, propensity, reward, self.logging)
+
+    def _logged_rows(self, n: int, rng: np.random.Generator) -> tuple[IntArray, IntArray | None]:
+        """Return the rows of a log and their units: (n,), (n,) or None."""
+        if self.share is None or self.rows_per_unit <= 1.0:
+            row = self._rows(n, rng)
+            return row, row if self.share is None else None
+        # n units have enough rows, whatever their numbers of rows.
+        drawn = np.repeat(np.arange(n), rng.geometric(1.0 / self.rows_per_unit, n))[:n]
+        # Numbers that hardly coincide, so that logs of one world can be put together.
+        name = rng.integers(_UNITS, size=n)
+        order = rng.permutation(drawn)
+        return self._rows(n, rng)[order], name[order]
 
     def _rows(self, n: int, rng: np.random.Generator) -> IntArray:
         if self.share is None:
