@@ -24,7 +24,9 @@ Embedding = Literal["absent", "useful", "useless"]
 Known = Literal["policy", "propensity", "samples"]
 TargetForm = Literal["probabilities", "sample"]
 
-_PRIORS = {1: first_priors, 2: second_priors}
+_SHARES = {1: first_priors.SHARES, 2: second_priors.SHARES}
+
+_DRAW = {1: first_priors.draw_world, 2: second_priors.draw_world}
 
 _DIALS = (*second_priors.SHARES, "signal")
 
@@ -176,7 +178,7 @@ class DrawnWorlds(Environment):
         return self._drawn().facts
 
     def _drawn(self) -> World:
-        shares = _PRIORS[self.priors].SHARES
+        shares = _SHARES[self.priors]
         dials = {name: getattr(self, name) for name in _DIALS}
         for name, kind in dials.items():
             if kind is None or (name == "signal" and self.priors == 2):
@@ -187,7 +189,7 @@ class DrawnWorlds(Environment):
                     f"population: {name}={kind} is not of priors={self.priors}, which has {known}"
                 )
                 raise ParameterError(msg)
-        world: World = _draw_world(
+        return _draw_world(
             self.priors,
             self.world,
             self.n_samples,
@@ -195,7 +197,6 @@ class DrawnWorlds(Environment):
             tuple(dials.items()),
             self.suite_salt,
         )
-        return world
 
 
 @lru_cache(maxsize=2)
@@ -207,4 +208,4 @@ def _draw_world(
     dials: tuple[tuple[str, Any], ...],
     salt: str,
 ) -> World:
-    return _PRIORS[priors].draw_world(number, n_samples, n_actions, dict(dials), salt)
+    return _DRAW[priors](number, n_samples, n_actions, dict(dials), salt)

@@ -155,7 +155,7 @@ def draw_world(
 
     own = draw_part("own", kinds["structure"], actions)
     own_share = _draw_own_share(kinds["effects"], rng("own share"))
-    of_context = "linear" if kinds["structure"] == "items" else kinds["structure"]
+    of_context: Structure = "linear" if kinds["structure"] == "items" else kinds["structure"]
     score = add(draw_part("common", of_context, 1), own, own_share)
     if place is not None:
         share = rng("positions").uniform(0.1, 0.6)
