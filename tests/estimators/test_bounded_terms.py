@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ope_bench import (
+    STANDARD_ERROR_WITHHELD,
     Access,
     UnavailableError,
     betting_interval_of_terms,
@@ -140,12 +141,16 @@ def test_the_estimator_bets_on_these_terms(estimator):
     plain = tiny.run(estimator, problem)
     estimator.set_params(interval="guaranteed", level=0.9)
     found = tiny.run(estimator, problem)
+    assert (found.value, found.interval, found.standard_error) == (plain.value, None, None)
+    assert "largest_unit" in found.diagnostics[STANDARD_ERROR_WITHHELD]
+    estimator.set_params(largest_unit=3)
+    found = tiny.run(estimator, problem)
     assert found.value == plain.value
     view = _view(problem)
     shortfall = largest_shortfall(60)
     lower, upper = bounded_terms(view, estimator._fitted_to_all, RANGE, shortfall)
     assert found.interval == betting_interval_of_terms(
-        lower, upper, shortfall, reward_range=RANGE, unit=unit, level=0.9
+        lower, upper, shortfall, reward_range=RANGE, unit=unit, level=0.9, largest_unit=3
     )
     assert Access.LOGGING_POLICY in estimator.access
     assert Access.LOGGING_POLICY not in type(estimator)().access

@@ -5,7 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench import PositivityViolation, betting_interval, confidence_sequence
+from ope_bench import (
+    PositivityViolation,
+    Problem,
+    Tabular,
+    UnavailableError,
+    betting_interval,
+    confidence_sequence,
+)
 from ope_bench.statistics.value_intervals import ANYTIME_BETS
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.weighting.ipw import IPW
@@ -88,6 +95,70 @@ def test_a_column_of_times_needs_no_order():
     moved = replace(log, context=context, schema=None)
     found = tiny_lists.run(Prognosticator(DUMMY, cross_fit=1, time=1), moved)
     assert found.value == pytest.approx(2.0, abs=0.02)
+
+
+def season_and_trend(n, rng):
+    """r = a (t + .5 sin 4 pi t) + .2 + noise, pi0 uniform and pi1 = (.1, .9); t in column 0."""
+    time, action = np.linspace(0, 1, n), rng.integers(2, size=n)
+    context = np.column_stack([time, rng.integers(2, size=n).astype(float)])
+    reward = action * drifting(time) + 0.2 + 0.1 * rng.standard_normal(n)
+    target = Tabular(np.array([[0.1, 0.9]] * 2), lambda x: x[:, 1].astype(int))
+    return Problem(
+        context, action, np.eye(2)[action], reward, None, None, None, 2,
+        propensity=np.full(n, 0.5), target_policy=target,
+    )  # fmt: skip
+
+
+def drifting(time):
+    return time + 0.5 * np.sin(4 * np.pi * time)
+
+
+LATER = {"time": 0, "horizon": 0.25, "period": 0.5, "cross_fit": 1}
+
+
+def perfect(log):
+    """Predictions of a perfect model, at each row's time and at t' = 1.25."""
+    own = np.column_stack([np.full(len(log.reward), 0.2), 0.2 + drifting(log.context[:, 0])])
+    wanted = np.broadcast_to([0.2, 0.2 + drifting(1.25)], own.shape)
+    return replace(log, predicted_reward=own, predicted_reward_wanted=wanted)
+
+
+def test_a_perfect_model_predicts_at_the_wanted_time():
+    """The value is .9 f(1.25) + .2 = 1.325; predictions at the rows' own times average .651."""
+    found = [
+        tiny_lists.run(
+            OPFV("given", phi=phi, **LATER),
+            perfect(season_and_trend(2000, np.random.default_rng(k))),
+        )
+        for k in range(20)
+        for phi in ("cycle", "recent")
+    ]
+    values, errors = np.array([[one.value, one.standard_error] for one in found]).T
+    error = np.sqrt(np.square(errors).sum()) / len(found)
+    assert values.mean() == pytest.approx(1.325, abs=4 * error)
+    assert error < 0.003
+
+
+def test_given_predictions_at_the_wanted_time_are_needed_where_phi_is_not_constant():
+    log = perfect(season_and_trend(200, np.random.default_rng(0)))
+    without = replace(log, predicted_reward_wanted=None)
+    with pytest.raises(UnavailableError, match="predicted_reward_wanted"):
+        tiny_lists.run(OPFV("given", **LATER), without)
+    constant = tiny_lists.run(OPFV("given", **LATER | {"phi": "constant"}), without)
+    plain = tiny_lists.run(DR("given", cross_fit=1), without)
+    assert constant.value == plain.value
+
+
+@pytest.mark.parametrize("cross_fit", [1, 3])
+@pytest.mark.parametrize("column", [0, -2])
+def test_a_fitted_model_predicts_with_the_wanted_time_in_its_column(cross_fit, column):
+    """r = 3 t + 2 a, times from 7 to 11: a linear model is right at t' = 7 + 1.25 * 4 = 12."""
+    log = season_and_trend(300, np.random.default_rng(5))
+    context = log.context * [4.0, 1.0] + [7.0, 0.0]
+    log = replace(log, context=context, reward=3.0 * context[:, 0] + 2.0 * log.action)
+    options = LATER | {"time": column, "cross_fit": cross_fit}
+    found = tiny_lists.run(OPFV("linear", phi="cycle", **options), log)
+    assert found.value == pytest.approx(3.0 * 12.0 + 2.0 * 0.9, abs=1e-9)
 
 
 def test_no_row_like_the_wanted_time_has_no_support():

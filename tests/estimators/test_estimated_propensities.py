@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from ope_bench import Access, ParameterError, UnavailableError
 from ope_bench.plugins.registry import registry
-from ope_estimators.nuisance.propensity import PropensityModel
+from ope_estimators.nuisance.propensity import IsotonicPropensity, PropensityModel
 from support import golden_log as golden
 from support import tiny_worlds as tiny
 
@@ -113,3 +114,44 @@ def test_continuous_actions_have_no_classifier():
     floats = replace(given, n_actions=None, action=given.action + 0.5, action_embedding=None)
     with pytest.raises(UnavailableError, match="propensity=estimated"):
         tiny.view_of(floats).fitted(PropensityModel("logistic", 5))
+
+
+@pytest.mark.parametrize(("given", "value"), [("constant", 0.75), ("true", 0.825)])
+def test_isotonic_inverse_weights_have_the_values_of_the_golden_log(given, value):
+    """Constant estimates: n / n_a of each action; the true propensities: those of their blocks."""
+    table = golden.LOGGING[golden.CONTEXT] if given == "true" else np.full((6, 3), 1 / 3)
+    found = IsotonicPropensity("logistic", 1)._calibrated(np.log(table), golden.ACTION, None)
+    target = golden.TARGET[golden.CONTEXT, golden.ACTION]
+    assert (target / found * golden.REWARD).mean() == pytest.approx(value, abs=1e-12)
+
+
+def test_isotonic_inverse_weights_minimize_their_loss():
+    """Beside all other decreasing functions of the estimates on a grid, for one action."""
+    estimate, label = np.array([0.1, 0.2, 0.4, 0.5, 0.9]), np.array([0, 1, 0, 1, 0])
+    table = np.log(np.column_stack([estimate, 1 - estimate]))
+    found = IsotonicPropensity("logistic", 1)._calibrated(table, label, None)
+    own = label == 0
+
+    def loss(inverse):
+        return (own * inverse**2 - 2 * inverse).sum()
+
+    grid = np.linspace(6, 0.5, 12)
+    decreasing = map(np.array, itertools.combinations_with_replacement(grid, 5))
+    best = min(decreasing, key=loss)
+    assert best.tolist() == [2, 2, 2, 2, 1]
+    np.testing.assert_allclose(1 / found[own], best[own])
+
+
+def test_isotonic_calibration_is_a_parameter_and_uses_row_weights():
+    given, known = log()
+    found = tiny.run(made("ipw", propensity_calibration="isotonic"), given)
+    plain = tiny.run(made("ipw"), given)
+    truth = tiny.run(registry().find("estimator", "ipw").cls(), replace(given, propensity=known))
+    assert found.value != plain.value
+    assert abs(found.value - truth.value) < 3 * truth.standard_error
+    twice = np.where(np.arange(6) == 2, 2.0, 1.0)
+    table = np.log(golden.LOGGING[golden.CONTEXT])
+    calibrate = IsotonicPropensity("logistic", 1)._calibrated
+    rows = np.array([0, 1, 2, 2, 3, 4, 5])
+    written = calibrate(table[rows], golden.ACTION[rows], None)
+    np.testing.assert_allclose(calibrate(table, golden.ACTION, twice)[rows], written)

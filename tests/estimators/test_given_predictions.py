@@ -84,3 +84,25 @@ def test_bets_need_predictions_elsewhere():
 def test_predictions_have_a_column_for_each_action():
     with pytest.raises(DataError, match=r"predicted_reward has shape \(6, 2\); expected \(6, 3\)"):
         given(PREDICTED[:, :2])
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_given_predictions_have_sharp_bounds_under_a_hidden_cause(binary):
+    """The mean of each row's bounds: Q- and Q+ of its actions, weighed by the target policy.
+
+    Logged actions stand in for the logging policy, whose mean of π1 π0 is that of π1 at them.
+    """
+    log = given() if binary else replace(given(), reward=golden.REWARD * 1.5)
+    found = tiny.run(made("dm", hidden_cause=(1.0, 2.0)), log)
+    low, high = (found.diagnostics[f"hidden_cause_{end}[2]"] for end in ("low", "high"))
+    assert found.diagnostics["hidden_cause_low[1]"] == pytest.approx(0.48)
+    assert low < 0.48 < high
+    if not binary:
+        return
+    target = golden.TARGET[golden.CONTEXT]
+    chance = target[np.arange(6), golden.ACTION]
+    # A coin of mean p has the tails p s (above) with s = 2/3 where p <= 1/3, else (1 - p) / 3.
+    upper = np.where(PREDICTED <= 1 / 3, PREDICTED * 2 / 3, (1 - PREDICTED) / 3)
+    whole = (target * upper).sum(axis=1).mean()
+    logged = (chance * upper[np.arange(6), golden.ACTION]).mean()
+    assert high == pytest.approx(0.48 + 1.5 * (whole - logged))

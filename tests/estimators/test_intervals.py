@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from ope_bench import (
+    STANDARD_ERROR_WITHHELD,
     AccessError,
     DataError,
     UnavailableError,
@@ -69,10 +70,24 @@ def test_the_interval_is_that_of_weights_rewards_range_and_units(estimator, guar
     unit = np.repeat(np.arange(40), 2)
     problem = _problem(reward_range=RANGE, unit=unit, target_unit=unit)
     weight, reward = _weights(problem), problem.reward
-    found = tiny.run(estimator(interval="guaranteed", level=0.7), problem).interval
-    assert found == guaranteed(weight, reward, reward_range=RANGE, unit=unit, level=0.7)
-    found = tiny.run(estimator(interval="empirical-likelihood", level=0.8), problem).interval
-    assert found == empirical_likelihood_interval(
+    asked = {"interval": "guaranteed", "level": 0.7}
+    bets = guaranteed is betting_interval
+    found = tiny.run(estimator(**asked, largest_unit=2), problem)
+    if bets:
+        largest = WORLD.weights.max(axis=1)[problem.context[:, 0].astype(int)]
+        of_units = {"unit": unit, "largest_unit": 2, "largest_weight": largest}
+        assert found.interval == guaranteed(
+            weight, reward, reward_range=RANGE, level=0.7, **of_units
+        )
+    lacking = tiny.run(estimator(**asked), problem) if bets else found
+    assert (lacking.interval, lacking.standard_error) == (None, None)
+    assert "largest_unit" in lacking.diagnostics[STANDARD_ERROR_WITHHELD]
+    assert lacking.value == found.value
+    alone = tiny.run(estimator(**asked), _problem(reward_range=RANGE)).interval
+    known = {"largest_weight": largest} if bets else {}
+    assert alone == guaranteed(weight, reward, reward_range=RANGE, level=0.7, **known)
+    likely = tiny.run(estimator(interval="empirical-likelihood", level=0.8), problem).interval
+    assert likely == empirical_likelihood_interval(
         weight,
         reward,
         reward_range=RANGE,
@@ -199,7 +214,8 @@ def test_a_single_unit_has_no_interval_of_the_logged_spread(kind):
     for problem in (_problem(n=1), _problem(unit=one, target_unit=one)):
         declared = replace(problem, reward_range=RANGE)
         assert tiny.run(IPW(interval=kind), declared).interval is None
-        assert tiny.run(IPW(interval="guaranteed"), declared).interval is not None
+        sure = IPW(interval="guaranteed", largest_unit=80)
+        assert tiny.run(sure, declared).interval is not None
     assert bootstrap_interval(IPW(), tiny.view_of(problem, WEIGHTED)) is None
 
 

@@ -17,7 +17,9 @@ from ope_bench.testing.problems import GaussianPolicy
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.direct.dm_star import DMStar
 from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.learning.per_action import PENALTIES, PerActionRegressor
+from ope_estimators.features.actions import encoded
+from ope_estimators.learning.learners import regressor
+from ope_estimators.learning.per_action import PENALTIES, OwnRegressor, PerActionRegressor
 from ope_estimators.nuisance.separate import SeparateRewardModel
 from support import tiny_worlds as tiny
 
@@ -175,11 +177,15 @@ def test_a_wrong_shrinkage_is_one_clear_error(wrong):
         tiny.run(DM("ridge", action_features="separate", regressor_params=params), problem)
 
 
-def test_continuous_actions_have_no_separate_models():
+def continuous():
     rng = np.random.default_rng(0)
     x, a = rng.normal(size=(20, 1)), rng.normal(size=20)
     policy = GaussianPolicy(1.0, 0.0, 1.0)
-    problem = Problem(x, a, a[:, None], a, x, a, a[:, None], n_actions=None, target_policy=policy)
+    return Problem(x, a, a[:, None], a, x, a, a[:, None], n_actions=None, target_policy=policy)
+
+
+def test_continuous_actions_have_no_separate_models():
+    problem = continuous()
     with pytest.raises(UnavailableError, match="'separate' is for finitely many actions"):
         tiny.run(DM("ridge", action_features="separate"), problem)
 
@@ -218,3 +224,45 @@ def test_estimators_with_the_same_separate_models_share_them():
         for k, cls in enumerate((DM, DMStar))
     ]
     assert fits[0] is fits[1]
+
+
+def test_own_models_are_those_of_each_action_alone():
+    """Least squares on the rows of an action; the third was never logged and has the mean."""
+    rng = np.random.default_rng(0)
+    context, action = rng.normal(size=(60, 2)), rng.integers(2, size=60)
+    reward = rng.normal(size=60)
+    features = np.column_stack([action, context])
+    model = OwnRegressor(lambda: regressor("linear", seed=0)).fit(features, reward)
+    design = np.column_stack([np.ones(60), context])
+    for a in (0, 1):
+        rows = action == a
+        own = np.linalg.lstsq(design[rows], reward[rows], rcond=None)[0]
+        found = model.predict(np.column_stack([np.full(60, a), context]))
+        np.testing.assert_allclose(found, design @ own)
+    never = model.predict(np.column_stack([np.full(60, 2), context]))
+    np.testing.assert_allclose(never, reward.mean())
+    single = OwnRegressor(lambda: regressor("linear", seed=0)).fit(features[:1], reward[:1])
+    np.testing.assert_allclose(single.predict(features), reward[0])
+
+
+@pytest.mark.parametrize("learner", ["linear", "sklearn.linear_model.LogisticRegression"])
+def test_dm_of_own_models_is_the_average_of_each_actions_model(learner):
+    world = tiny.small()
+    problem = world.sample(200, np.random.default_rng(1))
+    problem = replace(problem, reward=(problem.reward > problem.reward.mean()).astype(float))
+    found = tiny.run(DM(learner, action_features="own"), problem)
+    table = encoded(problem.schema.context, problem.context)
+    total = np.zeros(200)
+    for a in range(problem.n_actions):
+        rows = problem.action == a
+        model = regressor(learner, seed=0).fit(table[rows], problem.reward[rows])
+        chance = problem.target_policy.probability(problem.context, np.full(200, a))
+        total += chance * model.predict(table)
+    assert found.value == pytest.approx(total.mean())
+
+
+def test_own_models_need_finitely_many_actions_and_a_regressor():
+    with pytest.raises(UnavailableError, match="'own' is for finitely many actions"):
+        tiny.run(DM("ridge", action_features="own"), continuous())
+    with pytest.raises(ParameterError, match="'own' is for other regressors"):
+        tiny.run(DM(action_features="own"), tiny.small().sample(50, np.random.default_rng(0)))

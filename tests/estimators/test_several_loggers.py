@@ -4,14 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from ope_bench import STANDARD_ERROR_WITHHELD, PositivityViolation, Problem
 from ope_bench.contracts.policies import Tabular
 from ope_environments.linear_bandit.environment import LinearBandit
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.loggers.balanced_ipw import BalancedIPW
 from ope_estimators.loggers.multi_dr import MultiDR
+from ope_estimators.loggers.stabilized_dr import StabilizedDR
 from ope_estimators.loggers.weighted_ipw import WeightedIPW
+from ope_estimators.selection.blue import Blue
 from support import golden_log, tiny_lists
 from support.tiny_worlds import code
 
@@ -54,8 +58,20 @@ def test_weights_inversely_to_variances_are_those_of_the_loggers_own_estimates()
     share = (1 / variances) / (1 / variances).sum()
     found = tiny_lists.run(WeightedIPW(), log)
     assert found.value == pytest.approx(share @ [part.mean() for part in parts])
-    assert found.standard_error == pytest.approx(np.sqrt(1 / (1 / variances).sum()))
+    assert found.standard_error is None
+    assert "estimated" in found.diagnostics[STANDARD_ERROR_WITHHELD]
+    combined = tiny_lists.run(Blue(["weighted-ipw", "balanced-ipw"]), log)
+    assert combined.standard_error is None
+    assert "weighted-ipw" in combined.diagnostics[STANDARD_ERROR_WITHHELD]
     assert found.diagnostics["largest_share"] == pytest.approx(share.max())
+
+
+def test_shares_that_are_given_have_a_standard_error():
+    one = replace(golden_log.problem(), stratum=np.zeros(6, dtype=int))
+    found, plain = tiny_lists.run(WeightedIPW(), one), tiny_lists.run(IPW(), one)
+    assert found.standard_error == pytest.approx(plain.standard_error)
+    constant = replace(two_loggers(), reward=np.zeros(6))
+    assert tiny_lists.run(WeightedIPW(), constant).standard_error == 0.0
 
 
 def test_equal_loggers_give_ipw_and_dr():
@@ -113,6 +129,77 @@ def test_the_environment_draws_each_loggers_rows_by_its_policy():
             problem.propensity[rows], policy.probability(context, action)
         )
     assert problem.logging_policy is None
-    for estimator in (BalancedIPW(), WeightedIPW(), MultiDR("ridge")):
+    for estimator in (BalancedIPW(), StabilizedDR("ridge"), MultiDR("ridge")):
         found = tiny_lists.run(estimator, problem)
         assert abs(found.value - truth.expected) < 5 * found.standard_error
+
+
+def test_stabilized_dr_of_equal_loggers_is_dr():
+    predicted = golden_log.REWARD_MODEL[golden_log.CONTEXT]
+    log = replace(two_loggers(second=golden_log.LOGGING), predicted_reward=predicted)
+    found = tiny_lists.run(StabilizedDR("given"), log)
+    plain = tiny_lists.run(DR("given"), replace(golden_log.problem(), predicted_reward=predicted))
+    assert found.value == pytest.approx(1.087222, abs=6e-7)
+    assert found.value == pytest.approx(plain.value, abs=1e-12)
+    assert found.standard_error == pytest.approx(plain.standard_error, abs=1e-12)
+
+
+def test_stabilized_dr_weighs_batches_by_one_over_the_root_of_their_variances():
+    """h of a batch is [mean over the six contexts of sum_a π1² / π0k]^(-1/2)."""
+    predicted = golden_log.REWARD_MODEL[golden_log.CONTEXT]
+    log = replace(two_loggers(), predicted_reward=predicted)
+    loggers = np.stack([golden_log.LOGGING, OTHER])
+    needed = (golden_log.TARGET**2 / loggers).sum(axis=2).mean(axis=1)
+    h = (needed**-0.5)[log.stratum]
+    weight = golden_log.TARGET[golden_log.CONTEXT, golden_log.ACTION] / log.propensity
+    logged = predicted[np.arange(6), golden_log.ACTION]
+    expected = (golden_log.TARGET[golden_log.CONTEXT] * predicted).sum(axis=1)
+    terms = expected + weight * (golden_log.REWARD - logged)
+    found = tiny_lists.run(StabilizedDR("given"), log)
+    assert found.value == pytest.approx(h @ terms / h.sum(), abs=1e-12)
+    never = np.array([[[0.5, 0, 0.5], [0.2, 0.2, 0.6]], [[0.2, 0.2, 0.6], [0.6, 0, 0.4]]])
+    log = replace(log, stratum_policies=tuple(Tabular(one, code) for one in never))
+    with pytest.raises(PositivityViolation):
+        tiny_lists.run(StabilizedDR("given"), log)
+
+
+def test_models_of_stabilized_dr_know_earlier_batches_alone():
+    log = two_loggers()
+    moved = replace(log, reward=np.where(log.stratum == 1, log.reward + 5.0, log.reward))
+    first, second = (tiny_lists.run(StabilizedDR("ridge"), one) for one in (log, moved))
+    share = (
+        first.weights * log.propensity / golden_log.TARGET[golden_log.CONTEXT, golden_log.ACTION]
+    )
+    of_first, of_second = (one.value + (one.terms - one.value) / share for one in (first, second))
+    rows = log.stratum == 0
+    np.testing.assert_allclose(of_first[rows], of_second[rows])
+    assert not np.allclose(of_first[~rows], of_second[~rows])
+
+
+def thompson(seed: int, batches: int = 20, size: int = 50) -> Problem:
+    """Two arms with rewards N(0, 1); batches play an arm as often as it seems the best."""
+    rng, total, count = np.random.default_rng(seed), np.zeros(2), np.ones(2)
+    rows, policies = [], []
+    for batch in range(batches):
+        gap = (total / count) @ [-1, 1] / np.sqrt((1 / count).sum())
+        chance = min(max(float(norm.cdf(gap)), 0.02), 0.98)
+        action = (rng.random(size) < chance).astype(int)
+        reward = rng.standard_normal(size)
+        total, count = total + np.bincount(action, reward, 2), count + np.bincount(action, None, 2)
+        policies.append(Tabular(np.array([[1 - chance, chance]]), code))
+        rows.append((np.full(size, batch), action, reward, np.where(action, chance, 1 - chance)))
+    stratum, action, reward, propensity = map(np.concatenate, zip(*rows, strict=True))
+    n = len(reward)
+    return Problem(
+        np.zeros((n, 1)), action, np.zeros((n, 1)), reward, None, None, None, 2,
+        propensity=propensity, target_policy=Tabular(np.array([[0.0, 1.0]]), code),
+        stratum=stratum, stratum_policies=tuple(policies), predicted_reward=np.zeros((n, 2)),
+    )  # fmt: skip
+
+
+def test_stabilized_dr_holds_its_level_under_a_logger_that_learns():
+    """The second arm's value is 0; 200 logs, nominal 95 %, error 1.5 %."""
+    found = [tiny_lists.run(StabilizedDR("given"), thompson(seed)) for seed in range(200)]
+    value, error = np.array([[one.value, one.standard_error] for one in found]).T
+    assert 0.90 <= np.mean(np.abs(value) <= 1.96 * error) <= 0.99
+    assert abs(value.mean()) < 4 * value.std() / np.sqrt(200)

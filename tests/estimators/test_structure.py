@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench import STANDARD_ERROR_WITHHELD
+from ope_bench import STANDARD_ERROR_WITHHELD, Tabular, problem_rows
 from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.data import Problem
 from ope_environments.gaussian.gaussian import Gaussian
@@ -23,6 +23,7 @@ from ope_estimators.embedded.learned.mips import MIPS
 from ope_estimators.nuisance import action_smoothing, policy
 from ope_estimators.nuisance.action_clusters import ActionClusters, pooled_weights
 from ope_estimators.nuisance.action_smoothing import Smoothing, action_smoother, usual_bandwidths
+from ope_estimators.structure.chips import CHIPS
 from ope_estimators.structure.group_ipw import GroupIPW
 from ope_estimators.structure.learned_mips import LearnedMIPS, reward_coefficients
 from ope_estimators.structure.mdr import MDR
@@ -412,3 +413,38 @@ def test_a_classifier_of_logged_actions_does_not_depend_on_the_target_sample(mon
     assert len(values) == 1
     with pytest.raises(UnavailableError, match="the sample has too many actions"):
         fitted_on(DMStarPaper(), large)
+
+
+def test_chips_of_one_cluster_and_of_clusters_of_rows_on_the_golden_log():
+    """One cluster: π1 = (.4, .15, .45), π0 = (.35, .25, .4), so (.6 + 2 * 1.125 + 8/7) / 6."""
+    one = golden.run(CHIPS(clusters=1))
+    assert one.value == pytest.approx(0.665476, abs=5e-7)
+    each = golden.run(CHIPS(clusters=2))
+    assert each.value == pytest.approx(golden.run(IPW()).value, abs=1e-12)
+    assert golden.run(CHIPS()).value == pytest.approx(one.value, abs=1e-12)
+    twice = replace(golden.problem(), row_weight=np.array([1.0, 1, 2, 1, 1, 1]))
+    rows = np.array([0, 1, 2, 2, 3, 4, 5])
+    written = problem_rows(golden.problem(), rows, np.arange(6))
+    for number in (1, 2):
+        found, out = (golden.run(CHIPS(clusters=number), log) for log in (twice, written))
+        assert found.value == pytest.approx(out.value, abs=1e-12)
+
+
+def test_chips_clusters_contexts_that_are_near_each_other():
+    rng = np.random.default_rng(0)
+    x = np.repeat([0.0, 50.0], 40) + rng.normal(0, 0.1, 80)
+    rows = (x > 25).astype(int)
+    log = golden.problem(rows, rng.integers(3, size=80), rng.random(80))
+    near = replace(
+        log,
+        context=x[:, None],
+        schema=None,
+        target_context=None,
+        target_action=None,
+        target_embedding=None,
+        logging_policy=Tabular(golden.LOGGING, lambda c: (c[:, 0] > 25).astype(int)),
+        target_policy=Tabular(golden.TARGET, lambda c: (c[:, 0] > 25).astype(int)),
+    )
+    found = golden.run(CHIPS(clusters=2), near)
+    assert found.value == pytest.approx(golden.run(IPW(), near).value, abs=1e-12)
+    assert found.diagnostics["clusters"] == 2

@@ -118,6 +118,21 @@ def slope(*, reversed_ladder: bool) -> float:
     return float(values[kept])
 
 
+def chips(*, pooled: bool) -> float:
+    """Weights of clusters times the rewards of the actions, or times the cluster's mean reward.
+
+    Here every context is a cluster.
+    """
+    reward = np.broadcast_to((P0 * Q).sum(axis=1, keepdims=True), Q.shape) if pooled else Q
+    return mean(P0 * W * reward)
+
+
+def slots(*, summed: bool) -> float:
+    """Mean reward of lists of one and of two items, all rewards 1, by the means of the slots."""
+    means, share = np.ones(2), np.array([1.0, 0.5])
+    return float(means.sum() if summed else share @ means)
+
+
 PAPER = "Lee, Arbour and Theocharous 2022"
 NO_ERRATUM = "no correction found of arXiv 2203.02807"
 
@@ -193,5 +208,24 @@ DEFECTS: tuple[Defect, ...] = (
         lambda: slope(reversed_ladder=True),
         "tests/estimators/test_tuning.py",
         "by its author, in 4abe299, its first commit",
+    ),
+    Defect(
+        "CHIPS multiplies weights by the mean reward of the cluster over all actions",
+        "code of Guzmán-Olivares et al. 2025 (Clustering context in off-policy evaluation), "
+        "ope/estimators.py",
+        "with every context a cluster, CHIPS is the value",
+        lambda: chips(pooled=False),
+        lambda: chips(pooled=True),
+        "`chips`; tests/estimators/test_structure.py",
+        "not in the copy that was read, which names no commit",
+    ),
+    Defect(
+        "the self-normalized item-position model sums the means of slots that not all lists have",
+        "amazon-science/music-off-policy-evaluation-benchmark, estimators",
+        "with equal policies, it is the mean reward of a list",
+        lambda: slots(summed=False),
+        lambda: slots(summed=True),
+        "`sn-ipm`; tests/estimators/test_ranking.py",
+        "not at 079378a, the newest that was read",
     ),
 )

@@ -72,6 +72,7 @@ ROW_ARRAYS = (
     "propensity",
     "unit",
     "predicted_reward",
+    "predicted_reward_wanted",
     "row_weight",
     "slot",
     "prefix_propensity",
@@ -122,6 +123,8 @@ class Problem:
         unit. None: the logged units where contexts are shared, else each row is its own unit.
     predicted_reward : (n, n_actions), predicted rewards of each action at each logged row,
         made elsewhere and from other data than these rows: ``regressor=given`` uses it.
+    predicted_reward_wanted : (n, n_actions), the same at the later time whose value is wanted,
+        with each row's context: of estimators for rewards that drift.
     reward_range : the smallest and the largest reward that the environment can give, where it
         knows them: a fact of the environment, not the range of the rewards in the logs.
     row_weight : (n,), positive: for how many rows each logged row stands, where the log keeps some
@@ -176,6 +179,7 @@ class Problem:
     stratum: IntArray | None = None
     stratum_policies: tuple[Policy, ...] | None = None
     action_mask: BoolArray | None = None
+    predicted_reward_wanted: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = np.shape(self.reward)
@@ -348,6 +352,7 @@ class Problem:
             "propensity": (n, {"low": 0.0}),
             "action_embedding": ((described, self.embedding.shape[1]), {}),
             "predicted_reward": ((n[0], n_actions), {}),
+            "predicted_reward_wanted": ((n[0], n_actions), {}),
             "row_weight": (n, {"low": 0.0}),
             "slot": (n, whole),
             "prefix_propensity": ((n[0], 2), share),

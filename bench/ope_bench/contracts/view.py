@@ -41,6 +41,7 @@ class Access(enum.Flag):
     STRATUM = enum.auto()
     STRATUM_POLICIES = enum.auto()
     ACTION_MASK = enum.auto()
+    PREDICTED_REWARD_WANTED = enum.auto()
     LOGGING_POLICY = _LOGGING_POLICY | PROPENSITY
 
     def words(self) -> list[str]:
@@ -241,6 +242,7 @@ class View:
     embedding_distribution : the embedding distribution p(g|a)
     predicted_reward : (n, n_actions), predicted reward of every action at each logged row, from
         elsewhere
+    predicted_reward_wanted : (n, n_actions), the same at the time whose value is wanted
     prefix_propensity : (n, 2), probability of each list up to the row's slot, logging and target
         policy
     joint_propensity : (n, 2), probability of each row's whole list, logging and target policy
@@ -283,6 +285,7 @@ class View:
     target_policy: Policy
     embedding_distribution: EmbeddingDistribution
     predicted_reward: FloatArray
+    predicted_reward_wanted: FloatArray
     prefix_propensity: FloatArray
     joint_propensity: FloatArray
     position_marginals: FloatArray

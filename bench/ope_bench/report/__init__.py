@@ -38,6 +38,7 @@ ACCESS_LETTERS = {
     "stratum": "s",
     "stratum_policies": "S",
     "action_mask": "a",
+    "predicted_reward_wanted": "w",
 }
 
 

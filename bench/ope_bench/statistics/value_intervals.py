@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ope_bench.base.errors import DataError
 from ope_bench.contracts.arrays import FloatArray, IntArray, check_rewards
 from ope_bench.contracts.plugins import Interval
 from ope_bench.statistics.weight_checks import relative_sizes, unit_means
@@ -200,6 +201,8 @@ def betting_interval(
     unit: IntArray | None = None,
     level: float = 0.95,
     bets: FloatArray | None = None,
+    largest_unit: int | None = None,
+    largest_weight: FloatArray | None = None,
 ) -> Interval:
     """Return the interval of E[w r] by a mixture of constant bets.
 
@@ -209,7 +212,17 @@ def betting_interval(
 
     at the end, whose expectation is at most 1 if the mean is m or less: by Markov's inequality
     the means with W(m) < 2 / (1 - level) are a one-sided interval of level (1 + level) / 2. The
-    upper end is that of 1 - r, mirrored.
+    upper end is that of 1 - r, mirrored. For units u of n_u <= B rows and sums S_u of X factors
+    are 1 + c (S_u / m - n_u) / B, since S_u - m n_u has mean 0 at the value, however much the size
+    tells of the rewards.
+
+    Where the largest weight of each context is known, half of the wealth at the upper end is that
+    of bets on w r itself, which do without the spread of the weights:
+
+        mean over λ of prod_i (1 + λ (m - Y_i)),   Y_i = w_i r_i, but 1 where the context allows
+                                                   weights above .9 / λ
+
+    1 is no less than the mean of w r in such a context, so that no context needs a bound.
 
     Parameters
     ----------
@@ -219,10 +232,14 @@ def betting_interval(
     level : the interval covers at least with this probability.
     bets : (k,), the shares c, in (0, 1) and chosen without regard to the rewards; where None, 25
         in geometric progression up to 1/2, which are narrower than 25 at equal distances.
+    largest_unit : B, the most rows that a unit can have, known before the rows; needed where units
+        have several.
+    largest_weight : (n,), the largest ratio of the policies over the actions of each row's
+        context; infinite or None where it is unknown.
 
     Raises
     ------
-    DataError : a reward is outside the range.
+    DataError : a reward is outside the range, or a unit has more rows than ``largest_unit``.
 
     References
     ----------
@@ -234,13 +251,13 @@ def betting_interval(
     >>> round(found.low, 3), round(found.high, 3)
     (0.494, 0.506)
     """
-    threshold = math.log(2 / (1 - level))
-
-    def lower(products: FloatArray) -> float:
-        share = _bets(len(products), LARGEST_BET) if bets is None else bets
-        return _by_bets(products, share, threshold)
-
-    return _both_sides(weight, reward, reward_range, unit, level, lower)
+    low, high = check_rewards(reward, reward_range)
+    scaled = (reward - low) / (high - low)
+    rows = _Units.of(unit, len(reward), largest_unit)
+    share = _bets(rows.count, LARGEST_BET) if bets is None else bets
+    more = _bets(rows.count, LARGEST_RAISED_BET) if bets is None else bets
+    ends = _ends_by_bets(rows, weight, scaled, largest_weight, (share, more), level)
+    return _interval(ends, (low, high), level)
 
 
 ANYTIME_BETS = np.geomspace(1e-4, LARGEST_BET, BETS)
@@ -255,6 +272,8 @@ def confidence_sequence(
     unit: IntArray | None = None,
     level: float = 0.95,
     difference: bool = False,
+    largest_unit: int | None = None,
+    largest_weight: FloatArray | None = None,
 ) -> Interval:
     """Return the interval of E[w r], or of E[w r] - E[r], that holds after every row together.
 
@@ -265,7 +284,8 @@ def confidence_sequence(
 
     Parameters
     ----------
-    weight, reward, reward_range, unit, level : as for `betting_interval`, rows in their order.
+    weight, reward, reward_range, unit, level, largest_unit, largest_weight : as for
+        `betting_interval`, rows in their order; of units it holds after every unit.
     difference : from the logging policy's value.
 
     References
@@ -279,14 +299,17 @@ def confidence_sequence(
     """
     low, high = check_rewards(reward, reward_range)
     scaled = (reward - low) / (high - low)
-    moved, raised = (weight - 1.0, 1.0) if difference else (weight, 0.0)
+    rows = _Units.of(unit, len(reward), largest_unit)
+    if not difference:
+        bets = ANYTIME_BETS, ANYTIME_BETS
+        ends = _ends_by_bets(rows, weight, scaled, largest_weight, bets, level)
+        return replace(_interval(ends, (low, high), level), kind="anytime")
     threshold = math.log(2 / (1 - level))
-    products = unit_means(raised + moved * scaled, raised + moved * (1.0 - scaled), unit)
-    first, last = (_by_bets(one, ANYTIME_BETS, threshold) - raised for one in products)
-    if difference:
-        first, last = (high - low) * first, -(high - low) * last
-        return Interval(min(first, last), max(first, last), level, "anytime")
-    return replace(_interval((first, last), (low, high), level), kind="anytime")
+    first, last = (
+        (high - low) * (_by_bets(rows, 1.0 + (weight - 1.0) * one, ANYTIME_BETS, threshold) - 1.0)
+        for one in (scaled, 1.0 - scaled)
+    )
+    return Interval(min(first, -last), max(first, -last), level, "anytime")
 
 
 def largest_shortfall(n: int) -> float:
@@ -309,6 +332,7 @@ def betting_interval_of_terms(
     reward_range: tuple[float, float],
     unit: IntArray | None = None,
     level: float = 0.95,
+    largest_unit: int | None = None,
 ) -> Interval:
     """Return the interval of a value by bets on terms that are bounded below.
 
@@ -321,7 +345,7 @@ def betting_interval_of_terms(
     ----------
     lower, upper : (n,), φ of the scaled rewards and of one minus them.
     shortfall : k, no less than any -φ_i.
-    reward_range, unit, level : as for `betting_interval`.
+    reward_range, unit, level, largest_unit : as for `betting_interval`.
 
     References
     ----------
@@ -337,10 +361,9 @@ def betting_interval_of_terms(
     threshold = math.log(2 / (1 - level))
     # Products that are 0 in exact arithmetic may round to less.
     raised = np.maximum(lower + shortfall, 0.0), np.maximum(upper + shortfall, 0.0)
-    ends = [
-        _by_bets(products, _bets(len(products), LARGEST_RAISED_BET), threshold) - shortfall
-        for products in unit_means(*raised, unit)
-    ]
+    rows = _Units.of(unit, len(lower), largest_unit)
+    share = _bets(rows.count, LARGEST_RAISED_BET)
+    ends = [_by_bets(rows, one, share, threshold) - shortfall for one in raised]
     return _interval((ends[0], ends[1]), reward_range, level)
 
 
@@ -357,7 +380,8 @@ def logarithmic_interval(
 
         V >= [exp(mean ln(1 + λ w r) - ln(2 / (1 - level)) / n) - 1] / λ
 
-    for rewards scaled to [0, 1]; the upper end is that of 1 - r, mirrored.
+    for rewards scaled to [0, 1]; the upper end is that of 1 - r, mirrored. Of units the mean is of
+    sums, scaled to rows: their sizes must not depend on the rewards.
 
     Parameters
     ----------
@@ -381,6 +405,78 @@ def logarithmic_interval(
         return math.expm1(float(np.log1p(scale * products).mean()) - threshold / n) / scale
 
     return _both_sides(weight, reward, reward_range, unit, level, lower)
+
+
+@dataclass(frozen=True)
+class _Units:
+    """The units of rows, for sums over their rows.
+
+    Parameters
+    ----------
+    row : (n,), number of each row's unit; None where each row is its own.
+    size : (k,), rows of each unit over the largest number that is possible; 1 without units.
+    largest : that number.
+    count : k.
+    """
+
+    row: IntArray | None
+    size: FloatArray | None
+    largest: int
+    count: int
+
+    @classmethod
+    def of(cls, unit: IntArray | None, n: int, largest: int | None) -> _Units:
+        _, row, size = (
+            (None, None, np.ones(1))
+            if unit is None
+            else np.unique(unit, return_inverse=True, return_counts=True)
+        )
+        most = int(size.max())
+        if row is None or (most == 1 and largest in (None, 1)):
+            return cls(None, None, 1, n)
+        if largest is None or most > largest:
+            msg = f"a unit has {most} rows; largest_unit is {largest}: give the most there can be"
+            raise DataError(msg)
+        return cls(row.reshape(-1), size / largest, largest, len(size))
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum over the rows of each unit, relative to the largest unit: (k,)."""
+        if self.row is None:
+            return values
+        return np.bincount(self.row, values, self.count) / self.largest
+
+
+def _ends_by_bets(
+    units: _Units,
+    weight: FloatArray,
+    scaled: FloatArray,
+    largest_weight: FloatArray | None,
+    bets: tuple[FloatArray, FloatArray],
+    level: float,
+) -> tuple[float, float]:
+    """Return the lower ends of the scaled value and of one minus it."""
+    threshold, (share, more) = math.log(2 / (1 - level)), bets
+    first = _by_bets(units, weight * scaled, share, threshold)
+    if largest_weight is None or not np.isfinite(largest_weight).any():
+        return first, _by_bets(units, weight * (1.0 - scaled), share, threshold)
+    limit = np.maximum(largest_weight, weight)
+    capped = [
+        units.sums(np.where(limit <= LARGEST_RAISED_BET / one, weight * scaled, 1.0))
+        for one in more
+    ]
+
+    def other(mean: float) -> float:
+        """Return the logarithm of the wealth of bets on w r."""
+        value = 1.0 - mean
+        gain = np.array(
+            [
+                _log_wealth(-values, one, -value * (1.0 if units.size is None else units.size))
+                for one, values in zip(more[:, None], capped, strict=True)
+            ]
+        )
+        return _log_mean_exp(gain)
+
+    return first, _by_bets(units, weight * (1.0 - scaled), share, threshold, other)
 
 
 def _both_sides(
@@ -408,21 +504,43 @@ def _interval(
     return Interval(min(first, last), max(first, last), level, "guaranteed")
 
 
-def _by_bets(products: FloatArray, share: FloatArray, threshold: float) -> float:
-    """Return the mean below which the wealth exceeds exp(threshold); it lies below the average."""
+def _by_bets(
+    units: _Units,
+    rows: FloatArray,
+    share: FloatArray,
+    threshold: float,
+    other: Callable[[float], float] | None = None,
+) -> float:
+    """Return the mean below which the wealth exceeds exp(threshold).
+
+    Parameters
+    ----------
+    units, rows : (n,), products of the rows, summed by unit.
+    share : what is bet.
+    threshold : logarithm of the wealth at the end.
+    other : logarithm of a wealth that falls with the mean, which then has half of the money.
+    """
     from scipy.optimize import brentq
 
-    average = float(products.mean())
-    if average <= 0:
+    products = units.sums(rows)
+    average = float(products.mean() if units.size is None else products.sum() / units.size.sum())
+    if average <= 0 and other is None:
         return 0.0
-    positive, zeros = products[products > 0], int((products == 0).sum())
+    zeros = 0 if units.size is not None else int((products == 0).sum())
+    positive = products[products > 0] if units.size is None else products
 
     def excess(log_mean: float) -> float:
-        gain = zeros * np.log1p(-share) + _log_wealth(positive / math.exp(log_mean), share)
-        most = float(gain.max())
-        return most + math.log(float(np.exp(gain - most).mean())) - threshold
+        values = positive / math.exp(log_mean)
+        gain = zeros * np.log1p(-share) + _log_wealth(values, share, units.size)
+        if other is None:
+            return _log_mean_exp(gain) - threshold
+        both = np.array([_log_mean_exp(gain), other(math.exp(log_mean))])
+        return _log_mean_exp(both) - threshold
 
-    high, step = math.log(average), STEP
+    # The end lies below the average, but for what the other wealth says.
+    high, step = 0.0 if other else math.log(average), STEP
+    if other and excess(high) >= 0:
+        return 1.0
     low = high - step
     while excess(low) < 0:
         step *= 4
@@ -430,6 +548,11 @@ def _by_bets(products: FloatArray, share: FloatArray, threshold: float) -> float
         if low < LEAST:
             return 0.0
     return math.exp(float(brentq(excess, low, high, xtol=1e-9)))
+
+
+def _log_mean_exp(gain: FloatArray) -> float:
+    most = float(gain.max())
+    return most + math.log(float(np.exp(gain - most).mean()))
 
 
 def _bets(n: int, largest: float) -> FloatArray:
@@ -440,14 +563,23 @@ def _bets(n: int, largest: float) -> FloatArray:
     return np.geomspace(min(0.05, 0.1 / math.sqrt(n)), largest, BETS)
 
 
-def _log_wealth(values: FloatArray, share: FloatArray) -> FloatArray:
-    """Return sum_i ln(1 - c + c x_i) for each share c, one logarithm for a block of factors."""
+def _log_wealth(
+    values: FloatArray, share: FloatArray, size: FloatArray | float | None = None
+) -> FloatArray:
+    """Return sum_i ln(1 - c s_i + c x_i) for each share c, one logarithm for a block of factors.
+
+    Parameters
+    ----------
+    values : (k,), x.
+    size : (k,), s, or one for all; 1 where None.
+    """
     gain = np.zeros(len(share))
     # Chunks that stay in the processor's cache.
     for first in range(0, len(values), CHUNK):
         part = values[first : first + CHUNK]
         factors = share[:, None] * part
-        factors += 1.0 - share[:, None]
+        rest = size[first : first + CHUNK] if isinstance(size, np.ndarray) else size
+        factors += 1.0 - share[:, None] * (1.0 if rest is None else rest)
         whole = len(part) // BLOCK * BLOCK
         blocks = factors[:, :whole].reshape(len(share), BLOCK, -1)
         with np.errstate(over="ignore"):

@@ -52,6 +52,7 @@ _ROW_FIELDS = (
     "reward",
     "propensity",
     "predicted_reward",
+    "predicted_reward_wanted",
     "row_weight",
     "unit",
 )

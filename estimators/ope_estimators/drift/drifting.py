@@ -23,15 +23,18 @@ class Drifting(DR):
     time: int | None = None
     horizon: float = 0.0
 
-    def _times(self, view: View) -> FloatArray:
-        """Return the times of the rows, from 0 for the first to 1 for the last: (n,)."""
+    def _column(self, view: View) -> FloatArray:
+        """Return when each row was logged, in the unit of the context's column: (n,)."""
         if self.time is None:
-            raw = np.arange(view.n, dtype=np.float64)
-        elif -view.context.shape[1] <= self.time < view.context.shape[1]:
-            raw = view.context[:, self.time]
-        else:
+            return np.arange(view.n, dtype=np.float64)
+        if not -view.context.shape[1] <= self.time < view.context.shape[1]:
             msg = f"time is {self.time}; the context has {view.context.shape[1]} columns"
             raise ParameterError(msg)
+        return view.context[:, self.time]
+
+    def _times(self, view: View) -> FloatArray:
+        """Return the times of the rows, from 0 for the first to 1 for the last: (n,)."""
+        raw = self._column(view)
         span = float(np.ptp(raw))
         scaled: FloatArray = (raw - raw.min()) / span if span > 0 else np.zeros(view.n)
         return scaled

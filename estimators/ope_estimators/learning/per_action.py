@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from ope_estimators.learning.learners import fitted
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["PerActionRegressor", "Rotated", "marginal_penalty", "ridge_of"]
+__all__ = ["OwnRegressor", "PerActionRegressor", "Rotated", "marginal_penalty", "ridge_of"]
 
 PENALTIES = np.logspace(-4, 8, 97)
 
@@ -111,6 +112,50 @@ class PerActionRegressor:
     def _design(self, context: FloatArray) -> FloatArray:
         """Return phi(x): (k, 1 + n_context)."""
         return np.column_stack([np.ones(len(context)), (context - self.center_) / self.scale_])
+
+
+class OwnRegressor:
+    """A regression of its own for each action, on the rows of that action.
+
+    An action whose outcomes are all equal, as of a single row, has that constant; one without rows
+    the mean outcome of all.
+
+    Parameters
+    ----------
+    make : builds an unfitted regressor.
+    """
+
+    takes_units = True
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+    def fit(self, features: ArrayLike, outcome: ArrayLike, unit: IntArray | None = None) -> Self:
+        """Fit to ``features`` (k, 1 + d), action numbers first, and ``outcome`` (k,)."""
+        table, y = np.asarray(features, dtype=np.float64), np.asarray(outcome, dtype=np.float64)
+        self.mean_ = float(y.mean())
+        self.models_: dict[int, Any] = {}
+        for action in np.unique(table[:, 0]):
+            rows = table[:, 0] == action
+            own = float(y[rows][0])
+            if table.shape[1] > 1 and (y[rows] != own).any():
+                units = None if unit is None else unit[rows]
+                self.models_[int(action)] = fitted(self.make(), table[rows, 1:], y[rows], units)
+            else:
+                self.models_[int(action)] = float(y[rows].mean())
+        return self
+
+    def predict(self, features: ArrayLike) -> FloatArray:
+        """Return the fitted mean: (k,)."""
+        table = np.asarray(features, dtype=np.float64)
+        out = np.empty(len(table))
+        for action in np.unique(table[:, 0]):
+            rows, model = table[:, 0] == action, self.models_.get(int(action), self.mean_)
+            if isinstance(model, float):
+                out[rows] = model
+            else:
+                out[rows] = np.asarray(model.predict(table[rows, 1:])).reshape(-1)
+        return out
 
 
 def _rotate(design: FloatArray, residual: FloatArray) -> Rotated:

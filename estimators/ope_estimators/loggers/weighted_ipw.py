@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from ope_bench import Access, Estimate, View
+from ope_bench import STANDARD_ERROR_WITHHELD, Access, Estimate, View
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.loggers.stratified import Stratified
 
 __all__ = ["WeightedIPW"]
+
+ESTIMATED = "shares of loggers are estimated from the same rows, and biased by their rare rewards"
 
 
 class WeightedIPW(Stratified):
@@ -19,6 +23,8 @@ class WeightedIPW(Stratified):
     A logger far from the target policy counts little. Shares are estimated from the same rows: a
     logger whose sample missed its rare, large terms has too small a variance and too large a
     share, which biases the estimate toward it. Where a variance is 0, shares are those of rows.
+    No standard error where shares are estimated: that of given shares held the value in 50 to 80 %
+    of small logs instead of 95.
 
     Assumptions: known propensities; every logger has every action of the target policy.
     Fails when: the weights of a logger are heavy-tailed or it lacks an action.
@@ -52,5 +58,8 @@ class WeightedIPW(Stratified):
             share = count / view.n
         scaled = weight * (share * view.n / count)[row]
         found = self._estimate(view, scaled, scaled * view.reward)
-        found.diagnostics["largest_share"] = float(share.max())  # type: ignore[index]
-        return found
+        facts = {**found.diagnostics, "largest_share": float(share.max())}
+        if len(strata) == 1 or not all(errors):
+            return replace(found, diagnostics=facts)
+        facts[STANDARD_ERROR_WITHHELD] = ESTIMATED
+        return replace(found, standard_error=None, diagnostics=facts)

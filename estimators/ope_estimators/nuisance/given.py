@@ -43,6 +43,11 @@ class GivenReward(FittedReward):
         predicted: FloatArray = self._given[row, points]
         return predicted
 
+    def table(self, context: FloatArray, rows: slice) -> FloatArray:
+        """Look up all actions in logged rows: (k, n_actions)."""
+        predicted: FloatArray = self._given[rows]
+        return predicted
+
     def logged_expected(self, policy: Policy, context: FloatArray) -> FloatArray:
         """Compute sum_a pi(a|x) q̂(x, a) per logged row: (n,)."""
         n, n_actions = self._given.shape

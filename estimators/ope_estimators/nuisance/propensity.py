@@ -9,7 +9,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimator, FloatArray, ParameterError, UnavailableError, View
+from ope_bench import (
+    Access,
+    Estimator,
+    FloatArray,
+    IntArray,
+    ParameterError,
+    UnavailableError,
+    View,
+)
 from ope_estimators.features.actions import design, encoded
 from ope_estimators.learning.folds import logged_folds, multiplicity
 from ope_estimators.learning.learners import (
@@ -36,6 +44,9 @@ class EstimatedPropensity(Estimator):
         conservative where the classifier is right.
     propensity_classifier : its name.
     propensity_folds : folds of the classifier, by unit; 1 fits it in-sample.
+    propensity_calibration : ``exponent``, one power of all probabilities, of least log-loss; or
+        ``isotonic``, for each action the increasing function of its probability whose inverse has
+        the least squared error as an inverse weight.
     """
 
     _uses_row_weights: ClassVar[bool] = False
@@ -44,12 +55,14 @@ class EstimatedPropensity(Estimator):
         "propensity": "given",
         "propensity_classifier": "logistic",
         "propensity_folds": 5,
+        "propensity_calibration": "exponent",
     }
 
     _: KW_ONLY
     propensity: Literal["given", "estimated"] = "given"
     propensity_classifier: ActionClassifierName = "logistic"
     propensity_folds: Annotated[int, Ge(1)] = 5
+    propensity_calibration: Literal["exponent", "isotonic"] = "exponent"
 
     @property
     def access(self) -> Access:
@@ -88,7 +101,8 @@ class EstimatedPropensity(Estimator):
         """Return the propensities of the logged actions, given or estimated: (n,)."""
         if not self._estimates:
             return view.propensity
-        return view.fitted(PropensityModel(self.propensity_classifier, self.propensity_folds))
+        kind = IsotonicPropensity if self.propensity_calibration == "isotonic" else PropensityModel
+        return view.fitted(kind(self.propensity_classifier, self.propensity_folds))
 
 
 def refuse_bets(estimator: EstimatedPropensity) -> None:
@@ -123,16 +137,32 @@ class PropensityModel:
 
     def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FloatArray:
         """Return the probabilities: (n,)."""
-        from scipy.optimize import minimize_scalar
-
         if view.n_actions is None or too_many_actions(view.action):
             kind = "continuous" if view.n_actions is None else f"too many (above {MAX_TABLE:,})"
             msg = f"propensity=estimated needs a classifier of actions; these are {kind}"
             raise UnavailableError(msg)
         actions, label = np.unique(view.action, return_inverse=True)
-        score = self._scores(view, label.reshape(-1), len(actions), rng, device)
-        counts = view.row_weight
-        at = np.arange(view.n), label.reshape(-1)
+        label = label.reshape(-1)
+        score = self._scores(view, label, len(actions), rng, device)
+        probability = self._calibrated(score, label, view.row_weight)
+        # Shared with other trials.
+        probability.flags.writeable = False
+        return probability
+
+    def _calibrated(
+        self, score: FloatArray, label: IntArray, counts: FloatArray | None
+    ) -> FloatArray:
+        """Return the probabilities of the logged actions: (n,).
+
+        Parameters
+        ----------
+        score : (n, n_seen), logarithms of probabilities, not normalized.
+        label : (n,), the column of each logged action.
+        counts : (n,), for how many rows each one stands, or None.
+        """
+        from scipy.optimize import minimize_scalar
+
+        at = np.arange(len(label)), label
 
         def log_probability(exponent: float) -> FloatArray:
             scaled = exponent * score
@@ -148,8 +178,6 @@ class PropensityModel:
             options={"xatol": 1e-6},
         )
         probability: FloatArray = np.exp(log_probability(float(np.exp(found.x))))
-        # Shared with other trials.
-        probability.flags.writeable = False
         return probability
 
     def _scores(
@@ -186,3 +214,35 @@ class PropensityModel:
                 probability[rows.start : rows.stop, seen] = np.maximum(part, np.finfo(float).tiny)
             score[held] = np.log(probability)
         return score
+
+
+@dataclass(frozen=True)
+class IsotonicPropensity(PropensityModel):
+    """`PropensityModel` with inverse weights that are calibrated by isotonic regression.
+
+        α_a = argmin over decreasing α of sum_i [ 1{a_i = a} α(p_i)² - 2 α(p_i) ]
+
+    for each action a, p_i its estimated probability in row i. The minimum is one over the isotonic
+    regression of 1{a_i = a} on p_i: within a block of rows the share of them that took the action.
+    A row of a block that took the action has a weight of at most the size of the block.
+
+    References
+    ----------
+    Stabilized inverse probability weighting via isotonic calibration (van der Laan, Lin, Carone
+    and Luedtke, 2025).
+    """
+
+    def _calibrated(
+        self, score: FloatArray, label: IntArray, counts: FloatArray | None
+    ) -> FloatArray:
+        from sklearn.isotonic import IsotonicRegression
+
+        score = score - score.max(axis=1, keepdims=True)
+        probability = np.exp(score)
+        probability /= probability.sum(axis=1, keepdims=True)
+        out = np.empty(len(label))
+        for action, column in enumerate(probability.T):
+            own = label == action
+            fit = IsotonicRegression().fit(column, own.astype(float), counts)
+            out[own] = fit.predict(column[own])
+        return out

@@ -9,13 +9,18 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, Estimator, FloatArray, Nuisance, ParameterError, View
+from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.learning import learners
 from ope_estimators.learning.learners import GIVEN, POOLED
 from ope_estimators.nuisance.expected_reward import ExpectedReward
 from ope_estimators.nuisance.given import GivenRewardModel
 from ope_estimators.nuisance.pooled import PooledRewardModel, require_no_features
 from ope_estimators.nuisance.reward import FittedReward, RewardModel
-from ope_estimators.nuisance.separate import ActionFeaturesOption, SeparateRewardModel
+from ope_estimators.nuisance.separate import (
+    ActionFeaturesOption,
+    OwnRewardModel,
+    SeparateRewardModel,
+)
 
 __all__ = ["ActionRewardBased", "RewardBased"]
 
@@ -63,8 +68,12 @@ class RewardBased(Estimator):
             model = PooledRewardModel(params, cross_fit)
         elif on == "action" and action_features == "separate":
             model = SeparateRewardModel(self.regressor, params, cross_fit)
+        elif on == "action" and action_features == "own":
+            model = OwnRewardModel(self.regressor, params, cross_fit)
         else:
-            names = "one-hot" if action_features == "separate" else action_features
+            names: ActionFeaturesName = "one-hot"
+            if action_features != "separate" and action_features != "own":
+                names = action_features
             model = RewardModel(self.regressor, params, on, names, cross_fit)
         self.reward_model_ = model
         return view.fitted(self.reward_model_)

@@ -11,13 +11,14 @@ from ope_bench import FloatArray, IntArray, ParameterError, UnavailableError, Vi
 from ope_estimators.features.actions import ActionFeaturesName, encoded
 from ope_estimators.features.pairs import PairFeatures
 from ope_estimators.learning.learners import regressor
-from ope_estimators.learning.per_action import PerActionRegressor
+from ope_estimators.learning.per_action import OwnRegressor, PerActionRegressor
 from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
-__all__ = ["ActionFeaturesOption", "SeparateRewardModel"]
+__all__ = ["ActionFeaturesOption", "OwnRewardModel", "SeparateRewardModel"]
 
-ActionFeaturesOption = Literal[ActionFeaturesName, "separate"]
-"""A table of action features or, ``separate``, a model for each action."""
+ActionFeaturesOption = Literal[ActionFeaturesName, "separate", "own"]
+"""A table of action features; ``separate``, a common model and a deviation of each action; or
+``own``, a model of each action's rows alone."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,62 @@ class SeparateRewardModel:
             return PerActionRegressor(common, features.n_context, shrinkage)
 
         return fit_by_folds(view, features, view.action, make, cross_fit=self.cross_fit, rng=rng)
+
+
+@dataclass(frozen=True)
+class OwnRewardModel:
+    """A shared fit: a regression of the reward on the context for each action, on its rows alone.
+
+    An action that was never logged has the mean reward of all rows.
+
+    Parameters
+    ----------
+    learner : the regressor's name, or the import path of a classifier of rewards of 0 and 1.
+    params : its parameters, in the form of `learners.frozen`.
+    cross_fit : number of folds, by unit; 1 fits one model of each action on all rows.
+
+    Raises
+    ------
+    UnavailableError : actions are continuous.
+    """
+
+    learner: str
+    params: tuple[tuple[str, Any], ...]
+    cross_fit: int
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> FittedReward:
+        """Return the fitted models; each fold's are fitted without that fold."""
+        if view.n_actions is None:
+            msg = "action_features = 'own' is for finitely many actions; these are continuous"
+            raise UnavailableError(msg)
+        params = dict(self.params)
+
+        def make(seed: int) -> OwnRegressor:
+            return OwnRegressor(
+                lambda: regressor(self.learner, seed=seed, device=device, params=params)
+            )
+
+        # Errors of the name and the parameters are raised before rows are looked at.
+        make(0).make()
+        features = OwnFeatures(view)
+        return fit_by_folds(view, features, view.action, make, cross_fit=self.cross_fit, rng=rng)
+
+
+class OwnFeatures(PairFeatures):
+    """Action number and context.
+
+    Parameters
+    ----------
+    view : source of the columns and actions.
+    """
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view, "action", "ordinal")
+
+    def __call__(self, context: FloatArray, points: FloatArray | IntArray) -> FloatArray:
+        """Return the features of each pair: (k, 1 + n_context)."""
+        number = np.asarray(points, dtype=np.float64)[:, None]
+        return np.hstack([number, encoded(self._columns, context)])
 
 
 class SeparateFeatures(PairFeatures):

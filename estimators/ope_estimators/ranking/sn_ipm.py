@@ -24,6 +24,10 @@ class SNIPM(WeightedBase):
     Assumptions: those of `IIPS`.
     Fails when: those fail. All weights of a slot are zero: PositivityViolation.
 
+    Note: the released code of the Music Off-Policy Evaluation Benchmark sums the means of all
+    slots, which counts a slot that short lists lack as if every list had it. With lists of one
+    length it says the number of slots times the value here.
+
     References
     ----------
     Offline evaluation of ranking policies with click models (Li et al., 2018), for the model. The

@@ -12,6 +12,7 @@ import numpy as np
 from annotated_types import MinLen
 
 from ope_bench import (
+    STANDARD_ERROR_WITHHELD,
     Access,
     Diagnostic,
     Estimate,
@@ -36,7 +37,7 @@ class Blue(Estimator):
     Terms are what rows add to an estimate, summed over units; S⁺ is the pseudo-inverse, so that a
     candidate given twice changes nothing. Weights may be negative: of two estimates with one kind
     of noise the better one is corrected by the other. The standard error is that of the combined
-    terms and takes α as given.
+    terms and takes α as given; there is none where a candidate withholds its own.
 
     Assumptions: those of all candidates.
     Fails when: a candidate is biased: the least variance is often its own. With few rows the
@@ -116,8 +117,12 @@ class Blue(Estimator):
             f"weight[{one.name}]": float(part)
             for (one, _), part in zip(with_terms, weight, strict=True)
         }
-        error = standard_error(combined, view.unit)
         diagnostics = facts | outcomes.facts()
+        error = standard_error(combined, view.unit)
+        without = [one.name for one, _ in with_terms if one.estimate.standard_error is None]
+        if without:
+            error = None
+            diagnostics[STANDARD_ERROR_WITHHELD] = f"{', '.join(without)} has none"
         self.estimate_ = Estimate(value, error, diagnostics=diagnostics, terms=combined)
         return self
 

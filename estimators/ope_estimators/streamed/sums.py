@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from ope_bench import (
+    STANDARD_ERROR_WITHHELD,
     Diagnostic,
     Estimator,
     FloatArray,
@@ -32,6 +33,7 @@ from ope_estimators.baseline.doubly_robust.sndr import SNDR
 from ope_estimators.baseline.weighting.beta_ipw import BetaIPW
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.baseline.weighting.reward_limits import NO_SIZE
 from ope_estimators.baseline.weighting.sg_ipw import SGIPW
 from ope_estimators.baseline.weighting.shrunk_weights import shrinkage_by_theory
 from ope_estimators.baseline.weighting.transformed import GRID
@@ -129,7 +131,7 @@ def lacks(estimator: Estimator, whole: bool) -> str:
         return f"interval={interval} is not offered over batches of rows"
     if "regressor" not in params:
         return ""
-    if params["regressor"] != "ridge" or params["action_features"] == "ordinal":
+    if params["regressor"] != "ridge" or params["action_features"] in ("ordinal", "own"):
         return "over batches of rows models are regressor=ridge; write regressor=ridge"
     if set(params["regressor_params"] or {}) - {"alpha", "shrinkage"}:
         return "regressor_params over batches of rows are alpha and shrinkage"
@@ -227,7 +229,7 @@ class StreamedSums:
         levels = {one.level for one in able if getattr(one, "interval", "") == "guaranteed"}
         self._threshold = math.log(2 / (1 - min(levels, default=0.95)))
         self._distance: dict[tuple[int, int], float] = {}
-        if bets:
+        if bets and facts.units is None:
             for p, side in itertools.product(range(self.n_policies), range(2)):
                 products = self._products(self._pilot, p)[side]
                 distance = first_distance(products, facts.n_units, self._threshold)
@@ -787,6 +789,8 @@ class StreamedSums:
             lift_error = self.error({**combination, "r": combination.get("r", 0.0) - 1.0})
         if "baseline" in diagnostics:
             lift, lift_error = self._around_baseline(p, -1)
+        if self.facts.units is not None and getattr(estimator, "interval", "") == "guaranteed":
+            error, diagnostics[STANDARD_ERROR_WITHHELD] = None, NO_SIZE
         return Answer(
             value=float(value),
             standard_error=error,
@@ -815,6 +819,9 @@ class StreamedSums:
         if getattr(estimator, "interval", "asymptotic") == "asymptotic" or self.facts.n_units < 2:
             return None
         if estimator.interval == "guaranteed":
+            # Sizes may tell of rewards.
+            if self.facts.units is not None:
+                return None
             return self._guaranteed(p, estimator.level)
         low, high = self.facts.reward_limits
         if low == high or self.facts.weight is not None:

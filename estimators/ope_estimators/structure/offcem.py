@@ -104,8 +104,10 @@ class OffCEM(RewardBased):
                 view, "action", self.cross_fit, self.action_features
             )
             return self
-        if self.action_features == "separate":
-            msg = "reward = 'pairwise' has no form with action_features = 'separate'"
+        if self.action_features == "separate" or self.action_features == "own":
+            msg = (
+                f"reward = 'pairwise' has no form with action_features = {self.action_features!r}"
+            )
             raise ParameterError(msg)
         clusters = tuple(self.clusters) if isinstance(self.clusters, list) else self.clusters
         self.reward_model_ = PairwiseRewardModel(

@@ -20,9 +20,17 @@ ARRAYS = {
     "joint_propensity": np.linspace(0.2, 0.8, 12).reshape(6, 2),
     "position_marginals": np.linspace(0.01, 0.99, 36).reshape(6, 3, 2),
     "stratum": np.array([0, 1, 0, 1, 0, 1]),
+    "predicted_reward_wanted": np.linspace(0, 1, 18).reshape(6, 3),
     "action_mask": np.array([[1, 1, 1]] * 5 + [[0, 1, 1]]),
 }
-GATED = ("prefix_propensity", "joint_propensity", "position_marginals", "stratum", "action_mask")
+GATED = (
+    "prefix_propensity",
+    "joint_propensity",
+    "position_marginals",
+    "stratum",
+    "action_mask",
+    "predicted_reward_wanted",
+)
 
 
 def problem(**changes):

@@ -15,10 +15,12 @@ from ope_bench import (
     DataError,
     betting_interval,
     betting_interval_of_terms,
+    confidence_sequence,
     empirical_likelihood_interval,
     largest_shortfall,
     logarithmic_interval,
 )
+from ope_bench.statistics.value_intervals import ANYTIME_BETS
 from support.authors_release import MODULE, largest_difference
 from support.rare_arm import RareArm
 
@@ -63,7 +65,10 @@ def test_copies_of_rows_in_one_unit_change_nothing(make):
     weight, reward = _logs(3)
     found = make(weight, reward, reward_range=(0, 1))
     unit = np.repeat(np.random.default_rng(0).permutation(len(weight)), 3)
-    copied = make(np.repeat(weight, 3), np.repeat(reward, 3), reward_range=(0, 1), unit=unit)
+    options = {"largest_unit": 3} if make is betting_interval else {}
+    copied = make(
+        np.repeat(weight, 3), np.repeat(reward, 3), reward_range=(0, 1), unit=unit, **options
+    )
     assert (copied.low, copied.high) == pytest.approx((found.low, found.high))
     alone = make(np.repeat(weight, 3), np.repeat(reward, 3), reward_range=(0, 1))
     assert alone.width < found.width
@@ -332,7 +337,12 @@ def test_terms_scale_with_the_range_and_count_units():
     assert (moved.low, moved.high) == pytest.approx((3 + 4 * found.low, 3 + 4 * found.high))
     unit = np.repeat(np.arange(200), 3)
     again = betting_interval_of_terms(
-        np.repeat(lower, 3), np.repeat(upper, 3), 0.5, reward_range=(0, 1), unit=unit
+        np.repeat(lower, 3),
+        np.repeat(upper, 3),
+        0.5,
+        reward_range=(0, 1),
+        unit=unit,
+        largest_unit=3,
     )
     assert (again.low, again.high) == pytest.approx((found.low, found.high))
     assert largest_shortfall(4 * 256) == 2 * largest_shortfall(256) == 2.0
@@ -369,3 +379,108 @@ def test_published_widths_and_coverage_come_again(overlap, empirical_likelihood,
 @pytest.mark.filterwarnings("ignore:IncrementalFsum:DeprecationWarning")
 def test_empirical_likelihood_equals_the_authors_release():
     assert largest_difference(pytest.importorskip(MODULE), 100) < 1e-6
+
+
+def robots(rng: np.random.Generator, n_units: int = 102) -> tuple[np.ndarray, np.ndarray]:
+    """Units of 2 rows at 20 %, and 2 % of them robots of 200 rows at 0; weights are 1."""
+    size = np.where(rng.random(n_units) < 0.02, 200, 2)
+    unit = np.repeat(np.arange(n_units), size)
+    return (rng.random(len(unit)) < np.where(size[unit] == 2, 0.2, 0.0)).astype(float), unit
+
+
+ROBOTS = 0.98 * 2 * 0.2 / (0.98 * 2 + 0.02 * 200)
+
+
+@pytest.mark.parametrize("make", [betting_interval, confidence_sequence])
+def test_sizes_of_units_that_tell_of_rewards_do_not_break_the_level(make):
+    """By sums scaled to the mean size .228 of such logs miss; .05 allow 12 of 120."""
+    rng, missed = np.random.default_rng(0), 0
+    for _ in range(120):
+        reward, unit = robots(rng)
+        found = make(
+            np.ones(len(reward)), reward, reward_range=(0, 1), unit=unit, largest_unit=200
+        )
+        missed += not found.low <= ROBOTS <= found.high
+    assert missed <= 12
+
+
+@pytest.mark.parametrize("difference", [False, True])
+def test_the_ends_with_units_are_where_the_wealth_of_sums_reaches_its_limit(difference):
+    rng = np.random.default_rng(1)
+    unit = np.repeat(np.arange(40), rng.integers(1, 4, 40))
+    weight, reward = rng.gamma(1.0, 1.0, len(unit)), rng.integers(2, size=len(unit)).astype(float)
+    found = confidence_sequence(
+        weight, reward, reward_range=(0, 1), unit=unit, difference=difference, largest_unit=5
+    )
+    raised = 1.0 if difference else 0.0
+
+    def wealth(reward: np.ndarray, mean: float) -> float:
+        sums = np.bincount(unit, raised + (weight - raised) * reward)
+        gain = (sums / (raised + mean) - np.bincount(unit)) / 5
+        return float(np.mean(np.prod(1 + ANYTIME_BETS[:, None] * gain, axis=1)))
+
+    assert wealth(reward, found.low) == pytest.approx(40, rel=1e-4)
+    assert wealth(1 - reward, (0 if difference else 1) - found.high) == pytest.approx(40, rel=1e-4)
+
+
+def test_units_with_several_rows_need_their_largest_size():
+    rows = {"weight": np.ones(4), "reward": np.ones(4), "reward_range": (0, 1)}
+    for largest, told in ((None, "None"), (2, "2")):
+        with pytest.raises(DataError, match=f"a unit has 3 rows; largest_unit is {told}"):
+            betting_interval(**rows, unit=np.array([0, 1, 1, 1]), largest_unit=largest)
+    alone = betting_interval(**rows, unit=np.array([3, 1, 0, 2]))
+    assert alone == betting_interval(**rows)
+
+
+def test_bets_on_weighted_rewards_have_half_of_the_wealth_at_the_upper_end():
+    rng, n = np.random.default_rng(2), 60
+    weight, reward = rng.gamma(1.0, 1.0, n), rng.integers(2, size=n).astype(float)
+    limit = weight * rng.uniform(1.0, 3.0, n)
+    bets = np.array([0.02, 0.1, 0.3])
+    found, plain = (
+        betting_interval(weight, reward, reward_range=(0, 1), bets=bets, largest_weight=one)
+        for one in (limit, np.full(n, np.inf))
+    )
+    products = weight * reward
+    other = [
+        np.prod(1 + bet * (found.high - np.where(bet * limit <= 0.9, products, 1.0)))
+        for bet in bets
+    ]
+    half = _wealth(weight * (1 - reward), 1 - found.high, bets)
+    assert (half + np.mean(other)) / 2 == pytest.approx(40, rel=1e-4)
+    assert found.low == plain.low
+    assert plain == betting_interval(weight, reward, reward_range=(0, 1), bets=bets)
+
+
+def test_contexts_that_allow_large_weights_count_as_the_largest_reward_at_the_upper_end():
+    """Enumerated: 30 % of the contexts allow a weight of 20, at which all rewards are 1.
+
+    Elsewhere weights are 1 and rewards 0. Were rows of these contexts 0 as their products mostly
+    are, two thirds of the logs would miss.
+    """
+    n, share, largest, missed, total = 20, 0.3, 20.0, 0.0, 0.0
+    for rare, taken in itertools.product(range(n + 1), range(5)):
+        chance = math.comb(n, rare) * share**rare * (1 - share) ** (n - rare)
+        chance *= math.comb(rare, taken) * largest**-taken * (1 - 1 / largest) ** (rare - taken)
+        weight, limit = np.ones(n), np.where(np.arange(n) < rare, largest, 1.0)
+        weight[:rare], weight[:taken] = 0.0, largest
+        reward = (weight > 1).astype(float)
+        found = betting_interval(
+            weight, reward, reward_range=(0, 1), level=0.8, largest_weight=limit
+        )
+        missed, total = missed + chance * (found.high < share), total + chance
+    assert total > 0.999
+    assert missed <= 0.1
+
+
+def test_a_known_largest_weight_halves_the_width_where_rewards_are_few():
+    """Rewards at 1.7 %, weights up to 3.8."""
+    rng, n = np.random.default_rng(3), 4000
+    weight = rng.choice([0.3, 3.8], n, p=[0.8, 0.2])
+    reward = (rng.random(n) < 0.017).astype(float)
+    wide, narrow = (
+        betting_interval(weight, reward, reward_range=(0, 1), largest_weight=one)
+        for one in (None, np.full(n, 3.8))
+    )
+    assert narrow.low <= 0.017 <= narrow.high
+    assert narrow.width < 0.6 * wide.width

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ope_bench import Estimate, FloatArray, IntArray, View
+from ope_bench import DiscretePolicy, Estimate, FloatArray, IntArray, View
 from ope_estimators.baseline.hidden_cause import BoundsUnderHiddenCause, Residuals, sharp_mean
+from ope_estimators.learning.learners import GIVEN
 from ope_estimators.nuisance.reward import expectation
 from ope_estimators.nuisance.reward_based import ActionRewardBased
 
@@ -39,7 +40,8 @@ class DM(BoundsUnderHiddenCause, ActionRewardBased):
         to context and embedding and then, to its residuals, a linear model of the context for each
         action, shrunk toward zero: an action with few rows stays near the common model, one
         without rows has it. The amount is chosen from the data, or is ``shrinkage`` in
-        ``regressor_params``: the number of rows that move an action half-way.
+        ``regressor_params``: the number of rows that move an action half-way. ``own`` fits one
+        regressor, or classifier of rewards of 0 and 1, to the rows of each action alone.
     cross_fit : number of folds of the logs; the model for a row is fitted without its fold; 1 fits
         one model on all rows.
     hidden_cause : strengths of a hidden cause whose sharp bounds (`sharp_mean`) are diagnostics;
@@ -82,7 +84,15 @@ class DM(BoundsUnderHiddenCause, ActionRewardBased):
             def coins(context: FloatArray, points: IntArray) -> FloatArray:
                 return Residuals.coin_tail(self.reward_(context, points), strength, end)
 
-            whole = expectation(policy, view.context, coins).mean()
+            def given(rows: slice) -> FloatArray:
+                table = self.reward_.table(view.context, rows)
+                return Residuals.coin_tail(table, strength, end)
+
+            # Given predictions are of rows, not of contexts.
+            if isinstance(policy, DiscretePolicy) and self.regressor == GIVEN:
+                whole = policy.contract(view.context, given).mean()
+            else:
+                whole = expectation(policy, view.context, coins).mean()
             tail = whole - (chance * Residuals.coin_tail(logged, strength, end)).mean()
             return sharp_mean(estimate.value, float(tail), 0.0, strength)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ from ope_bench import (
 )
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
-from ope_estimators.baseline.weighting.reward_limits import declared_limits
+from ope_estimators.baseline.weighting.reward_limits import declared_limits, without_interval
 from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
 from ope_estimators.nuisance.reward import FittedReward
@@ -64,6 +64,8 @@ class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased):
     level : of the interval.
     reward_range : smallest and largest possible reward, for ``guaranteed``, where the environment
         does not declare them.
+    largest_unit : the most rows that a unit can have, known before the log: ``guaranteed`` needs
+        it where rows have units, because sizes may tell of rewards.
     resamples : number of bootstrap samples.
     propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
     propensity_classifier : its name.
@@ -85,13 +87,14 @@ class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased):
 
     _uses_row_weights = True
 
-    added_parameters: ClassVar[Mapping[str, Any]] = {"reward_range": None}
+    added_parameters: ClassVar[Mapping[str, Any]] = {"reward_range": None, "largest_unit": None}
 
     cross_fit: Annotated[int, Ge(1)] = 5
     clip: Annotated[float, Gt(0)] | None = None
     _: KW_ONLY
     interval: DRInterval = "asymptotic"  # type: ignore[assignment]  # has one more than the base
     reward_range: tuple[float, float] | None = None
+    largest_unit: Annotated[int, Ge(1)] | None = None
 
     @property
     def access(self) -> Access:
@@ -109,31 +112,35 @@ class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased):
         terms = self._expected_reward(view) + weights * residual
         terms = weighted_terms(terms, view.row_weight)
         value, error = float(terms.mean()), standard_error(terms, view.unit)
-        return Estimate(
-            value,
-            error,
-            weights,
-            diagnostics,
-            weight_space="action",
-            interval=self._interval(view),
-            terms=terms,
-        )
+        found = Estimate(value, error, weights, diagnostics, weight_space="action", terms=terms)
+        interval = self._interval(view)
+        if self.interval == "guaranteed" and interval is None:
+            return without_interval(found)
+        return replace(found, interval=interval)
 
     def _interval(self, view: View) -> Interval | None:
         if self.interval == "guaranteed":
             return self._by_bets(view)
         return self._bootstrap(view) if self.interval == "bootstrap" else None
 
-    def _by_bets(self, view: View) -> Interval:
+    def _by_bets(self, view: View) -> Interval | None:
         refuse_bets(self)
         if view.n_actions is None:
             msg = "interval=guaranteed of dr sums over finitely many actions; these are continuous"
             raise UnavailableError(msg)
         limits = check_rewards(view.reward, declared_limits(view, self.reward_range))
+        if view.has_units and self.largest_unit is None:
+            return None
         shortfall = largest_shortfall(len(np.unique(view.unit)))
         lower, upper = bounded_terms(view, self._fitted_to_all, limits, shortfall)
         return betting_interval_of_terms(
-            lower, upper, shortfall, reward_range=limits, unit=view.unit, level=self.level
+            lower,
+            upper,
+            shortfall,
+            reward_range=limits,
+            unit=view.unit,
+            level=self.level,
+            largest_unit=self.largest_unit,
         )
 
     def _fitted_to_all(self, view: View) -> FittedReward:

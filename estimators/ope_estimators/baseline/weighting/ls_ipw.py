@@ -8,11 +8,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import (
-    FloatArray,
-    Interval,
-    logarithmic_interval,
-)
+from ope_bench import FloatArray, Interval, View, logarithmic_interval
 from ope_estimators.baseline.weighting.transformed import TransformedWeights, zero_and_geometric
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
@@ -85,7 +81,11 @@ class LSIPW(WeightedIntervals, TransformedWeights):
     def _by_formula(self, rows: WeightedRows) -> float:
         return 1.0 / math.sqrt(rows.n_units)
 
-    def _guaranteed(self, rows: WeightedRows, limits: tuple[float, float]) -> Interval:
+    def _lacks_size(self, view: View) -> bool:
+        # No bound of logarithmic smoothing holds for sums of rows whose number varies.
+        return view.has_units and (self.interval == "guaranteed" or super()._lacks_size(view))
+
+    def _guaranteed(self, rows: WeightedRows, view: View, limits: tuple[float, float]) -> Interval:
         return logarithmic_interval(
             rows.weight, rows.outcome, reward_range=limits, unit=rows.unit, level=self.level
         )

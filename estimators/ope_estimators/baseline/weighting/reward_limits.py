@@ -1,10 +1,26 @@
-"""The range of the rewards that guaranteed intervals need."""
+"""What guaranteed intervals need to know: ranges of rewards and weights, sizes of units."""
 
 from __future__ import annotations
 
-from ope_bench import UnavailableError, View
+from dataclasses import replace
 
-__all__ = ["declared_limits"]
+import numpy as np
+
+from ope_bench import (
+    STANDARD_ERROR_WITHHELD,
+    DiscretePolicy,
+    Estimate,
+    FloatArray,
+    UnavailableError,
+    View,
+)
+
+__all__ = ["NO_SIZE", "declared_limits", "largest_ratio", "without_interval"]
+
+NO_SIZE = (
+    "a guaranteed interval of units needs largest_unit, the most rows that one can have, since "
+    "sizes may tell of rewards; ls-ipw has none of units"
+)
 
 
 def declared_limits(view: View, given: tuple[float, float] | None) -> tuple[float, float]:
@@ -22,3 +38,28 @@ def declared_limits(view: View, given: tuple[float, float] | None) -> tuple[floa
         )
         raise UnavailableError(msg)
     return limits
+
+
+def largest_ratio(view: View) -> FloatArray | None:
+    """Return the largest weight that each row's context allows, None where that is unknown: (n,).
+
+    It is infinite where the logging policy lacks an action of the target policy.
+    """
+    try:
+        logging, target = view.logging_policy, view.target_policy
+    except UnavailableError:
+        return None
+    if not (isinstance(logging, DiscretePolicy) and isinstance(target, DiscretePolicy)):
+        return None
+    found = np.empty(view.n)
+    for rows, below in logging.blocks(view.context):
+        above = target.table(view.context[rows])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found[rows] = np.where(above > 0, above / below, 0.0).max(axis=1)
+    return found
+
+
+def without_interval(estimate: Estimate) -> Estimate:
+    """Return the value alone, and why it has no interval."""
+    facts = {**estimate.diagnostics, STANDARD_ERROR_WITHHELD: NO_SIZE}
+    return replace(estimate, standard_error=None, interval=None, diagnostics=facts)

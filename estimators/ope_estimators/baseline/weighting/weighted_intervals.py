@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Lt
 
 from ope_bench import (
     UNIT_RESAMPLES,
+    Access,
     Estimate,
     Interval,
     IntervalKind,
@@ -24,7 +25,11 @@ from ope_bench import (
     percentile_interval,
     resampled_rows,
 )
-from ope_estimators.baseline.weighting.reward_limits import declared_limits
+from ope_estimators.baseline.weighting.reward_limits import (
+    declared_limits,
+    largest_ratio,
+    without_interval,
+)
 from ope_estimators.baseline.weighting.transformed import WeightedBase
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
@@ -49,6 +54,8 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
     reward_range : smallest and largest possible reward, where the environment does not declare
         them. Without any range, ``guaranteed`` is unavailable and ``empirical-likelihood`` takes
         that of the logged rewards; there is no interval where these are all equal.
+    largest_unit : the most rows that a unit can have, known before the log: ``guaranteed`` and
+        ``anytime`` need it where rows have units, because sizes may tell of rewards.
     level : of the interval.
     resamples : number of bootstrap samples, the same ones for every estimator.
     """
@@ -58,6 +65,7 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
         "reward_range": None,
         "level": 0.95,
         "resamples": UNIT_RESAMPLES,
+        "largest_unit": None,
     }
 
     _: KW_ONLY
@@ -65,14 +73,28 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
     reward_range: tuple[float, float] | None = None
     level: Annotated[float, Gt(0), Lt(1)] = 0.95
     resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
+    largest_unit: Annotated[int, Ge(1)] | None = None
+
+    @property
+    def access(self) -> Access:
+        """The logging policy as well, where an interval can use its probabilities."""
+        return super().access | self.optional_access
+
+    @property
+    def optional_access(self) -> Access:
+        """The probabilities of actions that were not taken, which make some intervals narrower."""
+        bets = self.interval in ("guaranteed", "anytime") and not self._estimates
+        return Access.LOGGING_POLICY & ~Access.PROPENSITY if bets else Access.SAMPLES
 
     def _interval(self, view: View, rows: WeightedRows) -> Interval | None:
-        if self.interval == "guaranteed":
+        if self.interval in ("guaranteed", "anytime"):
             refuse_bets(self)
-            return self._guaranteed(rows, declared_limits(view, self.reward_range))
-        if self.interval == "anytime":
-            refuse_bets(self)
-            return self._sequence(rows, view)
+            limits = declared_limits(view, self.reward_range)
+            if self._lacks_size(view):
+                return None
+            return (self._guaranteed if self.interval == "guaranteed" else self._sequence)(
+                rows, view, limits
+            )
         if self.interval == "asymptotic" or rows.n_units < 2:
             return None
         if self.interval == "bootstrap" and self._estimates:
@@ -106,27 +128,49 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
             level=self.level,
         )
 
-    def _guaranteed(self, rows: WeightedRows, limits: tuple[float, float]) -> Interval:
+    def _lacks_size(self, view: View) -> bool:
+        """Return whether the largest number of rows of a unit is not known."""
+        return view.has_units and self.largest_unit is None
+
+    def _guaranteed(self, rows: WeightedRows, view: View, limits: tuple[float, float]) -> Interval:
         return betting_interval(
-            rows.weight, rows.outcome, reward_range=limits, unit=rows.unit, level=self.level
+            rows.weight,
+            rows.outcome,
+            reward_range=limits,
+            unit=rows.unit,
+            level=self.level,
+            largest_unit=self.largest_unit,
+            largest_weight=largest_ratio(view),
         )
 
-    def _sequence(self, rows: WeightedRows, view: View, *, difference: bool = False) -> Interval:
+    def _sequence(
+        self,
+        rows: WeightedRows,
+        view: View,
+        limits: tuple[float, float],
+        *,
+        difference: bool = False,
+    ) -> Interval:
         return confidence_sequence(
             rows.weight,
             rows.outcome,
-            reward_range=declared_limits(view, self.reward_range),
+            reward_range=limits,
             unit=rows.unit,
             level=self.level,
             difference=difference,
+            largest_unit=self.largest_unit,
+            largest_weight=None if difference else largest_ratio(view),
         )
 
     def estimate(self, view: View) -> Estimate:
         """Return the estimate; with ``anytime`` diagnostics have the lift's interval, too."""
         found = super().estimate(view)
+        if self.interval in ("guaranteed", "anytime") and self._lacks_size(view):
+            return without_interval(found)
         if self.interval != "anytime":
             return found
-        lift = self._sequence(self._rows(view), view, difference=True)
+        limits = declared_limits(view, self.reward_range)
+        lift = self._sequence(self._rows(view), view, limits, difference=True)
         facts = {"lift_low": lift.low, "lift_high": lift.high}
         return replace(found, diagnostics={**found.diagnostics, **facts})
 

@@ -1,0 +1,1 @@
+"""Bandits whose rewards change over time, valued at a time after the log."""
