@@ -460,21 +460,14 @@ def _ends_by_bets(
     if largest_weight is None or not np.isfinite(largest_weight).any():
         return first, _by_bets(units, weight * (1.0 - scaled), share, threshold)
     limit = np.maximum(largest_weight, weight)
-    capped = [
-        units.sums(np.where(limit <= LARGEST_RAISED_BET / one, weight * scaled, 1.0))
-        for one in more
-    ]
+    capped = np.empty((len(more), units.count))
+    for row, one in zip(capped, more, strict=True):
+        row[:] = -units.sums(np.where(limit <= LARGEST_RAISED_BET / one, weight * scaled, 1.0))
+    size = 1.0 if units.size is None else units.size
 
     def other(mean: float) -> float:
         """Return the logarithm of the wealth of bets on w r."""
-        value = 1.0 - mean
-        gain = np.array(
-            [
-                _log_wealth(-values, one, -value * (1.0 if units.size is None else units.size))
-                for one, values in zip(more[:, None], capped, strict=True)
-            ]
-        )
-        return _log_mean_exp(gain)
+        return _log_mean_exp(_log_wealth(capped, more, (mean - 1.0) * size))
 
     return first, _by_bets(units, weight * (1.0 - scaled), share, threshold, other)
 
@@ -570,17 +563,17 @@ def _log_wealth(
 
     Parameters
     ----------
-    values : (k,), x.
+    values : (k,), x; or (d, k), one row for each of the d shares.
     size : (k,), s, or one for all; 1 where None.
     """
     gain = np.zeros(len(share))
     # Chunks that stay in the processor's cache.
-    for first in range(0, len(values), CHUNK):
-        part = values[first : first + CHUNK]
+    for first in range(0, values.shape[-1], CHUNK):
+        part = values[..., first : first + CHUNK]
         factors = share[:, None] * part
         rest = size[first : first + CHUNK] if isinstance(size, np.ndarray) else size
         factors += 1.0 - share[:, None] * (1.0 if rest is None else rest)
-        whole = len(part) // BLOCK * BLOCK
+        whole = part.shape[-1] // BLOCK * BLOCK
         blocks = factors[:, :whole].reshape(len(share), BLOCK, -1)
         with np.errstate(over="ignore"):
             products = np.multiply.reduce(blocks, axis=1)
