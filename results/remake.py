@@ -75,6 +75,7 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
         are committed: they tell more now, or what they compute has changed.
     """
     folder = folder_of(suite)
+    folder.mkdir(exist_ok=True)
     manifest = plan(find_suite(suite))
     planned = {trial.key: trial for trial in manifest.trials}
     have = kept_keys(folder, planned, anew)

@@ -12,7 +12,8 @@
 - results/published.md: published tables beside ours;
 - results/paper/readings.md: the paper in its other readings;
 - results/propensities/README.md: what faults of logs cost, and which estimators survive them;
-- results/ranking/README.md, results/loggers/README.md: who errs least in which setting;
+- results/ranking/README.md, results/loggers/README.md, results/drift/README.md: who errs least in
+  which setting;
 - results/randomized/README.md: do orders and intervals hold on real rewards;
 - results/figures/readme.svg;
 - the marked blocks of README.md, results/README.md, results/performance/README.md,
@@ -46,7 +47,7 @@ from judging.recommendation import recommendation_page
 from judging.regret import tuning_page
 from judging.settings import settings_page
 
-SETTINGS = ("ranking", "loggers")
+SETTINGS = ("ranking", "loggers", "drift")
 """Suites whose page compares estimators setting by setting."""
 
 

@@ -1,4 +1,4 @@
-"""The pages of ``ranking`` and ``loggers``: RMSE of estimators over the best of each setting."""
+"""Pages of ``ranking``, ``loggers``, ``drift``: RMSE of estimators over the best of a setting."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ SUFFICES = 1.25
 BIASED = 0.5
 """Share of the squared error that is bias from which an estimator counts as biased."""
 
-ALWAYS = {"ranking": "clicks", "loggers": "loggers"}
-"""The parameter that every setting of a suite is named by."""
+ALWAYS = {"ranking": "clicks", "loggers": "loggers", "drift": "trend season"}
+"""The parameters that every setting of a suite is named by."""
+
+Z = 1.959964
+"""Quantile of the normal interval."""
 
 PER_SLOT = ("iips", "sn-ipm", "dr", "dm", "interpol")
 """Estimators that know of a list no more than each item at its slot."""
@@ -38,15 +41,25 @@ def settings_page(results: Path, suite: str) -> str:
     Parameters
     ----------
     results : the folder results/.
-    suite : ``ranking`` or ``loggers``.
+    suite : ``ranking``, ``loggers`` or ``drift``.
     """
     errors = errors_of(results / suite, ALWAYS[suite])
-    found = found_ranking(errors) if suite == "ranking" else found_loggers(errors)
-    return f"{opening(suite, found=found, errors=ratios(errors), bias=biases(errors))}\n"
+    found = {"ranking": found_ranking, "loggers": found_loggers, "drift": found_drift}[suite]
+    facts = {"found": found(errors), "errors": ratios(errors), "bias": biases(errors)}
+    if suite == "drift":
+        facts["coverage"] = coverage(errors, errors_of(results / suite, ALWAYS[suite], held=True))
+    return f"{opening(suite, **facts)}\n"
 
 
-def errors_of(folder: Path, always: str) -> Errors:
-    """Read the trials: errors of the estimators that answered every data set of a setting."""
+def errors_of(folder: Path, always: str, *, held: bool = False) -> Errors:
+    """Read the trials: errors of the estimators that answered every data set of a setting.
+
+    Parameters
+    ----------
+    folder : of the suite.
+    always : the parameters that every setting is named by.
+    held : return errors over their standard errors instead, of those that have one.
+    """
     boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
     labels = {
         (row["estimator"], json.dumps(row["params"], sort_keys=True)): row["label"]
@@ -64,6 +77,8 @@ def errors_of(folder: Path, always: str) -> Errors:
         label = labels[row["estimator"], json.dumps(loads(row["params"]), sort_keys=True)]
         answered = row["status"] == "ok"
         error = row["estimate"] - row["truth_expected"] if answered else np.nan
+        if held:
+            error = error / row["standard_error"] if row["standard_error"] else np.nan
         found.setdefault(name[row["environment_params"]], {}).setdefault(label, []).append(error)
     return {
         setting: {
@@ -76,12 +91,13 @@ def errors_of(folder: Path, always: str) -> Errors:
 def setting_name(
     params: Mapping[str, Any], every: Sequence[Mapping[str, Any]], always: str
 ) -> str:
-    """Name a setting by one parameter, and by others that differ from their usual values."""
-    parts = [_shown(params[always])]
+    """Name a setting by some parameters, and by others that differ from their usual values."""
+    first = always.split()
+    parts = [_shown(params[one]) if len(first) == 1 else f"{one} {params[one]:g}" for one in first]
     for key in params:
         counts = Counter(json.dumps(one.get(key)) for one in every)
         if (
-            key not in (always, "n_samples")
+            key not in (*first, "n_samples")
             and json.dumps(params[key]) != counts.most_common(1)[0][0]
         ):
             parts.append(f"{key} {_shown(params[key])}")
@@ -212,3 +228,30 @@ def found_loggers(errors: Errors) -> str:
     label, mean = best_of(errors, "")
     lines.append(f"- `{label}` errs least over all settings: {mean:.2f} times the best of each.")
     return "\n".join(lines)
+
+
+def found_drift(errors: Errors) -> str:
+    """Say who errs least under each kind of drift, beside `dr` of the whole log and of its end."""
+    lines = []
+    for setting, of in errors.items():
+        best = min(of, key=lambda label: rmse(of[label]))
+        others = [
+            f"`{one}` {rmse(of[one]) / rmse(of[best]):.1f} times as much"
+            for one in sorted(of)
+            if one.startswith("dr") and one != best
+        ]
+        lines.append(
+            f"- **{setting}**: `{best}` errs least ({rmse(of[best]):.2f}), {', '.join(others)}."
+        )
+    return "\n".join(lines)
+
+
+def coverage(errors: Errors, scores: Errors) -> str:
+    """Percent of the data sets whose normal 95 % interval holds the value."""
+    labels, rows = labels_of(errors), []
+    for setting, of in scores.items():
+        told = [
+            f"{100 * np.mean(np.abs(of[one]) < Z):.0f}" if one in of else "–" for one in labels
+        ]
+        rows.append([setting, *told])
+    return table(["setting", *(f"`{label}`" for label in labels)], rows, "lr", tight=True)

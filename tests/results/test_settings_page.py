@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from judging.settings import (
+    ALWAYS,
     best_of,
     bias_share,
+    coverage,
     errors_of,
+    found_drift,
     found_loggers,
     found_ranking,
     labels_of,
@@ -71,9 +74,19 @@ def test_loggers_are_compared_in_pairs():
     assert "`dr` errs least" in text
 
 
-@pytest.mark.parametrize(("suite", "always"), [("ranking", "clicks"), ("loggers", "loggers")])
+def test_drift_is_told_by_setting_and_held_values_are_counted():
+    of = {"opfv": drawn(0, 1.0), "dr": drawn(3, 1.0), "dr-recent": drawn(0, 2.0)}
+    (line,) = found_drift({"trend 2": of}).splitlines()
+    assert line.startswith("- **trend 2**: `opfv` errs least (0.96)")
+    assert "`dr` 3." in line
+    assert "`dr-recent` 2.0 times" in line
+    scores = {"trend 2": {"opfv": np.array([0.0, 1.9, -1.9, 2.0])}}
+    assert coverage({"trend 2": of}, scores).splitlines()[-1] == "| trend 2 | 75 | – | – |"
+
+
+@pytest.mark.parametrize(("suite", "always"), list(ALWAYS.items()))
 def test_every_setting_of_the_committed_trials_has_a_name_of_its_own(suite, always):
     errors = errors_of(RESULTS / suite, always)
-    assert len(errors) == {"ranking": 17, "loggers": 10}[suite]
+    assert len(errors) == {"ranking": 17, "loggers": 10, "drift": 7}[suite]
     for of in errors.values():
         assert len({len(values) for values in of.values()}) == 1

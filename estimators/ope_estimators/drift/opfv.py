@@ -32,7 +32,7 @@ class OPFV(Drifting):
 
     Assumptions: those of `DR`; times with equal φ have equal values, but for what q̂ explains.
     Fails when: the past does not repeat, q̂ is wrong at t' (trees and linear effects of time do not
-    forecast a season), or few rows have φ(t').
+    forecast a season), or few rows have φ(t'). The standard error takes q̂ at t' as given.
 
     Parameters
     ----------
