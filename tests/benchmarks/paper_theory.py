@@ -1,6 +1,6 @@
 """What the paper's theory says and no experiment of it measures: figure 2, assumption 6, 4.2.
 
-    python tests/benchmarks/paper_theory.py --write results/paper/theory.md
+    python tests/benchmarks/paper_theory.py --write results/performance/paper-theory.md
 
 *flow*: how far apart logged and target samples are before and after the map that the paper's
 figure 2 draws, with that figure (``figures/flow.svg`` beside the page). *classifier*: the error of
