@@ -47,7 +47,7 @@ def entrant_of(row: Mapping[str, Any]) -> str:
     if row["estimator"] != "select":
         return str(row["estimator"])
     params = json.loads(row["params"])
-    return f"{params['by']} among {params['candidates'][0]}"
+    return f"{params['by']} among {params['candidates'][0].partition('[')[0]}"
 
 
 def advice_page(results: Path) -> str:

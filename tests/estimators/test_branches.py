@@ -216,7 +216,7 @@ def test_a_logged_action_of_estimated_probability_zero_has_weight_zero() -> None
 
 
 def test_defaults_of_the_doubly_robust_estimators() -> None:
-    assert (EDR().clip, EDR().regressor, EDR().self_normalized) == (1e3, "pooled", True)
+    assert (EDR().clip, EDR().regressor, EDR().self_normalized) == (1e3, "mixed", True)
     assert (FEDR().clip, FEDR().flow) == (1e3, "maf")
     assert EDR(cross_fit=0).reward_model().cross_fit == 1
     assert EDR(cross_fit=3).reward_model().cross_fit == 3

@@ -313,9 +313,112 @@ def test_a_choice_of_action_features_is_refused_where_it_would_be_ignored(cls):
         tiny.run(cls(action_features="embedding"), problem_of(np.eye(5)))
 
 
+def far_out(n=400, seed=0):
+    """Rewards of 0 and 1; one context value in a thousand is ten times any other."""
+    rng = np.random.default_rng(seed)
+    action, context = rng.integers(0, 3, n), rng.normal(size=(n, D))
+    context[7] = [55.0, 0.0]
+    slope = 0.25 * context[:, 0] + 0.1 * context[:, 1]
+    chance = np.clip(0.4 + slope + 0.25 * (action == 1), 0.0, 1.0)
+    table = np.column_stack([action, context, rng.normal(size=(n, E))])
+    return table, (rng.random(n) < chance).astype(float)
+
+
+def explained(model, table, y):
+    """R2 of the rows that each fifth of the rows is not fitted to."""
+    fold = np.arange(len(y)) % 5
+    found = np.empty(len(y))
+    for k in range(5):
+        found[fold == k] = model.fit(table[fold != k], y[fold != k]).predict(table[fold == k])
+    return 1 - np.square(y - found).mean() / y.var()
+
+
+def test_a_value_far_outside_costs_a_bounded_fit_nothing():
+    table, y = far_out()
+    rest = np.arange(len(y)) != 7
+    plain = explained(PooledRegressor(D, by_action=True), table, y)
+    bounded = explained(PooledRegressor(D, by_action=True, bounded=True), table, y)
+    without = explained(PooledRegressor(D, by_action=True), table[rest], y[rest])
+    assert plain < -0.5
+    assert bounded > without - 0.02
+
+
+def test_bounded_fits_predict_as_at_the_ends_of_what_they_have_seen():
+    table, y = far_out()
+    model = PooledRegressor(D, by_action=True, bounded=True).fit(table[:200], y[:200])
+    low, high = model.columns_
+    assert high[0] < 10.0
+    far, near = table[200:].copy(), table[200:].copy()
+    far[:, 1], near[:, 1] = 1e9, high[0]
+    assert model.predict(far).tolist() == model.predict(near).tolist()
+    far[:, 2], near[:, 2] = -1e9, low[1]
+    assert model.predict(far).tolist() == model.predict(near).tolist()
+    assert (low >= table[:200, 1:].min(axis=0)).all()
+
+
+def test_bounded_fits_predict_within_the_outcomes_that_they_have_seen():
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.integers(0, 2, 200), rng.normal(size=(200, D + E))])
+    y = 2.0 * table[:, 1] + 0.1 * rng.normal(size=200)
+    kept = np.abs(y) < 1.0
+    plain, model = (
+        PooledRegressor(D, by_action=True, bounded=bounded).fit(table[kept], y[kept])
+        for bounded in (False, True)
+    )
+    assert np.ptp(plain.predict(table[kept])) > np.ptp(y[kept])
+    found = model.predict(table)
+    assert (found.min(), found.max()) == (y[kept].min(), y[kept].max())
+    inside = np.abs(plain.predict(table[kept])) < 0.9
+    assert model.predict(table[kept])[inside] == pytest.approx(plain.predict(table[kept])[inside])
+
+
+def test_rows_of_weight_zero_set_no_bounds():
+    table, y = far_out()
+    y[7] = 100.0
+    weight = np.where(np.arange(len(y)) == 7, 0.0, 1.0)
+    model = PooledRegressor(D, by_action=True, bounded=True)
+    fit_weighted(model, table, y, weight)
+    assert model.outcomes_ == (0.0, 1.0)
+    assert model.columns_[1][0] < 10.0
+
+
+def test_all_pairs_of_a_bounded_fit_are_the_pairs_one_by_one():
+    table, y = far_out()
+    model = PooledRegressor(D, by_action=True, bounded=True).fit(table[20:], y[20:])
+    context, points = table[:9, 1 : 1 + D], 9 * np.random.default_rng(2).normal(size=(3, E))
+    pairs = np.column_stack(
+        [np.tile(np.arange(3), 9), np.repeat(context, 3, axis=0), np.tile(points, (9, 1))]
+    )
+    assert model.everywhere(context, points) == pytest.approx(model.predict(pairs), abs=1e-9)
+    assert model.predict(pairs).max() == 1.0
+
+
+@pytest.mark.parametrize("name", ["mixed", "pooled", "gbm", "gbm-exact", "ridge"])
+@pytest.mark.parametrize("unit", [1e-8, 1e-3, 1e6])
+def test_reward_models_do_not_depend_on_the_unit_of_the_rewards(name, unit):
+    """Trees split nothing that gains less than a constant."""
+    if name == "gbm-exact":
+        pytest.importorskip("xgboost")
+    table, y = far_out()
+    columns = {"a": table[:, 0].astype(int), "p": np.full(len(y), 1 / 3)}
+    columns |= {"x": table[:, 1], "z": table[:, 2]}
+    one, other = (
+        estimate(
+            log_of_columns(
+                columns | {"r": rewards},
+                target=TargetPolicy(table=np.eye(3)[1:2].repeat(len(y), 0)),
+            ),
+            f"dm[regressor={name}]",
+        )["dm"]
+        for rewards in (y, unit * y)
+    )
+    assert other.value == pytest.approx(unit * one.value, rel=1e-3)
+    assert other.value != pytest.approx(unit * y.mean(), rel=1e-2)
+
+
 @pytest.mark.parametrize("cls", [DM, DR, EDM, EDR])
 def test_it_is_the_default(cls):
-    assert cls().regressor == "pooled"
+    assert cls().regressor == "mixed"
 
 
 @pytest.mark.parametrize("cls", [DMPaper, DMStarPaper, EDMPaper])

@@ -29,6 +29,8 @@ from ope_estimators.learning.unit_validation import fit_by_units
 
 __all__ = [
     "CLASSIFIERS",
+    "MIXED",
+    "MIXED_MODELS",
     "POOLED",
     "REGRESSORS",
     "ActionClassifierName",
@@ -77,6 +79,13 @@ def _scaled(path: str, **defaults: Any) -> Maker:
     return make
 
 
+def _bounded(path: str) -> Maker:
+    def make(seed: int, _device: str, params: dict[str, Any]) -> Any:
+        return learner_from_path(path, seed=seed, params={"bounded": True} | params)
+
+    return make
+
+
 def _xgboost(name: str) -> Maker:
     def make(seed: int, device: str, params: dict[str, Any]) -> Any:
         try:
@@ -120,7 +129,12 @@ CLASSIFIERS: Mapping[str, Maker] = {
 for very many classes."""
 
 POOLED = "pooled"
-"""The default regressor of rewards."""
+"""The default regressor of rewards until November 2026: trials that are committed name it."""
+
+MIXED = "mixed"
+"""The default regressor of rewards: `POOLED`, kept to what the fit has seen."""
+
+MIXED_MODELS = (POOLED, MIXED)
 
 EXACT = "gbm-exact"
 """Boosting with the trees of ``gbm``, grown faster."""
@@ -130,6 +144,7 @@ REGRESSORS: Mapping[str, Maker] = {
     "ridge": _scaled("sklearn.linear_model.Ridge"),
     "quadratic": _of_class("ope_estimators.learning.quadratic.QuadraticRegressor"),
     POOLED: _of_class("ope_estimators.learning.pooled.PooledRegressor"),
+    MIXED: _bounded("ope_estimators.learning.pooled.PooledRegressor"),
     "gbm": _of_class("sklearn.ensemble.GradientBoostingRegressor"),
     EXACT: _of_class("ope_estimators.learning.exact_boosting.ExactBoostingRegressor"),
     "hist-gbm": _of_class("sklearn.ensemble.HistGradientBoostingRegressor"),
@@ -308,7 +323,7 @@ def requires(name: str) -> tuple[str, ...]:
         return ("torch",)
     if name == "softmax":
         return ("scipy.optimize",)
-    if name == POOLED:
+    if name in MIXED_MODELS:
         return ("scipy.sparse",)
     if name in ("logistic", "linear", "ridge", "quadratic"):
         return ("sklearn.linear_model", "sklearn.pipeline", "sklearn.preprocessing")

@@ -23,6 +23,9 @@ MAX_CELLS = 10_000_000
 MAX_SIDE = 2_000
 """Rows or columns, whichever are fewer, up to which the penalty is chosen from the data."""
 
+REACH = 4.0
+"""Standard deviations from the mean at which columns are clipped where fits are bounded."""
+
 PASSES = 2
 """Fits of the common model given the variance of the actions' deviations."""
 
@@ -64,10 +67,16 @@ class PooledRegressor:
 
     Without ``by_action`` it is m alone.
 
+    ``bounded`` is what keeps it from extrapolating. Columns of context and features are clipped
+    to the values that the fit has seen and to `REACH` standard deviations, of which values beyond
+    are not part: the square of one value far outside would otherwise outweigh all others, in the
+    fit or where it is predicted. Predictions are clipped to the outcomes that the fit has seen.
+
     Parameters
     ----------
     n_context : number of context columns, which come first; None where they are not told apart.
     by_action : whether a column with the action's number is in front of them.
+    bounded : whether columns and predictions are clipped.
     max_squares : most features, squares and products together.
     max_products : most features and products of a context column with another column together.
     penalties : candidate penalties on the squared coefficients of standardized columns, relative
@@ -92,12 +101,14 @@ class PooledRegressor:
         n_context: int | None = None,
         *,
         by_action: bool = False,
+        bounded: bool = False,
         max_squares: int = 300,
         max_products: int = 500,
         penalties: Sequence[float] = PENALTIES,
     ) -> None:
         self.n_context = n_context
         self.by_action = by_action
+        self.bounded = bounded
         self.max_squares = max_squares
         self.max_products = max_products
         self.penalties = penalties
@@ -114,6 +125,11 @@ class PooledRegressor:
         action, table = self._split(features)
         n, d = table.shape
         share = np.full(n, 1 / n) if sample_weight is None else sample_weight / sample_weight.sum()
+        if self.bounded:
+            counted = share > 0
+            self.columns_ = _reach(table[counted], share[counted])
+            self.outcomes_ = y[counted].min(), y[counted].max()
+            table = np.clip(table, *self.columns_)
         self.mean_, self.scale_ = _moments(table, share)
         table = (table - self.mean_) / self.scale_
         self.varying_ = max(1, int((table[:, : self.n_context] != 0).any(axis=0).sum()))
@@ -145,13 +161,15 @@ class PooledRegressor:
     def predict(self, features: ArrayLike) -> FloatArray:
         """Return the fitted mean: (k,)."""
         action, table = self._split(features)
+        if self.bounded:
+            table = np.clip(table, *self.columns_)
         table = (table - self.mean_) / self.scale_
         out = self.intercept_ + self._part(table, slice(None))
         if action is not None:
             at = np.minimum(np.searchsorted(self.seen_, action), len(self.seen_) - 1)
             own = np.einsum("kp,kp->k", self._design(table), self.deviation_[at])
             out += np.where(self.seen_[at] == action, own, 0.0)
-        return out
+        return np.clip(out, *self.outcomes_) if self.bounded else out
 
     def everywhere(self, context: FloatArray, points: FloatArray) -> FloatArray:
         """Predict each context beside each point, in the order of `np.ndindex`: (k * p,).
@@ -163,6 +181,10 @@ class PooledRegressor:
         """
         d = context.shape[1]
         own, others = slice(None, d), slice(d, None)
+        if self.bounded:
+            low, high = self.columns_
+            context = np.clip(context, low[own], high[own])
+            points = np.clip(points, low[others], high[others])
         context = (context - self.mean_[own]) / self.scale_[own]
         points = (points - self.mean_[others]) / self.scale_[others]
         out = 2 * (context @ self.form_[own, others]) @ points.T
@@ -172,6 +194,8 @@ class PooledRegressor:
             deviation = np.zeros((len(points), self.deviation_.shape[1]))
             deviation[self.seen_] = self.deviation_
             out += self._design(context) @ deviation.T
+        if self.bounded:
+            np.clip(out, *self.outcomes_, out=out)
         return out.reshape(-1)
 
     def _split(self, features: ArrayLike) -> tuple[IntArray | None, FloatArray]:
@@ -288,6 +312,19 @@ def _iterated(table: FloatArray, outcome: FloatArray, penalty: float) -> FloatAr
 
     found: FloatArray = lsqr(table, outcome, damp=np.sqrt(penalty), atol=1e-10, btol=1e-10)[0]
     return found
+
+
+def _reach(table: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest value of columns between which a fit is made: (d,), (d,).
+
+    Mean and standard deviation are those of clipped columns: one value far outside would stretch
+    its own limit.
+    """
+    low, high = table.min(axis=0), table.max(axis=0)
+    for _ in range(PASSES):
+        mean, scale = _moments(np.clip(table, low, high), share)
+        low, high = np.maximum(low, mean - REACH * scale), np.minimum(high, mean + REACH * scale)
+    return low, high
 
 
 def _moments(table: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,10 +10,10 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray, ParameterError, UnavailableError, View
 from ope_estimators.features.pairs import PairFeatures
-from ope_estimators.learning.learners import POOLED, regressor
+from ope_estimators.learning.learners import MIXED, POOLED, Params, frozen, regressor
 from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
-__all__ = ["PooledRewardModel", "pooled_parts", "require_no_features"]
+__all__ = ["PooledRewardModel", "pooled_params", "pooled_parts", "require_no_features"]
 
 MAX_WIDTH = 200
 """Most features of an action's embedding that the common part uses."""
@@ -46,11 +46,17 @@ class PooledRewardModel:
         return fit_by_folds(view, features, view.action, make, cross_fit=self.cross_fit, rng=rng)
 
 
+def pooled_params(name: str, params: Params | None) -> tuple[tuple[str, Any], ...]:
+    """Return the parameters of a `PooledRewardModel` of one of `MIXED_MODELS`."""
+    bounds = {"bounded": True} if name == MIXED else {}
+    return frozen({**bounds, **dict(params or ())})
+
+
 def require_no_features(action_features: str) -> None:
     """Raise ParameterError where a choice of action features would be ignored."""
     if action_features != "one-hot":
         msg = (
-            f"action_features = {action_features!r} is for other regressors than 'pooled', the "
+            f"action_features = {action_features!r} is for other regressors than '{MIXED}', the "
             "default, which has a part for each action: name a regressor, or leave it out"
         )
         raise ParameterError(msg)

@@ -13,7 +13,7 @@ from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures, Points
 from ope_estimators.learning.exact_boosting import ExactBoostingRegressor
 from ope_estimators.learning.folds import logged_folds, multiplicity, target_folds
-from ope_estimators.learning.learners import POOLED, fit_weighted, fitted, regressor
+from ope_estimators.learning.learners import MIXED_MODELS, fit_weighted, fitted, regressor
 from ope_estimators.learning.pipelines import LinearPrediction, linear_prediction
 from ope_estimators.learning.trees import split_columns
 
@@ -36,6 +36,12 @@ rounding is then another one than pair by pair."""
 
 DENSE = 256
 """Columns up to which trees predict from all features faster than from those that are not 0."""
+
+
+RANGES = (0.25, 1024.0)
+"""Ranges of the rewards with which regressions see them as they are. Others are multiplied by a
+power of two: trees stop at splits that gain less than a constant, so that rewards of thousandths
+would hardly be split at all."""
 
 
 RewardFunction = Callable[[FloatArray, Any], FloatArray]
@@ -76,7 +82,7 @@ class RewardModel:
         features = PairFeatures(view, self.on, self.action_features)
         points = view.action if self.on == "action" else view.embedding
         params = dict(self.params)
-        if self.learner == POOLED:
+        if self.learner in MIXED_MODELS:
             params["n_context"] = features.n_context
 
         def make(seed: int) -> Any:
@@ -111,6 +117,8 @@ def fit_by_folds(
     n_folds = 1 if cross_fit == 1 else min(cross_fit, len(np.unique(view.fold_unit)))
     fold = logged_folds(view.fold_unit, n_folds, rng)
     models = []
+    scale = outcome_scale(view.reward)
+    outcome = view.reward * scale
     count = None if view.row_weight is None else multiplicity(view.row_weight)
     for k in range(n_folds):
         rows = slice(None) if n_folds == 1 else fold != k
@@ -119,10 +127,23 @@ def fit_by_folds(
         model = make(int(rng.integers(2**31)))
         unit = view.fold_unit[rows] if view.has_units or count is not None else None
         if weight is None:
-            models.append(fitted(model, table[rows], view.reward[rows], unit))
+            models.append(fitted(model, table[rows], outcome[rows], unit))
         else:
-            models.append(fit_weighted(model, table[rows], view.reward[rows], weight[rows]))
-    return FittedReward(tuple(models), (fold, target_folds(view, fold)), features, table.shape[1])
+            models.append(fit_weighted(model, table[rows], outcome[rows], weight[rows]))
+    folds = fold, target_folds(view, fold)
+    return FittedReward(tuple(models), folds, features, table.shape[1], scale)
+
+
+def outcome_scale(reward: FloatArray) -> float:
+    """Return the power of two by which regressions see the rewards multiplied.
+
+    >>> outcome_scale(np.array([0.0, 1.0])), outcome_scale(np.array([0.0, 1e-3]))
+    (1.0, 512.0)
+    """
+    spread = float(np.ptp(reward))
+    if RANGES[0] <= spread <= RANGES[1] or not 0 < spread < np.inf:
+        return 1.0
+    return float(2.0 ** -np.round(np.log2(spread)).clip(-1000, 1000))
 
 
 class FittedReward:
@@ -135,6 +156,7 @@ class FittedReward:
         for other target rows.
     features : of context and point.
     width : number of features, for the size of chunks.
+    scale : what the rewards of the fits were multiplied by.
     """
 
     def __init__(
@@ -143,8 +165,10 @@ class FittedReward:
         folds: tuple[IntArray, IntArray],
         features: PairFeatures,
         width: int,
+        scale: float = 1.0,
     ) -> None:
         self._models = models
+        self._scale = scale
         self._fold, self._target_fold = folds
         self._features = features
         self._width = width
@@ -279,7 +303,7 @@ class FittedReward:
             out = np.zeros(k * len(points))
             for model in models:
                 out += model.everywhere(*sides)
-            out /= len(models)
+            out /= len(models) * self._scale
             if inverse is not None:
                 out = out.reshape(k, -1)[:, inverse]
         else:
@@ -302,7 +326,7 @@ class FittedReward:
             out = np.zeros(n_pairs)
             for one in linear:
                 out += one.everywhere(*parts)
-            return out / len(models)
+            return out / (len(models) * self._scale)
 
         def pairs_of(rows: slice) -> tuple[FloatArray, IntArray]:
             first, last = rows.start // n_actions, -(-rows.stop // n_actions)
@@ -345,7 +369,7 @@ class FittedReward:
                 table = self._table(rows, pairs_of, table)
             for model in models:
                 out[rows] += self._values(model, table, keep=model is not models[-1])
-        return out / len(models)
+        return out / (len(models) * self._scale)
 
     def _summed_trees(
         self,
@@ -363,7 +387,7 @@ class FittedReward:
             filled = self._features.filled(*pairs_of(rows))
             for model in models:
                 out[rows] += model.predict(filled)
-        return out / len(models)
+        return out / (len(models) * self._scale)
 
     def _table(
         self,

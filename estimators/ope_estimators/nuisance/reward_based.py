@@ -11,10 +11,14 @@ from annotated_types import Ge
 from ope_bench import Access, Estimator, FloatArray, Nuisance, ParameterError, View
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.learning import learners
-from ope_estimators.learning.learners import GIVEN, POOLED
+from ope_estimators.learning.learners import GIVEN, MIXED, MIXED_MODELS
 from ope_estimators.nuisance.expected_reward import ExpectedReward
 from ope_estimators.nuisance.given import GivenRewardModel
-from ope_estimators.nuisance.pooled import PooledRewardModel, require_no_features
+from ope_estimators.nuisance.pooled import (
+    PooledRewardModel,
+    pooled_params,
+    require_no_features,
+)
 from ope_estimators.nuisance.reward import FittedReward, RewardModel
 from ope_estimators.nuisance.separate import (
     ActionFeaturesOption,
@@ -32,7 +36,7 @@ class RewardBased(Estimator):
     them at the logged rows alone has `_with_predictions` in its ``access``.
     """
 
-    regressor: learners.RewardModelName = POOLED
+    regressor: learners.RewardModelName = MIXED
     regressor_params: Mapping[str, Any] | None = None
 
     @property
@@ -63,9 +67,11 @@ class RewardBased(Estimator):
                 msg = f"{type(self).__name__} cannot use regressor=given: choose a regressor"
                 raise ParameterError(msg)
             model: Nuisance[FittedReward] = GivenRewardModel()
-        elif on == "action" and self.regressor == POOLED and view.n_actions is not None:
+        elif on == "action" and self.regressor in MIXED_MODELS and view.n_actions is not None:
             require_no_features(action_features)
-            model = PooledRewardModel(params, cross_fit)
+            model = PooledRewardModel(
+                pooled_params(self.regressor, self.regressor_params), cross_fit
+            )
         elif on == "action" and action_features == "separate":
             model = SeparateRewardModel(self.regressor, params, cross_fit)
         elif on == "action" and action_features == "own":

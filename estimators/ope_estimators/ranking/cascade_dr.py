@@ -14,8 +14,8 @@ from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.features.pairs import PairFeatures
 from ope_estimators.learning import learners
 from ope_estimators.learning.folds import logged_folds
-from ope_estimators.learning.learners import POOLED, fitted, regressor
-from ope_estimators.nuisance.pooled import pooled_parts
+from ope_estimators.learning.learners import MIXED, MIXED_MODELS, fitted, regressor
+from ope_estimators.nuisance.pooled import pooled_params, pooled_parts
 from ope_estimators.nuisance.reward_based import RewardBased
 from ope_estimators.ranking.list_weighted import slots_of
 
@@ -40,7 +40,7 @@ class CascadeDR(RewardBased):
     ----------
     regressor : a regressor's name, as for `DM`.
     regressor_params : its parameters.
-    action_features : ``one-hot``, ``ordinal`` or ``embedding``; for others than ``pooled``.
+    action_features : ``one-hot``, ``ordinal`` or ``embedding``; for others than ``mixed``.
     cross_fit : number of folds, by list; 1 fits in-sample.
 
     References
@@ -59,7 +59,7 @@ class CascadeDR(RewardBased):
     action_masks = True
     access = Access.PROPENSITY | Access.TARGET_POLICY | Access.PREFIX_PROPENSITY
 
-    regressor: learners.RegressorName = POOLED
+    regressor: learners.RegressorName = MIXED
     action_features: Any = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 5
 
@@ -113,8 +113,8 @@ class CascadeDR(RewardBased):
         params = dict(self.regressor_params or {})
         features: PairFeatures
         make: Any
-        if self.regressor == POOLED:
-            features, make = pooled_parts(view, learners.frozen(params))
+        if self.regressor in MIXED_MODELS:
+            features, make = pooled_parts(view, pooled_params(self.regressor, params))
         else:
             features = PairFeatures(view, "action", self.action_features)
             make = partial(regressor, self.regressor, device=device, params=params)

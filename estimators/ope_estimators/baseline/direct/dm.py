@@ -26,7 +26,7 @@ class DM(BoundsUnderHiddenCause, ActionRewardBased):
 
     Parameters
     ----------
-    regressor : a regressor's name. The default ``pooled`` is a linear mixed model: effects of
+    regressor : a regressor's name. The default ``mixed`` is a linear mixed model: effects of
         context and embedding that all actions share, with squares and products where these are
         few, and an intercept and slopes of each action, shrunk toward zero by an amount chosen
         from the data. An action with few rows stays near what is shared; one that was never
@@ -34,7 +34,7 @@ class DM(BoundsUnderHiddenCause, ActionRewardBased):
         ``ridge``, ``quadratic`` (squares and products of features, with a penalty chosen from the
         data) or ``mlp``; ``given`` takes the problem's predictions.
     regressor_params : its parameters.
-    action_features : how actions become features of other regressors than ``pooled``: ``one-hot``
+    action_features : how actions become features of other regressors than ``mixed``: ``one-hot``
         (an action never logged has zeros only), ``ordinal`` (its number), ``embedding`` (its
         embedding, or the mean of its embeddings in both samples). ``separate`` fits the regressor
         to context and embedding and then, to its residuals, a linear model of the context for each

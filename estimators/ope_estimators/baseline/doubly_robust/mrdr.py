@@ -11,8 +11,8 @@ from ope_bench import FloatArray, View
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures
-from ope_estimators.learning.learners import POOLED, frozen, regressor
-from ope_estimators.nuisance.pooled import pooled_parts, require_no_features
+from ope_estimators.learning.learners import MIXED_MODELS, frozen, regressor
+from ope_estimators.nuisance.pooled import pooled_params, pooled_parts, require_no_features
 from ope_estimators.nuisance.reward import FittedReward, fit_by_folds
 
 __all__ = ["MRDR"]
@@ -82,9 +82,9 @@ class MRDR(DR):
     def _fitted(self, view: View, cross_fit: int, rng: np.random.Generator) -> FittedReward:
         given = frozen(self.regressor_params)
         features: PairFeatures
-        if self.regressor == POOLED and view.n_actions is not None:
+        if self.regressor in MIXED_MODELS and view.n_actions is not None:
             require_no_features(self.action_features)
-            features, make = pooled_parts(view, given)
+            features, make = pooled_parts(view, pooled_params(self.regressor, given))
         else:
             features = PairFeatures(view, "action", self.action_features)
 

@@ -25,7 +25,7 @@ from ope_estimators.embedded.learned.second_models import (
     second_reward,
 )
 from ope_estimators.learning.learners import (
-    POOLED,
+    MIXED,
     RegressorName,
     devices,
     frozen,
@@ -80,7 +80,7 @@ class EDR(Bootstrapped, RatioBased):
     True
     """
 
-    regressor: RegressorName = POOLED
+    regressor: RegressorName = MIXED
     regressor_params: Mapping[str, Any] | None = None
     self_normalized: bool = True
 

@@ -10,7 +10,7 @@ from ope_bench import FloatArray, View
 from ope_estimators.density_ratio.ratio import RatioModel
 from ope_estimators.density_ratio.scores import ScoreModel
 from ope_estimators.features.pairs import PairFeatures
-from ope_estimators.learning.learners import POOLED
+from ope_estimators.learning.learners import MIXED_MODELS
 from ope_estimators.nuisance.reward import RewardModel
 
 __all__ = ["Answer", "answer", "reason_to_withhold", "second_ratio", "second_reward"]
@@ -91,7 +91,7 @@ def second_reward(view: View, own: RewardModel) -> RewardModel:
 
     Where that is the estimator's own kind, it is boosting, by histograms beside the default.
     """
-    if own.learner == POOLED:
+    if own.learner in MIXED_MODELS:
         return replace(own, learner="hist-gbm", params=())
     learner = "ridge" if _many(view) else "quadratic"
     return replace(own, learner="gbm" if own.learner == learner else learner, params=())
