@@ -347,7 +347,7 @@ def test_bounded_fits_predict_as_at_the_ends_of_what_they_have_seen():
     table, y = far_out()
     model = PooledRegressor(D, by_action=True, bounded=True).fit(table[:200], y[:200])
     low, high = model.columns_
-    assert high[0] < 10.0
+    assert high[0] == 55.0
     far, near = table[200:].copy(), table[200:].copy()
     far[:, 1], near[:, 1] = 1e9, high[0]
     assert model.predict(far).tolist() == model.predict(near).tolist()
@@ -380,6 +380,20 @@ def test_rows_of_weight_zero_set_no_bounds():
     fit_weighted(model, table, y, weight)
     assert model.outcomes_ == (0.0, 1.0)
     assert model.columns_[1][0] < 10.0
+
+
+def test_squares_of_a_bounded_fit_are_those_of_clipped_columns():
+    """What one value far outside adds is linear: its square is that of the fourth deviation."""
+    table, y = far_out()
+    model = PooledRegressor(D, by_action=True, bounded=True, penalties=[1e-6]).fit(table, y)
+    model.outcomes_ = (-np.inf, np.inf)
+    line = np.repeat(table[:1], 3, axis=0)
+    line[:, 1] = [35.0, 45.0, 55.0]
+    first, second, third = model.predict(line)
+    assert third - second == pytest.approx(second - first, abs=1e-9)
+    model.bounded = False
+    first, second, third = model.predict(line)
+    assert third - second != pytest.approx(second - first, abs=1e-3)
 
 
 def test_all_pairs_of_a_bounded_fit_are_the_pairs_one_by_one():

@@ -24,7 +24,7 @@ MAX_SIDE = 2_000
 """Rows or columns, whichever are fewer, up to which the penalty is chosen from the data."""
 
 REACH = 4.0
-"""Standard deviations from the mean at which columns are clipped where fits are bounded."""
+"""Standard deviations at which columns are clipped in squares and products of bounded fits."""
 
 PASSES = 2
 """Fits of the common model given the variance of the actions' deviations."""
@@ -68,9 +68,9 @@ class PooledRegressor:
     Without ``by_action`` it is m alone.
 
     ``bounded`` is what keeps it from extrapolating. Columns of context and features are clipped
-    to the values that the fit has seen and to `REACH` standard deviations, of which values beyond
-    are not part: the square of one value far outside would otherwise outweigh all others, in the
-    fit or where it is predicted. Predictions are clipped to the outcomes that the fit has seen.
+    to the values that the fit has seen, and in squares and products to `REACH` standard
+    deviations of the clipped columns too: the square of one value far outside would otherwise
+    outweigh all others. Predictions are clipped to the outcomes that the fit has seen.
 
     Parameters
     ----------
@@ -127,15 +127,17 @@ class PooledRegressor:
         share = np.full(n, 1 / n) if sample_weight is None else sample_weight / sample_weight.sum()
         if self.bounded:
             counted = share > 0
-            self.columns_ = _reach(table[counted], share[counted])
+            self.columns_ = table[counted].min(axis=0), table[counted].max(axis=0)
             self.outcomes_ = y[counted].min(), y[counted].max()
             table = np.clip(table, *self.columns_)
         self.mean_, self.scale_ = _moments(table, share)
         table = (table - self.mean_) / self.scale_
+        self.reach_ = _reach(table, share)
         self.varying_ = max(1, int((table[:, : self.n_context] != 0).any(axis=0).sum()))
         first, second = self._products(n, d)
         self.n_products_ = len(first)
-        basis = np.hstack([table, table[:, first] * table[:, second]])
+        inner = self._inner(table, slice(None))
+        basis = np.hstack([table, inner[:, first] * inner[:, second]])
         mean, scale = _moments(basis, share)
         # Rows times the roots of their weights, which are 1 on average.
         root = np.sqrt(n * share)[:, None]
@@ -187,7 +189,8 @@ class PooledRegressor:
             points = np.clip(points, low[others], high[others])
         context = (context - self.mean_[own]) / self.scale_[own]
         points = (points - self.mean_[others]) / self.scale_[others]
-        out = 2 * (context @ self.form_[own, others]) @ points.T
+        form = self.form_[own, others]
+        out = 2 * (self._inner(context, own) @ form) @ self._inner(points, others).T
         out += self._part(context, own)[:, None]
         out += self.intercept_ + self._part(points, others)
         if self.by_action:
@@ -221,8 +224,16 @@ class PooledRegressor:
         """Return what some columns add to m by themselves, of standardized ones: (k,)."""
         part: FloatArray = table @ self.linear_[columns]
         if self.n_products_:
-            part += np.einsum("kd,kd->k", table @ self.form_[columns, columns], table)
+            inner = self._inner(table, columns)
+            part += np.einsum("kd,kd->k", inner @ self.form_[columns, columns], inner)
         return part
+
+    def _inner(self, table: FloatArray, columns: slice) -> FloatArray:
+        """Return some standardized columns as squares and products see them: (k, d)."""
+        if not self.bounded:
+            return table
+        low, high = self.reach_
+        return np.clip(table, low[columns], high[columns])
 
     def _common(self, rows: FloatArray, unit: IntArray | None) -> tuple[FloatArray, float]:
         """Return the coefficients of m, and c.
@@ -315,7 +326,7 @@ def _iterated(table: FloatArray, outcome: FloatArray, penalty: float) -> FloatAr
 
 
 def _reach(table: FloatArray, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the largest value of columns between which a fit is made: (d,), (d,).
+    """Return the values of standardized columns between which they are squared: (d,), (d,).
 
     Mean and standard deviation are those of clipped columns: one value far outside would stretch
     its own limit.
