@@ -337,6 +337,9 @@ class OwnLog(Environment):
                 estimate.weights, ones, problem.reward, unit, log.weight
             )
             facts |= {LIFT: lift, LIFT_ERROR: error}
+        if estimate.weights is not None and (estimate.weights == 1.0).all():
+            # The policy is the logging policy, whatever a model says of actions not logged.
+            facts |= {LIFT: 0.0, LIFT_ERROR: 0.0}
         if self.folder and len(log.targets) > 1:
             name = f"terms-{uuid.uuid4().hex}.npy"
             np.save(Path(self.folder) / name, terms)
