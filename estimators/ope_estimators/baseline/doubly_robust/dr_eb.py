@@ -177,7 +177,7 @@ def correction(
     total, rows = float(count @ weight), float(count.sum())
     by_unit = np.unique(unit, return_inverse=True)[1].reshape(-1)
     ascending = bool((unit[1:] > unit[:-1]).all())
-    units = np.count_nonzero(np.bincount(by_unit, count * weight))
+    units = int(np.count_nonzero(np.bincount(by_unit, count * weight)))
     if ascending:
         # A row of weight 2 is two units where every row is one.
         units = max(units, int(count[weight > 0].sum()))
