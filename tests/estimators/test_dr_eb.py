@@ -201,3 +201,9 @@ def test_a_uniform_target_in_a_log_of_one_row_runs():
         target_policy=Uniform(3),
     )
     assert golden.run(DREB(), one).value == pytest.approx(0.4)
+
+
+def test_the_signal_is_what_the_model_explains_of_rewards_that_it_has_not_seen():
+    told = golden.run(DREB()).diagnostics["reward_r2"]
+    left = golden.REWARD - golden.REWARD_MODEL[golden.CONTEXT, golden.ACTION]
+    assert told == pytest.approx(1 - np.square(left).mean() / golden.REWARD.var())

@@ -45,6 +45,8 @@ class DREB(EstimatedPropensity, ActionRewardBased):
     a model that was fitted without the row's fold. The standard error is that of a = 1, so that it
     knows what shrinkage hides; with units, residuals of one unit count together.
 
+    The diagnostic ``reward_r2`` is the share of the rewards' variance that q̂ explains out of fold.
+
     Where fewer than two units have weight nothing checks the model: a = 0, with a warning and
     without a standard error.
 
@@ -107,12 +109,16 @@ class DREB(EstimatedPropensity, ActionRewardBased):
             self.reward_.logged(view.context, view.action),
         )
         found = correction(weight, view.reward - logged, expected - logged, count, view.unit)
-        terms = expected
+        average = np.average(view.reward, weights=count)
+        spread = float(count @ np.square(view.reward - average))
         facts: dict[str, Diagnostic] = {"share": found.share, "mean_weight": found.mean_weight}
         facts |= {"correction": found.value, "residual_error": math.sqrt(found.variance)}
         if not math.isfinite(found.variance):
             del facts["residual_error"]
             facts |= {ESTIMATE_WARNING: ONE_UNIT, STANDARD_ERROR_WITHHELD: ONE_UNIT}
+        if spread > 0:
+            left = float(count @ np.square(view.reward - logged))
+            facts["reward_r2"] = 1.0 - left / spread
         full = expected
         if found.mean_weight > 0:
             full = expected + found.value
