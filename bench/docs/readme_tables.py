@@ -97,7 +97,9 @@ def shop_answer() -> str:
     with TemporaryDirectory() as folder:
         write_example(Path(folder))
         advice = advise(Log.read(Path(folder) / "shop.yaml"))
-    return f"```text\n{textwrap.fill(advice.opening(), 80)}\n```"
+        truth = (Path(folder) / "truth.txt").read_text(encoding="utf-8").strip()
+    answer = f"```text\n{textwrap.fill(advice.opening(), 80)}\n```"
+    return f"{answer}\n\nThe invented truth, in `shop/truth.txt`, is {truth}."
 
 
 def _by_access() -> dict[tuple[tuple[bool, ...], str], list[str]]:

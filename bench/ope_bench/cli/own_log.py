@@ -382,6 +382,14 @@ def advise_command(
         float, typer.Option(help="Share of the next log drawn from the current policy.")
     ] = 0.2,
     est: options.EstOption = None,
+    fail_on: Annotated[
+        Literal["caution", "run-an-experiment"] | None,
+        typer.Option(help="Exit code 1 where the verdict on a policy is this or worse."),
+    ] = None,
+    require: Annotated[
+        Literal["better"] | None,
+        typer.Option(help="Exit code 1 unless every policy is surely better than today."),
+    ] = None,
     report: ReportOption = None,
     jobs: options.JobsOption = None,
     timeout: options.TimeoutOption = None,
@@ -391,9 +399,9 @@ def advise_command(
 ) -> int:
     """Say whether a log can answer, and if the new policy is better.
 
-    The verdict is trust, caution or run-an-experiment. The interval is wide where estimators
-    disagree. Of several policies each is judged, and they are compared as by `shortlist`. Exit
-    code 3: no candidate has a value.
+    The verdict is trust (yes), caution (with repairs) or run-an-experiment (no). The interval is
+    wide where estimators disagree. Of several policies each is judged, and they are compared as by
+    `shortlist`. Exit code 3: no candidate has a value; 1: as --fail-on or --require asks.
     """
     from ope_bench.cli.progress import RunState, display
     from ope_bench.logs.advise import PoliciesAdvice
@@ -434,7 +442,10 @@ def advise_command(
         _write_tables(result.tables())
         if isinstance(result, PoliciesAdvice):
             note(f"--target {result.policies[0].target} shows the checks behind its verdict")
-    return result.exit_code
+    judged = result.policies if isinstance(result, PoliciesAdvice) else [result]
+    refused = {None: (), "caution": ("caution", "run-an-experiment")}.get(fail_on, (fail_on,))
+    failed = [one for one in judged if one.verdict in refused or require not in (None, one.better)]
+    return result.exit_code or int(bool(failed))
 
 
 # ``ope-bench shortlist``: which of several policies to try.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ope_bench.boards.board import ReplicateFacts, aggregate
 from ope_bench.logs.advice_worlds import UNITS, World
-from ope_bench.logs.checks import MOST_UNSUPPORTED, effective_size_finding
+from ope_bench.logs.checks import effective_size_finding
 from ope_bench.logs.estimation import interval_of
 from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.recommendation import DISAGREEMENT
@@ -203,6 +203,7 @@ def judge(
     *,
     over_weight: float | None = None,
     interval: str | None = None,
+    against: Sequence[str] = (),
 ) -> list[Finding]:
     """Return all checks, the decisive ones first.
 
@@ -214,17 +215,13 @@ def judge(
     n : rows of the log.
     over_weight : rows over the largest weight; None where weights are not known.
     interval : kind of the interval that is stated; None where none is.
+    against : what estimators say against each other.
     """
     known = {one.check: one for one in checks}
     working = [label for label, row in rows.items() if row.value is not None]
-    mean, support = known.get(Check.MEAN_WEIGHT), known.get(Check.SUPPORT)
-    lost = _support(mean)
-    # What hardly ever chosen actions would carry is as good as missing.
-    rare = mean is not None and mean.passed is None
-    if support is None or (rare and (lost.value or 0.0) > (support.value or 0.0)):
-        support = lost
     found = [
-        support,
+        known.get(Check.SUPPORT)
+        or Finding(check=Check.SUPPORT, passed=False, message="unknown", far=True),
         known.get(Check.EFFECTIVE_SIZE) or _effective_size(rows, chosen, n),
     ]
     if over_weight is not None:
@@ -245,6 +242,8 @@ def judge(
         if interval is not None and not stated:
             said += ", which no other estimator confirms"
         found.append(Finding(check=Check.INTERVAL, passed=stated, message=said))
+    what = "; ".join(against) or "no two estimators of one value contradict each other"
+    found.append(Finding(check=Check.CONTRADICTION, passed=not against, message=what))
     taken = {one.check for one in found}
     return found + [one for one in checks if one.passed is not None and one.check not in taken]
 
@@ -268,19 +267,8 @@ def first_action(checks: Sequence[Finding]) -> str:
     """Return what to repair or to do first, in one sentence; "" where no check failed."""
     urgency = list(Check)
     failed = [one for one in checks if one.passed is False]
-    failed.sort(key=lambda one: urgency.index(one.check))
+    failed.sort(key=lambda one: (not one.withholds, not one.decisive, urgency.index(one.check)))
     return failed[0].first_action if failed else ""
-
-
-def _support(mean: Finding | None) -> Finding:
-    """Return the unsupported mass where only the mean weight is known."""
-    if mean is None or mean.value is None:
-        limit = MOST_UNSUPPORTED
-        return Finding(check=Check.SUPPORT, passed=False, limit=limit, message="unknown", far=True)
-    # Weights average the mass of the policy on what the log supports.
-    mass = max(0.0, 1.0 - mean.value)
-    what = f"{mass:.1%} of the policy, by the mean weight, is on actions hardly ever logged"
-    return Finding.at_most(Check.SUPPORT, mass, MOST_UNSUPPORTED, what, far=True)
 
 
 def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int) -> Finding:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.base.units import format_duration
@@ -25,7 +24,15 @@ from ope_bench.logs.recommendation import (
     Recommendation,
     recommendation_for,
 )
-from ope_bench.logs.result import EstimateRow, Shown, plot_values, shared_notes, span, value_lines
+from ope_bench.logs.result import (
+    EstimateRow,
+    Shown,
+    as_wide,
+    plot_values,
+    shared_notes,
+    span,
+    value_lines,
+)
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
@@ -42,6 +49,15 @@ _VERDICT_STYLES: Mapping[str, Style] = {
     "caution": "caution",
     "run-an-experiment": "bad",
 }
+
+ANSWERS: Mapping[str, str] = {
+    "trust": "yes",
+    "caution": "with repairs",
+    "run-an-experiment": "no",
+}
+"""Answers to the question whether a log can answer, by verdict."""
+
+Better = Literal["better", "worse", "cannot tell"]
 
 _CANDIDATES_LEGEND = "* recommended; error, rank, cover: over the worlds below"
 _WORLDS_LEGEND = (
@@ -68,7 +84,8 @@ class Recommended:
     Parameters
     ----------
     estimator, label : id, and name on tables.
-    value, low, high : its estimate of the policy's value, with its interval.
+    value, low, high : its estimate of the policy's value, with its interval; None where no value
+        may be stated.
     interval : kind of the interval; None where none is stated.
     stated_coverage : share of logs like this one, of drawn worlds, in which it held the value.
     first_action : what to repair or to do first; "" where nothing is wrong.
@@ -79,7 +96,7 @@ class Recommended:
 
     estimator: str
     label: str
-    value: float
+    value: float | None
     low: float | None
     high: float | None
     interval: str | None
@@ -101,6 +118,7 @@ class Advice(Shown):
     log : facts of the log.
     target : name of the policy.
     logging_average : mean logged reward.
+    average_error : its standard error; None for one unit.
     verdict : ``trust``, ``caution`` or ``run-an-experiment``.
     reasons : why.
     recommended : the estimator to use; None where none has a value.
@@ -116,6 +134,7 @@ class Advice(Shown):
     log: Mapping[str, Any]
     target: str
     logging_average: float
+    average_error: float | None
     verdict: advice_verdict.Verdict
     reasons: Sequence[str]
     recommended: Recommended | None
@@ -132,9 +151,23 @@ class Advice(Shown):
         """0 whatever the verdict; 3 where no candidate has a value."""
         return 0 if self.recommended is not None else 3
 
+    @property
+    def better(self) -> Better:
+        """Whether the policy is better than what was logged."""
+        chosen = self.recommended
+        if chosen is None or chosen.value is None or self.verdict == "run-an-experiment":
+            return "cannot tell"
+        if chosen.lift_low is not None and chosen.lift_low > 0:
+            return "better"
+        return "worse" if chosen.lift_high is not None and chosen.lift_high < 0 else "cannot tell"
+
     def contents(self) -> dict[str, Any]:
         """Return verdict, recommendation and evidence, facts of the log, notes and exit code."""
         found = asdict(self) | contents_of(self.checks)
+        ends = {"value": "lift", "low": "lift_low", "high": "lift_high"}
+        chosen = self.recommended
+        lift = {key: chosen and getattr(chosen, name) for key, name in ends.items()}
+        found |= {"better": self.better, "lift": lift}
         found |= {"candidates": self.ranked(), "exit_code": self.exit_code}
         del found["rows"]
         return found
@@ -164,20 +197,41 @@ class Advice(Shown):
         return plot_values(value_lines(self.rows, chosen), self.logging_average, self.target)
 
     def opening(self) -> str:
-        """Return the answer in one or two sentences: value, interval, lift, what to do first."""
+        """Return both answers, value, interval and what to do first."""
         chosen = self.recommended
+        said = f"Can this log answer? {ANSWERS[self.verdict].capitalize()}."
         if chosen is None:
-            return "no estimator has a value here"
-        words = f"{self.target}: {figure(chosen.value)} a row by {chosen.label}"
-        if chosen.low is not None and chosen.high is not None:
-            words += f", between {figure(chosen.low)} and {figure(chosen.high)}"
-        average = self.logging_average
-        if chosen.lift is not None and average:
-            words += f"; {chosen.lift / abs(average):+.0%} over today's {figure(average)}"
-        if chosen.lift_low is not None and chosen.lift_high is not None:
-            sure = chosen.lift_low > 0 or chosen.lift_high < 0
-            words += ", likely real" if sure else ", which may be chance"
-        return f"{words}. {chosen.first_action}".rstrip()
+            return f"{said} No estimator has a value here."
+        said += f" Is {self.target} better? {self.better.capitalize()}"
+        if chosen.value is None:
+            return f"{said}. {chosen.first_action}".rstrip()
+        said += self._lift()
+        low, high = chosen.low, chosen.high
+        if low is None or high is None:
+            said += (
+                f". {figure(chosen.value)} per decision (estimator: {chosen.label}), no interval"
+            )
+        else:
+            value, low_end, high_end = as_wide((chosen.value, low, high), high - low)
+            said += f". {value} per decision (estimator: {chosen.label}), between {low_end} and "
+            said += high_end
+        return f"{said}; today's {figure(self.logging_average)}. {chosen.first_action}".rstrip()
+
+    def _lift(self) -> str:
+        """Return the lift over today's average, in percent where that is not about 0."""
+        chosen, average = self.recommended, self.logging_average
+        if chosen is None or chosen.lift is None:
+            return ""
+        known = chosen.lift_low is not None and chosen.lift_high is not None
+        interval = (chosen.lift_low, chosen.lift_high) if known else ()
+        unit, scale = "", 1.0
+        if self.average_error is not None and abs(average) > 2 * self.average_error:
+            scale, unit = 100 / abs(average), "%"
+        numbers = [scale * one for one in (chosen.lift, *interval) if one is not None]
+        width = numbers[2] - numbers[1] if known else abs(numbers[0])
+        lift, *between = as_wide(numbers, width, signed=True)
+        ends = " to ".join(f"{one}{unit}" for one in between)
+        return f": {lift}{unit}" + (f" ({ends})" if ends else "")
 
     def tables(self) -> list[TextTable]:
         """Return tables of the checks, the candidates and the worlds."""
@@ -190,8 +244,12 @@ class Advice(Shown):
         for one in self.ranked():
             best = one["label"] == label
             # The interval of the recommended one is that of the verdict.
-            ends = (chosen.low, chosen.high) if chosen and best else (one["low"], one["high"])
-            name = Entry(f"{one['label']}{' *' * best}", style="good" if best else "")
+            ends = (one["low"], one["high"])
+            if chosen and best and chosen.value is not None:
+                ends = (chosen.low, chosen.high)
+            withheld = chosen is not None and chosen.value is None
+            shade: Style = "dim" if withheld else "good" if best else ""
+            name = Entry(f"{one['label']}{' *' * best}", style=shade)
             rank = MISSING if one["rank"] is None else str(one["rank"])
             on_worlds = (
                 figure(one["rmse"]),
@@ -199,7 +257,10 @@ class Advice(Shown):
                 str(one["worlds_best"]),
                 percent(one["coverage"]),
             )
-            candidates.append(cells(name, figure(one["value"]), span(*ends), *on_worlds))
+            numbers = [figure(one["value"]), span(*ends)]
+            grey: Style = "dim" if withheld else ""
+            entries = [Entry(text, style=grey) for text in numbers]
+            candidates.append(cells(name, *entries, *on_worlds))
         worlds = tuple(
             cells(
                 *(world.name, str(world.replicates), figure(world.likeness, 2)),
@@ -257,8 +318,11 @@ class PoliciesAdvice(Shown):
 
     def contents(self) -> dict[str, Any]:
         """Return the documents of all policies and of the shortlist, and the exit code."""
+        answers = [one.as_json() for one in self.policies]
         return {
-            "policies": [one.as_json() for one in self.policies],
+            **answers[0],
+            "answers": answers,
+            "policies": answers,
             "shortlist": self.shortlist.as_json(),
             "exit_code": self.exit_code,
         }
@@ -274,7 +338,7 @@ class PoliciesAdvice(Shown):
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the lines of the chart: the recommended value of each policy."""
-        found = [(one.target, one.recommended) for one in self.policies if one.recommended]
+        found = [(one.target, one.recommended) for one in self.policies if _value(one) is not None]
         names = ("value", "low", "high")
         return [
             {"estimator": policy, "policy": "", "chosen": place == 0}
@@ -357,7 +421,9 @@ def advise(
         raise UsageError(msg)
     log = replace(log, targets={name: log.targets[name] for name in policies})
     rules = {name: recommendation_for(log, name) for name in policies}
-    listed = itertools.chain.from_iterable(rule.estimators for rule in rules.values())
+    listed = [text for rule in rules.values() for text in rule.estimators]
+    if any(log.weights(name) is not None for name in policies):
+        listed += estimation.COMPARED
     pairs = estimation.estimator_pairs(dict.fromkeys(listed) if candidates is None else candidates)
     specs = [spec for spec, _ in pairs]
     compared = None
@@ -392,6 +458,18 @@ def advise(
                 advice_verdict.world_figures(world, working, on_worlds, replicates, likeness)
                 for world in made
             ]
+        labels = distinct_labels(specs)
+        against = {
+            name: estimation.contradictions(
+                [
+                    estimation.estimate_row(record, label, advice_verdict.LEVEL, units=log.n_units)
+                    for record, label in zip(records[name], labels, strict=True)
+                ],
+                estimation.terms_of(records[name], labels, folder),
+                problem.unit_of(log),
+            )
+            for name in policies
+        }
         rule, *others = rules.values()
         same = rule.error is not None and all(other is rule for other in others)
         if others and same and candidates is None:
@@ -404,6 +482,7 @@ def advise(
             specs,
             records[name],
             [replace(one, policy=None) for one in findings if one.policy in (None, name)],
+            against[name],
             evidence,
             notes,
             today_share,
@@ -411,17 +490,22 @@ def advise(
         )
         for name in policies
     ]
-    advice.sort(key=lambda one: -one.recommended.value if one.recommended else math.inf)
+    advice.sort(key=lambda one: math.inf if (value := _value(one)) is None else -value)
     if len(advice) == 1:
         return advice[0]
-    values = [(one.target, one.recommended.value if one.recommended else None) for one in advice]
-    if compared is None or compared.winner is None:
+    values = [(one.target, _value(one)) for one in advice]
+    withheld = any(one.recommended and one.recommended.value is None for one in advice)
+    if compared is None or compared.winner is None or withheld:
         return PoliciesAdvice(advice, values_alone(log, values))
     # What cannot be compared has the value of its own advice.
     own = dict(values)
     shown = [replace(one, value=own[one.name]) for one in compared.policies if one.value is None]
     valued = [one for one in compared.policies if one.value is not None]
     return PoliciesAdvice(advice, replace(compared, policies=(*valued, *shown)))
+
+
+def _value(advice: Advice) -> float | None:
+    return None if advice.recommended is None else advice.recommended.value
 
 
 def _working(specs: Sequence[PluginSpec], records: Sequence[TrialRecord]) -> dict[str, PluginSpec]:
@@ -436,6 +520,7 @@ def _advice_on(
     specs: Sequence[PluginSpec],
     records: Sequence[TrialRecord],
     findings: Sequence[Finding],
+    against: Sequence[str],
     evidence: Sequence[advice_verdict.WorldFigures],
     notes: Sequence[str],
     today_share: float,
@@ -470,6 +555,7 @@ def _advice_on(
         log.n,
         over_weight=log.n / largest if largest > 0 else None,
         interval=None if recommended is None else recommended.interval,
+        against=against,
     )
     verdict, reasons = advice_verdict.verdict_of(checks)
     if recommended is not None:
@@ -479,14 +565,23 @@ def _advice_on(
             recommended = replace(recommended, **unstated)
         recommended = replace(recommended, first_action=advice_verdict.first_action(checks))
     experiment = None
-    if verdict == "run-an-experiment" and recommended is not None:
+    if (
+        verdict == "run-an-experiment"
+        and recommended is not None
+        and recommended.value is not None
+    ):
         spec, value = working[recommended.label], recommended.value
         experiment = next_log(log, policy, spec, value, share=today_share, executor=executor)
         notes = [*notes, *([] if experiment is None else [experiment.sentence()])]
+    if recommended is not None and estimation.withheld_by(findings, policy):
+        stated = ("value", "low", "high", "interval", "stated_coverage", "lift", "lift_low")
+        empty: dict[str, Any] = dict.fromkeys((*stated, "lift_high"))
+        recommended = replace(recommended, **empty)
     return Advice(
         log=log.facts(),
         target=policy,
         logging_average=float(log.reward_terms.mean()),
+        average_error=problem.standard_error(log.reward_terms, problem.unit_of(log)),
         verdict=verdict,
         reasons=reasons,
         recommended=recommended,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,14 +22,31 @@ from ope_bench.logs.finding import Check, Finding, contents_of, findings_table
 from ope_bench.logs.log_data import ESTIMATED, LogData
 from ope_bench.logs.problem import (
     below_one,
+    effective_rewarded_rows,
     effective_size,
     problem_of,
+    standard_error,
     sum_by_unit,
     two_sided,
     unit_of,
 )
 from ope_bench.logs.recommendation import LEAST_EFFECTIVE_ROWS
 from ope_bench.logs.result import Shown
+from ope_bench.logs.row_faults import (
+    coinciding_columns,
+    identifiers,
+    near_copies,
+    retention,
+    reward_in_time,
+    units_of,
+)
+from ope_bench.logs.support import (
+    LEAST_USUAL,
+    FittedLogger,
+    fit_logger,
+    level_name,
+    unsupported_rows,
+)
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
 from ope_bench.statistics.paired_tests import holm
 from ope_bench.suites.manifest import specs_of
@@ -36,12 +54,23 @@ from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.trial import build
 
 LEAST_ESS = 50.0
-MOST_UNSUPPORTED = 0.1
-_ERROR_RATE = 0.005
-_DRIFT_OF_REWARD = 0.01
-_IMPLAUSIBLE = 0.03
-"""Error rates of all tests but two: drift of the reward, and propensities, whose test seldom uses
-its rate up. With them, at most one clean log in twenty has a false alarm."""
+SOME_UNSUPPORTED, MOST_UNSUPPORTED = 0.03, 0.1
+"""Unsupported mass from which there is no trust, and from which the log cannot answer."""
+
+_NOTHING, _SURE, _MOSTLY = 0.001, 0.999, 0.5
+"""Mass that is none; propensity of a rule, and the share of such rows that makes a logger one."""
+
+_FAR_ABOVE, _FAR_BELOW, _FAR_Z = 1.2, 0.8, 10.0
+"""Mean weights, and their distance in standard errors, beyond which no value is stated."""
+
+_PART_RATE, _PART_MATTERS, _PART_ROWS, _MOST_PARTS = 0.002, 0.1, 100, 50
+LEAST_REWARDED = 20.0
+"""Effective rewarded rows below which there is no trust."""
+
+_ERROR_RATE = 0.003
+_IMPLAUSIBLE = 0.005
+_DRIFT_RATE = 0.001
+"""Error rates of single checks. Together one clean log in twenty has a false alarm at most."""
 
 _LEAK = 0.99
 """Share of the reward's variance explained by one column above which the column is a leak."""
@@ -137,7 +166,7 @@ class LogCheck(Shown):
 
 
 def check_log(log: LogData) -> LogCheck:
-    """Check a log; nothing is trained."""
+    """Check a log; a model of the logged action is fitted to see support in context."""
     return LogCheck(
         log=log.facts(),
         findings=findings_of(log),
@@ -149,7 +178,10 @@ def check_log(log: LogData) -> LogCheck:
 @np.errstate(over="ignore", invalid="ignore")  # a figure that is not finite passes no limit
 def findings_of(log: LogData) -> tuple[Finding, ...]:
     """Return what is in a log and what is wrong with it."""
-    parts = (_contents, _support, _propensities, _drift, _leaks)
+    parts = (
+        *(_contents, near_copies, coinciding_columns, identifiers, retention),
+        *(support_findings, _propensities, _drift, _leaks),
+    )
     return tuple(finding for part in parts for finding in part(log))
 
 
@@ -203,15 +235,22 @@ def _first_equal(*parts: FloatArray | IntArray) -> IntArray:
     return RowIndex(rows)(rows)
 
 
-def _support(log: LogData) -> Iterator[Finding]:
+def support_findings(log: LogData) -> Iterator[Finding]:
+    """Find what the log says of the policies' choices, and whether the weights average to one."""
     counted = "rows" if log.unit is None else "units"
-    for name, target in log.targets.items():
-        mass = target.unsupported_mass(log.action, log.logging, log.weight)
-        if mass is not None:
-            what = f"{mass:.1%} of the policy is on actions that were never logged"
-            yield Finding.at_most(
-                Check.SUPPORT, mass, MOST_UNSUPPORTED, what, policy=name, far=True
-            )
+    sure = log.propensity is not None and float(
+        np.average(log.propensity >= _SURE, weights=log.weight)
+    )
+    if sure is not False:
+        what = f"the propensity is 1 in {sure:.0%} of the rows"
+        if sure > _MOSTLY:
+            what += ": the logger is a rule, and other choices have no rewards here"
+        yield Finding.at_most(Check.EXPLORATION, sure, _MOSTLY, what)
+    needs = [name for name, one in log.targets.items() if one.form != "probability"]
+    fitted = fit_logger(log) if needs and log.logging is None else None
+    for name in log.targets:
+        support = list(_support_of(log, name, fitted))
+        yield from support
         weights = log.weights(name)
         if weights is None:
             continue
@@ -220,28 +259,191 @@ def _support(log: LogData) -> Iterator[Finding]:
             f"{ess:,.0f} of {log.n_units:,} {counted} (ipw, ipws; for dr: of the correction term)"
         )
         yield effective_size_finding(ess, what, name)
+        worth = effective_rewarded_rows(log, name) or 0.0
+        what = f"the weighted rewards are worth {worth:,.0f} equal ones"
+        yield Finding.at_least(Check.REWARDED, worth, LEAST_REWARDED, what, policy=name)
+        rule = ": the logger is a rule" if sure > _MOSTLY else ""
+        lacks = f" of the new policy's decisions were never logged in such contexts{rule}. "
+        yield from _mean_weight(log, name, weights, lacks + support[-1].first_action)
+
+
+def _support_of(log: LogData, name: str, fitted: FittedLogger | None) -> Iterator[Finding]:
+    """Find how much of a policy the log does not support, and in which contexts."""
+    target, weights = log.targets[name], log.weights(name)
+    if weights is None and log.propensity is not None and target.action is not None:
+        weights = (target.action == log.action) / log.propensity
+    never = target.unsupported_mass(log.action, log.logging, log.weight)
+    mass, what, cure = 0.0, "", ""
+    if weights is not None:
         terms = weighted_terms(weights, log.weight)
-        z = skewed_z(terms - 1.0, unit_of(log))
-        mean = float(terms.mean())
-        # On long logs a z shows what does not matter.
-        close = abs(mean - 1.0) <= _MATTERS
-        fine = None if z is None else close or two_sided(z) >= _ERROR_RATE
-        if fine is False and mean < 1 and log.propensity is not None:
-            # Actions that are played less than once in a log of this length may carry the rest.
-            fine = None if log.propensity.min() * log.n < 1 else False
-        certainty = ""
-        if z is not None:
-            certainty = f" (z = {z:.1f})" if np.isfinite(z) else " (all weights are equal)"
-        if fine is False:
-            certainty += "; wrong propensities, missing support or a few very large weights"
+        error = standard_error(terms, unit_of(log)) or math.inf
+        mass = max(0.0, 1.0 - float(terms.mean()) - 3.0 * error)
+        what = f"{mass:.1%} of the policy, by the mean weight, is on actions hardly ever logged"
+    # Chance alone leaves rare actions unlogged; propensities know them, and weights the rest.
+    counts = never is not None and (weights is None or log.logging is not None)
+    if counts and never is not None and never >= mass:
+        mass, what = never, f"{never:.1%} of the policy is on actions that were never logged"
+    if fitted is not None and target.form != "probability":
+        found = unsupported_rows(log, name, fitted, weights)
+        if found.mass > mass:
+            mass = found.mass
+            what = (
+                f"{mass:.1%} of the policy: {found.matches:,} of {len(found.rows):,} such choices "
+                f"were logged, {found.usual:,.0f} would be usual. {found.sentence}"
+            )
+            if weights is None and found.matches:
+                what += ". If the logger explores, give its propensities"
+        if weights is None:
+            few = f"{found.findable:,.0f} logged rows would match a tenth of the policy by chance"
+            yield Finding.at_least(
+                Check.SUPPORT_SIZE, found.findable, LEAST_USUAL, few, policy=name
+            )
+    elif weights is None and never is None:
         yield Finding(
-            check=Check.MEAN_WEIGHT,
-            policy=name,
-            value=mean,
-            limit=1.0,
-            passed=fine,
-            message=f"the weights average {mean:.3f}; 1 is right{certainty}",
+            check=Check.SUPPORT, policy=name, passed=False, far=True,
+            limit=SOME_UNSUPPORTED, message="unknown",
+        )  # fmt: skip
+        return
+    elif weights is None:
+        yield Finding(
+            check=Check.SUPPORT_SIZE, policy=name, passed=False, limit=LEAST_USUAL,
+            message="the log has too few different contexts or actions to see support",
+        )  # fmt: skip
+    if mass > SOME_UNSUPPORTED and (share := _holdout(log)):
+        what += (
+            f"; in {share:.0%} of the rows the propensity is 1 though their actions have smaller "
+            "ones in other rows: a holdout that always gets the same?"
         )
+        cure = (
+            "Leave out the rows of propensity 1 (a holdout?), or give the probabilities over all "
+            "rows together."
+        )
+    if mass < _NOTHING:
+        what = "no part of the policy without support was found"
+    yield Finding.at_most(
+        Check.SUPPORT, mass, SOME_UNSUPPORTED, what,
+        policy=name, far=mass > MOST_UNSUPPORTED, cure=cure,
+    )  # fmt: skip
+
+
+def _holdout(log: LogData) -> float:
+    """Return the share of rows of propensity 1 whose actions have smaller ones elsewhere."""
+    if log.propensity is None:
+        return 0.0
+    sure = log.propensity >= _SURE
+    others = np.bincount(log.action[~sure], minlength=len(log.actions))
+    found = sure & (others[log.action] >= LEAST_ROWS)
+    share = float(np.average(found, weights=log.weight))
+    return share if found.sum() >= LEAST_ROWS and sure.mean() <= _MOSTLY else 0.0
+
+
+def _mean_weight(log: LogData, name: str, weights: FloatArray, lacks: str) -> Iterator[Finding]:
+    """Compare the mean weight with 1: of all rows, of parts of the time, of levels of contexts.
+
+    Parameters
+    ----------
+    lacks : what to say of the share of decisions that are not logged.
+    """
+    terms = weighted_terms(weights, log.weight)
+    z = skewed_z(terms - 1.0, unit_of(log))
+    mean = float(terms.mean())
+    # On long logs a z shows what does not matter.
+    close = abs(mean - 1.0) <= _MATTERS
+    fine = None if z is None else close or two_sided(z) >= _ERROR_RATE
+    least = 0.0 if log.propensity is None else float(log.propensity.min())
+    if fine is False and mean < 1 and least * log.n < 1:
+        # Actions that are played less than once in a log of this length may carry the rest.
+        fine = None
+    above = z is not None and mean > _FAR_ABOVE and z > _FAR_Z
+    below = z is not None and mean < _FAR_BELOW and z < -_FAR_Z
+    what = f"the weights average {mean:.3f}; 1 is right"
+    if z is not None:
+        what += f" (z = {z:.1f})" if np.isfinite(z) else " (all weights are equal)"
+    cure = ""
+    if above:
+        spec = log.spec
+        given = None if spec is None else spec.targets.get(name)
+        column = given.value if given is not None and given.form == "probability" else None
+        new = f"`{column}`" if isinstance(column, str) else "the new policy's probability"
+        old = "`propensity`" if spec is None else f"`{spec.propensity}`"
+        what = f"the weights average {mean:.3g} instead of 1"
+        cure = (
+            f"The weights average {mean:.3g} instead of 1: is {new} the probability of the "
+            f"*logged* action; are {old} and {new} swapped?"
+        )
+        actions, small = _too_small(log)
+        if 0 < len(small) <= actions / 2:
+            named = " and ".join(name for name, _ in small[:2])
+            cure += f" The propensities of {named} are too small."
+    elif below:
+        cure = f"{1 - mean:.0%}{lacks}"
+    elif fine is False:
+        what += "; wrong propensities, missing support or a few very large weights"
+    yield Finding(
+        check=Check.MEAN_WEIGHT,
+        policy=name,
+        value=mean,
+        limit=1.0,
+        passed=False if above or below else fine,
+        message=what,
+        withholds=above or below,
+        cure=cure,
+    )
+    found = [(part, *_part_weight(terms, unit_of(log), rows)) for part, rows in _parts(log)]
+    tested = [(part, one, z) for part, one, z, rows in found if z is not None and rows]
+    if not tested:
+        return
+    wrong = holm(np.array([two_sided(z) for _, _, z in tested])) <= _PART_RATE
+    off = np.array([abs(one - 1.0) > _PART_MATTERS for _, one, _ in tested])
+    # Below 1 a part may lack the rows of its largest weights.
+    off &= np.array([one > 1.0 or least * log.n >= 1 for _, one, _ in tested])
+    bad = sorted(
+        (one for one, flag in zip(tested, wrong & off, strict=True) if flag),
+        key=lambda one: -abs(one[2]),
+    )
+    shown = ", ".join(f"{one:.2f} for {part} (z = {z:.1f})" for part, one, z in bad[:3])
+    yield Finding.at_most(
+        Check.WEIGHT_PARTS,
+        len(bad),
+        0,
+        f"{len(tested)} parts by time and context tested"
+        + (f"; the weights average {shown} instead of 1" if bad else ""),
+        policy=name,
+        subjects=tuple(part for part, _, _ in bad[:3]),
+    )
+
+
+def _part_weight(
+    terms: FloatArray, unit: IntArray, rows: IntArray
+) -> tuple[float, float | None, int]:
+    """Return mean, z and number of the weights of a part of the rows; z None where few."""
+    part = terms[rows]
+    enough = len(rows) >= _PART_ROWS and np.count_nonzero(part) >= LEAST_ROWS
+    z = skewed_z(part - 1.0, unit[rows]) if enough else None
+    return (float(part.mean()) if len(part) else 1.0), z, len(rows)
+
+
+def _parts(log: LogData) -> Iterator[tuple[str, IntArray]]:
+    """Yield tenths of the time, and levels or quarters of each context column, as rows."""
+    if log.time is not None:
+        order = np.argsort(log.time, kind="stable")
+        for tenth, rows in enumerate(np.array_split(order, 10)):
+            yield f"tenth {tenth + 1} of the time", rows
+    known = set()
+    for j, name in enumerate(log.context_names):
+        if name in known:
+            continue
+        known.add(name)
+        values = np.asarray(log.context)[:, j]
+        if log.schema.context[j].kind == "categorical":
+            levels = np.unique(values)[:_MOST_PARTS]
+            for level in levels:
+                yield f"{name} {level_name(log, name, level)}", np.flatnonzero(values == level)
+        else:
+            ends = np.unique(np.quantile(values, [0.25, 0.5, 0.75]))
+            part = np.searchsorted(ends, values)
+            for quarter in range(len(ends) + 1):
+                yield f"part {quarter + 1} of {name}", np.flatnonzero(part == quarter)
 
 
 def effective_size_finding(size: float, message: str, policy: str | None = None) -> Finding:
@@ -262,20 +464,12 @@ def skewed_z(terms: FloatArray, unit: IntArray) -> float | None:
 
 
 def _propensities(log: LogData) -> Iterator[Finding]:
-    """Find actions whose mean of 1{a}/p is above one, with Holm's correction."""
-    found = reliability_of(log)
-    if found is None:
+    """Find propensities that are too small, and those that are not the logging policy's."""
+    if log.propensity is None:
         return
-    wrong = holm(np.array([two_sided(float(z)) for z in found.z])) <= _IMPLAUSIBLE
-    # A mean below one is what contexts make in which the action is never or hardly ever chosen.
-    wrong &= found.mean > 1.0 + _MATTERS
-    bad = [
-        (log.actions[action], float(z))
-        for action, z in zip(found.action[wrong], found.z[wrong], strict=True)
-    ]
-    bad.sort(key=lambda one: -abs(one[1]))
+    tested, bad = _too_small(log)
     shown = ", ".join(f"{name} (z = {z:.1f})" for name, z in bad[:5])
-    what = f"{len(found.action):,} actions with at least {LEAST_ROWS} rows tested"
+    what = f"{tested:,} actions with at least {LEAST_ROWS} rows tested"
     if bad:
         what += f"; the mean of 1/p is above 1 for {len(bad)}: {shown}"
     worst = tuple(str(name) for name, _ in bad[:5])
@@ -287,80 +481,86 @@ def _propensities(log: LogData) -> Iterator[Finding]:
         yield Finding.at_most(Check.LOGGING, apart, 0, what)
 
 
-def _drift(log: LogData) -> Iterator[Finding]:
-    """Compare the first with the second half of the units in time.
+def _too_small(log: LogData) -> tuple[int, list[tuple[str, float]]]:
+    """Return how many actions were tested, and those whose mean of 1{a}/p is above one with z."""
+    found = reliability_of(log)
+    if found is None:
+        return 0, []
+    wrong = holm(np.array([two_sided(float(z)) for z in found.z])) <= _IMPLAUSIBLE
+    # A mean below one is what contexts make in which the action is never or hardly ever chosen.
+    wrong &= found.mean > 1.0 + _MATTERS
+    bad = [
+        (log.actions[action], float(z))
+        for action, z in zip(found.action[wrong], found.z[wrong], strict=True)
+    ]
+    return len(found.action), sorted(bad, key=lambda one: -abs(one[1]))
 
-    Rows of one unit depend on each other, so a unit counts once, with its means and shares.
+
+def _drift(log: LogData) -> Iterator[Finding]:
+    """Look for changes of rewards, contexts and the logger's propensities over time.
+
+    Rows of one unit depend on each other, so a unit counts once, with its means.
     """
     if log.time is None:
         yield Finding(check=Check.DRIFT, message="not checked; add `time: COLUMN`")
         return
-    unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
-    size = np.bincount(unit)
-    mass = np.bincount(unit, log.weight)
-    # The median of each unit's times, by their order within the unit.
-    ordered = log.time[np.lexsort((log.time, unit))]
-    first = np.cumsum(size) - size
-    time = (ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2
+    unit, time = units_of(log)
     late = time > np.median(time)
-    if not 1 < late.sum() < len(size) - 1:
+    if not 1 < late.sum() < len(time) - 1:
         counted = "rows" if log.unit is None else "units"
         message = f"not checked; one half of the time has fewer than two {counted}"
         yield Finding(check=Check.DRIFT, message=message)
         return
-    columns: dict[tuple[Check, str | None], FloatArray] = {(Check.REWARD_DRIFT, None): log.reward}
+    yield from reward_in_time(log, unit, time)
+    mass, z, halves = np.bincount(unit, log.weight), {}, {}
     for j, name in enumerate(log.context_names):
         column = log.schema.context[j]
-        if column.kind != "categorical" or len(column.categories) == 2:
-            columns.setdefault((Check.CONTEXT_DRIFT, name), log.context[:, j])
-    columns[Check.LAST_DRIFT, None] = log.reward
-    last = time > np.quantile(time, 0.9)
-    halves, z = {}, {}
-    for (check, subject), values in columns.items():
-        weighted = values if log.weight is None else values * log.weight
-        means = np.bincount(unit, weighted) / mass
-        is_last = check is Check.LAST_DRIFT
-        then = last if is_last else late
-        early, later = halves[check, subject] = means[~then], means[then]
-        if is_last and (not last.any() or abs(later.mean()) > abs(early.mean())):
-            continue  # rewards that have not come yet are missing, zeros
+        if name in z or (column.kind == "categorical" and len(column.categories) != 2):
+            continue
+        values = np.asarray(log.context)[:, j]
+        means = np.bincount(unit, values if log.weight is None else values * log.weight) / mass
+        early, later = halves[name] = means[~late], means[late]
         error = means.std(ddof=1) * np.sqrt(1 / len(early) + 1 / len(later))
-        z[check, subject] = float((later.mean() - early.mean()) / error) if error > 0 else 0.0
-    # The reward, which comes first, does not pay for the number of columns.
-    p = np.array([two_sided(one) for one in z.values()])
-    wrong = np.append(p[:1] <= _DRIFT_OF_REWARD, holm(p[1:]) <= _ERROR_RATE)
-    for ((check, subject), one), bad in zip(z.items(), wrong, strict=True):
-        if bad or check is Check.REWARD_DRIFT:
-            early, later = halves[check, subject]
+        z[name] = float((later.mean() - early.mean()) / error) if error > 0 else 0.0
+    wrong = holm(np.array([two_sided(one) for one in z.values()])) <= _DRIFT_RATE
+    for (name, one), bad in zip(z.items(), wrong, strict=True):
+        if bad:
+            early, later = halves[name]
             yield Finding(
-                check=check,
-                subjects=() if subject is None else (subject,),
+                check=Check.CONTEXT_DRIFT,
+                subjects=(name,),
                 value=one,
-                passed=not bad,
+                passed=False,
                 message=f"mean {float(early.mean()):.4g} in the earlier part, "
                 f"{float(later.mean()):.4g} in the later one (z = {one:.1f})",
             )
-    row = 1.0 if log.weight is None else log.weight
-    share = [
-        np.bincount(log.action, part[unit] * row / mass[unit], minlength=len(log.actions))
+    yield _drift_of_actions(log, late[unit])
+
+
+def _drift_of_actions(log: LogData, late: np.ndarray[Any, np.dtype[np.bool_]]) -> Finding:
+    """Compare the mean of 1{a}/p with 1 in each half: a logger that learns is no fault."""
+    row = np.ones(log.n) if log.weight is None else log.weight
+    parts = [
+        np.bincount(log.action[part], row[part], minlength=len(log.actions)) / row[part].sum()
         for part in (~late, late)
     ]
-    parts = [one / one.sum() for one in share]
     moved = float(np.abs(parts[0] - parts[1]).sum()) / 2
-    total = share[0] + share[1]
-    expected = np.array([total * one.sum() / len(size) for one in share])
-    kept = total > 0
-    statistic = float((np.square(np.array(share) - expected)[:, kept] / expected[:, kept]).sum())
-    freedom = max(int(kept.sum()) - 1, 1)
-    # The chi-squared distribution of k degrees of freedom has mean k and variance 2k.
-    z_share = (statistic - freedom) / np.sqrt(2 * freedom)
-    yield Finding(
-        check=Check.ACTION_DRIFT,
-        value=moved,
-        passed=bool(two_sided(max(z_share, 0.0)) >= _ERROR_RATE),
-        message=f"{moved:.1%} of the choices moved between actions from the earlier half to the "
-        "later one",
+    what = (
+        f"{moved:.1%} of the choices moved between actions from the earlier half to the later one"
     )
+    if log.propensity is None:
+        return Finding(check=Check.ACTION_DRIFT, value=moved, message=what)
+    found = [reliability_of(log.part(np.flatnonzero(part))) for part in (~late, late)]
+    known = [one for one in found if one is not None]
+    z = np.concatenate([one.z for one in known])
+    mean = np.concatenate([one.mean for one in known])
+    wrong = holm(np.array([two_sided(float(one)) for one in z])) <= _DRIFT_RATE
+    wrong &= mean > 1.0 + _MATTERS
+    if wrong.any():
+        what += f"; the mean of 1/p is above 1 in a half for {int(wrong.sum())} actions"
+    else:
+        what += ", and the propensities with them"
+    return Finding(check=Check.ACTION_DRIFT, value=moved, passed=not wrong.any(), message=what)
 
 
 def _leaks(log: LogData) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from ope_bench.base.errors import ParameterError, UsageError, short_errors
-from ope_bench.contracts.arrays import IntArray
+from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.parameters import validated
 from ope_bench.contracts.plugins import Estimator, IntervalKind
 from ope_bench.contracts.random import stream
@@ -26,7 +26,7 @@ from ope_bench.execution.runner import Outcome, interruptible
 from ope_bench.logs import problem
 from ope_bench.logs.checks import CONFOUNDING as CONFOUNDING
 from ope_bench.logs.checks import default_estimators, findings_of, what_lacks
-from ope_bench.logs.finding import Check
+from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.log_data import ESTIMATED, LogData, stored_log
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
@@ -37,7 +37,11 @@ from ope_bench.logs.recommendation import (
 from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates, span
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
-from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, SMALLEST_EFFECTIVE
+from ope_bench.statistics.weight_checks import (
+    LARGEST_SHARE,
+    LEAST_EFFECTIVE,
+    SMALLEST_EFFECTIVE,
+)
 from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.isolation import random_states_restored, thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
@@ -114,6 +118,7 @@ def estimate(
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
         differences = _differences(log, records, labels, folder, level, kind)
+        terms = {name: terms_of(records[name], labels, folder) for name in log.targets}
     small = slow_pairs = None
     if slow and estimators is None:
         small = log.part(_some_units(log, most, seed))
@@ -121,6 +126,7 @@ def estimate(
         with stored_log(small) as folder:
             slow_records = run_on_log(small, slow_pairs, folder, seed, executor, on_event)
     targets, advice = [], []
+    findings = findings_of(log)
     for name, target in log.targets.items():
         rows = [
             estimate_row(record, label, level, kind, units=log.n_units, missing=lack)
@@ -133,6 +139,7 @@ def estimate(
         if interval == DISAGREEMENT:
             rows = [_as_disagreement(row, rule, level) for row in rows]
         rows = rows[:shown]
+        centers = {text: row.label for text, row in by_selector(rows, specs[:shown], rule).items()}
         if sensitivity:
             rows = [
                 replace(row, sensitivity=_bounds(record, row))
@@ -148,7 +155,8 @@ def estimate(
                 for record, (spec, _) in zip(slow_records[name], slow_pairs or (), strict=True)
             ]
         several = f"{name}: " if len(log.targets) > 1 else ""
-        advice += [several + text for text in contradictions(rows)]
+        against = contradictions(rows, terms[name], problem.unit_of(log))
+        advice += [several + text for text in against]
         # Of the default estimators those are shown that could run, unless none could.
         unavailable = [row for row in rows if row.status == Status.UNAVAILABLE]
         if estimators is not None or len(unavailable) == len(rows):
@@ -159,6 +167,8 @@ def estimate(
                 unsupported_mass=target.unsupported_mass(log.action, log.logging, log.weight),
                 rows=tuple(row for row in rows if row not in unavailable),
                 left_out=tuple((row.label, row.message or "") for row in unavailable),
+                recommended=None if against else centers.get(rule.center),
+                withheld=withheld_by(findings, name),
             )
         )
     notes = []
@@ -175,7 +185,7 @@ def estimate(
             f"on {small.n:,} of {log.n:,} rows, drawn by unit, since they take long: "
             f"{', '.join(slow)}; on all rows: {options}"
         )
-    notes.append(looks(log))
+    notes.append(looks(findings))
     return Estimates(
         log=log.facts(),
         logging_average=float(log.reward_terms.mean()),
@@ -220,38 +230,72 @@ def _of_sample(row: EstimateRow, small: LogData) -> EstimateRow:
 _CONTRADICTION = 3.0
 """Standard errors by which two estimators of one value may differ."""
 
+COMPARED = ("ipws", "sndr", "dr")
+"""Estimators that are compared. `ipw` against `ipws` is the mean weight, which has a check of its
+own, and estimators without honest errors contradict every other one."""
 
-def contradictions(rows: Sequence[EstimateRow]) -> list[str]:
+
+def contradictions(
+    rows: Sequence[EstimateRow], terms: Mapping[str, FloatArray] | None = None, unit: Any = None
+) -> list[str]:
     """Return what estimators of one policy say against each other, and what nothing checks.
 
-    Two estimates differ by more than their errors allow where |V_1 - V_2| is above three times
-    sqrt(s_1^2 + s_2^2); a model without a standard error counts as exact.
+    Of `COMPARED` two differ by more than chance allows where their difference is over three times
+    its standard error, or over four times where one row has a tenth of the weight.
+
+    Parameters
+    ----------
+    rows : the estimates.
+    terms : by label, each of mean equal to the value; without, errors count as independent.
+    unit : (n,), of each row of the log.
     """
-    known = [row for row in rows if row.value is not None and row.estimator != "logging-average"]
+    said = []
+    known = [row for row in rows if row.value is not None]
     apart = []
     for one, other in itertools.combinations(known, 2):
-        error = math.hypot(one.standard_error or 0.0, other.standard_error or 0.0)
-        if error > 0:
-            distance = abs((one.value or 0.0) - (other.value or 0.0)) / error
-            apart.append((distance, one, other))
-    said = []
-    far = [pair for pair in apart if pair[0] > _CONTRADICTION]
-    if far:
-        distance, one, other = max(far, key=lambda pair: pair[0])
-        others = f" ({len(far) - 1} more pairs by over 3)" if len(far) > 1 else ""
-        said.append(
-            f"{one.label} {figure(one.value)} and {other.label} {figure(other.value)} differ by "
-            f"{distance:.1f} standard errors{others}: at least one of them is wrong here"
-        )
-    if known and all(row.standard_error is None and row.ess_fraction is None for row in known):
-        names = ", ".join(row.label for row in known)
+        if not {one.estimator, other.estimator} <= set(COMPARED):
+            continue
+        error: float | None = math.hypot(one.standard_error or 0.0, other.standard_error or 0.0)
+        if terms is not None:
+            if one.label not in terms or other.label not in terms:
+                continue
+            error = problem.standard_error(terms[one.label] - terms[other.label], unit)
+        size = max(abs(one.value or 0.0), abs(other.value or 0.0))
+        distance = abs((one.value or 0.0) - (other.value or 0.0))
+        if error and error > _ROUNDING * size:
+            share = max(one.max_weight_share or 0.0, other.max_weight_share or 0.0)
+            limit = _CONTRADICTION if share <= LARGEST_SHARE else _CONTRADICTION + 1
+            apart.append((distance / error - limit, distance / error, one, other))
+    if apart:
+        over, distance, one, other = max(apart, key=lambda pair: pair[0])
+        if over > 0:
+            said.append(
+                f"{one.label} {figure(one.value)} and {other.label} {figure(other.value)} differ "
+                f"by {distance:.1f} standard errors: at least one of them is wrong here"
+            )
+    by_weights = [row for row in known if row.estimator != "logging-average"]
+    alone = all(row.standard_error is None and row.ess_fraction is None for row in by_weights)
+    if by_weights and alone:
+        names = ", ".join(row.label for row in by_weights)
         said.append(f"reward models alone have a value ({names}), and nothing checks them")
     return said
 
 
-def looks(log: LogData) -> str:
+def terms_of(
+    records: Sequence[TrialRecord], labels: Sequence[str], folder: Path
+) -> dict[str, FloatArray]:
+    """Return the terms of the estimates that are compared, by label."""
+    found = {}
+    for record, label in zip(records, labels, strict=True):
+        file = record.diagnostics.get(problem.TERMS)
+        if record.trial.estimator.id in COMPARED and file:
+            found[label] = np.load(folder / str(file))
+    return found
+
+
+def looks(found: Sequence[Finding]) -> str:
     """Return how many checks of a log failed, which, and what explains them."""
-    findings = [one for one in findings_of(log) if one.passed is not None]
+    findings = [one for one in found if one.passed is not None]
     failed = [one for one in findings if not one.passed]
     if not failed:
         return f"all {len(findings)} checks of the log passed"
@@ -261,6 +305,12 @@ def looks(log: LogData) -> str:
         f"{len(failed)} of {len(findings)} checks of the log say LOOK ({names}): "
         "`ope-bench log check` explains them"
     )
+
+
+def withheld_by(findings: Sequence[Finding], name: str) -> str:
+    """Return why no value of a policy may be stated, in one sentence; "" where it may."""
+    found = (one for one in findings if one.withholds and one.policy in (None, name))
+    return next((one.first_action for one in found), "")
 
 
 def estimate_row(

@@ -23,7 +23,8 @@ def write_example(folder: Path) -> list[Path]:
     """Write the example: the log file, decisions, items and the new policy.
 
     The reward drifts downward, the propensities of three items are too small by a factor of four,
-    some ages and devices are missing, and the new policy shows one item that was never shown.
+    some ages and devices are missing, and the new policy shows one item that was never shown. The
+    new policy's true value, which no real log tells, is in ``truth.txt``.
 
     Raises
     ------
@@ -34,7 +35,8 @@ def write_example(folder: Path) -> list[Path]:
     except OSError as exc:
         msg = f"cannot make the folder {folder}: {exc.strerror or exc}"
         raise UsageError(msg) from exc
-    paths = [folder / name for name in ("shop.yaml", "decisions.csv", "items.csv", "target.csv")]
+    names = ("shop.yaml", "decisions.csv", "items.csv", "target.csv", "truth.txt")
+    paths = [folder / name for name in names]
     for path in paths:
         if path.exists():
             msg = f"{path} is already there; name another folder"
@@ -45,6 +47,8 @@ def write_example(folder: Path) -> list[Path]:
     _write(paths[1], ("ts", "age", "visits", "device", "item", "p", "click"), shop.decisions())
     _write(paths[2], ("item", "price", "kind", "e0", "e1"), shop.items())
     _write(paths[3], ("row", "action", "probability"), shop.target())
+    with atomic_write(paths[4], UsageError) as partial:
+        partial.write_text(f"{shop.value():.3f}\n", encoding="utf-8")
     return paths
 
 
@@ -84,7 +88,7 @@ class _Shop:
         self.click = (rng.random(ROWS) < rate).astype(int)
         self.propensity = self._at(self.logging)
         shown = np.argsort(-np.bincount(self.item, minlength=ITEMS))
-        self.broken = shown[[3, 5, 8]]
+        self.broken = shown[[6, 10, 15]]
         self.propensity[np.isin(self.item, self.broken)] /= 4
         self.missing = rng.random((2, ROWS)) < 0.02
         self.wanted = softmax(1.5 * liked + 0.8 * fit, axis=1)
@@ -114,11 +118,23 @@ class _Shop:
     def target(self) -> Iterable[tuple[object, ...]]:
         """Yield the twelve items that the new policy likes best, and the new item with 4 %."""
         for row in range(ROWS):
-            best: IntArray = np.argsort(-self.wanted[row])[:KEPT]
-            share = 0.96 * self.wanted[row, best] / self.wanted[row, best].sum()
-            for item, probability in zip(best.tolist(), share.tolist(), strict=True):
+            for item, probability in self._new(row):
                 yield row, _name(item), f"{probability:.6f}"
             yield row, _name(ITEMS - 1), "0.04"
+
+    def value(self) -> float:
+        """Return the new policy's clicks a row, in the contexts and at the times of the log."""
+        total = 0.0
+        for row in range(ROWS):
+            rate = 1 / (1 + np.exp(-(self.logit[row] - 0.6 * row / ROWS)))
+            total += 0.04 * float(rate[-1])
+            total += sum(probability * float(rate[item]) for item, probability in self._new(row))
+        return total / ROWS
+
+    def _new(self, row: int) -> Iterable[tuple[int, float]]:
+        best: IntArray = np.argsort(-self.wanted[row])[:KEPT]
+        share = 0.96 * self.wanted[row, best] / self.wanted[row, best].sum()
+        return zip(best.tolist(), share.tolist(), strict=True)
 
 
 def _name(item: int) -> str:

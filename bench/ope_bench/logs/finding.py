@@ -25,40 +25,30 @@ class Check(enum.StrEnum):
     named: bool
 
     ESTIMATE = "an estimate", "Give what an estimator needs: see its message.", True
-    SUPPORT = (
-        "unsupported mass",
-        "Log the actions that the policy takes and the log does not hold.",
-    )
-    LARGEST_WEIGHT = (
-        "rows over the largest weight",
-        "Log rarely chosen actions of the policy more often.",
-        True,
-    )
-    PROPENSITIES = "implausible propensities", "Repair the propensities{of} first."
-    LOGGING = (
-        "propensity against `logging`",
-        "Make the propensities those of the logging policy first.",
-    )
-    MEAN_WEIGHT = (
-        "mean weight",
-        "Find out why the weights do not average 1: propensities or support.",
-    )
-    EFFECTIVE_SIZE = (
-        "effective sample size",
-        "Log more rows, or choose actions more as the policy would.",
-    )
+    SUPPORT = "unsupported mass", "Log the policy's choices in the contexts that lack them."
+    LARGEST_WEIGHT = "rows over the largest weight", "Log the policy's rare actions more.", True
+    LOGGING = "propensity against `logging`", "Make the propensities those of `logging` first."
+    PROPENSITIES = "implausible propensities", "Check how p{of} was logged: it is too small."
+    MEAN_WEIGHT = "mean weight", "Find out why weights do not average 1: propensities or support."
+    WEIGHT_PARTS = "mean weight by part", "Give each decision's own propensity, not an average."
+    EXPLORATION = "exploration", "Let the logger explore: a rule shows what it does, nothing else."
+    SUPPORT_SIZE = "rows to see support", "Give propensities, or log more rows to see support."
     REPEATED = "repeated rows", "Remove the rows that were written twice first."
-    REWARD_DRIFT = (
-        "drift of reward",
-        "Estimate from recent rows alone: the reward has changed.",
-    )
+    NEAR_COPIES = "near copies", "Remove rows written again with one value changed."
+    RETENTION = "rows of all decisions", "Find out which rows are missing, or give `weight`."
+    COINCIDING = "coinciding columns", "Name `unit`, the user's column: the same ones come again."
+    IDENTIFIER = "identifiers", "Leave out the column{of}, group it, or describe it by numbers."
+    EFFECTIVE_SIZE = "effective sample size", "Log more rows, or choose as the policy would."
+    REWARDED = "effective rewarded rows", "Log more rows: too few rewards carry the answer."
+    REWARD_DRIFT = "drift of reward", "Find out if the reward changed or newest ones still come."
+    LAST_DRIFT = "drift of the newest rewards", "Leave out the newest rows."
     LEAK = "leaks", "Leave out the column that was known only after the reward."
-    INTERVAL = "an interval", "Treat the number as one without a known error."
+    CONTRADICTION = "contradiction", "Find out which estimate is wrong before you act."
+    INTERVAL = "an interval", "We cannot say how far off this number may be."
+    ACTION_DRIFT = "drift of actions", "Give each decision's own propensity: the logger changed."
+    CONTEXT_DRIFT = "drift of context", "", False, True
     UNSEEN = ("actions never logged",)
     UNITS = ("rows of one unit",)
-    LAST_DRIFT = ("drift of reward of the last tenth",)
-    CONTEXT_DRIFT = "drift of context", "", False, True
-    ACTION_DRIFT = ("drift of actions",)
     DRIFT = ("drift",)
     REWARD = ("reward",)
     KNOWN_SIZE = ("effective sample size is known",)
@@ -87,6 +77,8 @@ class Finding:
     passed : whether it is within the limit; None for information.
     message : one sentence.
     far : the figure is so far off that no estimator could answer.
+    withholds : no value may be stated.
+    cure : what to do about it, where it is not what the check says.
     """
 
     check: Check
@@ -97,6 +89,8 @@ class Finding:
     passed: bool | None = None
     message: str
     far: bool = False
+    withholds: bool = False
+    cure: str = ""
 
     @classmethod
     def at_most(cls, check: Check, value: float, limit: float, message: str, **given: Any) -> Self:
@@ -134,9 +128,8 @@ class Finding:
         if self.passed is not False:
             return ""
         of = " and ".join(self.subjects[:2])
-        return self.check.first_action.format(of=f" of {of}" if of else "") or (
-            f"Look at: {self.name}."
-        )
+        text = self.cure or self.check.first_action or f"Look at: {self.name}."
+        return text.replace("{of}", f" of {of}" if of else "")
 
 
 def contents_of(findings: Sequence[Finding]) -> dict[str, list[dict[str, Any]]]:

@@ -206,6 +206,23 @@ def below_one(values: FloatArray) -> FloatArray:
     return np.asarray(np.ldexp(values, -np.frexp(np.abs(values).max(initial=0.0))[1]))
 
 
+def effective_rewarded_rows(log: LogData, name: str) -> float | None:
+    """Return how many equal rewards a policy's weighted rewards are worth, by unit.
+
+    (sum w|r - m|)² / sum (w|r - m|)², m the median reward; None without weights.
+    """
+    weights = log.weights(name)
+    if weights is None:
+        return None
+    reward, weights = below_one(log.reward), below_one(weights)
+    order = np.argsort(reward, kind="stable")
+    mass = np.cumsum(np.ones(log.n) if log.weight is None else log.weight[order])
+    apart = weights * np.abs(reward - reward[order[np.searchsorted(mass, mass[-1] / 2)]])
+    sums = sum_by_unit(apart if log.weight is None else apart * log.weight, unit_of(log))
+    squares = float(np.square(sums).sum())
+    return float(sums.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
 def sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
     """Return the sum of the values of each unit: (n_units,)."""
     row = np.unique(unit, return_inverse=True)[1].reshape(-1)
@@ -340,7 +357,7 @@ class OwnLog(Environment):
         if estimate.weights is not None and (estimate.weights == 1.0).all():
             # The policy is the logging policy, whatever a model says of actions not logged.
             facts |= {LIFT: 0.0, LIFT_ERROR: 0.0}
-        if self.folder and len(log.targets) > 1:
+        if self.folder:
             name = f"terms-{uuid.uuid4().hex}.npy"
             np.save(Path(self.folder) / name, terms)
             facts[TERMS] = name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
@@ -108,12 +109,17 @@ class TargetEstimates:
     unsupported_mass : share of it on actions that were never logged; None if unknown.
     rows : one for each estimator.
     left_out : estimators of the default list that cannot run, with the reason.
+    recommended : label of the recommended one; None where it is not among the rows, or others
+        contradict it.
+    withheld : why no value may be stated; "" where they may.
     """
 
     name: str
     unsupported_mass: float | None
     rows: tuple[EstimateRow, ...]
     left_out: tuple[tuple[str, str], ...] = ()
+    recommended: str | None = None
+    withheld: str = ""
 
 
 @dataclass(frozen=True)
@@ -291,8 +297,13 @@ def _target_table(result: Estimates, target: TargetEstimates) -> tables.TextTabl
     ]
     said = [("", row.label, row.message) for row in target.rows if row.message]
     said += [("not run: ", label, reason) for label, reason in target.left_out]
-    title, rows = " | ".join(parts), tuple(map(_cells, target.rows))
-    table = TextTable(title=title, columns=_COLUMNS, rows=rows, notes=shared_notes(said))
+    rows = tuple(_cells(row, target) for row in target.rows)
+    notes = shared_notes(said)
+    if target.withheld:
+        notes = (f"no value holds here. {target.withheld}", *notes)
+    elif any(row.label == target.recommended for row in target.rows):
+        notes = ("* recommended", *notes)
+    table = TextTable(title=" | ".join(parts), columns=_COLUMNS, rows=rows, notes=notes)
     fine = all(row.status == "ok" for row in target.rows)
     return table.without({"status"}) if fine else table
 
@@ -306,15 +317,20 @@ def shared_notes(said: Iterable[tuple[str, str, str | None]]) -> tuple[str, ...]
     return tuple(f"{head}{', '.join(some)}: {text}" for (head, text), some in labels.items())
 
 
-def _cells(row: EstimateRow) -> tuple[tables.Entry, ...]:
+def _cells(row: EstimateRow, target: TargetEstimates) -> tuple[tables.Entry, ...]:
     style: Style = "" if row.status == "ok" else "bad"
-    return tables.cells(
-        row.label,
+    best = row.label == target.recommended and not target.withheld
+    shade: Style = "dim" if target.withheld else "best" if best else ""
+    numbers = (
         tables.figure(row.value),
         span(row.low, row.high),
         _signed(row.lift),
         tables.MISSING if row.lift_relative is None else f"{row.lift_relative:+.1%}",
         span(row.lift_low, row.lift_high, signed=True),
+    )
+    return tables.cells(
+        tables.Entry(f"{row.label}{' *' * best}", style=shade),
+        *(tables.Entry(one, style=shade) for one in numbers),
         tables.percent(row.ess_fraction),
         tables.percent(row.max_weight_share),
         tables.access_letters(row.access),
@@ -326,6 +342,18 @@ def _cells(row: EstimateRow) -> tuple[tables.Entry, ...]:
 def _signed(value: float | None) -> str:
     text = tables.figure(value)
     return f"+{text}" if value is not None and value > 0 else text
+
+
+def as_wide(values: Iterable[float], width: float, *, signed: bool = False) -> list[str]:
+    """Return numbers with the digits that an interval of some width is worth.
+
+    >>> as_wide([0.41972, 0.326, 0.5131], 0.187), as_wide([25.4, -2.6], 56.0, signed=True)
+    (['0.42', '0.33', '0.51'], ['+25', '-3'])
+    """
+    if not math.isfinite(width):
+        return [tables.figure(one) for one in values]
+    digits = 0 if width <= 0 else max(0, math.ceil(1 - math.log10(width)))
+    return [f"{round(one, digits) + 0.0:{'+' * signed}.{digits}f}" for one in values]
 
 
 def span(low: float | None, high: float | None, *, signed: bool = False) -> str:

@@ -23,7 +23,7 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import nuisance_key
 from ope_bench.logs import estimation, problem
 from ope_bench.logs.asked_policy import load_policy
-from ope_bench.logs.checks import CONFOUNDING
+from ope_bench.logs.checks import CONFOUNDING, findings_of
 from ope_bench.logs.loading import load_log
 from ope_bench.logs.log import Log
 from ope_bench.logs.log_data import ESTIMATED, LogData, LogSpec
@@ -238,9 +238,10 @@ def estimate_stream(
                 value, error = problem.without_rounding(*found)
                 ends = estimation.paired_interval(value, error, level, kind, facts.n_units)
                 differences.append(Difference(*names, value, *ends))
+    looks = estimation.looks(findings_of(facts.pilot))
     notes = (
         f"{facts.n:,} rows in batches, {format_duration(seconds)}; models are ridge regressions",
-        f"on {facts.pilot.n:,} rows from all over the log: {estimation.looks(facts.pilot)}",
+        f"on {facts.pilot.n:,} rows from all over the log: {looks}",
         *advice,
         *facts.pilot.notes,
         CONFOUNDING,

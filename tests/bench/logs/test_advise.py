@@ -27,7 +27,7 @@ from ope_bench.logs.advice_verdict import (
     verdict_of,
 )
 from ope_bench.logs.advice_worlds import made_worlds
-from ope_bench.logs.estimation import CONFOUNDING, resolve_one
+from ope_bench.logs.estimation import CONFOUNDING, contradictions, resolve_one
 from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.log_data import stored_log
 from ope_bench.logs.next_log import next_log
@@ -124,15 +124,8 @@ FAILED = {"passed": False}
         ({"over_weight": 4.9}, "run-an-experiment", "rows over the largest weight"),
         ({"over_weight": 5.0}, "trust", "all"),
         ({"over_weight": None}, "trust", "all"),
-        # Without probabilities of all actions the mean weight tells the supported mass.
         (
-            {"checks": checks(unsupported_mass=None, mean_weight={"value": 0.85})},
-            "run-an-experiment",
-            "unsupported mass",
-        ),
-        ({"checks": checks(unsupported_mass=None, mean_weight={"value": 0.95})}, "trust", "all"),
-        (
-            {"checks": checks(unsupported_mass=None, mean_weight=None)},
+            {"checks": checks(unsupported_mass=None)},
             "run-an-experiment",
             "unsupported mass: unknown",
         ),
@@ -154,6 +147,7 @@ FAILED = {"passed": False}
         ({"checks": checks(mean_weight=FAILED)}, "caution", "mean weight"),
         ({"chosen": None, "rows": {"ipws": row(value=None)}}, "run-an-experiment", "an estimate"),
         ({"interval": None}, "caution", "an interval"),
+        ({"against": ["ipws and dr differ"]}, "caution", "contradiction: ipws"),
         # Other candidates widen the interval; they cost no trust.
         ({"rows": {"ipws": row(), "dr": row("dr", value=1.21)}}, "trust", "all"),
     ],
@@ -240,7 +234,7 @@ def test_the_recommended_estimator_is_the_center_of_its_panel(log):
     found = advise(log)
     rows = estimate(log, list(rule.estimators))
     values = {text: rows[text].value for text in rule.estimators}
-    assert [row.label for row in found.rows] == list(rule.estimators)
+    assert {row.label for row in found.rows} == {*rule.estimators, "ipws", "sndr", "dr"}
     chosen = found.recommended
     assert (chosen.label, chosen.value) == (rule.center, values[rule.center])
     panel = [values[text] for text in rule.panel]
@@ -489,7 +483,9 @@ def test_of_several_policies_each_is_judged_as_it_is_alone_and_the_shortlist_ran
         # A log's forms are those of all its policies.
         assert together == alone
     document = found.as_json()
-    assert document.keys() == {"schema", "policies", "shortlist", "exit_code"}
+    answers = [one.as_json() for one in found.policies]
+    assert document["answers"] == answers
+    assert {name: document[name] for name in answers[0]} == answers[0]
     assert document["shortlist"] == found.shortlist.as_json()
     assert "which policy wins" in repr(found)
     assert found._repr_html_().count("<table") == 1
@@ -550,6 +546,114 @@ def test_a_candidate_without_a_value_has_its_reason_in_the_table():
     _, table = found.tables()
     for row in silent:
         assert any(row.label in note and row.message in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "better", "code"),
+    [
+        ([], "run-an-experiment", "cannot tell", 0),
+        (["--fail-on", "run-an-experiment"], "run-an-experiment", "cannot tell", 1),
+        (["--fail-on", "caution"], "caution", "better", 1),
+        (["--fail-on", "run-an-experiment", "--require", "better"], "caution", "better", 0),
+        (["--require", "better"], "trust", "cannot tell", 1),
+        (["--fail-on", "caution", "--require", "better"], "trust", "better", 0),
+    ],
+)
+def test_the_exit_code_is_what_a_pipeline_asked_for(
+    options, verdict, better, code, tmp_path, monkeypatch, capsys
+):
+    path = write_small(tmp_path)
+    found = advise(Log.read(path), candidates=["ipws"])
+    lift = {"better": (0.1, 0.3), "cannot tell": (-0.1, 0.3)}[better]
+    low, high = lift
+    chosen = replace(found.recommended, lift=0.2, lift_low=low, lift_high=high)
+    told = replace(found, verdict=verdict, recommended=chosen)
+    assert told.better == better
+    monkeypatch.setattr("ope_bench.advise", lambda *given, **options: told)
+    assert invoke(["advise", str(path), "--jobs=1", *options]) == code
+    assert capsys.readouterr().out.startswith("Can this log answer? ")
+
+
+def test_both_questions_are_answered_in_the_first_line(log):
+    found = advise(log)
+    first = found.opening()
+    answer = {"trust": "Yes", "caution": "With repairs", "run-an-experiment": "No"}[found.verdict]
+    assert first.startswith(f"Can this log answer? {answer}. Is target better? ")
+    document = found.as_json()
+    assert document["better"] == found.better
+    lift = {key: getattr(found.recommended, f"lift{end}")
+            for key, end in (("value", ""), ("low", "_low"), ("high", "_high"))}  # fmt: skip
+    assert document["lift"] == lift
+    sure = replace(found, average_error=abs(found.logging_average) / 10)
+    assert "%" in sure.opening()
+    # A percentage of about nothing says nothing.
+    assert "%" not in replace(found, average_error=abs(found.logging_average)).opening()
+    chosen = replace(found.recommended, lift_low=-0.3, lift_high=-0.1)
+    worse = replace(found, verdict="trust", recommended=chosen)
+    assert worse.better == "worse"
+    assert replace(worse, verdict="run-an-experiment").better == "cannot tell"
+
+
+def test_no_value_is_stated_where_the_weights_do_not_average_one(tmp_path, capsys):
+    given = frame_of(discrete(600))
+    given["q"] = np.full(600, 0.9)
+    columns = {"context": ["x0"], "action": "a", "reward": "r", "propensity": "p", "target": "q"}
+    wrong = Log.from_frame(given, **columns)
+    found = advise(wrong)
+    mean = float((given["q"] / given["p"]).mean())
+    assert mean > 1.2
+    document = json.loads(json.dumps(found.as_json()))
+    chosen = document["recommended"]
+    nothing = {name for name, value in chosen.items() if value is None}
+    assert nothing >= {"value", "low", "high", "lift", "lift_low", "lift_high", "interval"}
+    assert document["lift"] == {"value": None, "low": None, "high": None}
+    assert (document["better"], document["exit_code"]) == ("cannot tell", 0)
+    assert f"average {mean:.3g} instead of 1" in found.opening()
+    for column in ("`q`", "`p`", "*logged* action", "swapped"):
+        assert column in found.opening()
+    (table,) = estimate(wrong, ["ipws"]).tables()
+    styles = {one.style for one in table.rows[0][:4]}
+    assert styles == {"dim"}
+    assert "no value holds here" in table.notes[0]
+    # Of several policies as well.
+    several = advise(
+        replace(wrong, targets=dict.fromkeys(("one", "two"), wrong.targets["target"]))
+    )
+    assert [row.value for row in several.shortlist.policies] == [None, None]
+    assert several.shortlist.winner is None
+
+
+def test_the_recommended_row_is_marked_unless_others_contradict_it(log):
+    rule = recommendation_for(log, "target")
+    result = estimate(log, [rule.center, "ipws", "dr"])
+    (table,) = result.tables()
+    marked = [row[0].text for row in table.rows if row[0].style == "best"]
+    assert marked == [f"{rule.center} *"]
+    (only,) = result.targets
+    against = replace(result, targets=(replace(only, recommended=None),))
+    assert not [row for row in against.tables()[0].rows if row[0].style == "best"]
+
+
+def test_two_estimators_contradict_by_paired_errors_of_units():
+    rng = np.random.default_rng(0)
+    n = 400
+    unit = np.arange(n) // 2
+    noise = np.repeat(rng.normal(size=n // 2), 2)
+    base = rng.normal(size=n)
+    terms = {"ipws": base, "dr": base + 0.3 * noise + 0.05}
+    rows = [row("ipws", value=1.0), row("dr", value=1.0 + float((terms["dr"] - base).mean()))]
+    apart = (terms["dr"] - base).reshape(-1, 2).mean(axis=1)
+    error = float(apart.std(ddof=1)) / math.sqrt(n // 2)
+    for distance, said in ((2.9, False), (3.1, True)):
+        pair = [rows[0], replace(rows[1], value=1.0 + distance * error)]
+        assert bool(contradictions(pair, terms, unit)) is said
+        heavy = [replace(one, max_weight_share=0.2) for one in pair]
+        assert not contradictions(heavy, terms, unit)
+    far = [replace(one, max_weight_share=0.2) for one in (rows[0], pair[1])]
+    assert contradictions([far[0], replace(far[1], value=1.0 + 4.1 * error)], terms, unit)
+    # An estimator whose standard error leaves out its bias is no witness.
+    other = [replace(one, estimator="dr-os") for one in pair]
+    assert not contradictions([pair[0], other[1]], terms, unit)
 
 
 def test_the_command_says_which_policy_wins(tmp_path, capsys, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from ope_bench.logs.advice_verdict import (
     WorldFigures,
     candidate_figures,
+    first_action,
     judge,
     plan_trials,
     verdict_of,
@@ -64,39 +65,17 @@ def finding(name: str, **changes: Any) -> Finding:
     return next(one for one in judge(**(known | changes)) if one.name == name)
 
 
-def weight(value: float | None) -> tuple[Finding, ...]:
-    return (Finding(check=Check("mean weight"), value=value, passed=True, message=""),)
+def test_support_that_nothing_tells_is_none():
+    found = finding("unsupported mass")
+    assert (found.value, found.passed, found.decisive, found.message) == (
+        None, False, True, "unknown",
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("mean", "mass", "passed"),
-    [(1.25, 0.0, True), (1.0, 0.0, True), (0.9, 0.1, True), (0.75, 0.25, False)],
-)
-def test_the_mean_weight_tells_what_the_log_cannot_speak_of(mean, mass, passed):
-    found = finding("unsupported mass", checks=weight(mean))
-    assert found.value == pytest.approx(mass)
-    assert (found.limit, found.passed) == (0.1, passed)
-    assert found.message.startswith(f"{mass:.1%} of the policy, by the mean weight")
-
-
-@pytest.mark.parametrize(
-    ("mean", "passed", "mass"),
-    [(0.75, None, 0.25), (0.75, True, 0.02), (0.99, None, 0.02), (1.5, None, 0.02)],
-)
-def test_what_rare_actions_would_carry_counts_as_unsupported(mean, passed, mass):
-    checks = (
-        Finding(check=Check("unsupported mass"), value=0.02, limit=0.1, passed=True, message=""),
-        Finding(check=Check("mean weight"), value=mean, passed=passed, message=""),
-    )
-    found = finding("unsupported mass", checks=checks)
-    assert found.value == pytest.approx(mass)
-    assert found.passed == (mass < 0.1)
-
-
-@pytest.mark.parametrize("checks", [(), weight(None)])
-def test_an_unknown_mean_weight_is_no_support(checks):
-    found = finding("unsupported mass", checks=checks)
-    assert (found.value, found.passed, found.message) == (None, False, "unknown")
+def test_estimators_that_contradict_each_other_cost_the_trust():
+    assert finding("contradiction").passed is True
+    found = finding("contradiction", against=["a and b differ"])
+    assert (found.passed, found.decisive, found.message) == (False, False, "a and b differ")
 
 
 @pytest.mark.parametrize(
@@ -142,9 +121,26 @@ def test_checks_of_the_log_follow_once_each_without_mere_information():
         "unsupported mass",
         "effective sample size is known",
         "an estimate",
+        "contradiction",
         "drift",
     ]
     assert found[0].message == "of the log"
+
+
+def test_the_first_action_is_that_of_what_decides_then_of_what_is_most_urgent():
+    def of(check: Check, **facts: Any) -> Finding:
+        return Finding(check=check, passed=False, message="", **facts)
+
+    drift, support = of(Check.CONTEXT_DRIFT, subjects=("x: y",)), of(Check.SUPPORT, far=True)
+    weights = of(Check.MEAN_WEIGHT, withholds=True, cure="Swap them.")
+    logging = of(Check.LOGGING)
+    assert first_action([drift]) == "Look at: drift of context x: y."
+    assert first_action([drift, logging]) == logging.first_action
+    assert first_action([logging, support, drift]) == support.first_action
+    assert first_action([support, weights]) == "Swap them."
+    actions = of(Check.PROPENSITIES, subjects=("{of}", "b", "c"))
+    assert " of {of} and b " in actions.first_action
+    assert first_action([replace(drift, passed=True)]) == ""
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,9 @@ def test_checks_are_those_of_repeated_rows():
 def test_actions_of_a_policy_count_by_weight():
     drawn = np.where(np.arange(N) % 4 == 0, "never", "u")
     frame = FRAME | {"count": WEIGHT, "drawn": drawn}
-    made = Log.from_frame(frame, **NAMES, weight="count", target={"action": "drawn"})
+    # With propensities the weights say what actions that chance left out would carry.
+    names = {key: value for key, value in NAMES.items() if key != "propensity"}
+    made = Log.from_frame(frame, **names, weight="count", target={"action": "drawn"})
     (mass,) = [one.value for one in made.check().findings if one.name.endswith("supported mass")]
     assert mass == pytest.approx(WEIGHT[::4].sum() / WEIGHT.sum())
 
