@@ -137,6 +137,8 @@ def no_attribute(thing: object, name: str) -> str:
     >>> no_attribute(1j, "phase")
     "a complex has no attribute 'phase' (it has conjugate, imag, real)"
     """
+    if name.startswith("__"):
+        return f"no attribute '{name}'"  # a protocol asks, such as that of copies
     public = [one for one in dir(thing) if not one.startswith("_")]
     hint = did_you_mean(name, public) or f" (it has {', '.join(public)})"
     what = type(thing).__name__

@@ -69,10 +69,11 @@ def main(parent: int) -> None:
     cramped = _limit(memory)
     channel = socket.socket(fileno=descriptor)
     tasks = channel.makefile("rb")
-    workspace = Workspace()
+    workspace = Workspace(mapped=True)
     pid = os.getpid()
     # A duplicate, because a plugin may redirect descriptor 2.
     output = os.dup(2)
+    faulthandler.enable(output, all_threads=False)
     end_of_output = separator(os.environ[MARK])
 
     def send(*message: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -28,9 +29,10 @@ from ope_bench.execution.machine import arithmetic_variables
 from ope_bench.execution.watchdog import MARK, kill_marked
 from ope_bench.execution.worker_main import Task, separator
 from ope_bench.plugins.requirements import is_out_of_memory
-from ope_bench.plugins.spec import result_digest
+from ope_bench.plugins.spec import result_digest, source_files
 from ope_bench.trials.isolation import thread_variables
 from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from, from_row
+from ope_bench.trials.sealing import COPY_FIRST
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import build
 
@@ -344,7 +346,7 @@ class WorkerProcess:
             # coordinator.
             written = os.read(self._output, PIPE_BYTES)
             parts = (self._tails.pop() + written).split(separator(self._own_mark))
-            self._tails += [part[-TAIL_BYTES:] for part in parts]
+            self._tails += map(_end, parts)
 
     def tail(self) -> str | None:
         """Return the end of the output of the trial that has just ended."""
@@ -413,6 +415,15 @@ class WorkerProcess:
         return returncode
 
 
+def _end(output: bytes) -> bytes:
+    """Return the end of an output; where Python dumped its stack, the end before and its top."""
+    at = output.rfind(b"Fatal Python error: ")
+    if at < 0:
+        return output[-TAIL_BYTES:]
+    half = TAIL_BYTES // 2
+    return output[:at][-half:] + output[at:][:half]
+
+
 def failure_record(
     trial: Trial,
     facts: Mapping[str, Any] | None,
@@ -456,6 +467,8 @@ def failure_record(
         message = f"the worker ran out of memory and {words_for_exit(returncode)} {where}"
     else:
         status, message = Status.CRASH, f"the worker {words_for_exit(returncode)} {where}"
+        if -(returncode or 0) in _FAULTS:
+            message += _cause(trial, output or "")
     known |= {
         "error_type": {Status.TIMEOUT: "TimeoutError", Status.MEMORY: "MemoryError"}.get(
             status, "WorkerDied"
@@ -464,6 +477,25 @@ def failure_record(
         "output_tail": output,
     }
     return TrialRecord(trial, status=status, **known)
+
+
+_FAULTS = (signal.SIGSEGV, signal.SIGILL, signal.SIGBUS)
+"""Signals of the processor: memory that must not be written, an instruction that it lacks."""
+
+
+def _cause(trial: Trial, output: str) -> str:
+    """Return where the processor refused, from the dump of the stack, and possible causes."""
+    found = re.search(r'\(most recent call first\):\n  File "(.*)", line (\d+)', output)
+    if found is None:
+        return ""
+    file, line = found.groups()
+    kernel = "a library's kernel that this processor does not run (--arithmetic native)"
+    files: set[str] = set()
+    with contextlib.suppress(Exception):
+        files = source_files(type(build(trial.estimator)))
+    if file not in files:
+        return f", at {file}:{line}: perhaps {kernel}"
+    return f", at {file}:{line}: a write into data of all trials ({COPY_FIRST}), or {kernel}"
 
 
 def words_for_exit(returncode: int | None) -> str:

@@ -115,6 +115,7 @@ CORE = {
     "psutil": "psutil",
     "narwhals": "narwhals",
     "polars": "polars",
+    "cloudpickle": "cloudpickle",
 }
 """Required packages of ope-bench: module to distribution."""
 

@@ -123,6 +123,11 @@ def code_digest(*classes: type) -> str:
     return _combined(tuple(cls.__module__ for cls in classes))
 
 
+def source_files(cls: type) -> set[str]:
+    """Return the files of a plugin's class: its module and the first-party modules it imports."""
+    return {str(_path(module)) for module in _closure(cls.__module__)}
+
+
 @cache
 def _combined(modules: tuple[str, ...]) -> str:
     names = _harness().union(*map(_closure, modules))

@@ -25,6 +25,7 @@ from ope_bench.contracts.view import (
 from ope_bench.trials import timing
 from ope_bench.trials.isolation import isolated, seed_global_states
 from ope_bench.trials.record import Trial
+from ope_bench.trials.sealing import Seal
 
 OnBatch = Callable[[int], None]
 """A function of the number of replicates, called before a block is trained."""
@@ -49,9 +50,15 @@ class _Block:
 
 
 class BlockCache:
-    """Per-worker cache of the block of the last batched trial."""
+    """Per-worker cache of the block of the last batched trial.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    mapped : as for `Seal`.
+    """
+
+    def __init__(self, mapped: bool = False) -> None:
+        self._mapped = mapped
         self._block = _Block()
 
     def fits_for(
@@ -79,7 +86,7 @@ class BlockCache:
             # A seed per block, for plugins that draw from a global generator.
             with isolated(int(digest(["batch", trial.group])[:8], 16)):
                 for spec in missing:
-                    _train(spec, block, block_of(trial), environment)
+                    _train(spec, block, block_of(trial), environment, self._mapped)
             block.peak_rss_bytes = max(block.peak_rss_bytes, timing.peak_rss_bytes() or 0)
             block.peak_gpu_bytes = max(block.peak_gpu_bytes, timing.peak_gpu_bytes(device) or 0)
         return block.fit_caches[trial.replicate]
@@ -94,7 +101,11 @@ class BlockCache:
 
 
 def _train(
-    spec: BatchedNuisance[Any], block: _Block, members: Sequence[Trial], environment: Environment
+    spec: BatchedNuisance[Any],
+    block: _Block,
+    members: Sequence[Trial],
+    environment: Environment,
+    mapped: bool,
 ) -> None:
     """Train a shared fit for all replicates, each charged an equal share of the cost."""
     device = members[0].device.backend
@@ -106,7 +117,7 @@ def _train(
     for trial in members:
         number = trial.replicate
         try:
-            view = _view(trial, environment, block.fit_caches[number])
+            view = _view(trial, environment, block.fit_caches[number], mapped)
             with timing.measured(device) as cost:
                 prepared[number] = view.begin_batched(spec, inner[number])
             wall, cpu = wall + cost.wall_seconds, cpu + cost.cpu_seconds
@@ -137,13 +148,14 @@ def _train(
     block.trained.add(key)
 
 
-def _view(trial: Trial, environment: Environment, fit_cache: FitCache) -> View:
+def _view(trial: Trial, environment: Environment, fit_cache: FitCache, mapped: bool) -> View:
     """Return the view on which a replicate's shared fits are trained."""
     seed = trial.data_seed
     seed_global_states(seed.global_seed(""))
     problem, _ = environment.sample(
         world_rng=seed.world(), logged_rng=seed.logged(), target_rng=seed.target()
     )
+    problem = Seal(problem, mapped=mapped).problem
     return View(
         problem, Access.SAMPLES, seed=seed, fit_cache=fit_cache, device=trial.device.backend
     )

@@ -46,6 +46,7 @@ from ope_bench.trials.isolation import (
 )
 from ope_bench.trials.process_settings import ProcessSettings
 from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.sealing import COPY_FIRST, Seal
 from ope_bench.trials.status import Device, Status
 from ope_bench.trials.weights import weight_accuracy, weight_balance
 
@@ -159,12 +160,13 @@ MOST_RATIOS = 200_000
 
 @dataclass(frozen=True)
 class Data:
-    """One problem with its truth, its support, and the shared fits on it."""
+    """One problem with its truth, its support, the shared fits on it, and what seals it."""
 
     problem: Problem
     truth: Truth
     support: Support
     fit_cache: FitCache
+    seal: Seal
 
     @cached_property
     def least_effective(self) -> float | None:
@@ -179,15 +181,20 @@ class Data:
 class Workspace:
     """State of a worker between trials: the last problem and the shared fits on it.
 
+    Parameters
+    ----------
+    mapped : problems lie in pages that the process cannot write: who tries ends it.
+
     Attributes
     ----------
     batches : cache of the last block of replicates that were trained batched.
     settings : of the process; None before its first trial, and after one that changed them.
     """
 
-    def __init__(self) -> None:
-        self.batches = BlockCache()
+    def __init__(self, *, mapped: bool = False) -> None:
+        self.batches = BlockCache(mapped)
         self.settings: ProcessSettings | None = None
+        self._mapped = mapped
         self._key: str | None = None
         self._data: Data | None = None
 
@@ -213,10 +220,17 @@ class Workspace:
                 case _:
                     msg = f"{type(environment).__name__}.sample must return (Problem, Truth)"
                     raise DataError(msg)
+            seal = Seal(problem, mapped=self._mapped)
+            problem = sampled = seal.problem
             problem.check_policies()
-            self._data = Data(problem, truth, support_of(problem), FitCache())
+            self._data = Data(problem, truth, support_of(problem), FitCache(), seal)
+            seal.forgive()
             self._key = trial.data_key
         return self._data
+
+    def changes(self) -> list[str]:
+        """Return what has changed of the problem since it was sampled."""
+        return self._data.seal.changes() if self._data is not None else []
 
     def clear(self) -> None:
         """Discard the cached problem and fits."""
@@ -294,7 +308,6 @@ class _Attempt:
         self.facts: dict[str, Any] = {"code_digest": "", "exclusive": exclusive}
         self.status = Status.OK
         self.view: View | None = None
-        self.problem: Problem | None = None
         self.sampling = False
         """Whether the environment is being asked for a problem."""
         self.peaks = (0, 0)
@@ -343,10 +356,11 @@ class _Attempt:
         # Imports, sampling and training may have drawn from the global random states.
         if imported or sampled or batched:
             seed_global_states(self.global_seed)
-        self.problem = data.problem
         refuse_unused(estimator, data.problem)
         if environment.origin_note:
             facts["environment_origin"] += f" ({environment.origin_note})"
+        if data.seal.compared:
+            facts["environment_origin"] += " (its data are compared after each trial, not sealed)"
         facts |= vars(data.support)
         facts |= data.truth.facts
         facts["logging_average"] = data.problem.logging_average
@@ -460,20 +474,13 @@ class _Attempt:
                 self.facts["fallback"] = float(exc.fallback)
 
     def check_data(self, workspace: Workspace) -> None:
-        """Fail the trial and discard the data if the estimator made them writeable."""
-        if self.problem is None:
-            return
-        units = zip(("unit", "target_unit"), self.problem.row_units, strict=True)
-        arrays = vars(self.problem) | dict(units)
-        opened = [
-            name
-            for name, array in arrays.items()
-            if isinstance(array, np.ndarray) and array.flags.writeable
-        ]
-        if opened:
+        """Fail the trial and discard the data if the trial changed them."""
+        changed = workspace.changes()
+        if changed:
             workspace.clear()
             self._withdraw()
-            self.set_failure(DataError(f"made view.{', view.'.join(opened)} writeable"))
+            msg = f"changed data of all trials: {', '.join(changed)}; {COPY_FIRST}"
+            self.set_failure(DataError(msg))
 
     def to_record(self, tail: OutputTail) -> TrialRecord:
         violations = self.view.violations if self.view else []

@@ -81,7 +81,7 @@ EXPECTED: dict[str, tuple[str, str | None, str]] = {
     "os-exit-0": ("crash", "WorkerDied", "exited with 0"),
     "die-later": ("ok", None, ""),
     "mutate": ("error", "ValueError", "read-only"),
-    "open-and-mutate": ("error", "DataError", "made view.reward writeable"),
+    "open-and-mutate": ("error", "ValueError", "cannot set WRITEABLE flag to True"),
     "children": ("ok", None, ""),
     "children-and-die": ("crash", "WorkerDied", "SIGKILL"),
     "fork": ("ok", None, ""),
