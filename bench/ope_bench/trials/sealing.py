@@ -86,8 +86,10 @@ class Seal:
     def changes(self) -> list[str]:
         """Return the names of the arrays and attributes that have changed."""
         arrays = [path for path, part, before in self._sums if _checksum(part) != before]
-        held = self._attributes
-        return arrays + [path for path, now, name, was in held if now.get(name, _GONE) is not was]
+        held = ((path, now.get(name, _GONE), was) for path, now, name, was in self._attributes)
+        return arrays + [
+            path for path, now, was in held if now is not was and _checksum(now) != _checksum(was)
+        ]
 
     def forgive(self) -> None:
         """Compare no attributes that have changed so far: policies change them when asked."""
@@ -101,13 +103,22 @@ def _copied(sampled: Problem, mapped: bool) -> tuple[Problem, list[bytes]]:
     raw = [buffer.raw() for buffer in buffers]
     # Two arrays of the same memory, such as contexts that both samples share, stay one.
     places = [(_address(one), len(one)) for one in raw]
-    distinct = dict(zip(places, raw, strict=True))
-    sealed = (_mapped if mapped else _in_bytes)([*distinct.values()])
-    found = dict(zip(distinct, sealed, strict=True))
+    found: dict[Any, Any] = dict(zip(places, raw, strict=True))
+    # Pages of a file that is mapped to be read, as those of a stored log, are sealed already.
+    inner = {place: one for place, one in found.items() if not (mapped and _is_sealed(one))}
+    sealed = (_mapped if mapped else _in_bytes)([*inner.values()])
+    found |= zip(inner, sealed, strict=True)
     copy: Problem = pickle.loads(  # noqa: S301  just made
         pickled.getvalue(), buffers=[found[place] for place in places]
     )
     return copy, [] if mapped else sealed
+
+
+def _is_sealed(buffer: memoryview) -> bool:
+    base = buffer.obj
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    return isinstance(base, mmap.mmap) and memoryview(base).readonly
 
 
 @cache
@@ -118,8 +129,14 @@ def _pickler() -> Any:
         """Makes arrays contiguous, for only such have a buffer apart from the pickle."""
 
         def reducer_override(self, obj: Any) -> Any:
-            if type(obj) is not np.ndarray or obj.flags.forc or obj.dtype.hasobject:
+            if not isinstance(obj, np.ndarray) or type(obj).__reduce__ is not _REDUCE:
                 return super().reducer_override(obj)
+            if type(obj) is not np.ndarray:
+                cls = np.ndarray if isinstance(obj, np.memmap) else type(obj)
+                held = getattr(obj, "__dict__", {}) if cls is type(obj) else {}
+                return _viewed, (cls, obj.view(np.ndarray), held)
+            if obj.flags.forc or obj.dtype.hasobject:
+                return NotImplemented
             once = obj[tuple(slice(None if step else 1) for step in obj.strides)]
             core = np.ascontiguousarray(once)
             if core.shape == obj.shape:
@@ -127,6 +144,17 @@ def _pickler() -> Any:
             return np.broadcast_to, (core, obj.shape)
 
     return Pickler
+
+
+_REDUCE = np.ndarray.__reduce__
+
+
+def _viewed(cls: Any, array: np.ndarray[Any, Any], held: dict[str, Any]) -> Any:
+    """Return an array of a subclass, which NumPy would copy into a pickle without attributes."""
+    made = array.view(cls)
+    if held:
+        vars(made).update(held)
+    return made
 
 
 def _address(buffer: Any) -> int:
