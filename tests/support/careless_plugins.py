@@ -1,7 +1,10 @@
 """A plugin file: an estimator that changes the data of all trials, an environment hard to seal."""
 
+import builtins
 import ctypes
 import importlib
+import json
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -89,6 +92,34 @@ def _attribute(view: View) -> None:
 def _attribute_deleted(view: View) -> None:
     del view.logging_policy.beta  # type: ignore[attr-defined]
 
+
+def _print_put_back(view: View) -> None:
+    before = builtins.print
+    builtins.print = lambda *_, **__: None
+    builtins.print = before
+
+
+def _half(*_: Any, **__: Any) -> float:
+    return 0.5
+
+
+# What they patch, as a record's note has it.
+PATCHES: dict[str, tuple[Callable[[View], Any], str]] = {
+    "mean": (lambda view: setattr(np, "mean", _half), "numpy.mean"),
+    "norm": (lambda view: setattr(np.linalg, "norm", _half), "numpy.linalg.norm"),
+    "deleted": (lambda view: delattr(np, "sum"), "numpy.sum"),
+    "new": (lambda view: setattr(np, "halved", _half), "numpy.halved"),
+    "later": (
+        lambda view: setattr(importlib.import_module("numpy.polynomial.hermite"), "hermval", 1),
+        "numpy.polynomial.hermite.hermval",
+    ),
+    "print-put-back": (_print_put_back, "builtins.print"),
+    "random": (lambda view: setattr(random, "random", _half), "random.random"),
+    "json": (lambda view: setattr(json, "dumps", _half), "json.dumps"),
+    "view": (lambda view: setattr(View, "reward", 3.0), "View.reward"),
+    "policy": (lambda view: setattr(DiscretePolicy, "expect", _half), "DiscretePolicy.expect"),
+    "estimator": (lambda view: delattr(Estimator, "fit"), "Estimator.fit"),
+}
 
 WAYS: dict[str, Callable[[View], Any]] = {
     "torch-scale": _torch_scale,
@@ -189,4 +220,5 @@ def _odd(name: str) -> Callable[[View], None]:
     return change
 
 
+WAYS |= {name: patch for name, (patch, _) in PATCHES.items()}
 WAYS |= {name: _odd(name) for name in ("strided", "spread", "turned", "words", "masked", "tensor")}

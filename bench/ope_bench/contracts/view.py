@@ -97,6 +97,12 @@ class CachedFit:
     origin: TracebackType | None = None
     inner: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        # All trials on the data share the fit.
+        for array in getattr(self.value, "__dict__", {}).values():
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
 
 @dataclass
 class ReusedCost:

@@ -44,6 +44,7 @@ from ope_bench.trials.isolation import (
     seed_global_states,
     seeding_of_torch,
 )
+from ope_bench.trials.patches import patches_noted
 from ope_bench.trials.process_settings import ProcessSettings
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.sealing import COPY_FIRST, Seal
@@ -282,7 +283,7 @@ def run_trial(
     seed = attempt.global_seed
     with isolated(seed, restore=restore) as tail:
         settings = workspace.settings = workspace.settings or ProcessSettings()
-        with settings.watched(seeding_of_torch(seed)):
+        with patches_noted() as patched, settings.watched(seeding_of_torch(seed)):
             try:
                 attempt.run(workspace, on_fit, on_batch, environment, estimator)
             except KeyboardInterrupt:
@@ -294,7 +295,9 @@ def run_trial(
         changed = settings.changes()
     if changed:
         workspace.settings = None
-        attempt.facts["note"] = f"changed {', '.join(changed)}"[:MESSAGE_CHARACTERS]
+    told = {"changed": changed, "patched": patched}
+    note = "; ".join(f"{how} {', '.join(names)}" for how, names in told.items() if names)
+    attempt.facts["note"] = note[:MESSAGE_CHARACTERS] or None
     return attempt.to_record(tail)
 
 

@@ -5,30 +5,36 @@ from __future__ import annotations
 import ctypes
 import functools
 import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 
+from ope_bench import View
+from ope_bench.contracts.view import FitCache
 from ope_bench.execution import Executor, Finished
 from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.plugins.spec import resolve
 from ope_bench.testing.problems import Given
+from ope_bench.trials.patches import patches_noted
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.sealing import Seal
 from ope_bench.trials.trial import build
 from support import careless_plugins
-from support.careless_plugins import WAYS, Odd
+from support.careless_plugins import PATCHES, WAYS, Odd
 from support.paths import SUPPORT
 
 FILE = str(SUPPORT / "careless_plugins.py")
 TORCH = ("torch-scale", "torch-subtract")
 PAST_NUMPY = (*TORCH, "sort-past-numpy", "thread")
 OF_ODD = ("strided", "spread", "turned", "words", "masked", "tensor")
-COMMON = [way for way in WAYS if way not in OF_ODD]
+COMMON = [way for way in WAYS if way not in (*OF_ODD, *PATCHES)]
 
 
 @functools.cache
@@ -45,7 +51,7 @@ def run(executor: Executor, trials: Sequence[Trial]) -> list[TrialRecord]:
 
 
 def bits(records: Sequence[TrialRecord]) -> list[Any]:
-    return [(one.trial.estimator.id, one.answer, one.note) for one in records]
+    return [(one.trial.estimator.id, one.answer, one.note, one.error_message) for one in records]
 
 
 def innocents(how: str | None = None) -> list[Trial]:
@@ -64,7 +70,7 @@ def attacked(
             careless = trial(f"{FILE}:Careless", way, how)
             guilty[way], *others = run(executor, [careless, *innocents(how)])
             assert bits(others) == clean, way
-    assert all(answer[0] == "ok" for _, answer, _ in clean)
+    assert all(answer[0] == "ok" for _, answer, *_ in clean)
     return guilty
 
 
@@ -136,6 +142,48 @@ def test_an_odd_policy_survives_all_attacks_or_its_records_say_that_it_was_compa
         harmless = lacking.get(way, how) != how
         assert (record.status == "ok") == harmless, (way, record.error_message)
         assert ("compared after each trial" in record.environment_origin) == (how != "")
+
+
+# Patches
+
+
+@pytest.mark.parametrize("executor", [InProcessExecutor, LocalExecutor])
+def test_what_a_trial_patches_is_named_and_moves_no_other_trial(executor: type[Any]) -> None:
+    before = {name: vars(owner)[name] for owner, name in ((np, "mean"), (View, "fitted"))}
+    guilty = attacked(executor(), list(PATCHES))
+    for way, (_, name) in PATCHES.items():
+        assert guilty[way].note == f"patched {name}", way
+    assert (np.mean, View.fitted) == tuple(before.values())
+    assert not hasattr(np, "halved")
+
+
+@pytest.mark.parametrize("module", ["pandas", "matplotlib.pyplot", "torch", "sklearn.ensemble"])
+def test_importing_a_library_is_no_patch(module: str) -> None:
+    pytest.importorskip(module.partition(".")[0])
+    code = (
+        "from ope_bench.trials.patches import patches_noted\n"
+        "with patches_noted() as names: import " + module + "\n"
+        "print(names)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_watched_modules_can_be_pickled() -> None:
+    with patches_noted():
+        pass
+    assert pickle.loads(pickle.dumps(np.linalg)) is np.linalg
+    assert cloudpickle.loads(cloudpickle.dumps(lambda: np.pi))() == np.pi
+
+
+def test_arrays_of_shared_fits_are_read_only() -> None:
+    class Fit:
+        def __init__(self) -> None:
+            self.values = np.ones(3)
+
+    entry = FitCache().get("a", lambda inner: Fit())
+    with pytest.raises(ValueError, match="read-only"):
+        entry.value.values[0] = 2.0
 
 
 # The seal itself
