@@ -29,8 +29,9 @@ class _Module(types.ModuleType):
     """A module that notes assignments to its attributes."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if sys.modules.get(f"{self.__name__}.{name}", _GONE) is value:
-            _watch(value)  # the import of a module within this one
+        inner = f"{self.__name__}.{name}"
+        if sys.modules.get(inner, _GONE) is value:
+            _watch(inner)  # it was imported, with modules of its own
         else:
             _note(self, name)
         super().__setattr__(name, value)
@@ -48,21 +49,22 @@ def _note(module: types.ModuleType, name: str) -> None:
         _noted[-1].setdefault((module, name), vars(module).get(name, _GONE))
 
 
-def _watch(module: object) -> None:
-    if type(module) is types.ModuleType:
-        module.__class__ = _Module
+def _watch(root: str) -> None:
+    """Watch a module and all modules in it."""
+    for name, module in tuple(sys.modules.items()):
+        if f"{name}.".startswith(f"{root}.") and type(module) is types.ModuleType:
+            module.__class__ = _Module
 
 
 @cache
 def _classes() -> dict[type, dict[str, object]]:
     """Watch the modules; return the contracts' classes, each with its attributes as they are."""
-    modules = {name: one for name, one in sys.modules.items() if name.partition(".")[0] in _ROOTS}
-    for module in modules.values():
-        _watch(module)
+    for root in _ROOTS:
+        _watch(root)
     public = dir(sys.modules["ope_bench"])
     return {
         value: dict(vars(value))
-        for name, module in modules.items()
+        for name, module in tuple(sys.modules.items())
         if name.startswith("ope_bench.contracts.")
         for value in vars(module).values()
         if isinstance(value, type) and value.__module__ == name and value.__name__ in public
