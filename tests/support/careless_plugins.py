@@ -34,7 +34,7 @@ def _torch_subtract(view: View) -> None:
 
 
 def _table(view: View) -> None:
-    table = view.embedding_distribution.table
+    table = view.embedding_distribution.table  # type: ignore[attr-defined]
     table += 1e-3
 
 
