@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from ope_bench.base.errors import DataError, UnavailableError
 from ope_bench.contracts.arrays import (
-    CHUNK_ENTRIES,
     FloatArray,
     IntArray,
     check_rewards,
@@ -86,8 +85,8 @@ ROW_ARRAYS = (
 TruthKind = Literal["empirical", "expected"]
 """Name of the field of `Truth` that errors are measured against."""
 
-_CHECKED_ROWS = 16
-"""Logged rows at which `Problem.check_policies` looks."""
+_ROWS_WITHOUT_TABLE = 200
+"""Most logged rows at which a policy that has no table is checked, action by action."""
 
 _ROUNDING = 1e-3
 """How far sums of probabilities may be from 1: tables of policies may have few digits."""
@@ -248,8 +247,15 @@ class Problem:
             low, high = min(low, float(ratio.min())), max(high, float(ratio.max()))
         return low, high
 
-    def check_policies(self) -> None:
-        """Check propensities, and both policies at a few of the logged rows.
+    def check_policies(self, most: int | None = None) -> None:
+        """Check propensities, and the policies at logged rows.
+
+        A policy without a table is asked for the probability of each action at 200 rows at most.
+
+        Parameters
+        ----------
+        most : rows at which both policies are checked, None for all. Those of several loggers are
+            checked at all rows.
 
         Raises
         ------
@@ -262,18 +268,36 @@ class Problem:
             row = int(np.argmax(self.propensity))
             msg = f"propensity[{row}] is {self.propensity[row]:g}; expected a probability"
             raise DataError(msg)
-        rows = np.arange(min(len(self.reward), _CHECKED_ROWS))
-        rows = rows * (len(self.reward) - 1) // max(1, len(rows) - 1)
-        rows = rows[: max(1, CHUNK_ENTRIES // self.n_actions)]
         for name in ("logging_policy", "target_policy"):
-            policy = getattr(self, name)
-            if not isinstance(policy, DiscretePolicy):
-                continue
-            table = policy.table(self.context[rows])
+            if (policy := getattr(self, name)) is not None:
+                self._check_policy(name, policy, most)
+        for k, policy in enumerate(self.stratum_policies or ()):
+            self._check_policy(f"stratum_policies[{k}]", policy, None)
+
+    def _check_policy(self, name: str, policy: Policy, most: int | None) -> None:
+        actions = np.arange(self.n_actions or 0)
+
+        def by_probability(context: FloatArray) -> FloatArray:
+            pairs = np.repeat(np.arange(len(context)), len(actions))
+            found = policy.probability(context[pairs], np.tile(actions, len(context)))
+            return np.asarray(found, dtype=np.float64).reshape(len(context), -1)
+
+        has_table = isinstance(policy, DiscretePolicy)
+        table_of = policy.table if isinstance(policy, DiscretePolicy) else by_probability
+        n = len(self.reward)
+        count = min(n, n if most is None else most, n if has_table else _ROWS_WITHOUT_TABLE)
+        checked = np.arange(count) * (n - 1) // max(1, count - 1)
+        for part in row_chunks(count, len(actions)):
+            rows = checked[part]
+            try:
+                table = table_of(self.context[rows])
+            except UnavailableError:  # of a policy known at the logged actions alone
+                return
             shape = (len(rows), self.n_actions)
             if table.shape != shape:
+                what = f"{name}.table" if has_table else f"{name}.probability of each action"
                 msg = (
-                    f"{name}.table of {len(rows)} rows has shape {table.shape}; expected {shape}, "
+                    f"{what} of {len(rows)} rows has shape {table.shape}; expected {shape}, "
                     f"as n_actions is {self.n_actions}"
                 )
                 raise DataError(msg)

@@ -315,6 +315,15 @@ def registry() -> Registry:
     return Registry()
 
 
+def is_built_in(environment: type) -> bool:
+    """Return whether a class is of the harness or an environment that comes with it."""
+    module, target = environment.__module__, f"{environment.__module__}:{environment.__qualname__}"
+    ours = (
+        one for one in registry().plugins("environment") if one.origin.startswith("ope-bench ")
+    )
+    return module.startswith(f"{_HARNESS}.") or any(one.target == target for one in ours)
+
+
 def imported_packages(source: str | bytes, cls: str | None = None) -> set[str]:
     """Return the top-level packages that a module imports, but for type checkers.
 

@@ -152,6 +152,11 @@ def check_policies_sum_to_one(subject: EnvironmentUnderTest) -> None:
             have = policy.probability(context[rows], best)
             want = np.take_along_axis(block, best[:, None], axis=1)[:, 0]
             _near(have, want, f"{name}.probability and its table differ")
+    # At every row, and the policies of several loggers.
+    try:
+        subject.draw().problem.check_policies()
+    except DataError as exc:
+        require(False, str(exc))
 
 
 def check_expect_is_the_sum_over_actions(subject: EnvironmentUnderTest) -> None:

@@ -246,18 +246,15 @@ class Table(DiscretePolicy):
 
 
 def with_policies(**changes):
-    given = {"logging_policy": Table(0.5, 0.5), "target_policy": Table(0.2, 0.8)} | changes
-    return Problem(
-        context=np.zeros((5, 1)),
-        action=np.zeros(5, int),
-        embedding=np.zeros((5, 1)),
-        reward=np.zeros(5),
-        target_context=None,
-        target_action=None,
-        target_embedding=None,
-        n_actions=2,
-        **given,
-    )
+    given = {
+        "context": np.zeros((5, 1)),
+        "action": np.zeros(5, int),
+        "embedding": np.zeros((5, 1)),
+        "reward": np.zeros(5),
+        "logging_policy": Table(0.5, 0.5),
+        "target_policy": Table(0.2, 0.8),
+    }
+    return Problem(n_actions=2, **NO_SAMPLE, **(given | changes))
 
 
 def test_policies_that_are_distributions_pass():
@@ -278,3 +275,54 @@ def test_policies_that_are_distributions_pass():
 def test_policies_that_are_no_distributions_are_refused(changes, message):
     with pytest.raises(DataError, match=message):
         with_policies(**changes).check_policies()
+
+
+class Rows(Table):
+    """A policy whose probabilities are wrong in one row, told by its context."""
+
+    def table(self, context):
+        return super().table(context) + 0.5 * (context == 4321)
+
+
+class WithoutTable:
+    """Twice a distribution, or one, by what a policy must have alone."""
+
+    def __init__(self, total):
+        self.total = total
+
+    def probability(self, context, action):
+        return self.total * np.array([0.25, 0.75])[action]
+
+    def sample(self, context, rng):
+        return np.zeros(len(context), int)
+
+    def expect(self, context, f):
+        return np.zeros(len(context))
+
+
+def long_problem(n=9000, **changes):
+    context = np.arange(float(n))[:, None]
+    arrays = {"context": context, "embedding": context, "reward": np.zeros(n)}
+    return with_policies(action=np.zeros(n, int), **arrays, **changes)
+
+
+@pytest.mark.parametrize("name", ["logging_policy", "target_policy"])
+def test_every_row_is_looked_at_unless_fewer_are_asked_for(name):
+    problem = long_problem(**{name: Rows(0.5, 0.5)})
+    with pytest.raises(DataError, match=rf"{name} at context\[4321\].* sum to 2"):
+        problem.check_policies()
+    problem.check_policies(16)
+
+
+def test_the_policies_of_loggers_are_checked_at_every_row():
+    problem = long_problem(logging_policy=None)
+    loggers = (Table(0.5, 0.5), Rows(0.5, 0.5))
+    problem = dataclasses.replace(problem, stratum=np.arange(9000) % 2, stratum_policies=loggers)
+    with pytest.raises(DataError, match=r"stratum_policies\[1\] at context\[4321\]"):
+        problem.check_policies(16)
+
+
+def test_a_policy_without_a_table_is_asked_for_each_action():
+    long_problem(target_policy=WithoutTable(1.0)).check_policies()
+    with pytest.raises(DataError, match=r"target_policy at context\[0\].* sum to 2"):
+        long_problem(target_policy=WithoutTable(2.0)).check_policies()
