@@ -198,6 +198,10 @@ def log_of_command(
             "--drop-missing", help="Leave out rows without action, reward or propensity."
         ),
     ] = False,
+    decisions: Annotated[
+        int | None,
+        typer.Option(help="Number of decisions taken; fewer rows show that some are missing."),
+    ] = None,
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the log file of these options.")
     ] = None,
@@ -214,6 +218,7 @@ def log_of_command(
     given = {name.replace("_", "-"): text for name, text in described.items() if text is not None}
     spec = spec_of_command(file, given)
     spec = replace(spec, drop_missing=spec.drop_missing or drop_missing)
+    spec = replace(spec, decisions=spec.decisions if decisions is None else decisions)
     if save is not None:
         write_log_file(spec, save)
         note(f"wrote {save}")

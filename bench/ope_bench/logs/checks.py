@@ -63,6 +63,7 @@ _NOTHING, _SURE, _MOSTLY = 0.001, 0.999, 0.5
 _FAR_ABOVE, _FAR_BELOW, _FAR_Z = 1.2, 0.8, 10.0
 """Mean weights, and their distance in standard errors, beyond which no value is stated."""
 
+_PART_OVER_WEIGHT = 20.0
 _PART_RATE, _PART_MATTERS, _PART_ROWS, _MOST_PARTS = 0.002, 0.1, 100, 50
 LEAST_REWARDED = 20.0
 """Effective rewarded rows below which there is no trust."""
@@ -72,7 +73,9 @@ _IMPLAUSIBLE = 0.005
 _DRIFT_RATE = 0.001
 """Error rates of single checks. Together one clean log in twenty has a false alarm at most."""
 
-_LEAK = 0.99
+_MOST_BINS = 200
+
+_LEAK = 0.9
 """Share of the reward's variance explained by one column above which the column is a leak."""
 
 _MATTERS = 0.02
@@ -235,8 +238,13 @@ def _first_equal(*parts: FloatArray | IntArray) -> IntArray:
     return RowIndex(rows)(rows)
 
 
-def support_findings(log: LogData) -> Iterator[Finding]:
-    """Find what the log says of the policies' choices, and whether the weights average to one."""
+def support_findings(log: LogData, fitted: FittedLogger | None = None) -> Iterator[Finding]:
+    """Find what the log says of the policies' choices, and whether the weights average to one.
+
+    Parameters
+    ----------
+    fitted : the model of the logged action; it is fitted where None is given.
+    """
     counted = "rows" if log.unit is None else "units"
     sure = log.propensity is not None and float(
         np.average(log.propensity >= _SURE, weights=log.weight)
@@ -247,7 +255,8 @@ def support_findings(log: LogData) -> Iterator[Finding]:
             what += ": the logger is a rule, and other choices have no rewards here"
         yield Finding.at_most(Check.EXPLORATION, sure, _MOSTLY, what)
     needs = [name for name, one in log.targets.items() if one.form != "probability"]
-    fitted = fit_logger(log) if needs and log.logging is None else None
+    if fitted is None and needs and log.logging is None:
+        fitted = fit_logger(log)
     for name in log.targets:
         support = list(_support_of(log, name, fitted))
         yield from support
@@ -418,7 +427,8 @@ def _part_weight(
 ) -> tuple[float, float | None, int]:
     """Return mean, z and number of the weights of a part of the rows; z None where few."""
     part = terms[rows]
-    enough = len(rows) >= _PART_ROWS and np.count_nonzero(part) >= LEAST_ROWS
+    # Few rows lack those of the largest weights, and no z knows it.
+    enough = len(rows) >= max(_PART_ROWS, _PART_OVER_WEIGHT * float(terms.max()))
     z = skewed_z(part - 1.0, unit[rows]) if enough else None
     return (float(part.mean()) if len(part) else 1.0), z, len(rows)
 
@@ -575,13 +585,16 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     worst, where = 0.0, ""
     for j, name in enumerate(log.context_names):
         values, code = np.unique(log.context[:, j], return_inverse=True)
-        if len(values) <= max(log.n / 10, 1):
-            count = np.bincount(code.reshape(-1), row)
-            sums = np.bincount(code.reshape(-1), row * reward)
-            share = (float((sums**2 / count).sum()) - float(row.sum()) * average**2) / total
-        else:
+        share, code = 0.0, code.reshape(-1)
+        if len(values) > max(log.n / 10, 1):
             covariance = np.cov(log.context[:, j], reward, aweights=row)
             share = float(covariance[0, 1] ** 2 / (covariance[0, 0] * covariance[1, 1]))
+            # Any other shape: means of bins with equally many values.
+            code = code * min(_MOST_BINS, log.n // 30 + 1) // len(values)
+        count = np.bincount(code, row)
+        sums = np.bincount(code, row * reward)[count > 0]
+        binned = float((sums**2 / count[count > 0]).sum()) - float(row.sum()) * average**2
+        share = max(share, binned / total)
         if share > worst:
             worst, where = share, name
     what = f"context column '{where}' explains {worst:.1%} of the reward's variance"

@@ -89,6 +89,7 @@ class Log(LogData):
         logging: Any = None,
         actions: Sequence[Any] | None = None,
         drop_missing: bool = False,
+        decisions: int | None = None,
     ) -> Self:
         """Take a log from a data frame, or from a mapping of column names to arrays.
 
@@ -114,6 +115,7 @@ class Log(LogData):
         logging : the logging policy's whole distribution, given like a target.
         actions : the actions to which columns of arrays belong; in sorted order by default.
         drop_missing : whether rows without action, reward or propensity are left out, and counted.
+        decisions : number of decisions that were taken; fewer rows show that some are missing.
 
         Raises
         ------
@@ -147,6 +149,7 @@ class Log(LogData):
             targets=read_policies(target, DEFAULT_TARGET),
             actions=None if actions is None else tuple(str(name) for name in actions),
             drop_missing=drop_missing,
+            decisions=decisions,
         )
         return cls.of(spec)
 

@@ -65,6 +65,7 @@ class LogSpec:
     actions : the actions to which columns of arrays belong; in sorted order where None.
     drop_missing : whether rows without action, reward or propensity are left out; else such a row
         is a mistake. Rows of other tables still count them.
+    decisions : number of decisions that were taken, which the rows are compared with.
     """
 
     table: Any
@@ -83,6 +84,7 @@ class LogSpec:
     weight: str | None = None
     predicted_reward: Any = None
     drop_missing: bool = False
+    decisions: int | None = None
 
     def __post_init__(self) -> None:
         if not self.context:
@@ -106,6 +108,9 @@ class LogSpec:
         low, high = self.reward_range or (0.0, 1.0)
         if not -math.inf < low < high < math.inf:
             msg = f"reward_range: {low:g} is not below {high:g}; write [smallest, largest]"
+            raise UsageError(msg)
+        if self.decisions is not None and self.decisions < 1:
+            msg = f"decisions: {self.decisions} is not the number of decisions that were taken"
             raise UsageError(msg)
         predicted = self.predicted_reward
         known = {"logged", "table"}

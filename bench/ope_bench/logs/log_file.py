@@ -47,11 +47,12 @@ class _LogFileKeys:
     predicted_reward: dict[Literal["logged", "table"], str] | None = None
     logging: _Policy | None = None
     drop_missing: bool = False
+    decisions: int | None = None
 
 
 _PLAIN = (
     *("action", "reward", "reward_range", "propensity", "time", "unit", "weight"),
-    "drop_missing",
+    *("drop_missing", "decisions"),
 )
 """Keys that a log's description holds as they are written."""
 

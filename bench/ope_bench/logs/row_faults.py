@@ -21,8 +21,10 @@ _MOST_CELLS = 10_000_000
 _COPIES_Z = 5.0
 _LEAST_VALUES, _MOST_ROWS_OF_VALUE = 30, 100
 _COINCIDE, _COINCIDE_SHARE = 10.0, 0.2
+_LIKE_CHANCE = (0.75, 1.33)
 _LEVELS = 50
-_TREND_RATE = 0.0025
+_LEAST_KEPT = 0.98
+_TREND_RATE = 0.0015
 _DROP_Z, _FLAT_Z = 4.0, 2.0
 _CUTS = np.arange(0.5, 0.96, 0.05)
 _MOST_PAIRS = 60
@@ -100,7 +102,7 @@ def coinciding_columns(log: LogData) -> Iterator[Finding]:
             again = float(both[both > 1].sum()) / log.n
             # Few contexts that come again hundreds of times are segments.
             few = log.n > _MOST_ROWS_OF_VALUE * len(both)
-            if ratio > _COINCIDE and again > share and not few:
+            if ratio > _COINCIDE and again > share and not few and not _drawn_anew(both):
                 worst, share, pair = ratio, again, (name, other)
     what = "no two columns of numbers come again together"
     if pair:
@@ -109,6 +111,19 @@ def coinciding_columns(log: LogData) -> Iterator[Finding]:
             f"{worst:,.0f} times as many pairs as by chance"
         )
     yield Finding.at_most(Check.COINCIDING, share, _COINCIDE_SHARE, what, subjects=pair)
+
+
+def _drawn_anew(count: IntArray) -> bool:
+    """Return whether counts are those of contexts drawn again and again from a finite pool.
+
+    These are Poisson's, without the zeros; users have rows of their own number each.
+    """
+    mean = float(count.mean())
+    rate = mean
+    for _ in range(30):
+        rate = mean * -np.expm1(-rate)
+    spread = float(count.var()) / max(mean * (1.0 + rate - mean), 1e-12)
+    return _LIKE_CHANCE[0] < spread < _LIKE_CHANCE[1]
 
 
 def identifiers(log: LogData) -> Iterator[Finding]:
@@ -131,13 +146,12 @@ def identifiers(log: LogData) -> Iterator[Finding]:
 
 def retention(log: LogData) -> Iterator[Finding]:
     """Compare the rows with the number of decisions that were taken, where the user gave it."""
-    decisions = None if log.spec is None else getattr(log.spec, "decisions", None)
+    decisions = None if log.spec is None else log.spec.decisions
     if decisions is None:
         return
     rows = float(log.n if log.weight is None else log.weight.sum())
     what = f"{rows:,.0f} of {decisions:,} decisions are in the log"
-    limit = 0.98
-    yield Finding.at_least(Check.RETENTION, rows / decisions, limit, what)
+    yield Finding.at_least(Check.RETENTION, rows / decisions, _LEAST_KEPT, what)
 
 
 def reward_in_time(log: LogData, unit: IntArray, time: FloatArray) -> Iterator[Finding]:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from ope_bench import Log, TargetPolicy, advise
+from ope_bench.base.errors import UsageError
 from ope_bench.logs.checks import check_log
 from ope_bench.logs.finding import Check, Finding
+from support.small_logs import write_small
 
 N = 3000
 
@@ -67,7 +69,10 @@ def test_few_contexts_are_not_near_copies_of_each_other():
 def test_users_who_come_again_are_seen_in_columns_that_coincide():
     given = frame()
     assert found(given, Check.COINCIDING).passed
-    user = np.random.default_rng(1).integers(300, size=N)
+    # Contexts drawn from a finite pool have other numbers of rows than users with ten each.
+    pool = np.random.default_rng(1).integers(300, size=N)
+    assert found(given | {"x": given["x"][pool], "y": given["y"][pool]}, Check.COINCIDING).passed
+    user = np.random.default_rng(1).permutation(np.repeat(np.arange(300), 10))
     again = given | {"x": given["x"][user], "y": given["y"][user]}
     one = found(again, Check.COINCIDING)
     assert (one.passed, set(one.subjects)) == (False, {"x", "y"})
@@ -93,6 +98,33 @@ def test_context_columns_that_tell_rows_apart_are_identifiers():
     text = found(given | {"kind": words}, Check.IDENTIFIER)
     assert (text.passed, text.subject) == (False, "kind")
     assert "kind" in text.first_action
+
+
+def test_rows_that_are_missing_show_in_the_number_of_decisions(tmp_path):
+    given = frame()
+    assert found(given, Check.RETENTION, decisions=N).passed
+    kept = found(given, Check.RETENTION, decisions=2 * N)
+    assert (kept.passed, kept.value) == (False, 0.5)
+    weighted = found(given | {"w": np.full(N, 2.0)}, Check.RETENTION, decisions=2 * N, weight="w")
+    assert weighted.passed
+    with pytest.raises(UsageError, match="decisions: 0"):
+        found(given, Check.RETENTION, decisions=0)
+    path = write_small(tmp_path)
+    path.write_text(path.read_text() + "decisions: 8\n")
+    checks = Log.read(path).check().findings
+    assert next(one.value for one in checks if one.check is Check.RETENTION) == 0.5
+
+
+def test_a_leak_of_any_shape_is_found():
+    given = frame()
+    rng = np.random.default_rng(5)
+    for shape in (lambda x: x**2, lambda x: np.sin(2 * x), lambda x: 3 * x):
+        known = shape(given["x"])
+        known = known + 0.1 * known.std() * rng.normal(size=N)
+        leak = found(given | {"r": known}, Check.LEAK)
+        assert (leak.passed, leak.subject) == (False, "x")
+        weak = known + known.std() * rng.normal(size=N)
+        assert found(given | {"r": weak}, Check.LEAK).passed
 
 
 def adaptive() -> dict[str, Any]:
