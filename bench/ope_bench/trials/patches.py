@@ -67,7 +67,11 @@ def _classes() -> dict[type, dict[str, object]]:
         for name, module in tuple(sys.modules.items())
         if name.startswith("ope_bench.contracts.")
         for value in vars(module).values()
-        if isinstance(value, type) and value.__module__ == name and value.__name__ in public
+        if isinstance(value, type)
+        and value.__module__ == name
+        and value.__name__ in public
+        # Nobody calls methods of a protocol's own.
+        and not getattr(value, "_is_protocol", False)
     }
 
 
@@ -80,7 +84,7 @@ def patches_noted() -> Iterator[list[str]]:
         yield names
     finally:
         noted = _noted.pop()
-        for cls, before in classes.items():
+        for cls, before in tuple(classes.items()):
             now = vars(cls)
             # Identity comes first, so that equality is a matter of a microsecond.
             if now != before:
@@ -88,6 +92,8 @@ def patches_noted() -> Iterator[list[str]]:
                 # Python makes some of its own on first use.
                 changed |= {one for one in now.keys() - before.keys() if not one.startswith("__")}
                 noted |= {(cls, name): before.get(name, _GONE) for name in changed}
+                if not changed:
+                    classes[cls] = dict(now)
         for (owner, name), was in noted.items():
             names.append(f"{owner.__name__}.{name}")
             if was is not _GONE:

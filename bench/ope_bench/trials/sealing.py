@@ -71,11 +71,11 @@ class Seal:
                     loose.append((path, part))
             elif hasattr(type(part), "__array__"):
                 loose.append((path, part))
-            elif "._" not in f".{path}":
+            elif path and "._" not in f".{path}":
                 held = _held(part)
                 # Private values may be caches; None, one that is made on first use.
                 self._attributes += [
-                    (f"{path}.{name}".lstrip("."), held, name, value)
+                    (f"{path}.{name}", held, name, value)
                     for name, value in held.items()
                     if value is not None and not str(name).startswith("_")
                 ]
