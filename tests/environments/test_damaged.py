@@ -20,7 +20,7 @@ from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.record import Trial
 from ope_environments.damaged import logged_rows
 from ope_environments.damaged.environment import Damaged
-from ope_environments.damaged.priors import CHANCES, MOST, drawn_damages
+from ope_environments.damaged.priors import CHANCES, MOST, SECOND_CHANCES, drawn_damages
 
 ARRAYS = ("context", "action", "embedding", "reward", "propensity", "target_action", "unit")
 TOY = "saito-toy[n_actions=10,n_samples=2000]"
@@ -147,27 +147,157 @@ def test_missing_propensities_are_withheld_with_a_reason():
     assert "no propensities" in record.error_message
 
 
-def test_an_unsupported_action_is_never_logged_and_contexts_keep_their_distribution():
-    clean, _ = drawn("population[world=3,known=policy]", n_samples=6000)
-    damaged, _ = drawn("population[world=3,known=policy]", n_samples=6000, support=0.3)
+WORLDS = ("population[world=3,known=policy]", "population[world=12,known=policy]", BINARY)
+
+
+@pytest.mark.parametrize("environment", WORLDS)
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_support_removes_the_share_that_is_asked_and_contexts_keep_their_distribution(
+    environment, share
+):
+    clean, _ = drawn(environment, n_samples=6000)
+    made = Damaged(environment, n_samples=6000, support=share)
+    damaged, _ = made.sample(
+        world_rng=stream("world", 0), logged_rng=stream("logs", 0), target_rng=stream("target", 0)
+    )
     table = damaged.logging_policy.table(damaged.context)
-    never = (table == 0).all(axis=0)
-    assert not never[damaged.action].any()
-    mass = clean.target_policy.table(clean.context)[:, never].sum(axis=1).mean()
-    assert 0.3 <= mass < 0.9
-    rows = np.arange(len(damaged.reward))
+    refused = table == 0
+    rows = np.arange(6000)
+    assert not refused[rows, damaged.action].any()
+    # At most one action is refused in some contexts and not in others.
+    assert sum(len(set(column)) == 2 for column in refused.T) <= 1
+    mass = damaged.target_policy.table(damaged.context)[refused].sum() / 6000
+    assert made.examine(damaged, None)["damage_removed"] == pytest.approx(mass, rel=1e-9)
+    # It is exact over the contexts of the first log, of which those of this one are a sample.
+    target = clean.target_policy.table(clean.context)
+    first = target[damaged.logging_policy.table(clean.context) == 0].sum() / 6000
+    assert first == pytest.approx(share, abs=0.002)
+    assert mass == pytest.approx(share, abs=0.03)
     np.testing.assert_allclose(damaged.propensity, table[rows, damaged.action])
     np.testing.assert_allclose(table.sum(axis=1), 1)
-    old = clean.logging_policy.table(damaged.context)
-    np.testing.assert_allclose(
-        table * (1 - old[:, never].sum(axis=1, keepdims=True)), np.where(never, 0, old), atol=1e-12
-    )
+    old = np.where(refused, 0, clean.logging_policy.table(damaged.context))
+    np.testing.assert_allclose(table, old / old.sum(axis=1, keepdims=True), atol=1e-12)
     error = np.nanstd(clean.context, axis=0) * math.sqrt(2 / 6000)
     gap = np.nanmean(damaged.context, axis=0) - np.nanmean(clean.context, axis=0)
     assert (np.abs(gap) < 4.5 * error + 1e-12).all()
     # What the policies say of the actions that are left is what the logs hold.
-    played = np.bincount(damaged.action, minlength=len(never)) / 6000
+    played = np.bincount(damaged.action, minlength=table.shape[1]) / 6000
     assert np.abs(played - table.mean(axis=0)).max() < 5 * math.sqrt(0.25 / 6000)
+
+
+def test_support_of_a_target_that_is_known_by_a_sample_is_that_of_its_rows():
+    text = "population[world=3,known=policy,target_form=sample]"
+    made = Damaged(text, n_samples=6000, support=0.2)
+    problem, _ = made.sample(
+        world_rng=stream("world", 0), logged_rng=stream("logs", 0), target_rng=stream("target", 0)
+    )
+    table = problem.logging_policy.table(problem.target_context)
+    share = (table[np.arange(6000), problem.target_action] == 0).mean()
+    assert share == pytest.approx(0.2, abs=0.002)
+    assert made.examine(problem, None)["damage_removed"] == pytest.approx(share)
+
+
+def test_support_leaves_a_rule_its_only_action():
+    text = "population[priors=2,world=8,logging=rule,known=policy,n_actions=4]"
+    problem, _ = drawn(text, n_samples=500, support=0.6)
+    table = problem.logging_policy.table(problem.context)
+    np.testing.assert_allclose(table.sum(axis=1), 1)
+    assert (table[np.arange(500), problem.action] > 0).all()
+
+
+def test_drawn_faults_of_the_first_priors_remove_whole_actions_as_they_did():
+    inner = "population[known=policy,n_samples=400,n_actions=6,logging=softmax,world={}]"
+    ratio = {1: [], 2: []}
+    for world in range(151, 211):
+        for priors, found in ratio.items():
+            made = Damaged(inner.format(world), drawn=True, priors=priors)
+            share = made._as_drawn.support
+            if share == 0:
+                continue
+            try:
+                problem, _ = made.sample(
+                    world_rng=stream("w"), logged_rng=stream("l"), target_rng=stream("t")
+                )
+            except UnavailableError:
+                continue
+            found.append(made.examine(problem, None)["damage_removed"] / share)
+    assert max(ratio[1]) > 2
+    assert min(ratio[1]) > 0.7
+    # Contexts of the log are not quite those of the first log, whose share is exact.
+    assert max(np.abs(np.array(ratio[2]) - 1)) < 0.7
+    assert abs(np.median(ratio[2]) - 1) < 0.1
+
+
+@pytest.mark.parametrize("exploration", [0.0, 0.1])
+def test_a_rule_plays_the_likeliest_action_but_for_its_exploration(exploration):
+    clean, truth = drawn(n_samples=4000)
+    damaged, same = drawn(exploration=exploration, n_samples=4000)
+    assert truth == same
+    before = clean.logging_policy.table(damaged.context)
+    expected = exploration * before
+    rows = np.arange(4000)
+    expected[rows, before.argmax(axis=1)] += 1 - exploration
+    np.testing.assert_allclose(damaged.propensity, expected[rows, damaged.action], atol=1e-12)
+    np.testing.assert_allclose(damaged.logging_policy.table(damaged.context), expected)
+    likeliest = (damaged.action == before.argmax(axis=1)).mean()
+    share = 1 - exploration + exploration * before.max(axis=1).mean()
+    assert abs(likeliest - share) < 5 * math.sqrt(0.25 / 4000)
+    gap = damaged.context.mean(axis=0) - clean.context.mean(axis=0)
+    assert (np.abs(gap) < 5 * clean.context.std(axis=0) * math.sqrt(2 / 4000)).all()
+
+
+def test_a_rule_on_equal_actions_plays_one_that_the_world_draws():
+    text = "population[world=3,known=policy,logging=uniform,n_actions=5]"
+    chosen = {
+        int(drawn(text, seed, n_samples=50, exploration=0.0)[0].action[0]) for seed in range(8)
+    }
+    assert len(chosen) > 1
+    assert len(set(drawn(text, n_samples=50, exploration=0.0)[0].action)) == 1
+
+
+@pytest.mark.parametrize("environment", [TOY, "population[world=3,known=policy]"])
+def test_near_copies_differ_in_one_number_and_in_nothing_else(environment):
+    clean, _ = drawn(environment, n_samples=2000)
+    damaged, truth = drawn(environment, n_samples=2000, jitter=0.25)
+    assert truth == drawn(environment, n_samples=2000)[1]
+    differ = damaged.context[1:] != damaged.context[:-1]
+    copy = (differ.sum(axis=1) <= 1) & (damaged.action[1:] == damaged.action[:-1])
+    copy &= damaged.reward[1:] == damaged.reward[:-1]
+    assert abs(copy.sum() - 400) < 5 * math.sqrt(1600 * 0.25 * 0.75) + 10
+    column = np.flatnonzero(differ[copy].any(axis=0))
+    assert len(column) == 1
+    step = (damaged.context[1:] - damaged.context[:-1])[copy, column[0]]
+    assert step.std() == pytest.approx(0.05 * clean.context[:, column[0]].std(), rel=0.2)
+    # Policies know the rows that the copies are of.
+    rows = np.arange(2000)
+    table = damaged.logging_policy.table(damaged.context)
+    np.testing.assert_allclose(table[rows, damaged.action], damaged.propensity)
+    assert not (damaged.context[1:] == damaged.context[:-1]).all(axis=1)[copy].any()
+
+
+def test_rewards_come_after_exponential_times():
+    clean, truth = drawn(BINARY, n_samples=20_000)
+    damaged, same = drawn(BINARY, n_samples=20_000, late=0.1)
+    assert truth == same
+    left = 1 - (np.arange(20_000) + 0.5) / 20_000
+    for part in (slice(19_000, 20_000), slice(16_000, 18_000), slice(0, 5000)):
+        came = damaged.reward[part].sum() / clean.reward[part].sum()
+        expected = (1 - np.exp(-left[part] / 0.1)).mean()
+        assert came == pytest.approx(expected, abs=5 * math.sqrt(0.25 / clean.reward[part].sum()))
+    assert set(np.unique(damaged.reward - clean.reward)) == {-1.0, 0.0}
+
+
+@pytest.mark.parametrize(("n", "users"), [(100, 60), (100, 150), (37, 10), (10, 50)])
+def test_rows_with_large_rewards_are_drawn_as_often_where_users_do_not_divide_them(n, users):
+    world = "population[world=3,known=policy,reward=gaussian]"
+    gap = []
+    for seed in range(60):
+        problem, _ = drawn(world, seed, n_samples=n, users=users)
+        clean, _ = drawn(world, seed + 1000, n_samples=4 * n)
+        assert len(problem.reward) == n
+        gap.append((problem.reward.mean() - clean.reward.mean()) / clean.reward.std())
+    # Leaving out the rows that fill no user moved this by -.13 and more.
+    assert abs(np.mean(gap)) < 4 * np.std(gap) / math.sqrt(60)
 
 
 @pytest.mark.parametrize("environment", [TOY, BINARY])
@@ -343,6 +473,18 @@ def test_drawn_faults_come_as_often_as_their_priors_say():
     missing = sum(one.get("propensity") == "missing" for one in every)
     assert missing == pytest.approx(300, abs=60)
     assert drawn_damages("a") == drawn_damages("a") != drawn_damages("b")
+
+
+def test_the_second_priors_have_the_new_faults_too():
+    every = [drawn_damages(one, priors=2) for one in DRAWN]
+    none = np.prod([1 - chance for chance in SECOND_CHANCES.values()])
+    for name in ("exploration", "jitter", "late", "support", "duplicates"):
+        seen = sum(name in one for one in every)
+        expected = 2000 * SECOND_CHANCES[name] / (1 - none)
+        assert 0.7 * expected < seen < 1.05 * expected
+    assert all(0 <= one.get("exploration", 0) <= 0.05 for one in every)
+    made = Damaged("population[known=policy,n_samples=400,world=7]", drawn=True, priors=2)
+    assert not made._as_drawn._by_first_priors
 
 
 def test_drawn_dials_are_those_given_by_hand_and_told():

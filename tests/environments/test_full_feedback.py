@@ -1,13 +1,16 @@
 """Tables that score every action: their layouts, exact values, and what is wrong with a table."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
 
-from ope_bench import DataFileError, ParameterError, stream
+from ope_bench import DataFileError, ParameterError, UnavailableError, stream
+from ope_environments.full_feedback import judged_prompts
 from ope_environments.full_feedback.environment import FullFeedback
 from ope_environments.full_feedback.scores import generated
+from ope_environments.tables.installed_folder import installed_folder
 
 PROMPTS, MODELS = 60, ("small", "large", "other")
 LONG = {"row": "prompt", "action": "model", "score": "quality", "cost": "dollars"}
@@ -156,3 +159,84 @@ def test_wrong_roles_are_refused(tmp_path, rows):
         sampled(path=path, scores=["small"], context=["length"])
     with pytest.raises(ParameterError, match="train_share"):
         sampled(path=path, scores=list(MODELS), context=["length"], train_share=0.001)
+
+
+def write_prompts(folder, change=lambda rows: rows):
+    """Files in the layout of paretobandit, of four made prompts."""
+    rows = [
+        {
+            "prompt": f"Write {'a very long ' * k}poem",
+            "source": "verse" if k % 2 else "prose",
+            "arms": {
+                "small": {"reward": 0.25 * k, "cost": 0.001},
+                "large": {"reward": 1.0 - 0.125 * k, "cost": 0.1},
+            },
+        }
+        for k in range(4)
+    ]
+    examples = folder / "data" / "examples"
+    examples.mkdir(parents=True)
+    lines = [json.dumps(row) for row in change(rows)]
+    (examples / "val.jsonl").write_text("\n".join(lines[:3]) + "\n", encoding="utf-8")
+    (examples / "test_holdout.jsonl").write_text("\n".join(lines[3:]) + "\n", encoding="utf-8")
+
+
+def test_prompts_of_an_installed_package_are_read_in_its_layout(tmp_path, monkeypatch):
+    monkeypatch.setattr(judged_prompts, "installed_folder", lambda name: tmp_path)
+    write_prompts(tmp_path)
+    found = judged_prompts.read_judged_prompts()
+    assert found.actions == ("large", "small")
+    np.testing.assert_array_equal(found.score[:, 1], [0, 0.25, 0.5, 0.75])
+    np.testing.assert_array_equal(found.score[:, 0], [1, 0.875, 0.75, 0.625])
+    np.testing.assert_array_equal(found.cost, [[0.1, 0.001]] * 4)
+    lengths = [len(f"Write {'a very long ' * k}poem") for k in range(4)]
+    np.testing.assert_allclose(np.expm1(found.context[:, 0]), lengths)
+    np.testing.assert_array_equal(found.context[:, 1:3], [[1, 0], [0, 1], [1, 0], [0, 1]])
+    # Components of the same words in other numbers: the longer prompts are alike.
+    assert np.isfinite(found.context).all()
+
+
+def test_a_package_that_is_missing_or_broken_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(judged_prompts, "installed_folder", lambda name: None)
+    with pytest.raises(UnavailableError, match="pip install --no-deps paretobandit"):
+        sampled(dataset="paretobandit")
+    monkeypatch.setattr(judged_prompts, "installed_folder", lambda name: tmp_path)
+    with pytest.raises(UnavailableError, match="pip install --no-deps paretobandit"):
+        sampled(dataset="paretobandit")
+
+    def lacking(rows):
+        del rows[2]["arms"]["large"]["cost"]
+        return rows
+
+    write_prompts(tmp_path, lacking)
+    with pytest.raises(DataFileError, match="line 3"):
+        sampled(dataset="paretobandit")
+    with pytest.raises(ParameterError, match="not both"):
+        sampled(dataset="paretobandit", path="table.csv")
+
+
+@pytest.mark.skipif(installed_folder("pareto_bandit") is None, reason="needs paretobandit")
+def test_judged_prompts_have_exact_truths_with_noise_and_without():
+    plain, truth = sampled(dataset="paretobandit", n_samples=1000)
+    noisy, same = sampled(dataset="paretobandit", n_samples=1000, noise="bernoulli")
+    assert plain.n_actions == 3
+    assert truth.expected == same.expected
+    assert set(noisy.reward) == {0.0, 1.0}
+    assert noisy.reward_range == (0.0, 1.0)
+    assert not set(plain.reward) <= {0.0, 1.0}
+    assert abs(noisy.reward.mean() - plain.reward.mean()) < 5 * 0.5 / 1000**0.5
+    with pytest.raises(ParameterError, match="cost_weight"):
+        sampled(dataset="paretobandit", noise="bernoulli", cost_weight=100.0)
+
+
+def test_noise_is_a_coin_with_the_score_as_its_probability(tmp_path, rows):
+    path = write_wide(tmp_path / "wide.csv", rows)
+    given = {"path": path, "scores": list(MODELS), "context": ["length"]}
+    made = FullFeedback(noise="bernoulli", **given).population(stream("world"))
+    quiet = FullFeedback(**given).population(stream("world"))
+    assert made.expected == quiet.expected
+    row, action = np.zeros(20_000, dtype=int), np.ones(20_000, dtype=int)
+    mean = quiet.reward_at(row, action)
+    coins = made.noise(made.reward_at(row, action), stream("coin"))
+    assert abs(coins.mean() - mean[0]) < 5 * 0.5 / 20_000**0.5
+    assert set(coins) <= {0.0, 1.0}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
@@ -29,13 +30,19 @@ __all__ = ["Damaged"]
 _DIALS = (
     "propensity",
     "support",
+    "exploration",
     "drift",
     "users",
     "duplicates",
+    "jitter",
     "retention",
     "confounding",
     "delay",
+    "late",
 )
+
+_REMOVED: WeakKeyDictionary[Problem, float] = WeakKeyDictionary()
+"""Share of the target's mass that support was taken from, of problems that are in use."""
 
 
 class Damaged(Environment):
@@ -49,14 +56,19 @@ class Damaged(Environment):
     dial           the log
     =============  ==========================================================================
     propensity     says a wrong one: see below. The logging policy is then unknown
-    support        never holds actions that have this share of the target policy's mass
+    support        never holds actions that have this share of the target policy's mass: some
+                   everywhere, one in a part of the contexts
+    exploration    is that of a rule, the likeliest action, but for this share of the decisions
     drift          has rewards that grow with time, at the end by this share of their deviation
     users          has users with so many rows each, whose rewards are alike
     duplicates     holds this share of its rows twice
+    jitter         holds this share of its rows twice, in copies that differ in one number
     retention      keeps rows with the smallest reward with this probability (1 of 100 non-clicks)
     confounding    hides a cause of action and reward; the odds of an action given the cause differ
                    from the logged ones by at most this factor
     delay          has the reward 0 in this share of its last rows, which have not got theirs yet
+    late           has the reward 0 where it takes longer than the log: times are exponential, with
+                   this share of the log as their mean
     =============  ==========================================================================
 
     ============  ===================================================  =============
@@ -78,22 +90,26 @@ class Damaged(Environment):
     -----
     That of the wrapped environment. What a dial does to the distribution of rows is exact: rows
     are drawn from as many logs of the world as are needed and accepted by chance, with contexts as
-    before (``support``, ``confounding``).
+    before (``support``, ``exploration``, ``confounding``). The mass that ``support`` removed, over
+    the log's contexts, is stored with trials as ``damage_removed``.
 
     Access: that of the wrapped environment; a wrong propensity, and ``known=propensity``, withhold
     the logging policy.
 
-    Traps: ``support``, ``confounding``, ``stale`` and ``temperature`` need the whole logging
-    policy; for a `population` that means ``known=policy`` there. ``known`` then says what the log
-    shows. Dials apply in the order confounding, support, retention, users, drift, delay,
-    duplicates, propensity; rows are in the order of time.
+    Traps: ``support``, ``exploration``, ``confounding``, ``stale`` and ``temperature`` need the
+    whole logging policy; for a `population` that means ``known=policy`` there, and of a logger
+    that learns it is the average over phases. ``known`` then says what the log shows. Where the
+    logger plays nothing else, ``support`` removes nothing. Dials apply in the order confounding,
+    exploration, support, retention, users, drift, delay, late, duplicates, jitter, propensity;
+    rows are in the order of time.
 
     Parameters
     ----------
     environment : whose logs are damaged.
     n_samples : number of logged rows; None for that of the environment.
     propensity, strength : kind of error and how strong it is; None for the table's.
-    support, drift, users, duplicates, retention, confounding, delay : dials, off by default.
+    support, exploration, drift, users, duplicates, jitter, retention, confounding, delay, late :
+        dials, off by default.
     named : the log says of which user each row is.
     weighted : the log says for how many rows each of its rows stands, `Problem.row_weight`.
     known : what the log shows of the logging policy; None for what the other environment shows.
@@ -101,6 +117,10 @@ class Damaged(Environment):
         those given here are not read: one to three faults. Propensities are wrong in 25 % of the
         draws; users have several rows in 20 %; support is missing, rewards drift or a cause is
         hidden in 15 % each; duplicates, retention and delay have 12 % each.
+    priors : version of these priors. Version 2 has exploration, near copies and late rewards too,
+        each in 10 %. In version 1, ``support`` removes whole actions until its share is passed,
+        often far more, and of users the rows with the largest rewards are left out where they fill
+        no user: so were the trials made that refer to it.
 
     References
     ----------
@@ -114,7 +134,13 @@ class Damaged(Environment):
     """
 
     check_params = {"environment": "saito-toy", "n_samples": 200, "propensity": "items"}  # noqa: RUF012
-    added_parameters = {"drawn": False}  # noqa: RUF012
+    added_parameters = {  # noqa: RUF012
+        "drawn": False,
+        "priors": 1,
+        "exploration": 1.0,
+        "jitter": 0.0,
+        "late": 0.0,
+    }
 
     environment: EnvironmentSpec = "saito-mips"
     n_samples: Annotated[int, Ge(1)] | None = None
@@ -131,6 +157,12 @@ class Damaged(Environment):
     delay: Annotated[float, Ge(0), Lt(1)] = 0.0
     known: Literal["propensity"] | None = None
     drawn: bool = False
+    priors: Literal[1, 2] = 1
+    exploration: Annotated[float, Ge(0), Le(1)] = 1.0
+    jitter: Annotated[float, Ge(0), Le(1)] = 0.0
+    late: Annotated[float, Ge(0)] = 0.0
+
+    _by_first_priors = False
 
     @cached_property
     def _wrapped(self) -> Environment:
@@ -161,6 +193,8 @@ class Damaged(Environment):
             return self._as_drawn.examine(problem, estimate)
         dials = {f"damage_{name}": getattr(self, name) for name in self._on}
         facts = {**self._wrapped.examine(problem, estimate), "damages": len(dials), **dials}
+        if problem in _REMOVED:
+            facts["damage_removed"] = _REMOVED[problem]
         if "world_known" in facts and self.known is not None:
             facts["world_known"] = "propensity"
         if "world_known" in facts and self.propensity is not None:
@@ -210,23 +244,35 @@ class Damaged(Environment):
         changes: list[logged_rows.Accept] = []
         if "confounding" in on:
             changes.append(logged_rows.confounded(self.confounding, value, world_rng))
+        if "exploration" in on:
+            changes.append(logged_rows.ruled(self.exploration, world_rng))
         if "support" in on:
-            changes.append(logged_rows.unsupported(self.support, world_rng))
+            support = logged_rows.unsupported(self.support, world_rng, whole=self._by_first_priors)
+            changes.append(support)
         if "retention" in on:
             changes.append(logged_rows.retained(self.retention, self.weighted))
         users = self.users > 1
         if changes or users:
             candidates = n * logged_rows.CANDIDATES if users else n
+            if users and not self._by_first_priors:
+                candidates = -(-candidates // self.users) * self.users
             problem = logged_rows.accepted(logs, candidates, changes, rng)
         if users:
-            problem = logged_rows.grouped(problem, self.users, self.named, rng)
+            problem = logged_rows.grouped(problem, n, self.users, self.named, rng)
         reward = logged_rows.drifted(problem, self.drift, rng) if self.drift else problem.reward
         if self.delay:
             problem, reward = logged_rows.delayed(problem, reward, self.delay)
+        if self.late:
+            problem, reward = logged_rows.arriving(problem, reward, self.late, rng)
         problem = replace(problem, reward=reward)
         if self.duplicates:
             problem = logged_rows.copied(problem, self.duplicates, rng)
-        return self._shown(problem, world_rng, rng)
+        if self.jitter:
+            problem = logged_rows.nearly_copied(problem, self.jitter, world_rng, rng)
+        shown = self._shown(problem, world_rng, rng)
+        if "support" in on:
+            _REMOVED[shown] = logged_rows.unsupported_mass(problem)
+        return shown
 
     def _shown(
         self, problem: Problem, world_rng: np.random.Generator, rng: np.random.Generator
@@ -250,9 +296,10 @@ class Damaged(Environment):
     @cached_property
     def _as_drawn(self) -> Damaged:
         """This environment with its drawn dials given."""
-        dials = drawn_damages(str(self.environment), self.suite_salt)
+        dials = drawn_damages(str(self.environment), self.suite_salt, self.priors)
         drawn = Damaged(self.environment, n_samples=self.n_samples, **dials)
         drawn.suite_salt = self.suite_salt
+        drawn._by_first_priors = self.priors == 1
         return drawn
 
     @property

@@ -26,14 +26,19 @@ from ope_environments.damaged.logged_propensities import ChangedPolicy
 
 __all__ = [
     "Accept",
+    "RestrictedPolicy",
     "accepted",
+    "arriving",
     "confounded",
     "copied",
     "delayed",
     "drifted",
     "grouped",
+    "nearly_copied",
     "retained",
+    "ruled",
     "unsupported",
+    "unsupported_mass",
 ]
 
 Accept = Callable[[Problem, np.random.Generator], tuple[Problem, npt.NDArray[np.bool_]]]
@@ -44,6 +49,12 @@ MOST_LOGS = 200
 
 CANDIDATES = 4
 """Candidate rows per row of a log with users."""
+
+SMALLEST_LEFT = 1e-9
+"""Probability of all actions that are left, under which none is."""
+
+Contexts = Callable[[FloatArray], npt.NDArray[np.bool_]]
+"""f(context (k, d_context)) -> (k,): which contexts."""
 
 _ROW_FIELDS = (
     "context",
@@ -103,42 +114,179 @@ def accepted(
     return replace(first, **changes, shared_contexts=False)
 
 
-def unsupported(share: float, world_rng: np.random.Generator) -> Accept:
+def unsupported(share: float, world_rng: np.random.Generator, *, whole: bool = False) -> Accept:
     """Let the logger never play some actions that the target policy plays.
 
     Actions are taken in random order until the target policy gives them this share of its mass, on
-    average over the first log's contexts; the logger plays the others in proportion, in every
-    context. Rows are accepted such that contexts keep their distribution.
+    average over the first log's contexts. The last of them is refused in a part of the contexts
+    alone, those beyond a plane in a random direction, such that the mass is the share. The logger
+    plays the others in proportion; where it plays no other, nothing is refused. Rows are accepted
+    such that contexts keep their distribution.
 
     Parameters
     ----------
     share : of the target policy's mass.
-    world_rng : draws the actions.
+    world_rng : draws the actions and the direction.
+    whole : refuse the last action everywhere, and so more than the share.
     """
-    order: IntArray | None = None
     refused: npt.NDArray[np.bool_] | None = None
+    last, least = -1, 0.0 if whole else SMALLEST_LEFT
+    cut: Contexts = _nowhere
 
     def accept(
         problem: Problem, rng: np.random.Generator
     ) -> tuple[Problem, npt.NDArray[np.bool_]]:
-        nonlocal order, refused
+        nonlocal refused, last, cut
         logging = _logging_policy(problem, "support")
         if refused is None:
             mass = _target_mass(problem)
             order = world_rng.permutation(len(mass))
-            last = int(np.searchsorted(np.cumsum(mass[order]), share * mass.sum()))
+            passed = np.cumsum(mass[order])
+            number = int(np.searchsorted(passed, share * mass.sum()))
             refused = np.zeros(len(mass), dtype=bool)
             # One action is left to the logger.
-            refused[order[: min(last + 1, len(mass) - 1)]] = True
+            refused[order[: min(number + whole, len(mass) - 1)]] = True
+            if not whole and number < len(mass) - 1:
+                last = int(order[number])
+                rest = share * mass.sum() - (passed[number] - mass[last])
+                cut = _beyond_plane(problem, last, float(rest), world_rng)
+        policy = RestrictedPolicy(logging, refused, last, cut, least)
         played = ~refused
         left = logging.project(problem.context, played[:, None].astype(np.float64))[:, 0]
-        keep = played[problem.action] & (rng.random(len(left)) * left < left.min())
+        keep = played[problem.action]
+        if last >= 0:
+            inside = cut(problem.context)
+            of_last = np.full(len(left), last)
+            left = left - inside * logging.probability(problem.context, of_last)
+            keep = keep & ~(inside & (problem.action == last))
+        only = left < least
+        left, keep = np.where(only, 1.0, left), keep | only
+        keep = keep & (rng.random(len(left)) * left < left.min())
         changed = replace(
             problem,
-            logging_policy=ChangedPolicy(logging, lambda table: table * played),
+            logging_policy=policy,
             propensity=np.minimum(_probability(logging, problem) / left, 1.0),
         )
         return changed, keep
+
+    return accept
+
+
+def unsupported_mass(problem: Problem) -> float:
+    """Return the share of the target policy's mass at the logged contexts that is never logged.
+
+    Of a target sample, its share of rows.
+    """
+    logging, target = _logging_policy(problem, "support"), problem.target_policy
+    if not isinstance(target, DiscretePolicy):
+        context, action, _ = problem.target_sample
+        return float((logging.probability(context, action.astype(np.int64)) == 0).mean())
+    total = 0.0
+    for rows, block in target.blocks(problem.context):
+        total += float(block[logging.table(problem.context[rows]) == 0].sum())
+    return total / len(problem.context)
+
+
+class RestrictedPolicy(DiscretePolicy):
+    """A policy that never plays some actions, and plays the others in proportion.
+
+    Parameters
+    ----------
+    policy : the policy without this.
+    refused : (n_actions,), actions that are never played.
+    last : an action that is not played in some contexts; -1 for none.
+    cut : says in which contexts, f(context (k, d_context)) -> (k,).
+    least : contexts in which the actions that are left had less probability keep all.
+    """
+
+    def __init__(
+        self,
+        policy: DiscretePolicy,
+        refused: npt.NDArray[np.bool_],
+        last: int,
+        cut: Contexts,
+        least: float,
+    ) -> None:
+        super().__init__(policy.n_actions)
+        self._policy, self._played, self._last = policy, ~refused, last
+        self._cut, self._least = cut, least
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """Return the probabilities of a chunk: (k, n_actions)."""
+        before = self._policy.table(context)
+        changed = before * self._played
+        if self._last >= 0:
+            changed[self._cut(context), self._last] = 0.0
+        total = changed.sum(axis=1, keepdims=True)
+        only = total[:, 0] < self._least
+        changed[only], total[only] = before[only], before[only].sum(axis=1, keepdims=True)
+        normalized: FloatArray = changed / total
+        return normalized
+
+
+def _nowhere(context: FloatArray) -> npt.NDArray[np.bool_]:
+    return np.zeros(len(context), dtype=bool)
+
+
+def _beyond_plane(
+    problem: Problem, action: int, share: float, world_rng: np.random.Generator
+) -> Contexts:
+    """Return the contexts beyond a plane, in which the target plays the action with this mass."""
+    policy = problem.target_policy
+    if isinstance(policy, DiscretePolicy):
+        context = problem.context
+        mass = policy.probability(context, np.full(len(context), action))
+    else:
+        context, played, _ = problem.target_sample
+        mass = (played == action).astype(np.float64)
+    center, spread = context.mean(axis=0), context.std(axis=0)
+    direction = world_rng.standard_normal(context.shape[1]) / np.where(spread > 0, spread, 1.0)
+
+    def along(rows: FloatArray) -> FloatArray:
+        found: FloatArray = (rows - center) @ direction
+        return found
+
+    places, at = np.unique(along(context), return_inverse=True)
+    # Mass of the contexts from each place on, and none beyond the last.
+    beyond = np.append(np.cumsum(np.bincount(at, mass)[::-1])[::-1] / len(context), 0.0)
+    edges = np.concatenate([[-np.inf], (places[1:] + places[:-1]) / 2, [np.inf]])
+    limit = float(edges[np.abs(beyond - share).argmin()])
+    return lambda rows: along(rows) > limit
+
+
+def ruled(exploration: float, world_rng: np.random.Generator) -> Accept:
+    """Let the logger play its likeliest action, but for a share of decisions, which are as before.
+
+    Parameters
+    ----------
+    exploration : the share.
+    world_rng : draws which of equally likely actions the rule plays.
+    """
+    order: IntArray | None = None
+
+    def accept(
+        problem: Problem, rng: np.random.Generator
+    ) -> tuple[Problem, npt.NDArray[np.bool_]]:
+        nonlocal order
+        logging = _logging_policy(problem, "exploration")
+        if order is None:
+            order = world_rng.permutation(logging.n_actions)
+        first = order
+
+        def changed(table: FloatArray) -> FloatArray:
+            found = exploration * table
+            likeliest = first[table[:, first].argmax(axis=1)]
+            found[np.arange(len(table)), likeliest] += 1.0 - exploration
+            return found
+
+        policy = ChangedPolicy(logging, changed)
+        before, after = _probability(logging, problem), _probability(policy, problem)
+        largest = max(
+            float((policy.table(problem.context[rows]) / np.where(block > 0, block, 1.0)).max())
+            for rows, block in logging.blocks(problem.context)
+        )
+        keep = rng.random(len(before)) * largest * before < after
+        return replace(problem, logging_policy=policy, propensity=after), keep
 
     return accept
 
@@ -251,21 +399,22 @@ def largest_rare(reward: FloatArray) -> float:
     return smallest if (reward == smallest).sum() > 1 else float(np.median(reward))
 
 
-def grouped(problem: Problem, rows: int, named: bool, rng: np.random.Generator) -> Problem:
-    """Return a quarter of the rows as users with several rows, whose rewards are alike.
+def grouped(problem: Problem, n: int, rows: int, named: bool, rng: np.random.Generator) -> Problem:
+    """Return the rows of some users of several rows each, whose rewards are alike.
 
     Rows are sorted by reward plus noise of its standard deviation and cut into users; users are
     then drawn. Each row is as likely as before, so the value is as before.
 
     Parameters
     ----------
-    problem : candidate rows.
+    problem : candidate rows, as many as fill users: the rows that are left over, those with the
+        largest rewards, would never be drawn.
+    n : rows that are returned.
     rows : of a user.
     named : the log has the user of each row.
     rng : draws noise, users and their order in time.
     """
     reward = problem.reward
-    n = len(reward) // CANDIDATES
     key = reward + reward.std() * rng.standard_normal(len(reward))
     user = np.empty(len(reward), dtype=np.int64)
     user[np.argsort(key, kind="stable")] = np.arange(len(reward)) // rows
@@ -285,6 +434,13 @@ def copied(problem: Problem, share: float, rng: np.random.Generator) -> Problem:
     The last rows are left out, so that there are as many rows as before. Copies have a unit of
     their own where the log has no units.
     """
+    return _with_copies(problem, share, rng)[0]
+
+
+def _with_copies(
+    problem: Problem, share: float, rng: np.random.Generator
+) -> tuple[Problem, npt.NDArray[np.bool_]]:
+    """Return the problem of `copied`, and which of its rows are copies: (n,)."""
     n = len(problem.reward)
     rows = np.repeat(np.arange(n), 1 + (rng.random(n) < share))[:n]
     target = None if problem.target_action is None else np.arange(len(problem.target_action))
@@ -293,7 +449,7 @@ def copied(problem: Problem, share: float, rng: np.random.Generator) -> Problem:
         changes |= {"unit": None, "target_unit": None}
     elif target is not None:
         changes["target_unit"] = problem.row_units[1]
-    return problem_rows(problem, rows, target, **changes)
+    return problem_rows(problem, rows, target, **changes), np.diff(rows, prepend=-1) == 0
 
 
 def drifted(problem: Problem, share: float, rng: np.random.Generator) -> FloatArray:
@@ -316,11 +472,77 @@ def drifted(problem: Problem, share: float, rng: np.random.Generator) -> FloatAr
 def delayed(problem: Problem, reward: FloatArray, share: float) -> tuple[Problem, FloatArray]:
     """Return the problem and rewards that are 0 in a share of the last rows."""
     n = len(reward)
-    late = np.arange(n) >= n - round(share * n)
+    return _nothing_at(problem, reward, np.arange(n) >= n - round(share * n))
+
+
+def _nothing_at(
+    problem: Problem, reward: FloatArray, late: npt.NDArray[np.bool_]
+) -> tuple[Problem, FloatArray]:
     if problem.reward_range is not None:
         low, high = problem.reward_range
         problem = replace(problem, reward_range=(min(low, 0.0), max(high, 0.0)))
     return problem, np.where(late, 0.0, reward)
+
+
+def arriving(
+    problem: Problem, reward: FloatArray, share: float, rng: np.random.Generator
+) -> tuple[Problem, FloatArray]:
+    """Return the problem and rewards that are 0 where they have not arrived by the end of the log.
+
+    Parameters
+    ----------
+    share : mean of the exponential time to a reward, as a share of the log's time.
+    """
+    n = len(reward)
+    left = 1.0 - (np.arange(n) + 0.5) / n
+    return _nothing_at(problem, reward, rng.exponential(share, n) > left)
+
+
+def nearly_copied(
+    problem: Problem, share: float, world_rng: np.random.Generator, rng: np.random.Generator
+) -> Problem:
+    """Return the problem with a share of its rows written twice, differing in one number.
+
+    One column of numbers of the context has normal noise in the copies, of a twentieth of its
+    deviation. Policies play in a copy what they play in its row.
+
+    Raises
+    ------
+    UnavailableError : no column of the context holds numbers.
+    """
+    kinds = [] if problem.schema is None else problem.schema.context
+    columns = [k for k, one in enumerate(kinds) if one.kind == "continuous"]
+    if not columns:
+        msg = "jitter changes a column of numbers of the context, of which there is none"
+        raise UnavailableError(msg)
+    column = int(world_rng.choice(columns))
+    problem, copy = _with_copies(problem, share, rng)
+    context = problem.context.copy()
+    noise = 0.05 * float(context[:, column].std()) * rng.standard_normal(len(context))
+    context[copy, column] += noise[copy]
+    origin = {
+        row.tobytes(): source
+        for row, source in zip(context[copy], problem.context[copy], strict=True)
+    }
+    changes: dict[str, Any] = {"context": context}
+    for name in ("logging_policy", "target_policy"):
+        policy = getattr(problem, name)
+        if isinstance(policy, DiscretePolicy):
+            changes[name] = _OfCopies(policy, origin)
+    return replace(problem, **changes)
+
+
+class _OfCopies(DiscretePolicy):
+    """A policy that plays in near copies of contexts what it plays in these."""
+
+    def __init__(self, policy: DiscretePolicy, origin: dict[bytes, FloatArray]) -> None:
+        super().__init__(policy.n_actions)
+        self._policy, self._origin = policy, origin
+
+    def table(self, context: FloatArray) -> FloatArray:
+        """Return the probabilities of a chunk: (k, n_actions)."""
+        origin = self._origin
+        return self._policy.table(np.array([origin.get(row.tobytes(), row) for row in context]))
 
 
 def _target_mass(problem: Problem) -> FloatArray:

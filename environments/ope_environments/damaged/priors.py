@@ -8,10 +8,7 @@ import numpy as np
 
 from ope_bench import stream
 
-__all__ = ["CHANCES", "MOST", "drawn_damages"]
-
-PRIORS = 1
-"""Version of the priors; another one draws other damages."""
+__all__ = ["CHANCES", "MOST", "SECOND_CHANCES", "drawn_damages"]
 
 MOST = 3
 """Faults that one log has at most."""
@@ -26,12 +23,15 @@ CHANCES = {
     "confounding": 0.15,
     "delay": 0.12,
 }
-"""Probability of each fault."""
+"""Probability of each fault in version 1 of the priors."""
+
+SECOND_CHANCES = {**CHANCES, "exploration": 0.10, "jitter": 0.10, "late": 0.10}
+"""The same of version 2."""
 
 _KNOWN = {"policy": 0.30, "propensity": 0.55, "samples": 0.15}
 
 
-def drawn_damages(identity: str, salt: str = "") -> dict[str, Any]:
+def drawn_damages(identity: str, salt: str = "", priors: int = 1) -> dict[str, Any]:
     """Return the dials of a drawn damage: one to `MOST` of them.
 
     Faults are drawn independently, again where none came; of more than `MOST`, chance leaves
@@ -43,11 +43,13 @@ def drawn_damages(identity: str, salt: str = "") -> dict[str, Any]:
     identity : text that names the environment whose logs are damaged; the same text has the same
         damages.
     salt : of the suite; another one has other damages.
+    priors : version of the priors; another one draws other damages.
     """
-    rng = stream("damaged", PRIORS, identity, *([salt] if salt else []))
+    chances = CHANCES if priors == 1 else SECOND_CHANCES
+    rng = stream("damaged", priors, identity, *([salt] if salt else []))
     dials: list[str] = []
     while not dials:
-        dials = [name for name, chance in CHANCES.items() if rng.random() < chance]
+        dials = [name for name, chance in chances.items() if rng.random() < chance]
     kept = set(rng.permutation(dials)[:MOST].tolist())
     # Every dial draws its strength, on or off, so that no dial depends on the others.
     strengths: dict[str, dict[str, Any]] = {
@@ -63,6 +65,12 @@ def drawn_damages(identity: str, salt: str = "") -> dict[str, Any]:
         "confounding": {"confounding": _log_uniform(1.2, 3.0, rng)},
         "delay": {"delay": rng.uniform(0.02, 0.2)},
     }
+    if priors == 2:
+        strengths |= {
+            "exploration": {"exploration": float(rng.choice([0.0, 0.005, 0.02, 0.05]))},
+            "jitter": {"jitter": _log_uniform(0.02, 0.3, rng)},
+            "late": {"late": _log_uniform(0.01, 0.2, rng)},
+        }
     known = str(rng.choice(list(_KNOWN), p=list(_KNOWN.values())))
     found = {name: one for dial in kept for name, one in strengths[dial].items()}
     if known == "samples":

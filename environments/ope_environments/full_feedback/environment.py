@@ -21,6 +21,7 @@ from ope_bench import (
     Softmax,
     stream,
 )
+from ope_environments.full_feedback.judged_prompts import read_judged_prompts
 from ope_environments.full_feedback.scores import Columns, Scores, generated, read_scores
 from ope_environments.populations.design import Design
 from ope_environments.populations.population import FromPopulation, Population, bernoulli, value_of
@@ -37,19 +38,23 @@ class FullFeedback(FromPopulation, Environment):
     """A table with a score of every action in every row, as a bandit: real rewards, exact truth.
 
     A row's columns are its context, and the reward of an action is its score minus
-    ``cost_weight`` times its cost, without noise. So are tables of prompts by language models
-    whose answers were all judged: a router's logs are one column a row of it. A part of the rows
-    trains a linear model of each action's reward, the rest is the population of contexts. Policies
-    follow the model's predictions: softmax, epsilon-greedy, or, ``best-fixed``, the action that is
-    best on average, with exploration like epsilon-greedy. The logging policy's model is trained on
-    ``logging_train_share`` of the training rows.
+    ``cost_weight`` times its cost, without noise unless ``noise`` adds it. So are tables of
+    prompts by language models whose answers were all judged: a router's logs are one column a row
+    of it. A part of the rows trains a linear model of each action's reward, the rest is the
+    population of contexts. Policies follow the model's predictions: softmax, epsilon-greedy, or,
+    ``best-fixed``, the action that is best on average, with exploration like epsilon-greedy. The
+    logging policy's model is trained on ``logging_train_share`` of the training rows.
 
     Source
     ------
     ``path``: CSV or parquet. Wide: one line a row, ``scores`` (and ``costs``) with a column for
     each action. Long: one line for each row and action, in the columns ``row``, ``action``,
     ``score`` and, if any, ``cost``. Contexts are columns, or a parquet column of embeddings,
-    ``vector``. Without a path: 4,000 invented prompts by 12 invented models.
+    ``vector``. ``dataset=paretobandit`` reads the 3,609 prompts by 3 models of that package, with
+    judged rewards in [0, 1] and costs in dollars
+    (``pip install --no-deps paretobandit==0.1.1``; nothing of it is distributed here). Its
+    contexts are the prompt's length, source and words. Without either, a made table: 4,000
+    invented prompts by 12 invented models, which is no real source.
 
     Truth
     -----
@@ -65,7 +70,7 @@ class FullFeedback(FromPopulation, Environment):
     Parameters
     ----------
     n_samples : number of logged rows, and of target rows; None for the number of evaluation rows.
-    path : the table; invented where None.
+    path : the table; made where None, unless there is a dataset.
     context : its columns that describe a row; words become indicators.
     scores, costs : columns of a wide table, one for each action; None for a long one.
     row, action, score, cost : columns of a long table; no costs where None.
@@ -81,6 +86,9 @@ class FullFeedback(FromPopulation, Environment):
     embedding : of the actions.
     d_embedding : number of principal components; all where there are fewer.
     shared_contexts : whether row i of both samples has the same context.
+    dataset : a table of an installed package.
+    noise : ``bernoulli``: rewards are 1 with the score as their probability, else 0, so that the
+        truth is as before; scores in [0, 1] without costs alone.
 
     References
     ----------
@@ -94,6 +102,7 @@ class FullFeedback(FromPopulation, Environment):
     """
 
     check_params = {"n_samples": 300}  # noqa: RUF012
+    added_parameters = {"dataset": None, "noise": "none"}  # noqa: RUF012
 
     n_samples: Annotated[int, Ge(1)] | None = 1000
     path: str | None = None
@@ -118,6 +127,8 @@ class FullFeedback(FromPopulation, Environment):
     embedding: Literal["one-hot", "scores"] = "scores"
     d_embedding: Annotated[int, Ge(1)] = 4
     shared_contexts: bool = False
+    dataset: Literal["paretobandit"] | None = None
+    noise: Literal["none", "bernoulli"] = "none"
 
     @property
     def data_files(self) -> tuple[str, ...]:
@@ -126,12 +137,18 @@ class FullFeedback(FromPopulation, Environment):
 
     @property
     def origin_note(self) -> str:
-        """Say that the table is invented, where it is."""
-        return "invented prompts and models" if self.path is None else ""
+        """Say that the table is made, where it is."""
+        made = self.path is None and self.dataset is None
+        return "a made table: invented prompts and models" if made else ""
 
     def population(self, world_rng: np.random.Generator) -> Population:
         """Build the population of evaluation rows and the two policies."""
-        if self.path is None:
+        if self.path is not None and self.dataset is not None:
+            msg = "full-feedback: give a path or a dataset, not both"
+            raise ParameterError(msg)
+        if self.dataset is not None:
+            found = read_judged_prompts()
+        elif self.path is None:
             found = generated()
         else:
             columns = Columns(
@@ -152,6 +169,7 @@ class FullFeedback(FromPopulation, Environment):
             (self.logging, self.logging_beta, self.logging_epsilon),
             (self.target, self.target_beta, self.target_epsilon),
             None if self.embedding == "one-hot" else self.d_embedding,
+            self.noise == "bernoulli",
         )
 
 
@@ -163,6 +181,7 @@ def _world(
     logging: tuple[PolicyKind, float, float],
     target: tuple[PolicyKind, float, float],
     d_embedding: int | None,
+    coin: bool,
 ) -> Population:
     train_share, logging_share, split_seed, cost_weight = settings
     n = len(found.score)
@@ -189,7 +208,14 @@ def _world(
         return at
 
     shown, column = _embedding(reward[train], d_embedding)
-    binary = bool(np.isin(mean, (0.0, 1.0)).all())
+    if coin and not ((mean >= 0) & (mean <= 1)).all():
+        low, high = float(mean.min()), float(mean.max())
+        msg = (
+            f"full-feedback: noise=bernoulli needs rewards in [0, 1]; these are {low:g} to "
+            f"{high:g}. Set cost_weight=0, or scale the scores"
+        )
+        raise ParameterError(msg)
+    binary = coin or bool(np.isin(mean, (0.0, 1.0)).all())
     return Population(
         context=context,
         schema=Schema(columns, (column,) * shown.shape[1]),
