@@ -34,6 +34,7 @@ log = Log.from_frame(
     reward="reward",
     propensity="p",
     target={"timid": leaning(2.0), "bold": leaning(20.0)},
+    actions=actions,  # in the order of the arrays' columns
 )
 result = estimate(log, ["dr", "ipws"])
 print(result)

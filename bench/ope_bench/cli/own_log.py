@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
 import inspect
 import sys
@@ -131,7 +132,7 @@ parquet files always is, and a table in memory never.
 
 
 DESCRIBED = {
-    "context": ("COLUMN,...", "Context columns of a table."),
+    "context": ("COLUMN,...", "Context columns of a table, also patterns such as emb_*."),
     "action": ("COLUMN", "The action."),
     "reward": ("COLUMN", "The reward."),
     "propensity": (
@@ -144,12 +145,22 @@ DESCRIBED = {
     "predicted-logged": ("COLUMN", "The predictions of the logged actions."),
     "unit": ("COLUMN", "Rows of one unit depend on each other."),
     "time": ("COLUMN", "Orders the rows, for checks of drift."),
-    "categorical": ("COLUMN,...", "Columns of codes; columns of words are found."),
+    "categorical": ("COLUMN,...", "Columns of codes; columns of words are found without it."),
+    "actions": ("NAME,...", "The actions to which a policy's columns or lists belong."),
+    "missing": ("WORD,...", "Words for a missing value, beside an empty cell."),
+    "encoding": ("NAME", "Encoding of text files; UTF-8 without it."),
+    "delimiter": ("MARK", "Delimiter of fields; found without it."),
+    "decimal": ("MARK", "Mark before decimals: a point, or a comma."),
+    "time-format": ("FORMAT", "Form of times, such as %d/%m/%Y; found without it."),
     "reward-range": ("LOW,HIGH", "Smallest and largest reward."),
     "logging": ("FILE", "The whole logging policy: a table, or FILE.py:NAME, as targets."),
     "target-action": ("COLUMN", "What the new policy did, once a row."),
     "target-probability": ("COLUMN", "The new policy's probability of the logged action."),
-    "target-table": ("FILE", "The new policy: columns row, action, probability."),
+    "target-table": (
+        "FILE",
+        "The new policy: columns row, action, probability, or one for each action.",
+    ),
+    "target-list": ("COLUMN", "The new policy's list of probabilities of all --actions."),
     "target-policy": ("FILE.py:NAME", "The new policy as code."),
 }
 """The options that describe a table and the new policy, with what they take."""
@@ -243,8 +254,8 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
     """
     from ope_bench.logs.log_data import Items, LogSpec
     from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
-    from ope_bench.logs.source import column_names, word_columns
-    from ope_bench.logs.targets import FORMS, TargetPolicy
+    from ope_bench.logs.targets import FORMS, TargetPolicy, named_actions
+    from ope_bench.reader import TextForm
 
     if file.suffix in LOG_FILES:
         for name in described:
@@ -256,10 +267,11 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         raise UsageError(msg)
 
     def columns(name: str) -> tuple[str, ...]:
-        words = described.get(name, "").split(",")
+        # As a line of a CSV file: names that hold a comma are quoted.
+        words = next(csv.reader([described.get(name, "") or ","], skipinitialspace=True))
         return tuple(word.strip() for word in words if word.strip())
 
-    for name in ("context", "action", "reward"):
+    for name in ("action", "reward"):
         if not columns(name):
             msg = f"--{name}: is missing; a table needs it (a log file ends in {LOG_FILES[0]})"
             raise UsageError(msg)
@@ -273,12 +285,7 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         msg = f"{len(targets)} target policies; give exactly one of {names}"
         raise UsageError(msg)
     context, action = columns("context"), described["action"]
-    categorical = {*word_columns(file, context), *columns("categorical")}
-    items = None
-    if "items" in described:
-        items = Items(Path(described["items"]), action)
-        others = [name for name in column_names(items.table) if name != action]
-        categorical |= set(word_columns(items.table, others))
+    items = Items(Path(described["items"]), action) if "items" in described else None
     policy: TargetPolicy | None = None
     if "logging" in described:
         form = "policy" if ".py:" in described["logging"] else "table"
@@ -292,7 +299,15 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         **named,
         table=file,
         context=context,
-        categorical=tuple(sorted(categorical)),
+        categorical=columns("categorical") or None,
+        actions=named_actions(columns("actions")) if "actions" in described else None,
+        form=TextForm(
+            columns("missing"),
+            described.get("encoding"),
+            _unescaped(described.get("delimiter")),
+            described.get("decimal", "."),
+            described.get("time-format"),
+        ),
         action=action,
         reward=described["reward"],
         items=items,
@@ -301,6 +316,10 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         logging=policy,
         targets={DEFAULT_TARGET: targets[0]},
     )
+
+
+def _unescaped(mark: str | None) -> str | None:
+    return "\t" if mark == "\\t" else mark
 
 
 def _range_of(text: str | None) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,19 +21,24 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ope_bench.base.errors import OpeBenchError, UsageError
+from ope_bench.base.errors import OpeBenchError, UsageError, did_you_mean
 from ope_bench.base.files import temporary_folder
 from ope_bench.base.units import format_duration
+from ope_bench.contracts.arrays import FloatArray
 from ope_bench.execution import process_tree
 from ope_bench.execution.keeper import import_path, python_command
+from ope_bench.logs.source import SLACK
+from ope_bench.reader.text import name_of
 
 LONGEST = 600.0
 """Seconds after which the process of a policy is ended."""
 
 MOST_PROBABILITIES = 200_000_000
 _AT_ONCE = 1 << 18
-ROUNDING = 1e-4
+ROUNDING = 1e-3
 """Largest distance from one of the sum of a row's probabilities, which are divided by it."""
+
+DIGITS = 1e-9
 
 Contexts = Mapping[str, np.ndarray[Any, Any]]
 
@@ -97,6 +103,82 @@ def policy_of_pairs(
         return answer.reshape(rows, len(words))
 
     return _collect(chunk, _length(context), len(words), name)
+
+
+def policy_of_object(
+    policy: Any, context: Contexts, actions: Sequence[str], name: str
+) -> sparse.csr_array:
+    """Compute the probabilities of a policy object, a classifier or a function: (n, n_actions).
+
+    Parameters
+    ----------
+    policy : has ``probability(context, action)``, or ``predict_proba`` and ``classes_``, or is a
+        function of contexts.
+    context, actions, name : as for `policy_of_pairs`.
+    """
+    if hasattr(policy, "predict_proba"):
+        return _policy_of_classifier(policy, context, actions, name)
+    if hasattr(policy, "probability"):
+        return policy_of_pairs(policy.probability, context, actions, name)
+    return policy_of_function(policy, context, len(actions), name)
+
+
+def _policy_of_classifier(
+    classifier: Any, context: Contexts, actions: Sequence[str], name: str
+) -> sparse.csr_array:
+    """Compute the probabilities of a classifier of scikit-learn: (n, n_actions).
+
+    It gets the raw columns: a frame of pandas where it was fitted on names and pandas is there,
+    else an array in the order of its names, or of the context.
+    """
+    place = {action: k for k, action in enumerate(actions)}
+    if not hasattr(classifier, "classes_"):
+        msg = f"{name}: {type(classifier).__name__} has no `classes_`; fit it first"
+        raise UsageError(msg)
+    classes = [name_of(one) for one in np.asarray(classifier.classes_).tolist()]
+    unknown = [one for one in classes if one not in place]
+    if unknown:
+        msg = (
+            f"{name}: its class '{unknown[0]}' is no action of the log"
+            f"{did_you_mean(unknown[0], actions)}; name all by `actions`"
+        )
+        raise UsageError(msg)
+    fitted = getattr(classifier, "feature_names_in_", None)
+    columns = list(context) if fitted is None else [str(one) for one in fitted]
+    lacking = [one for one in columns if one not in context]
+    if lacking:
+        msg = f"{name}: it was fitted on '{lacking[0]}', which is no context column; add it"
+        raise UsageError(msg)
+
+    def chunk(part: Contexts) -> FloatArray:
+        raw: Any = None
+        if fitted is not None:
+            with contextlib.suppress(ImportError):
+                import pandas as pd
+
+                raw = pd.DataFrame({one: list(part[one]) for one in columns})
+        if raw is None:
+            raw = np.column_stack([part[one] for one in columns])
+            # Its own order of columns is that of the names, which an array has not.
+            with contextlib.suppress(ValueError):
+                raw = raw.astype(np.float64)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                answer = np.asarray(classifier.predict_proba(raw), dtype=np.float64)
+        except (TypeError, ValueError) as exc:
+            msg = (
+                f"{name}: {type(classifier).__name__} takes the context columns "
+                f"{', '.join(columns)} not as they are ({str(exc).splitlines()[0]}); put the "
+                "encoding into its pipeline (OneHotEncoder for words, an imputer for missing "
+                "values), or give a function of contexts"
+            )
+            raise UsageError(msg) from exc
+        found = np.zeros((len(answer), len(actions)))
+        found[:, [place[one] for one in classes]] = answer
+        return found
+
+    return policy_of_function(chunk, context, len(actions), name)
 
 
 def policy_of_file(
@@ -185,6 +267,7 @@ def _collect(chunk: Callable[[slice], Any], n: int, n_actions: int, name: str) -
         part = slice(start, min(start + step, n))
         try:
             table = np.asarray(chunk(part), dtype=np.float64)
+            table = table[:, :, 0] if table.ndim == 3 and table.shape[2] == 1 else table
         except OpeBenchError:
             raise
         # A user's function may raise anything.
@@ -196,7 +279,7 @@ def _collect(chunk: Callable[[slice], Any], n: int, n_actions: int, name: str) -
             msg = f"{name}: the policy returned shape {table.shape}; expected {expected}"
             raise UsageError(msg)
         # Written so that NaN is wrong.
-        wrong = ~((table >= 0) & (table <= 1 + ROUNDING))
+        wrong = ~((table >= -SLACK) & (table <= 1 + ROUNDING))
         if wrong.any():
             row = int(np.argmax(wrong.any(axis=1)))
             value = table[row][wrong[row]][0]
@@ -211,7 +294,9 @@ def _collect(chunk: Callable[[slice], Any], n: int, n_actions: int, name: str) -
                 f"{total[row]:g}; they must sum to 1"
             )
             raise UsageError(msg)
-        parts.append(sparse.csr_array(table))
+        # Rows that sum to one but for the last digits keep theirs.
+        scale = np.where(np.abs(total - 1) > DIGITS, total, 1.0)
+        parts.append(sparse.csr_array(np.maximum(table, 0.0) / scale[:, None]))
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
 
@@ -222,11 +307,7 @@ def _compute(folder: Path, reference: str) -> None:
     actions = task["actions"]
     with np.load(folder / "context.npz") as held:
         context = {column: held[column] for column in task["columns"]}
-    policy = load_policy(reference, name)
-    if hasattr(policy, "probability"):
-        matrix = policy_of_pairs(policy.probability, context, actions, name)
-    else:
-        matrix = policy_of_function(policy, context, len(actions), name)
+    matrix = policy_of_object(load_policy(reference, name), context, actions, name)
     sparse.save_npz(folder / "matrix.npz", sparse.csr_matrix(matrix), compressed=False)
 
 
@@ -252,7 +333,7 @@ def load_policy(reference: str, name: str) -> Any:
         spec.loader.exec_module(module)
         policy = getattr(module, attribute)
         found = policy() if isinstance(policy, type) else policy
-        if not callable(found):
+        if not callable(found) and not hasattr(found, "predict_proba"):
             _ = found.probability
     # The user's file may raise anything, SystemExit included.
     except BaseException as exc:

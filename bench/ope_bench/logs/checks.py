@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ from scipy.special import pdtrc
 from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Problem
-from ope_bench.contracts.embeddings import RowIndex
 from ope_bench.contracts.plugins import Estimator, refuse_unused
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
 from ope_bench.logs.finding import Check, Finding, contents_of, findings_table
-from ope_bench.logs.log_data import ESTIMATED, LogData
+from ope_bench.logs.log_data import ESTIMATED, ColumnFact, LogData
 from ope_bench.logs.problem import (
     below_one,
     effective_rewarded_rows,
@@ -47,6 +46,7 @@ from ope_bench.logs.support import (
     level_name,
     unsupported_rows,
 )
+from ope_bench.reader.library import library
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
 from ope_bench.statistics.paired_tests import holm
 from ope_bench.suites.manifest import specs_of
@@ -80,6 +80,9 @@ _LEAK = 0.9
 
 _MATTERS = 0.02
 """Distance of the mean weight from one that matters."""
+
+MOST_ROWS = 50_000
+"""Rows of a log on which drift and leaks are checked, drawn by seed."""
 
 LEAST_ROWS = 30
 """Rows of an action below which its propensities are not tested."""
@@ -126,12 +129,14 @@ class LogCheck(Shown):
     findings : the checks.
     estimators : of the default list, for each policy.
     notes : on missing values, and what no log can tell.
+    columns : what was understood of each column.
     """
 
     log: dict[str, Any]
     findings: tuple[Finding, ...]
     estimators: tuple[Runnable, ...]
     notes: tuple[str, ...]
+    columns: tuple[ColumnFact, ...] = ()
 
     @property
     def failed(self) -> tuple[Finding, ...]:
@@ -161,11 +166,44 @@ class LogCheck(Shown):
                 for (target, lacks), names in rows.items()
             ),
         )
-        return [findings_table(title, self.findings, self.notes), estimators]
+        columns = [columns_table(self.columns)] if self.columns else []
+        return [*columns, findings_table(title, self.findings, self.notes), estimators]
 
     def contents(self) -> dict[str, Any]:
         """Return log, checks, estimators, notes and exit code."""
         return asdict(self) | contents_of(self.findings) | {"exit_code": 0}
+
+
+def columns_table(columns: Sequence[ColumnFact]) -> TextTable:
+    """Return a table of what was understood of each column."""
+
+    def span(one: ColumnFact) -> str:
+        return "" if one.low is None else f"{_short(one.low)} to {_short(one.high)}"
+
+    titles = ("column", "role", "type", "levels", "range", "missing", "example")
+    return TextTable(
+        title="what was understood of the table",
+        columns=tuple(
+            TableColumn(key=one, title=one, right=one in ("levels", "missing"), overflow="fold")
+            for one in titles
+        ),
+        rows=tuple(
+            cells(
+                one.name,
+                one.role,
+                one.type,
+                "" if one.levels is None else f"{one.levels:,}",
+                span(one),
+                f"{one.missing:,}" if one.missing else "",
+                one.example,
+            )
+            for one in columns
+        ),
+    )
+
+
+def _short(value: float | str | None) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def check_log(log: LogData) -> LogCheck:
@@ -175,6 +213,7 @@ def check_log(log: LogData) -> LogCheck:
         findings=findings_of(log),
         estimators=tuple(_runnable(log)),
         notes=(*log.notes, CONFOUNDING),
+        columns=log.columns,
     )
 
 
@@ -183,9 +222,15 @@ def findings_of(log: LogData) -> tuple[Finding, ...]:
     """Return what is in a log and what is wrong with it."""
     parts = (
         *(_contents, near_copies, coinciding_columns, identifiers, retention),
-        *(support_findings, _propensities, _drift, _leaks),
+        *(support_findings, _propensities),
     )
-    return tuple(finding for part in parts for finding in part(log))
+    found = [finding for part in parts for finding in part(log)]
+    some, said = log, ""
+    if log.n > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(log.n, MOST_ROWS, replace=False))
+        some, said = log.part(rows), f" (of {MOST_ROWS:,} rows drawn at random)"
+    sampled = [*_drift(some), *_leaks(some)]
+    return (*found, *(replace(one, message=one.message + said) for one in sampled))
 
 
 def _contents(log: LogData) -> Iterator[Finding]:
@@ -234,8 +279,12 @@ def _contents(log: LogData) -> Iterator[Finding]:
 
 def _first_equal(*parts: FloatArray | IntArray) -> IntArray:
     """Return the first row that equals each row of arrays side by side: (n,)."""
-    rows = np.column_stack([part.astype(np.float64) for part in parts])
-    return RowIndex(rows)(rows)
+    columns = [column for part in parts for column in np.atleast_2d(part.T)]
+    # Equal zeros have one sign; among ten million rows two differ with equal hashes once in 10^5.
+    table = library().DataFrame({str(k): column + 0.0 for k, column in enumerate(columns)})
+    hashes = table.hash_rows(seed=0).to_numpy()
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    return np.asarray(first[group.reshape(-1)], dtype=np.int64)
 
 
 def support_findings(log: LogData, fitted: FittedLogger | None = None) -> Iterator[Finding]:

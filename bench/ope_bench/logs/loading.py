@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ope_bench.base.errors import UsageError
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.contracts.data import Column, Schema
+from ope_bench.contracts.data import Column as SchemaColumn
+from ope_bench.contracts.data import Schema
 from ope_bench.logs.asked_policy import LONGEST
-from ope_bench.logs.log_data import ESTIMATED, Items, LogData, LogSpec
-from ope_bench.logs.source import (
-    LOOKED_AT,
-    BoolArray,
-    column_names,
-    load_table,
-    path_of,
-    refuse_first,
-    word_columns,
+from ope_bench.logs.log_data import (
+    ESTIMATED,
+    LEVELS_SEEN,
+    ColumnFact,
+    Items,
+    LogData,
+    LogSpec,
+    most_levels,
 )
-from ope_bench.logs.targets import ActionCodes, Target, TargetTable, policy_column, resolve
-from ope_bench.tables import DataFileError, StringColumn, Table
+from ope_bench.logs.source import load_table, numbers_of, path_of, probabilities_of
+from ope_bench.logs.targets import (
+    ActionCodes,
+    Target,
+    TargetTable,
+    is_frame,
+    policy_column,
+    refuse_near_names,
+    resolve,
+)
+from ope_bench.reader import Column, DataFileError, Table
+from ope_bench.reader.column import BoolArray
+from ope_bench.reader.frames import is_indexed
 
 
 def load_log(
-    spec: LogSpec, timeout: float | None = None, *, table: Table | None = None
+    spec: LogSpec,
+    timeout: float | None = None,
+    *,
+    table: Table | None = None,
+    levels: Mapping[str, list[str]] | None = None,
 ) -> LogData:
     """Load a log.
 
@@ -36,93 +54,66 @@ def load_log(
     spec : what the user named.
     timeout : seconds that a policy of a Python file may take.
     table : the columns, where they are read already.
+    levels : sorted names of categories, where these rows may hold some of them only.
 
     Raises
     ------
     UsageError : a mistake in the data; the message has file, row, column and cure.
     """
-    if spec.categorical is None:
-        categorical = word_columns(spec.table, spec.context)
-    else:
-        categorical = tuple(name for name in spec.context if name in spec.categorical)
-        known = set(spec.context)
-        if spec.items is not None:
-            known |= set(spec.items.embedding or column_names(spec.items.table))
-        stray = [name for name in spec.categorical if name not in known]
-        if stray:
-            what = (
-                f"categorical column '{stray[0]}' is in neither context nor items; add it to one"
-            )
-            raise DataFileError(path_of(spec.table), what)
-    table = _read(spec, categorical) if table is None else table
+    table = _read(spec) if table is None else table
+    context = context_names(spec.context, table.names)
+    _refuse_stray_categories(spec, context)
     table, kept, dropped = _without_missing(spec, table)
     rows = None if kept.all() else np.flatnonzero(kept)
-    if spec.categorical is None:
-        _refuse_timestamps(table, categorical)
-    reward = table.number(spec.reward)
-    if spec.reward_range is not None:
-        low, high = spec.reward_range
-        what = f"is outside of reward_range [{low:g}, {high:g}]; correct either"
-        refuse_first(table, spec.reward, reward, (reward < low) | (reward > high), what)
-    propensity = None
+    used = table if rows is None else table.select(rows)
+    reward = _reward(spec, used)
+    propensity = weight = None
     if spec.propensity not in (None, ESTIMATED):
-        propensity = table.number(spec.propensity)
-        cure = "write the probability with which the log's policy chose the logged action"
-        refuse_first(table, spec.propensity, propensity, propensity > 1, f"is above 1; {cure}")
-        what = f"is not positive, but the action was logged; {cure}"
-        refuse_first(table, spec.propensity, propensity, propensity <= 0, what)
-        tiny = propensity < np.finfo(np.float64).tiny
-        refuse_first(
-            table, spec.propensity, propensity, tiny, f"is so small that 1/p overflows; {cure}"
-        )
-    weight = None
+        propensity = probabilities_of(used, spec.propensity, positive=True)
     stand_for: tuple[str, ...] = ()
     if spec.weight is not None:
-        weight = table.number(spec.weight)
+        weight = numbers_of(used, spec.weight)
         what = "is not positive; write for how many rows the row stands, or leave it out"
-        refuse_first(table, spec.weight, weight, weight <= 0, what)
-        n, total = len(weight[kept]), float(weight[kept].sum())
-        stand_for = (f"{spec.weight}: {n:,} rows stand for {total:,.0f}",)
+        used.column(spec.weight).refuse_first(weight <= 0, lambda one: f"{one} {what}")
+        stand_for = (f"{spec.weight}: {used.n:,} rows stand for {weight.sum():,.0f}",)
     items = described = None
     if spec.items is not None:
-        items, described = _load_items(spec.items, spec.categorical)
+        items, described = _load_items(spec, spec.items)
     policies = dict(spec.targets)
     if spec.logging is not None:
         policies["logging"] = spec.logging
     tables = {
-        name: TargetTable(policy.value, table.n)
+        name: TargetTable(policy.value, table.n, spec.form)
         for name, policy in policies.items()
-        if policy.form == "table" and not isinstance(policy.value, np.ndarray | list)
+        if policy.form == "table"
+        and (is_frame(policy.value) or _is_path(policy.value))
+        and not is_plain_array(policy.value)
     }
     predicted = spec.predicted_reward
     predictions = None
     if isinstance(predicted, Mapping):
-        predictions = TargetTable(predicted["table"], table.n, "prediction")
-    named = [*tables.values(), *([] if predictions is None else [predictions])]
-    codes = _action_codes(spec, table, items, named)
-    logged = codes.of(table, spec.action)
-    encoded = _encode(table if rows is None else table.select(rows), spec.context, categorical)
-    encoded_context = encoded.values
-    if rows is not None:
-        # Rows that are left out below have no context.
-        encoded_context = np.zeros((table.n, encoded.values.shape[1]))
-        encoded_context[rows] = encoded.values
-    # What a policy sees: words as words, numbers with NaN where they are missing.
-    contexts: dict[str, np.ndarray[Any, Any]] = {}
-    for name in spec.context:
-        if name in categorical:
-            code, words = table.words(name)
-            contexts[name] = np.array(words)[code]
-        else:
-            contexts[name] = table.number(name)
+        predictions = TargetTable(predicted["table"], table.n, spec.form, "prediction")
+    index = spec.table.index if is_indexed(spec.table) else None
+    columns = {
+        name: policy_column(name, policy, table, index)
+        for name, policy in policies.items()
+        if policy.form == "action"
+    }
+    codes = _action_codes(spec, used, items, tables, predictions, columns)
+    logged = codes.of(used, spec.action)
+    encoded = _encode(used, context, spec.categorical, levels=levels or {})
+    raw = raw_columns(table, context, encoded.as_names)
     found: dict[str, Target] = {
         name: resolve(
             name,
             policy,
             table=table,
             given=tables.get(name),
+            column=columns.get(name) or policy_column(name, policy, table, index)
+            if policy.form in ("action", "probability")
+            else None,
             codes=codes,
-            context=contexts,
+            context=raw,
             actions=spec.actions,
             timeout=timeout or LONGEST,
         )
@@ -133,12 +124,18 @@ def load_log(
     if spec.items is not None and items is not None and described is not None:
         embedding = np.empty_like(described.values)
         embedding[codes.of(items, spec.items.key)] = described.values
-    time = None if spec.time is None else table.words(spec.time)
+    time = None if spec.time is None else used.column(spec.time).times()
     rewards = None
     if predicted is not None:
-        rewards = _predicted_rewards(spec, table, predictions, codes, logged, found, kept)
-    log = LogData(
-        context=encoded_context,
+        whole = np.zeros(table.n, dtype=np.int64)
+        whole[slice(None) if rows is None else rows] = logged
+        rewards = _predicted_rewards(spec, table, predictions, codes, whole, found, kept)
+
+    def part(values: Any) -> Any:
+        return values if rows is None or values is None else values[rows]
+
+    return LogData(
+        context=encoded.values,
         action=logged,
         reward=reward,
         schema=Schema(encoded.columns, () if described is None else described.columns),
@@ -146,14 +143,14 @@ def load_log(
         actions=codes.names,
         propensity=propensity,
         estimated_propensity=spec.propensity == ESTIMATED,
-        predicted_reward=rewards,
+        predicted_reward=part(rewards),
         embedding=embedding,
         weight=weight,
-        unit=None if spec.unit is None else table.words(spec.unit)[0],
+        unit=None if spec.unit is None else _unit(used, spec.unit),
         time=None if time is None else time[0],
-        time_span=None if time is None else (time[1][0], time[1][-1]),
-        logging=None if logging is None else logging.matrix,
-        targets=found,
+        time_span=None if time is None else time[1],
+        logging=None if logging is None else part(logging.matrix),
+        targets={name: one if rows is None else one.part(rows) for name, one in found.items()},
         notes=(
             *dropped,
             *encoded.notes,
@@ -162,30 +159,21 @@ def load_log(
             *((ESTIMATED_NOTE,) if spec.propensity == ESTIMATED else ()),
         ),
         reward_range=spec.reward_range,
+        columns=(*encoded.facts, *_facts(spec, used)),
         spec=spec,
     )
-    return log if rows is None else log.part(rows)
 
 
-def _without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tuple[str, ...]]:
-    """Return the table, which rows have action, reward and propensity, and a note on the others.
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | Path)
 
-    The table gets some action where it has none, so that its other columns can be read first.
-    """
-    kept = np.ones(table.n, dtype=bool)
-    if spec.drop_missing:
-        missing = {role: table.missing(name) for role, name in _needed(spec).items()}
-        kept = ~np.logical_or.reduce(list(missing.values()))
-    if kept.all():
-        return table, kept, ()
-    if not kept.any():
-        raise DataFileError(table.path, f"every row lacks {' or '.join(missing)}; fill some in")
-    codes, words = table.words(spec.action)
-    actions = StringColumn()
-    actions.extend_coded(codes, [word or words[-1] for word in words])
-    counts = ", ".join(f"{role} {one.sum():,}" for role, one in missing.items() if one.any())
-    note = f"{(~kept).sum():,} of {table.n:,} rows left out, since values are missing: {counts}"
-    return table.with_columns({}, {spec.action: actions}), kept, (note,)
+
+def is_plain_array(value: Any) -> bool:
+    """Return whether a value is an array without names of columns."""
+    return isinstance(value, np.ndarray) and value.dtype.names is None
+
+
+# Roles of the log's table
 
 
 def _needed(spec: LogSpec) -> dict[str, str]:
@@ -194,6 +182,97 @@ def _needed(spec: LogSpec) -> dict[str, str]:
     if spec.propensity not in (None, ESTIMATED):
         found["propensity"] = str(spec.propensity)
     return found
+
+
+def _read(spec: LogSpec) -> Table:
+    """Read the columns of the log's table that are named."""
+    named = list(_needed(spec).values())
+    named += [one for one in (spec.weight, spec.unit, spec.time) if one is not None]
+    if isinstance(spec.predicted_reward, Mapping) and "logged" in spec.predicted_reward:
+        named.append(spec.predicted_reward["logged"])
+    spelled = {spec.action, spec.unit, *(spec.categorical or ())}
+    for policy in (*spec.targets.values(), *([spec.logging] if spec.logging else [])):
+        if isinstance(policy.value, str) and policy.form in ("action", "probability", "list"):
+            named.append(policy.value)
+            spelled |= {policy.value} if policy.form == "action" else set()
+
+    def chosen(names: list[str]) -> list[str]:
+        if spec.propensity == ESTIMATED and ESTIMATED in names:
+            what = f"column '{ESTIMATED}' has the name that asks for estimates; rename it"
+            raise DataFileError(path_of(spec.table), what)
+        return [*context_names(spec.context, names), *named]
+
+    return load_table(spec.table, chosen, spelled=spelled, form=spec.form)
+
+
+def context_names(given: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that names and patterns such as ``emb_*`` mean."""
+    found: list[str] = []
+    for one in given:
+        hits = [one]
+        if one not in names and any(mark in one for mark in "*?["):
+            hits = fnmatch.filter(names, one) or [one]
+        found += hits
+    return tuple(dict.fromkeys(found))
+
+
+def _refuse_stray_categories(spec: LogSpec, context: Sequence[str]) -> None:
+    known = set(context)
+    if spec.items is not None:
+        known |= set(spec.items.embedding)
+    stray = [name for name in spec.categorical or () if name not in known]
+    if stray and (spec.items is None or spec.items.embedding):
+        what = f"categorical column '{stray[0]}' is in neither context nor items; add it to one"
+        raise DataFileError(path_of(spec.table), what)
+
+
+def _without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tuple[str, ...]]:
+    """Return the table, which rows have action, reward and propensity, and a note on the others.
+
+    A row that has all values is kept, whatever its words.
+    """
+    kept = np.ones(table.n, dtype=bool)
+    missing = {
+        role: table.column(name).codes()[0] < ("" in table.column(name).codes()[1])
+        if role == "action"
+        else table.missing(name)
+        for role, name in _needed(spec).items()
+    }
+    if spec.drop_missing:
+        kept = ~np.logical_or.reduce(list(missing.values()))
+    else:
+        first = {role: int(np.argmax(one)) for role, one in missing.items() if one.any()}
+        if first:
+            role = min(first, key=lambda one: first[one])
+            cure = "0 where nothing came" if role == "reward" else "or leave the row out"
+            how = "--drop-missing, or `drop_missing: true` in a log file"
+            what = f"{cure} ({how}, counts on the rows that have all values)"
+            what = f"the value is missing; fill it in, {what}"
+            table.raise_error(first[role], _needed(spec)[role], what)
+    if kept.all():
+        return table, kept, ()
+    if not kept.any():
+        raise DataFileError(table.path, f"every row lacks {' or '.join(missing)}; fill some in")
+    counts = ", ".join(f"{role} {one.sum():,}" for role, one in missing.items() if one.any())
+    note = f"{(~kept).sum():,} of {table.n:,} rows left out, since values are missing: {counts}"
+    return table, kept, (note,)
+
+
+def _reward(spec: LogSpec, table: Table) -> FloatArray:
+    cure = "write a number, or true and false (`missing` names words that say there is none)"
+    reward = numbers_of(table, spec.reward, yes_no=True, cure=cure)
+    if spec.reward_range is not None:
+        low, high = spec.reward_range
+        what = f"is outside of reward_range [{low:g}, {high:g}]; correct either"
+        wrong = (reward < low) | (reward > high)
+        table.column(spec.reward).refuse_first(wrong, lambda one: f"{one} {what}")
+    return reward
+
+
+def _unit(table: Table, name: str) -> IntArray:
+    column = table.column(name)
+    column.require_values()
+    return column.groups()
 
 
 ESTIMATED_NOTE = (
@@ -222,6 +301,8 @@ def _predicted_rewards(
     if given is None:
         array = np.asarray(spec.predicted_reward, dtype=np.float64)
         columns = codes.names if spec.actions is None else spec.actions
+        if spec.actions is None:
+            codes.require_order("predicted_reward")
         if array.shape != (n, len(columns)):
             what = f"predicted_reward has shape {array.shape}; expected ({n}, {len(columns)})"
             raise DataFileError(table.path, what)
@@ -232,10 +313,11 @@ def _predicted_rewards(
         matrix = given.matrix(codes)
         found[np.repeat(rows, np.diff(matrix.indptr)), matrix.indices] = matrix.data
     if given is not None and (name := spec.predicted_reward.get("logged")) is not None:
-        own, other = table.number(name), found[rows, logged]
+        column = table.column(name)
+        own, other = column.numbers(), found[rows, logged]
         apart = kept & (np.abs(own - other) > _SAME_PREDICTION * (1.0 + np.abs(own)))
         what = "is not the prediction that the table has for this row and action; correct one"
-        refuse_first(table, name, own, apart, what)
+        column.refuse_first(apart, lambda one: f"{one} {what}")
         found[rows, logged] = own
     needed: dict[str, tuple[Any, Any]] = {"the logged action": (rows, logged)}
     for target in targets.values():
@@ -258,106 +340,72 @@ def _predicted_rewards(
 _SAME_PREDICTION = 1e-6
 
 
-def _refuse_timestamps(table: Table, names: Sequence[str]) -> None:
-    """Raise an error at a column of dates: as words, each of them would be a category."""
-    for name in names:
-        some = [word for word in table.words(name)[1] if word][:LOOKED_AT]
-        if some and all(_is_timestamp(word) for word in some):
-            what = (
-                f"column '{name}' holds timestamps ('{some[0]}'); make numbers of them (the hour, "
-                "days since a date), name it as `time`, or list it in `categorical`"
-            )
-            raise DataFileError(table.path, what)
-
-
-def _is_timestamp(word: str) -> bool:
-    try:
-        datetime.fromisoformat(word)
-    except ValueError:
-        return False
-    return "-" in word
-
-
-def _read(spec: LogSpec, categorical: Sequence[str]) -> Table:
-    """Read the log's table; a column of words and numbers alike is read as words."""
-    words = [*categorical, spec.action]
-    words += [name for name in (spec.unit, spec.time) if name is not None]
-    numbers = [name for name in spec.context if name not in categorical]
-    propensity = spec.propensity
-    if propensity == ESTIMATED:
-        if ESTIMATED in column_names(spec.table):
-            what = f"column '{ESTIMATED}' has the name that asks for estimates; rename it"
-            raise DataFileError(path_of(spec.table), what)
-        propensity = None
-    numbers += [name for name in (spec.reward, propensity, spec.weight) if name is not None]
-    if isinstance(spec.predicted_reward, Mapping) and "logged" in spec.predicted_reward:
-        numbers.append(spec.predicted_reward["logged"])
-    for policy in spec.targets.values():
-        if isinstance(policy.value, str) and policy.form in ("action", "probability"):
-            (words if policy.form == "action" else numbers).append(policy.value)
-    try:
-        return load_table(
-            spec.table,
-            numbers=[name for name in dict.fromkeys(numbers) if name not in words],
-            words=list(dict.fromkeys(words)),
-            optional=set(spec.context) - {spec.unit, spec.time}
-            | set(_needed(spec).values() if spec.drop_missing else ()),
-        )
-    except DataFileError as exc:
-        needed = any(exc.where.endswith(f"column '{one}'") for one in _needed(spec).values())
-        if needed and "missing" in exc.what:
-            what = f"{exc.what} (--drop-missing, or `drop_missing: true` in a log file, does that)"
-            raise DataFileError(exc.path, what, where=exc.where) from exc
-        name = next((one for one in spec.context if exc.where.endswith(f"column '{one}'")), "")
-        if not name or "missing" in exc.what:
-            raise
-        what = f"{exc.what}; if '{name}' holds words or codes, list it in `categorical`"
-        raise DataFileError(exc.path, what, where=exc.where) from exc
-
-
-def _load_items(items: Items, categorical: tuple[str, ...] | None) -> tuple[Table, _Encoded]:
+def _load_items(spec: LogSpec, items: Items) -> tuple[Table, _Encoded]:
     """Return the table of items, and its columns as numbers in the order of its rows."""
-    names = items.embedding or tuple(
-        name for name in column_names(items.table) if name != items.key
-    )
+    categorical = spec.categorical
+
+    def chosen(names: list[str]) -> list[str]:
+        return [items.key, *(items.embedding or (one for one in names if one != items.key))]
+
+    spelled = [items.key, *(categorical or ())]
+    table = load_table(items.table, chosen, spelled=spelled, form=spec.form)
+    names = items.embedding or tuple(name for name in table.names if name != items.key)
     if not names:
-        raise DataFileError(path_of(items.table), "no column describes the items")
-    if categorical is None:
-        categorical = word_columns(items.table, names)
-    words = [name for name in names if name in categorical]
-    table = load_table(
-        items.table,
-        numbers=[name for name in names if name not in categorical],
-        words=[*words, items.key],
-        optional=set(names),
-    )
-    codes, keys = table.words(items.key)
+        raise DataFileError(table.path, "no column describes the items")
+    stray = [one for one in categorical or () if one not in (*names, *spec.context)]
+    if stray:
+        what = f"categorical column '{stray[0]}' is in neither context nor items; add it to one"
+        raise DataFileError(path_of(spec.table), what)
+    codes, keys = table.codes(items.key)
     if len(keys) < len(codes):
         first = np.unique(codes, return_index=True)[1]
         row = int(np.setdiff1d(np.arange(len(codes)), first)[0])
         table.raise_error(row, items.key, f"item '{keys[codes[row]]}' is there twice; keep one")
-    return table, _encode(table, names, words, atoms=True)
+    return table, _encode(table, names, categorical, items=True)
 
 
 def _action_codes(
-    spec: LogSpec, table: Table, items: Table | None, tables: Sequence[TargetTable]
+    spec: LogSpec,
+    table: Table,
+    items: Table | None,
+    tables: Mapping[str, TargetTable],
+    predictions: TargetTable | None,
+    columns: Mapping[str, tuple[Table, str]],
 ) -> ActionCodes:
-    if spec.items is not None and items is not None:
-        known = set(items.words(spec.items.key)[1])
+    """Return the codes of all actions that the log, its policies and its items name."""
+    column = table.column(spec.action)
+    logged = column.codes()[1]
+    _refuse_continuous(column)
+    sources: dict[str, list[str]] = {f"column '{spec.action}'": logged}
+    for name, (source, of) in columns.items():
+        found = source.column(of).codes()[1]
+        sources[f"policy '{name}'"] = found
+        if source.column(of).is_number and not {*found} & {*logged} and items is None:
+            shown = ", ".join(found[:2])
+            msg = (
+                f"{name}: {shown} are no actions of column '{spec.action}'; give a column of "
+                "actions, or did you mean the probability of the logged action (`probability`, "
+                f"--target-probability {of})?"
+            )
+            raise UsageError(msg)
+    sources |= {f"the table of '{name}'": one.actions for name, one in tables.items()}
+    if predictions is not None:
+        sources["the predictions"] = predictions.actions
+    if items is not None and spec.items is not None:
+        sources[f"the items ({items.path})"] = items.codes(spec.items.key)[1]
+    if spec.actions is not None:
+        sources["`actions`"] = list(spec.actions)
+    refuse_near_names(sources)
+    if items is not None and spec.items is not None:
+        known = set(items.codes(spec.items.key)[1])
         if spec.actions is not None and known != {*spec.actions}:
             name = sorted(known ^ {*spec.actions})[0]
             what = f"action '{name}' is in one of items and `actions` only; name the same in both"
             raise DataFileError(items.path, what)
         return ActionCodes(known, f"the items ({items.path})")
     if spec.actions is not None:
-        return ActionCodes(set(spec.actions), "`actions`")
-    names = set(table.words(spec.action)[1])
-    for name, policy in spec.targets.items():
-        if policy.form == "action":
-            source, column = policy_column(name, policy, table)
-            names |= set(source.words(column)[1])
-    for one in tables:
-        names |= set(one.table.words("action")[1])
+        return ActionCodes(spec.actions, "`actions`")
+    names = {name for some in sources.values() for name in some} - {""}
     if len(names) < 2:
         what = (
             f"column '{spec.action}' has one action only, '{next(iter(names))}'; a log needs two "
@@ -365,6 +413,30 @@ def _action_codes(
         )
         raise DataFileError(table.path, what)
     return ActionCodes(names)
+
+
+MOST_FLOATS, LEAST_ROWS_OF_FLOAT = 100, 10
+"""Fractions are names of actions if there are so few, and so many rows have each."""
+
+
+def _refuse_continuous(column: Column) -> None:
+    """Refuse actions that are fractions, unless they are few and frequent."""
+    if column.kind != "float":
+        return
+    values, counts = np.unique(column.numbers(), return_counts=True)
+    if (values == np.round(values)).all():
+        return
+    if len(values) <= MOST_FLOATS and counts.min() >= LEAST_ROWS_OF_FLOAT:
+        return
+    row = int(np.argmax(column.numbers() != np.round(column.numbers())))
+    hint = ""
+    if values.min() >= 0 and values.max() <= 1:
+        hint = "; if these are probabilities, name the column of actions instead"
+    column.error(
+        row,
+        f"continuous actions: {len(values):,} different numbers, such as {column.shown(row)}; no "
+        f"estimator here takes them; make groups of them (a name each){hint}",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,54 +449,234 @@ class _Encoded:
     columns : (d,), kinds of the columns.
     names : (d,), column of the table from which each was made.
     notes : what was done about missing values, one line each.
+    facts : what was understood of each column.
+    as_names : the columns that hold categories.
     """
 
     values: FloatArray
-    columns: tuple[Column, ...]
+    columns: tuple[SchemaColumn, ...]
     names: tuple[str, ...]
     notes: tuple[str, ...]
+    facts: tuple[ColumnFact, ...]
+    as_names: frozenset[str]
 
 
 def _encode(
-    table: Table, names: Sequence[str], categorical: Collection[str], *, atoms: bool = False
+    table: Table,
+    names: Sequence[str],
+    categorical: Collection[str] | None,
+    *,
+    items: bool = False,
+    levels: Mapping[str, list[str]] | None = None,
 ) -> _Encoded:
-    """Encode columns: words as codes; numbers as they are.
+    """Encode columns: names as codes, numbers and vectors as they are.
 
     A missing number is replaced by the column's median, and a further column says where; a missing
-    word is a category of its own.
+    name is a category of its own. Of a category with more levels than `most_levels` the most
+    frequent ones are kept.
 
     Parameters
     ----------
-    table : the columns, with NaN and empty words where values are missing.
+    table : the columns.
     names : columns, in this order.
-    categorical : those of them that hold words or codes.
-    atoms : numbers describe finitely many items.
+    categorical : those of them that hold names, beside those that are found.
+    items : whether numbers describe finitely many items.
+    levels : sorted names of categories that are known beforehand.
     """
-    found: list[tuple[FloatArray, Column, str]] = []
+    found: list[tuple[FloatArray, SchemaColumn, str]] = []
     notes: list[str] = []
+    facts: list[ColumnFact] = []
+    as_names = set()
     for name in names:
-        if name in categorical:
-            code, distinct = table.words(name)
-            kind = Column("categorical", tuple(map(float, range(len(distinct)))))
-            found.append((code.astype(np.float64), kind, name))
-            if "" in distinct:
-                missing = int((code == distinct.index("")).sum())
-                notes.append(f"{name}: {missing:,} missing, a category of their own")
-            continue
-        values = table.number(name)
-        missing_at = np.isnan(values)
-        if missing_at.all():
+        column = table.column(name)
+        role = "items" if items else "context"
+        if column.missing.all():
             raise DataFileError(table.path, f"column '{name}' has no value; remove it")
-        kind = Column("atoms") if atoms else Column()
+        if name in (categorical or ()) or holds_names(column):
+            as_names.add(name)
+            code, distinct = column.codes()
+            if levels and name in levels:
+                at = {one: place for place, one in enumerate(levels[name])}
+                code, distinct = np.array([at[one] for one in distinct])[code], levels[name]
+            kept, count, identifier = code, len(distinct), False
+            if not items and not levels and len(distinct) > most_levels(table.n):
+                identifier = True
+                kept, count = _most_frequent(code), LEVELS_SEEN + 1
+                notes.append(
+                    f"{name}: {len(distinct):,} levels in {table.n:,} rows, an identifier, free "
+                    f"text or times; models see the {LEVELS_SEEN} most frequent and one for the "
+                    "others; leave it out, group it, or give numbers (an embedding)"
+                )
+            kind = SchemaColumn("categorical", tuple(map(float, range(count))))
+            found.append((kept.astype(np.float64), kind, name))
+            missing = int((code == 0).sum()) if distinct[0] == "" else 0
+            if missing:
+                notes.append(f"{name}: {missing:,} missing, a category of their own")
+            facts.append(
+                replace(
+                    fact_of(column, role),
+                    type=f"{column.kind}, category" if column.kind != "text" else "text",
+                    levels=len(distinct) - bool(missing),
+                    low=None,
+                    high=None,
+                    missing=missing,
+                    identifier=identifier,
+                )
+            )
+            continue
+        facts.append(fact_of(column, role))
+        kind = SchemaColumn("atoms") if items else SchemaColumn()
+        if _holds_vectors(column):
+            vectors = column.vectors()
+            found += [(one, kind, f"{name}[{k}]") for k, one in enumerate(vectors.T)]
+            continue
+        values = column.numbers(cure=_NAMES_CURE.format(name))
+        missing_at = np.isnan(values)
         if not missing_at.any():
             found.append((values, kind, name))
-        else:
-            median = float(np.median(values[~missing_at]))
-            found.append((np.where(missing_at, median, values), kind, name))
-            found.append((missing_at.astype(np.float64), Column("categorical", (0.0, 1.0)), name))
-            notes.append(
-                f"{name}: {int(missing_at.sum()):,} missing, set to the median {median:g} and "
-                "marked by an indicator"
-            )
+            continue
+        median = float(np.median(values[~missing_at]))
+        found.append((np.where(missing_at, median, values), kind, name))
+        found.append(
+            (missing_at.astype(np.float64), SchemaColumn("categorical", (0.0, 1.0)), name)
+        )
+        notes.append(
+            f"{name}: {int(missing_at.sum()):,} missing, set to the median {median:g} and "
+            "marked by an indicator"
+        )
+    if not found:
+        # Estimators want at least one column.
+        found = [(np.zeros(table.n), SchemaColumn(), "no context")]
     arrays, kinds, origins = zip(*found, strict=True)
-    return _Encoded(np.stack(arrays, axis=1), kinds, origins, tuple(notes))
+    return _Encoded(
+        np.stack(arrays, axis=1), kinds, origins, tuple(notes), tuple(facts), frozenset(as_names)
+    )
+
+
+def _most_frequent(code: IntArray) -> IntArray:
+    """Return codes of the most frequent levels, in their order, and one more for all others."""
+    count = np.bincount(code)
+    kept = np.sort(np.argsort(-count, kind="stable")[:LEVELS_SEEN])
+    place = np.full(len(count), LEVELS_SEEN)
+    place[kept] = np.arange(LEVELS_SEEN)
+    return place[code]
+
+
+def _holds_vectors(column: Column) -> bool:
+    return column.kind == "list" or (
+        column.kind == "text"
+        and column.shown(0).lstrip().startswith(("[", "{", "("))
+        and not column.missing[0]
+        and column.shown(0)[1:2].strip("-. ").isdecimal() is True
+    )
+
+
+def holds_names(column: Column) -> bool:
+    """Return whether a column that nobody calls categorical holds names.
+
+    Raises
+    ------
+    DataFileError : it holds times, or numbers but for a few cells.
+    """
+    if column.is_number or column.kind in ("list", "other", "float") or _holds_vectors(column):
+        return False
+    _refuse_times(column)
+    odd = column.odd()
+    valued = ~column.missing
+    if odd.sum() <= valued.sum() / 2:
+        row = int(np.argmax(odd))
+        first = column.shown(row)
+        decimal = '; write `decimal: ","` for decimal commas' if "," in first else ""
+        column.error(
+            row,
+            f"{first!r} is not a finite number, and {odd.sum():,} of {valued.sum():,} values are "
+            f"none; write a number, or `missing: {first!r}` if it says that there is none"
+            f"{decimal}; if '{column.name}' holds names or codes, list it in `categorical`",
+        )
+    return True
+
+
+def _refuse_times(column: Column) -> None:
+    """Refuse a column of times: as names, each of them would be a category."""
+    some = [column.shown(int(row)) for row in np.flatnonzero(~column.missing)[:_LOOKED_AT]]
+    if column.kind == "time" or (some and all(map(_is_timestamp, some))):
+        what = (
+            f"column '{column.name}' holds timestamps ('{some[0]}'); make numbers of them (the "
+            "hour, days since a date), name it as `time`, or list it in `categorical`"
+        )
+        raise DataFileError(column.path, what)
+
+
+_LOOKED_AT = 1000
+
+
+def _is_timestamp(word: str) -> bool:
+    try:
+        datetime.fromisoformat(word)
+    except ValueError:
+        return False
+    return "-" in word
+
+
+_NAMES_CURE = "write a number; if '{}' holds names or codes, list it in `categorical`"
+
+
+def raw_columns(
+    table: Table, context: Sequence[str], as_names: Collection[str]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return what a policy sees: names as text, numbers with NaN where they are missing."""
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for name in context:
+        column = table.column(name)
+        if name in as_names:
+            code, words = column.codes()
+            found[name] = np.array(words)[code]
+        elif _holds_vectors(column):
+            found[name] = column.vectors()
+        else:
+            found[name] = column.numbers()
+    return found
+
+
+# What was understood
+
+
+def fact_of(column: Column, role: str) -> ColumnFact:
+    """Return what was understood of a column of numbers, vectors or times."""
+    missing = column.missing
+    low = high = None
+    if column.is_number and not missing.all():
+        values = column.numbers()
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    first = int(np.argmin(missing))
+    return ColumnFact(
+        name=column.name,
+        role=role,
+        type=column.kind,
+        low=low,
+        high=high,
+        missing=int(missing.sum()),
+        example=column.shown(first),
+    )
+
+
+def _facts(spec: LogSpec, table: Table) -> list[ColumnFact]:
+    """Return what was understood of the columns that are no context."""
+    found = []
+    roles: dict[str, str | None] = {"action": spec.action, "unit": spec.unit}
+    for name, policy in spec.targets.items():
+        if isinstance(policy.value, str) and policy.form in ("action", "probability", "list"):
+            roles[f"target '{name}' ({policy.form})"] = policy.value
+    for role in ("reward", "propensity", "weight", "time"):
+        value = getattr(spec, role)
+        roles[role] = None if value == ESTIMATED and role == "propensity" else value
+    for role, named in roles.items():
+        if named is None or named not in table.names:
+            continue
+        column = table.column(named)
+        fact = fact_of(column, role)
+        if role in ("action", "unit") or "(action)" in role:
+            levels = len(np.unique(column.groups()))
+            fact = replace(fact, levels=levels, low=None, high=None)
+        found.append(fact)
+    return found

@@ -12,12 +12,14 @@ from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.base.files import atomic_write
 from ope_bench.contracts.data import Problem
 from ope_bench.logs.checks import LogCheck, check_log
+from ope_bench.logs.feedback import feedback_of
 from ope_bench.logs.loading import load_log
 from ope_bench.logs.log_data import Items, LogData, LogSpec, is_stored, open_log
 from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
 from ope_bench.logs.problem import problem_of
 from ope_bench.logs.result import Estimates
-from ope_bench.logs.targets import read_policies, read_policy
+from ope_bench.logs.targets import named_actions, read_policies, read_policy
+from ope_bench.reader import TextForm
 from ope_bench.report import needs_extra
 
 if TYPE_CHECKING:
@@ -72,9 +74,9 @@ class Log(LogData):
         cls,
         frame: Any,
         *,
-        context: Sequence[str],
-        action: str,
-        reward: str,
+        context: Sequence[str] = (),
+        action: str | None = None,
+        reward: str | None = None,
         target: Any,
         propensity: str | None = None,
         categorical: Sequence[str] | None = None,
@@ -90,13 +92,22 @@ class Log(LogData):
         actions: Sequence[Any] | None = None,
         drop_missing: bool = False,
         decisions: int | None = None,
+        missing: Sequence[str] = (),
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        decimal: str = ".",
+        time_format: str | None = None,
     ) -> Self:
         """Take a log from a data frame, or from a mapping of column names to arrays.
 
         Parameters
         ----------
-        frame : one row is one decision: of pandas, Polars, pyarrow or DuckDB, or a mapping.
-        context, action, reward, unit, time : names of columns.
+        frame : one row is one decision: of pandas, Polars, pyarrow or DuckDB, or a mapping; or the
+            ``bandit_feedback`` of Open Bandit Pipeline, which needs ``target`` alone, such as its
+            ``action_dist``.
+        context, action, reward, unit, time : names of columns; in ``context`` also patterns such
+            as ``emb_*``, and columns of lists of numbers. Without a context there is one, a
+            constant.
         propensity : name of a column; ``estimated`` where the old policy is not known, and
             estimators shall estimate it.
         weight : name of the column that says for how many rows each row stands.
@@ -104,8 +115,9 @@ class Log(LogData):
             (n, n_actions), or ``{"logged": COLUMN, "table": FRAME}`` as in a log file.
         target : the policy to evaluate: a column's name (its probability of the logged action), a
             mapping of one of ``action``, ``probability``, ``table``, ``policy`` as in a log file,
-            an array (n, n_actions), a function of contexts that returns such an array, or an
-            object with ``probability``; or a mapping of names to several. See `TargetPolicy`.
+            an array (n, n_actions), a frame with a column for each action, a function of
+            contexts that returns such an array, an object with ``probability``, or a classifier
+            of scikit-learn; or a mapping of names to several. See `TargetPolicy`.
         categorical : columns of context and items that hold words or codes; columns of words by
             default.
         items : a frame that describes the actions.
@@ -113,9 +125,13 @@ class Log(LogData):
         embedding : its columns that describe the action; all others by default.
         reward_range : smallest and largest reward.
         logging : the logging policy's whole distribution, given like a target.
-        actions : the actions to which columns of arrays belong; in sorted order by default.
+        actions : the actions to which columns of arrays belong; by default those of the log in the
+            order of their numbers, while an array without it is refused where they are words.
         drop_missing : whether rows without action, reward or propensity are left out, and counted.
         decisions : number of decisions that were taken; fewer rows show that some are missing.
+        missing : words for a missing value, beside an empty one.
+        encoding, delimiter, decimal : of text files; found by default, and a point.
+        time_format : of times, in the notation of `datetime.strptime`; found by default.
 
         Raises
         ------
@@ -127,11 +143,23 @@ class Log(LogData):
         >>> frame = {"x": [0, 1, 0, 1], "a": list("uvuv"), "r": [1, 0, 1, 1], "p": [0.5] * 4}
         >>> new = np.array([[0.9, 0.1], [0.2, 0.8]] * 2)  # of u and v, in each row
         >>> log = Log.from_frame(
-        ...     frame, context=["x"], action="a", reward="r", propensity="p", target=new
+        ...     frame,
+        ...     context=["x"],
+        ...     action="a",
+        ...     reward="r",
+        ...     propensity="p",
+        ...     target=new,
+        ...     actions=["u", "v"],
         ... )
         >>> round(estimate(log, ["ipw"]).targets[0].rows[0].value, 3)
         1.3
         """
+        if action is None or reward is None:
+            known = feedback_of(frame, target)
+            return cls.from_frame(**known)
+        if isinstance(context, str):
+            msg = f'context: "{context}" is a text; give a list of columns, ["{context}"]'
+            raise UsageError(msg)
         spec = LogSpec(
             table=frame,
             context=tuple(context),
@@ -147,9 +175,10 @@ class Log(LogData):
             predicted_reward=predicted_reward,
             logging=None if logging is None else read_policy(logging, "logging"),
             targets=read_policies(target, DEFAULT_TARGET),
-            actions=None if actions is None else tuple(str(name) for name in actions),
+            actions=None if actions is None else named_actions(actions),
             drop_missing=drop_missing,
             decisions=decisions,
+            form=TextForm(tuple(missing), encoding, delimiter, decimal, time_format),
         )
         return cls.of(spec)
 

@@ -19,6 +19,7 @@ from ope_bench.base.files import temporary_folder
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Column, Schema
 from ope_bench.logs.targets import Target, TargetPolicy
+from ope_bench.reader import TextForm
 
 ESTIMATED = "estimated"
 """What a description names in place of the column of propensities where there is none."""
@@ -66,6 +67,7 @@ class LogSpec:
     drop_missing : whether rows without action, reward or propensity are left out; else such a row
         is a mistake. Rows of other tables still count them.
     decisions : number of decisions that were taken, which the rows are compared with.
+    form : how values are written in the tables.
     """
 
     table: Any
@@ -85,11 +87,9 @@ class LogSpec:
     predicted_reward: Any = None
     drop_missing: bool = False
     decisions: int | None = None
+    form: TextForm = field(default_factory=TextForm)
 
     def __post_init__(self) -> None:
-        if not self.context:
-            msg = "name at least one context column"
-            raise UsageError(msg)
         roles = dict.fromkeys(self.context, "context")
         for role in ("action", "reward", "propensity", "weight"):
             name = getattr(self, role)
@@ -122,8 +122,8 @@ class LogSpec:
             raise UsageError(msg)
         if self.logging is not None and self.logging.form in ("action", "probability"):
             msg = (
-                f"logging: `{self.logging.form}` is not the whole distribution; give `table` or "
-                "`policy` (the probability of the logged action is `propensity`)"
+                f"logging: `{self.logging.form}` is not the whole distribution; give `table`, "
+                "`list` or `policy` (the probability of the logged action is `propensity`)"
             )
             raise UsageError(msg)
 
@@ -137,6 +137,43 @@ class LogSpec:
         paths = [str(one) for one in found if isinstance(one, str | Path)]
         code = [one.value for one in policies if isinstance(one.policy, str)]
         return (*paths, *(one.rpartition(":")[0] for one in code if ".py:" in one))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnFact:
+    """What was understood of a column.
+
+    Parameters
+    ----------
+    name, role : of the column; a column of several roles has a fact for each.
+    type : ``integer``, ``float``, ``boolean``, ``text``, ``time`` or ``list``, followed by what it
+        is used as where that differs: ``integer, category``.
+    levels : number of different values, None of numbers, vectors and times.
+    low, high : least and greatest number; first and last time as written; else None.
+    missing : number of missing values.
+    example : the first value, as written.
+    identifier : whether a category has more than `most_levels`: an identifier, free text or times.
+        Models see its `LEVELS_SEEN` most frequent levels and one for all others.
+    """
+
+    name: str
+    role: str
+    type: str
+    levels: int | None = None
+    low: float | str | None = None
+    high: float | str | None = None
+    missing: int = 0
+    example: str = ""
+    identifier: bool = False
+
+
+LEVELS_SEEN = 50
+"""Levels of an identifier that models see."""
+
+
+def most_levels(rows: int) -> float:
+    """Return the most levels of a category in so many rows that is no identifier."""
+    return max(LEVELS_SEEN, rows / 50)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -164,6 +201,7 @@ class LogData:
     reward_range : smallest and largest reward, or None
     spec : what the user named; None in a worker.
     time_span : first and last time, as written; None without one, and in a worker.
+    columns : what was understood of each column; empty in a worker.
     """
 
     context: FloatArray
@@ -185,6 +223,12 @@ class LogData:
     predicted_reward: FloatArray | None = None
     estimated_propensity: bool = False
     time_span: tuple[str, str] | None = None
+    columns: tuple[ColumnFact, ...] = ()
+
+    @property
+    def identifiers(self) -> tuple[ColumnFact, ...]:
+        """Columns of the context that have more levels than a category may have."""
+        return tuple(one for one in self.columns if one.identifier and one.role == "context")
 
     @property
     def n(self) -> int:

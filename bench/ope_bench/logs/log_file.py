@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal
 from ope_bench.base.errors import SuiteError, UsageError
 from ope_bench.base.files import atomic_write
 from ope_bench.logs.log_data import Items, LogSpec
-from ope_bench.logs.targets import FORMS, Form, TargetPolicy
+from ope_bench.logs.targets import FORMS, Form, TargetPolicy, named_actions
+from ope_bench.reader import TextForm
 from ope_bench.suites.yaml_document import Document, Place, load_file
 
 DEFAULT_TARGET = "target"
@@ -19,6 +20,9 @@ DEFAULT_TARGET = "target"
 
 _Policy = dict[Form, str]
 _Names = str | list[str]
+
+FORM = ("missing", "encoding", "delimiter", "decimal", "time_format")
+"""Keys that say how values are written in the tables."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,10 @@ class _LogFileKeys:
 
     schema: Literal[1]
     table: str
-    context: _Names
     action: str
     reward: str
     target: _Policy | dict[str, _Policy]
+    context: _Names = ()  # type: ignore[assignment]
     categorical: _Names | None = None
     reward_range: tuple[float, float] | None = None
     propensity: str | None = None
@@ -48,6 +52,12 @@ class _LogFileKeys:
     logging: _Policy | None = None
     drop_missing: bool = False
     decisions: int | None = None
+    actions: _Names | None = None
+    missing: _Names | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    decimal: Literal[".", ","] = "."
+    time_format: str | None = None
 
 
 _PLAIN = (
@@ -83,7 +93,12 @@ def read_log_file(path: Path) -> LogSpec:
             **{name: getattr(keys, name) for name in _PLAIN},
             table=_file(document, keys.table, ("table",)),
             context=_names(keys.context),
-            categorical=_names(keys.categorical),
+            categorical=None if keys.categorical is None else _names(keys.categorical),
+            actions=None if keys.actions is None else named_actions(_names(keys.actions)),
+            form=TextForm(
+                (keys.missing,) if isinstance(keys.missing, str) else tuple(keys.missing or ()),
+                **{name: getattr(keys, name) for name in FORM[1:]},
+            ),
             items=None
             if items is None
             else Items(
@@ -180,7 +195,10 @@ def write_log_file(spec: LogSpec, path: Path) -> None:
         "schema": 1,
         "table": relative(spec.table),
         "context": list(spec.context),
-        "categorical": list(spec.categorical or ()),
+        "categorical": None if spec.categorical is None else list(spec.categorical),
+        "actions": list(spec.actions or ()),
+        **{name: getattr(spec.form, name) for name in FORM},
+        "missing": list(spec.form.missing),
         **{name: getattr(spec, name) for name in _PLAIN},
         "reward_range": list(spec.reward_range or ()),
         "items": items and {"table": relative(items.table), "key": items.key},
@@ -190,7 +208,8 @@ def write_log_file(spec: LogSpec, path: Path) -> None:
     }
     if items and items.embedding:
         document["items"]["embedding"] = list(items.embedding)
-    kept = {key: value for key, value in document.items() if value}
+    given = {key: value for key, value in document.items() if value or key == "categorical"}
+    kept = {key: value for key, value in given.items() if value not in (None, ".")}
     text = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, default_flow_style=None)
     with atomic_write(path, UsageError) as partial:
         partial.write_text(text, encoding="utf-8")

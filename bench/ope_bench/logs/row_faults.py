@@ -129,8 +129,12 @@ def _drawn_anew(count: IntArray) -> bool:
 def identifiers(log: LogData) -> Iterator[Finding]:
     """Find context columns that tell rows apart instead of describing them."""
     most = max(_LEVELS, log.n / 50)
-    found = []
+    # Categories of identifiers hold their most frequent levels only.
+    found = [(one.levels or 0, one.name) for one in log.identifiers]
+    known = {name for _, name in found}
     for j, name in enumerate(log.context_names):
+        if name in known:
+            continue
         column, values = log.schema.context[j], np.asarray(log.context)[:, j]
         whole = column.kind != "categorical" and bool((values == np.round(values)).all())
         different = len(np.unique(values)) if column.kind == "categorical" or whole else 0

@@ -6,7 +6,7 @@ import importlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -24,25 +24,20 @@ from ope_bench.contracts.view import nuisance_key
 from ope_bench.logs import estimation, problem
 from ope_bench.logs.asked_policy import load_policy
 from ope_bench.logs.checks import CONFOUNDING, findings_of
-from ope_bench.logs.loading import load_log
+from ope_bench.logs.loading import context_names, holds_names, load_log
 from ope_bench.logs.log import Log
 from ope_bench.logs.log_data import ESTIMATED, LogData, LogSpec
 from ope_bench.logs.log_file import read_log_file
 from ope_bench.logs.result import Difference, Estimates, TargetEstimates
-from ope_bench.logs.source import word_columns
 from ope_bench.logs.targets import TargetPolicy
 from ope_bench.plugins.registry import registry
-from ope_bench.plugins.requirements import import_all
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
+from ope_bench.reader import DataFileError, Table
+from ope_bench.reader.frames import typed
+from ope_bench.reader.library import LibraryRefusalError, guarded, library
+from ope_bench.reader.mistakes import column_indices
+from ope_bench.reader.text import sorted_names
 from ope_bench.suites.yaml_document import load_file
-from ope_bench.tables import (
-    DataFileError,
-    StringColumn,
-    Table,
-    column_indices,
-    extend_words,
-    parquet_floats,
-)
 from ope_bench.trials.isolation import thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -66,20 +61,24 @@ def _stream(seed: DataSeed, spec: Any) -> np.random.Generator:
     return seed.nuisance(nuisance_key(spec, "cpu"))
 
 
+Group = tuple[Path, int, int, int]
+"""A piece of a file: its path, offset in the file, first row and number of rows."""
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """Rows of one task.
 
     Parameters
     ----------
-    groups : file, number and first row of each row group that has some of them.
+    groups : pieces of files that have some of them: file, offset, first row and number of rows.
     first, last : the rows; the last one is not among them.
     starts : (units,), the rows at which a unit begins; None where each row is one.
     unit : number of the first unit.
     weight : sum of the row weights before.
     """
 
-    groups: tuple[tuple[Path, int, int], ...]
+    groups: tuple[Group, ...]
     first: int
     last: int
     starts: IntArray | None = None
@@ -94,50 +93,57 @@ class Rows:
     Parameters
     ----------
     spec : of the log.
-    words : the distinct words of every column of words.
+    words : the sorted names of every column of names.
     """
 
     spec: LogSpec
     words: Mapping[str, list[str]] = field(default_factory=dict)
 
-    def columns(self, *others: str | None) -> tuple[list[str], list[str]]:
-        """Return the columns of numbers, and those of words; others are words."""
-        spec, coded = self.spec, self.spec.categorical or ()
-        words = [*(one for one in spec.context if one in coded), spec.action]
-        numbers = [one for one in spec.context if one not in words]
-        numbers += [one for one in (spec.reward, spec.propensity, spec.weight) if one is not None]
-        numbers += [one.value for one in spec.targets.values() if one.form == "probability"]
-        words += [one for one in others if one is not None]
-        return list(dict.fromkeys(numbers)), list(dict.fromkeys(words))
+    def columns(self, *others: str | None) -> list[str]:
+        """Return the columns of the log, and others."""
+        spec = self.spec
+        names = [*spec.context, spec.action, spec.reward, spec.propensity, spec.weight, *others]
+        names += [one.value for one in spec.targets.values() if one.form == "probability"]
+        return [one for one in dict.fromkeys(names) if one is not None]
 
-    def tables(self, part: Part, columns: Iterable[str]) -> Iterator[tuple[int, Any]]:
+    def tables(self, part: Part, columns: Iterable[str]) -> Iterator[tuple[int, Table]]:
         """Yield the rows of a part, all of a unit together, each time with their first row."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        pl = library()
         waiting, begin, columns = None, part.first, list(columns)
-        for path, number, at in part.groups:
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(BATCH, row_groups=[number], columns=columns):
-                    low, high = max(part.first - at, 0), min(part.last - at, len(batch))
-                    at += len(batch)
-                    if low >= high:
-                        continue
-                    table = pa.Table.from_batches([batch.slice(low, high - low)])
-                    table = table if waiting is None else pa.concat_tables([waiting, table])
-                    cut = begin + len(table)
-                    if part.starts is not None and cut < part.last:
-                        cut = int(part.starts[np.searchsorted(part.starts, cut, "right") - 1])
-                    if cut > begin:
-                        yield begin, table.slice(0, cut - begin)
-                    waiting, begin = table.slice(cut - begin), cut
+        for path, offset, at, size in part.groups:
+            low, end = max(part.first - at, 0), min(part.last - at, size)
+            for start in range(low, end, BATCH):
+                batch = self._slice(path, offset + start, min(BATCH, end - start), columns)
+                rows = batch if waiting is None else pl.concat([waiting, batch])
+                cut = begin + rows.height
+                if part.starts is not None and cut < part.last:
+                    cut = int(part.starts[np.searchsorted(part.starts, cut, "right") - 1])
+                if cut > begin:
+                    yield begin, self.table(rows[: cut - begin], begin)
+                waiting, begin = rows[cut - begin :], cut
 
-    def log(self, rows: Any, first: int, spec: LogSpec | None = None) -> LogData:
-        """Return rows as a log whose words are coded as those of the whole data set."""
+    def _slice(self, path: Path, offset: int, size: int, columns: Sequence[str]) -> Any:
+        try:
+            with guarded(path):
+                scan = library().scan_parquet(path, glob=False)
+                return scan.select(columns).slice(offset, size).collect()
+        except LibraryRefusalError as exc:
+            raise DataFileError(path, f"is no Parquet file, or damaged: {exc}") from exc
+
+    def table(self, rows: Any, first: int) -> Table:
+        """Return rows as a table of typed columns, and their places."""
+        spelled = frozenset([self.spec.action, *(self.spec.categorical or ())])
+
+        def place(row: int) -> str:
+            return f"row {first + row + 1:,}"
+
+        frame = typed(rows, spelled, self.spec.form)
+        return Table(Path(self.spec.table), place, frame, self.spec.form)
+
+    def log(self, table: Table, spec: LogSpec | None = None) -> LogData:
+        """Return rows as a log whose names are coded as those of the whole data set."""
         if spec is None:
-            coded = tuple(self.columns()[1][:-1])
-            spec = replace(self.spec, unit=None, time=None, items=None, categorical=coded)
-        path, values = Path(self.spec.table), dict[str, Any]()
+            spec = replace(self.spec, unit=None, time=None, items=None)
         # Code is loaded where it runs: a worker of a cluster cannot be sent its module.
         targets = {
             name: TargetPolicy(policy=load_policy(one.policy, name))
@@ -145,18 +151,12 @@ class Rows:
             else one
             for name, one in spec.targets.items()
         }
-        numbers, words = self.columns(spec.unit, spec.time)
-        for name in numbers:
-            column = rows.column(name).combine_chunks()
-            values[name] = parquet_floats(path, column, name, first, optional=False)
-        columns: dict[str, StringColumn] = {}
-        for name in words:
-            columns[name] = StringColumn()
-            known = self.words.get(name, [])
-            columns[name].extend_coded(np.zeros(0, dtype=np.int64), known)
-            extend_words(columns[name], rows.column(name).combine_chunks())
-        table = Table(path, lambda row: f"row {first + row + 1:,}", values, columns)
-        return replace(load_log(replace(spec, targets=targets), table=table), spec=spec)
+        for name in spec.context:
+            if name not in (spec.categorical or ()):
+                # A median would be that of a batch.
+                table.column(name).require_values()
+        made = load_log(replace(spec, targets=targets), table=table, levels=self.words)
+        return replace(made, spec=spec)
 
 
 def estimate_stream(
@@ -271,7 +271,7 @@ def sums_of_part(
     import psutil
 
     module, total, weight = importlib.import_module(home), dict[str, Any](), part.weight
-    for first, table in rows.tables(part, itertools.chain(*rows.columns())):
+    for first, table in rows.tables(part, rows.columns()):
         used = psutil.Process().memory_info().rss
         if time.time() > limits[0]:
             msg = "the passes over the rows did not end within --timeout; give it more time"
@@ -279,7 +279,7 @@ def sums_of_part(
         if used > (limits[1] or math.inf):
             msg = f"the passes over the rows took {format_size(used)}, more than --memory"
             raise MemoryError(msg)
-        log = rows.log(table, first)
+        log = rows.log(table)
         total = module.added(total, sums.sums(log, first, part, weight))
         weight += 0.0 if log.weight is None else float(log.weight.sum())
     return total
@@ -291,10 +291,12 @@ def sums_of_part(
 def _scan(spec: LogSpec, home: Any, run: Map, seed: int) -> tuple[Rows, list[Part], Any]:
     """Return rows, tasks and facts, from a look at the columns of words and units."""
     spec, groups = _prepared(spec)
-    whole = [Part((one[:3],), one[2], one[2] + one[3]) for one in groups]
+    whole = [Part((one,), one[2], one[2] + one[3]) for one in groups]
     looked = list(run(partial(_look, Rows(spec)), whole))
-    names = Rows(spec).columns()[1]
-    words = {one: sorted(set().union(*(found["words"][one] for found in looked))) for one in names}
+    names = (spec.action, *(spec.categorical or ()))
+    words = {
+        one: sorted_names(set().union(*(found["words"][one] for found in looked))) for one in names
+    }
     rows = Rows(spec, words)
     units = None
     if spec.unit is not None:
@@ -304,7 +306,7 @@ def _scan(spec: LogSpec, home: Any, run: Map, seed: int) -> tuple[Rows, list[Par
             raise DataFileError(Path(spec.table), what)
     parts = []
     for first, last in itertools.pairwise(home.bounds([one[3] for one in groups], PART, units)):
-        some = tuple(one[:3] for one in groups if one[2] < last and first < one[2] + one[3])
+        some = tuple(one for one in groups if one[2] < last and first < one[2] + one[3])
         inside = (None, first) if units is None else units.inside(first, last)
         parts.append(Part(some, first, last, *inside))
     if spec.weight is not None:
@@ -324,14 +326,8 @@ def _scan(spec: LogSpec, home: Any, run: Map, seed: int) -> tuple[Rows, list[Par
     return replace(rows, spec=replace(spec, actions=spec.actions or pilot.actions)), parts, facts
 
 
-def _prepared(spec: LogSpec) -> tuple[LogSpec, list[tuple[Path, int, int, int]]]:
-    """Check that a log can be read in batches; return it with its policies loaded, and its groups.
-
-    A group is a file, its row group's number, first row and number of rows.
-    """
-    import_all(["pyarrow.parquet"])
-    import pyarrow.parquet as pq
-
+def _prepared(spec: LogSpec) -> tuple[LogSpec, list[Group]]:
+    """Check that a log can be read in batches; return its description and its groups."""
     at = Path(spec.table)
     files = sorted(at.rglob("*.parquet")) if at.is_dir() else [at]
     if not files or files[0].suffix != ".parquet":
@@ -351,59 +347,75 @@ def _prepared(spec: LogSpec) -> tuple[LogSpec, list[tuple[Path, int, int, int]]]
     for what in (what for what, wrong in lacking.items() if wrong):
         msg = f"{at}: a log that is read in batches has {what}; else sample rows into a file"
         raise UsageError(msg)
-    if spec.categorical is None:
-        spec = replace(spec, categorical=word_columns(files[0], spec.context))
-    groups, first = [], 0
-    names = [name for kind in Rows(spec).columns(spec.unit, spec.time) for name in kind]
+    groups: list[Group] = []
+    first = 0
+    context: tuple[str, ...] = spec.context
     for path in files:
-        data = pq.read_metadata(path)
-        column_indices(path, data.schema.to_arrow_schema().names, names)
-        for number in range(data.num_row_groups):
-            groups.append((path, number, first, data.row_group(number).num_rows))
-            first += groups[-1][3]
+        try:
+            with guarded(path):
+                scan = library().scan_parquet(path, glob=False)
+                names = scan.collect_schema().names()
+                size = int(scan.select(library().len()).collect().item())
+        except LibraryRefusalError as exc:
+            raise DataFileError(path, f"is no Parquet file, or damaged: {exc}") from exc
+        if not first:
+            context = context_names(spec.context, names)
+        column_indices(
+            path, names, Rows(replace(spec, context=context)).columns(spec.unit, spec.time)
+        )
+        groups += [(path, k, first + k, min(PART, size - k)) for k in range(0, size, PART)]
+        first += size
     if not first:
         raise DataFileError(at, "has no rows; write one for each decision")
-    return spec, [one for one in groups if one[3]]
+    spec = replace(spec, context=context)
+    some = Part((groups[0],), 0, min(groups[0][3], BATCH))
+    _, table = next(Rows(spec).tables(some, spec.context))
+    given = spec.categorical or ()
+    found = tuple(
+        name for name in spec.context if name in given or holds_names(table.column(name))
+    )
+    return replace(spec, categorical=found), groups
 
 
 def _look(rows: Rows, part: Part) -> dict[str, Any]:
-    """Return the distinct words of a row group, its range of rewards and its units' first rows."""
-    spec, words = rows.spec, rows.columns()[1]
-    distinct = {name: StringColumn() for name in words}
+    """Return the distinct names of a part, its range of rewards and its units' first rows."""
+    spec = rows.spec
+    names = (spec.action, *(spec.categorical or ()))
+    distinct: dict[str, set[str]] = {name: set() for name in names}
     limits: list[float] = []
     units: list[tuple[IntArray, Any]] = []
-    for first, table in rows.tables(part, {*words, spec.reward, spec.unit or spec.reward}):
-        for name in words:
-            extend_words(distinct[name], table.column(name).combine_chunks().unique())
-        reward = np.asarray(table.column(spec.reward), dtype=np.float64)
-        limits += [float(reward.min()), float(reward.max())]
+    for first, table in rows.tables(part, {*names, spec.reward, spec.unit or spec.reward}):
+        for name in names:
+            distinct[name] |= set(table.column(name).codes()[1])
+        reward = table.column(spec.reward).numbers(yes_no=True)
+        limits += [float(np.nanmin(reward)), float(np.nanmax(reward))]
         if spec.unit is not None:
-            if table.column(spec.unit).null_count:
-                what = f"column '{spec.unit}' lacks values; fill them in, or leave the rows out"
-                raise DataFileError(Path(spec.table), what, where=f"rows from {first + 1:,}")
-            unit = np.asarray(table.column(spec.unit))
-            begin = np.flatnonzero(np.append(True, unit[1:] != unit[:-1]))
-            units += [(first + begin, unit[begin])]
-    found: dict[str, Any] = {name: one.words for name, one in distinct.items()}
-    return {"words": found, "rewards": (min(limits), max(limits)), "units": units}
+            table.column(spec.unit).require_values()
+            code, units_here = table.column(spec.unit).codes()
+            begin = np.flatnonzero(np.append(True, code[1:] != code[:-1]))
+            units += [(first + begin, np.array(units_here)[code[begin]])]
+    return {"words": distinct, "rewards": (min(limits), max(limits)), "units": units}
 
 
 def _weight_of(rows: Rows, part: Part) -> float:
     name = str(rows.spec.weight)
-    columns = (table.column(name) for _, table in rows.tables(part, [name]))
-    return sum(float(np.asarray(one, dtype=np.float64).sum()) for one in columns)
+    return sum(float(table.column(name).numbers().sum()) for _, table in rows.tables(part, [name]))
 
 
-def _pilot(rows: Rows, groups: list[tuple[Path, int, int, int]]) -> LogData:
-    """Return some rows of groups all over the data set as a log; all rows of a small one."""
-    import pyarrow as pa
-
+def _pilot(rows: Rows, groups: list[Group]) -> LogData:
+    """Return some rows of pieces all over the data set as a log; all rows of a small one."""
     small = groups[-1][2] + groups[-1][3] <= PILOT
-    chosen = groups if small else groups[:: max(1, len(groups) // 16)]
+    pieces = [
+        (path, offset + at, first + at, min(PART // 16, size - at))
+        for path, offset, first, size in groups
+        for at in range(0, size, PART // 16)
+    ]
+    chosen = groups if small else pieces[:: max(1, len(pieces) // 16)]
     columns = rows.columns(rows.spec.unit, rows.spec.time)
     tables = []
-    for path, number, first, size in chosen:
+    for path, offset, first, size in chosen:
         last = first + (size if small else min(size, PILOT // len(chosen)))
-        part = Part(((path, number, first),), first, last)
-        tables += [table for _, table in rows.tables(part, itertools.chain(*columns))]
-    return rows.log(pa.concat_tables(tables), 0, rows.spec)
+        part = Part(((path, offset, first, size),), first, last)
+        tables += [table.frame for _, table in rows.tables(part, columns)]
+    whole = library().concat(tables, how="vertical_relaxed")
+    return rows.log(rows.table(whole, 0), rows.spec)

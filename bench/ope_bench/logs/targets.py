@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,20 +15,23 @@ from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.policies import DiscretePolicy
 from ope_bench.logs.asked_policy import (
+    DIGITS,
     ROUNDING,
     policy_of_file,
     policy_of_function,
-    policy_of_pairs,
+    policy_of_object,
 )
-from ope_bench.logs.source import load_table, refuse_first
+from ope_bench.logs.source import load_table, numbers_of, probabilities_of
 from ope_bench.plugins.registry import registry
-from ope_bench.tables import DataFileError, Table, finite_number
+from ope_bench.reader import DataFileError, Table, TextForm, finite_number, table_of
+from ope_bench.reader.frames import in_order_of, is_indexed
+from ope_bench.reader.text import name_of, sorted_names
 
 # The forms in which a user gives a policy.
 
-Form = Literal["action", "probability", "table", "policy"]
+Form = Literal["action", "probability", "table", "list", "policy"]
 
-FORMS: tuple[Form, ...] = ("action", "probability", "table", "policy")
+FORMS: tuple[Form, ...] = ("action", "probability", "table", "list", "policy")
 """The keys of a log file, of which a policy has exactly one."""
 
 _FORMER = {"sampled": "action", "logged_probability": "probability", "predict": "policy"}
@@ -36,7 +40,7 @@ _FORMER = {"sampled": "action", "logged_probability": "probability", "predict": 
 
 @dataclass(frozen=True, eq=False)
 class TargetPolicy:
-    """A policy of the user, in exactly one of four forms.
+    """A policy of the user, in exactly one of five forms.
 
     Parameters
     ----------
@@ -47,17 +51,20 @@ class TargetPolicy:
         Python also an array (n,). Gives what importance weights need and nothing else. Former
         name: ``logged_probability``.
     table : a file with the columns ``row`` (the log's rows, from 0), ``action`` and
-        ``probability``, in which actions of probability zero may be left out; in Python also a
-        data frame or mapping of these columns, or an array (n, n_actions) in the order of
-        `Log.actions`. Gives everything.
+        ``probability``, in which actions of probability zero may be left out, or with a column
+        for each action and as many rows as the log; in Python also a data frame or mapping of
+        these columns, or an array (n, n_actions) in the order of ``actions``. Gives everything.
+    list : column of the log with the list of probabilities of all ``actions``. Gives everything.
     policy : ``FILE.py:NAME`` of an object with ``probability(context, action)``; in Python also
-        the object, or a function of the contexts (a mapping of column names to arrays) that
-        returns probabilities (k, n_actions). Gives everything. Former name: ``predict``.
+        the object, a function of the contexts (a mapping of column names to arrays) that returns
+        probabilities (k, n_actions) in the order of ``actions``, or a classifier of scikit-learn.
+        Gives everything. Former name: ``predict``.
     """
 
     action: Any = None
     probability: Any = None
     table: Any = None
+    list: Any = None
     policy: Any = None
     # Not InitVar, which mypy loses where it must look at the class twice.
     sampled: Any = field(default=None, repr=False)
@@ -100,9 +107,9 @@ def read_policy(given: Any, name: str) -> TargetPolicy:
     Parameters
     ----------
     given : a column's name (the probability of the logged action), a mapping of one form to its
-        value as in a log file, an array (n, n_actions), a data frame with the columns row, action
-        and probability, a function of contexts, an object with ``probability``, or a
-        `TargetPolicy`.
+        value as in a log file, an array (n, n_actions), a data frame (long or wide, see
+        `TargetPolicy`), a function of contexts, an object with ``probability``, a classifier of
+        scikit-learn, or a `TargetPolicy`.
     name : of the policy, for messages.
 
     Raises
@@ -113,7 +120,7 @@ def read_policy(given: Any, name: str) -> TargetPolicy:
         return given
     if isinstance(given, str):
         return TargetPolicy(probability=given)
-    if isinstance(given, Mapping) and not {"row", "action", "probability"} <= given.keys():
+    if isinstance(given, Mapping) and not _is_table(given):
         if len(given) != 1:
             msg = f"{name}: {len(given)} forms; give exactly one of {', '.join(FORMS)}"
             raise UsageError(msg)
@@ -127,7 +134,8 @@ def read_policy(given: Any, name: str) -> TargetPolicy:
             msg = f"{name}: `{key}` is None; give a column, an array, a file or a function"
             raise UsageError(msg)
         return TargetPolicy(**{form: value})
-    if isinstance(given, np.ndarray | list) and not getattr(given, "dtype", np.dtype(float)).names:
+    series = type(given).__name__ == "Series"
+    if series or (isinstance(given, np.ndarray | list) and not _is_structured(given)):
         array = np.asarray(given)
         if array.ndim == 1:
             msg = (
@@ -136,16 +144,47 @@ def read_policy(given: Any, name: str) -> TargetPolicy:
             )
             raise UsageError(msg)
         return TargetPolicy(table=array)
-    if callable(given) or hasattr(given, "probability"):
-        return TargetPolicy(policy=given)
-    if hasattr(given, "columns") or isinstance(given, Mapping | np.ndarray):
+    # First of all: a frame may have a column of any name, which some show as an attribute.
+    if is_frame(given):
         return TargetPolicy(table=given)
+    if callable(given) or hasattr(given, "probability") or hasattr(given, "predict_proba"):
+        return TargetPolicy(policy=given)
     msg = (
         f"{name}: {type(given).__name__} is no policy; give a column's name, a mapping of one of "
         f"{', '.join(FORMS)}, an array (n, n_actions), a function of contexts or an object with "
         "probability(context, action)"
     )
     raise UsageError(msg)
+
+
+def _is_structured(given: Any) -> bool:
+    return isinstance(given, np.ndarray) and given.dtype.names is not None
+
+
+def is_frame(given: Any) -> bool:
+    """Return whether a value is a data frame or a mapping of columns."""
+    if isinstance(given, Mapping | np.ndarray):
+        return True
+    kind = type(given)
+    return hasattr(kind, "__arrow_c_stream__") or (
+        hasattr(given, "columns") or hasattr(given, "collect_schema")
+    )
+
+
+def _is_table(given: Mapping[Any, Any]) -> bool:
+    """Return whether a mapping holds columns of a long or wide table, not forms or names."""
+    if {"row", "action", "probability"} <= given.keys():
+        return True
+    forms = {*FORMS, *_FORMER}
+    return (
+        len(given) > 1
+        and not forms & {str(one) for one in given}
+        and all(
+            isinstance(one, Sequence | np.ndarray) and not isinstance(one, str)
+            for one in given.values()
+        )
+        and all(np.ndim(one) == 1 for one in given.values())
+    )
 
 
 def read_policies(given: Any, only: str) -> dict[str, TargetPolicy]:
@@ -156,7 +195,7 @@ def read_policies(given: Any, only: str) -> dict[str, TargetPolicy]:
     given : one policy as for `read_policy`, or a mapping of names that are no forms to such.
     only : the name of one that has none.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(given, Mapping) or _is_table(given):
         return {only: read_policy(given, only)}
     if not given:
         msg = "target: no policy; give one, or several by name"
@@ -240,23 +279,36 @@ class ActionCodes:
     closed : where from, if no other action may occur.
     """
 
-    def __init__(self, names: set[str], closed: str | None = None) -> None:
-        values = {name: finite_number(name) for name in names}
-        if any(value is None for value in values.values()):
-            self.names = tuple(sorted(names))
-        else:
-            self.names = tuple(sorted(names, key=lambda name: (values[name] or 0.0, name)))
+    def __init__(self, names: Iterable[str], closed: str | None = None) -> None:
+        self.names = tuple(sorted_names([*names]))
         self._code = {name: code for code, name in enumerate(self.names)}
         self._closed = closed
 
+    @property
+    def are_numbers(self) -> bool:
+        """Whether all names are integers, whose order goes without saying."""
+        return all(name.removeprefix("-").isdecimal() for name in self.names)
+
+    def require_order(self, name: str) -> None:
+        """Refuse an array whose columns nobody named, unless the actions are integers."""
+        if not self.are_numbers:
+            shown = ", ".join(f'"{one}"' for one in self.names[:6])
+            shown += ", ..." if self.names[6:] else ""
+            msg = (
+                f"{name}: the order of its actions is not known; the sorted one is "
+                f"actions=[{shown}]; name them in the order of its columns, or give a frame with "
+                "a column for each"
+            )
+            raise UsageError(msg)
+
     def of(self, table: Table, column: str) -> IntArray:
-        """Return the codes of a column of words: (n,).
+        """Return the codes of a column of names: (n,).
 
         Raises
         ------
         DataFileError : an action is not among the names.
         """
-        codes, words = table.words(column)
+        codes, words = table.codes(column)
         known = np.array([self._code.get(word, -1) for word in words], dtype=np.int64)
         if (known < 0).any():
             row = int(np.argmax((known < 0)[codes]))
@@ -266,31 +318,108 @@ class ActionCodes:
             table.raise_error(row, column, what)
         return known[codes]
 
+    def place(self, columns: Sequence[str], name: str) -> IntArray:
+        """Return the place of each action among the columns of an array."""
+        at = {word: k for k, word in enumerate(columns)}
+        missing = [one for one in self.names if one not in at]
+        if missing:
+            msg = f"{name}: action '{missing[0]}' is not in `actions`; add it there"
+            raise UsageError(msg)
+        return np.array([at[one] for one in self.names])
+
+
+def refuse_near_names(sources: Mapping[str, Iterable[str]]) -> None:
+    """Refuse a name that has no exact partner in another source, but one but for its spelling.
+
+    Parameters
+    ----------
+    sources : names of actions, by where they come from.
+
+    Raises
+    ------
+    UsageError : both spellings are named.
+    """
+    names = {source: set(found) for source, found in sources.items()}
+    for source, found in names.items():
+        others = {one: where for where, some in names.items() if where != source for one in some}
+        folded = {_folded(one): one for one in others}
+        for name in sorted(found - others.keys()):
+            near = folded.get(_folded(name))
+            if near is not None and near not in found:
+                msg = (
+                    f"action '{name}' of {source} and '{near}' of {others[near]} differ in "
+                    "spelling alone; write one of them in both"
+                )
+                raise UsageError(msg)
+
+
+def _folded(name: str) -> str:
+    """Return a name without case, spaces and forms of characters and numbers."""
+    text = "".join(unicodedata.normalize("NFKC", name).casefold().split())
+    value = finite_number(text)
+    return text if value is None else repr(value)
+
 
 class TargetTable:
-    """A file or frame with the columns row, action and probability, not yet coded.
+    """A file or frame of probabilities of actions, not yet coded.
+
+    Long, with the columns row, action and probability, or wide, with a column for each action and
+    a row for each of the log.
 
     Parameters
     ----------
     source : path, data frame or mapping of columns.
     n : number of rows of the log.
+    form : how values are written.
     column : ``prediction`` for predictions of the reward, which need not sum to one.
     """
 
-    def __init__(self, source: Any, n: int, column: str = "probability") -> None:
-        self.table = load_table(source, numbers=("row", column), words=("action",))
-        row = self.table.number("row")
-        wrong = (row != np.floor(row)) | (row < 0) | (row >= n)
+    def __init__(self, source: Any, n: int, form: TextForm, column: str = "probability") -> None:
+        long = ("row", "action", column)
+
+        def chosen(names: list[str]) -> Sequence[str]:
+            return long if len({*long} & {*names}) > 1 else names
+
+        self.table = load_table(source, chosen, spelled=["action"], form=form)
+        self.n, self.column = n, column
+        self.wide = not {*long} <= {*self.table.names}
+        if self.wide:
+            self._read_wide()
+            return
+        row = numbers_of(self.table, "row", cure="count the log's rows from 0")
         what = f"is not a row of the log; its rows are 0 to {n - 1:,}; count from 0"
-        refuse_first(self.table, "row", row, wrong, what)
+        wrong = (row != np.floor(row)) | (row < 0) | (row >= n)
+        self.table.column("row").refuse_first(wrong, lambda one: f"{one} {what}")
         self.row = row.astype(np.int64)
-        self.n = n
-        self.value = self.table.number(column)
-        self.sums_to_one = column == "probability"
-        if self.sums_to_one:
-            wrong = (self.value < 0) | (self.value > 1)
-            what = "is not a probability; expected 0 to 1"
-            refuse_first(self.table, column, self.value, wrong, what)
+        self.value = self._values(column)
+        self.actions = self.table.codes("action")[1]
+
+    def _values(self, name: str) -> FloatArray:
+        if self.column != "probability":
+            return numbers_of(self.table, name)
+        return probabilities_of(self.table, name, of="the row's action")
+
+    def _read_wide(self) -> None:
+        names = [
+            one for one in self.table.names if one.strip().lower() not in ("", "row", "index")
+        ]
+        what = f"{self.table.n:,} rows and the columns {', '.join(names[:5])}"
+        how = f"the columns row, action, {self.column}, or one for each action"
+        if self.table.n != self.n:
+            what = f"has {what}; the log has {self.n:,} rows; give {how}, and a row for each"
+            raise DataFileError(self.table.path, what)
+        for name in names:
+            if not self.table.column(name).is_number:
+                what = f"column '{name}' holds no probabilities; give {how}"
+                raise DataFileError(self.table.path, what)
+        place = np.arange(self.n)
+        if "row" in self.table.names:
+            place = np.argsort(numbers_of(self.table, "row"), kind="stable")
+        values = np.stack([self._values(name)[place] for name in names], axis=1)
+        self.actions = [name_of(name) for name in names]
+        self.row, column = np.divmod(np.arange(values.size), len(names))
+        self.value = values.reshape(-1)
+        self._coded = column
 
     def matrix(self, codes: ActionCodes) -> sparse.csr_array:
         """Return the probabilities or predictions: (n, n_actions).
@@ -299,7 +428,15 @@ class TargetTable:
         ------
         DataFileError : a row has an action twice, or its probabilities do not sum to one.
         """
-        action = codes.of(self.table, "action")
+        if self.wide:
+            place = {name: code for code, name in enumerate(codes.names)}
+            unknown = [name for name in self.actions if name not in place]
+            if unknown:
+                what = f"column '{unknown[0]}' is no known action; leave it out, or add it there"
+                raise DataFileError(self.table.path, what)
+            action = np.array([place[name] for name in self.actions])[self._coded]
+        else:
+            action = codes.of(self.table, "action")
         n_actions = len(codes.names)
         key = self.row * n_actions + action
         order = None if (key[1:] > key[:-1]).all() else np.argsort(key, kind="stable")
@@ -307,10 +444,8 @@ class TargetTable:
             same = np.flatnonzero(key[order][1:] == key[order][:-1])
             if len(same):
                 at = int(order[same + 1].min())
-                what = (
-                    f"row {self.row[at]:,} has action '{codes.names[action[at]]}' twice; keep one"
-                )
-                self.table.raise_error(at, "action", what)
+                twice = f"row {self.row[at]:,} has action '{codes.names[action[at]]}' twice"
+                self.table.raise_error(0 if self.wide else at, "action", f"{twice}; keep one")
         pick = slice(None) if order is None else order
         count = np.bincount(self.row, minlength=self.n)
         indptr = np.concatenate([[0], np.cumsum(count)])
@@ -318,7 +453,7 @@ class TargetTable:
             (self.value[pick], action[pick].astype(np.int32), indptr),
             shape=(self.n, n_actions),
         )
-        if not self.sums_to_one:
+        if self.column != "probability":
             return matrix
         total = np.bincount(self.row, self.value, minlength=self.n)
         wrong = np.abs(total - 1.0) > ROUNDING
@@ -329,19 +464,36 @@ class TargetTable:
                 what = f"row {row:,} of the log has no probabilities; give some for every row"
                 raise DataFileError(self.table.path, what)
             what = f"the probabilities of row {row:,} sum to {total[row]:g}; they must sum to 1"
-            self.table.raise_error(int(entries[0]), "probability", what)
+            at, column = (row, self.actions[0]) if self.wide else (int(entries[0]), "probability")
+            self.table.raise_error(at, column, what)
+        matrix.data /= np.repeat(np.where(np.abs(total - 1.0) > DIGITS, total, 1.0), count)
         matrix.eliminate_zeros()
         return matrix
 
 
-def policy_column(name: str, policy: TargetPolicy, table: Table) -> tuple[Table, str]:
+def named_actions(given: Iterable[Any]) -> tuple[str, ...]:
+    """Return the names of actions that a user lists, as a column of them would have.
+
+    >>> named_actions([0.0, 1.0]), named_actions(["007", "7"]), named_actions(["1.0", "x"])
+    (('0', '1'), ('007', '7'), ('1.0', 'x'))
+    """
+    listed = np.asarray(given).tolist() if isinstance(given, np.ndarray) else list(given)
+    table = table_of({"actions": listed}, spelled=["actions"])
+    codes, names = table.codes("actions")
+    return tuple(names[code] for code in codes)
+
+
+def policy_column(
+    name: str, policy: TargetPolicy, table: Table, index: Any = None
+) -> tuple[Table, str]:
     """Return table and column of a policy that is a column of the log's table, or an array."""
     if isinstance(policy.value, str):
         return table, policy.value
-    column = f"target '{name}'"
-    roles: dict[str, Any] = {"numbers": (), "words": ()}
-    roles["words" if policy.form == "action" else "numbers"] = (column,)
-    array = load_table({column: np.asarray(policy.value)}, **roles)
+    column, values = f"target '{name}'", policy.value
+    if is_indexed(values) and index is not None:
+        values = in_order_of(index, values, column)
+    spelled = [column] if policy.form == "action" else []
+    array = load_table({column: values}, None, spelled=spelled, form=table.form)
     if array.n != table.n:
         raise DataFileError(table.path, f"{column} has {array.n} rows; the log has {table.n}")
     return array, column
@@ -353,6 +505,7 @@ def resolve(
     *,
     table: Table,
     given: TargetTable | None,
+    column: tuple[Table, str] | None,
     codes: ActionCodes,
     context: Mapping[str, np.ndarray[Any, Any]],
     actions: Sequence[str] | None,
@@ -366,32 +519,33 @@ def resolve(
     policy : what the user gave.
     table : the log's, with the columns that the policy names.
     given : the policy's own table, if it has one.
+    column : the policy's column of actions or probabilities, and its table, if it is one.
     codes : of the actions.
     context : the context columns before encoding.
     actions : the actions to which columns of arrays belong; those of the codes where None.
     timeout : seconds that a policy of a file may take.
     """
-    if policy.form == "action":
-        return Target(name, "action", action=codes.of(*policy_column(name, policy, table)))
-    if policy.form == "probability":
-        source, column = policy_column(name, policy, table)
-        values = source.number(column)
-        what = "is not a probability; write one of the logged action, 0 to 1"
-        refuse_first(source, column, values, ~((values >= 0) & (values <= 1)), what)
-        return Target(name, "probability", probability=values)
+    if column is not None and policy.form == "action":
+        return Target(name, "action", action=codes.of(*column))
+    if column is not None:
+        return Target(name, "probability", probability=probabilities_of(*column))
     if given is not None:
         return Target(name, "table", matrix=given.matrix(codes))
     form, given_as = policy.form, policy.value
     columns = codes.names if actions is None else tuple(actions)
-    rows: Mapping[str, np.ndarray[Any, Any]] = context
-    if form == "table":
-        try:
-            array = np.asarray(given_as, dtype=np.float64)
-        except (TypeError, ValueError) as exc:
-            msg = f"{name}: the array of probabilities holds other things than numbers"
-            raise UsageError(msg) from exc
+    rows: Mapping[str, np.ndarray[Any, Any]] = context or {"row": np.arange(table.n)}
+    labeled = hasattr(given_as, "probability") or hasattr(given_as, "predict_proba")
+    if actions is None and not labeled and (form == "list" or not isinstance(given_as, str)):
+        codes.require_order(name)
+    if form in ("table", "list"):
+        array = (
+            policy_array(given_as, name) if form == "table" else table.column(given_as).vectors()
+        )
         if array.shape != (table.n, len(columns)):
-            msg = f"{name}: table has shape {array.shape}; expected ({table.n}, {len(columns)})"
+            msg = (
+                f"{name}: table has shape {array.shape}; expected ({table.n}, {len(columns)}); "
+                "name the actions of its columns by `actions`, those that were never logged too"
+            )
             raise UsageError(msg)
         rows = {"row": np.arange(table.n)}
 
@@ -406,11 +560,7 @@ def resolve(
             len(columns),
             name,
         )
-    elif hasattr(given_as, "probability"):
-        matrix = policy_of_pairs(given_as.probability, rows, columns, name)
-    elif callable(given_as):
-        matrix = policy_of_function(given_as, rows, len(columns), name)
-    else:
+    elif isinstance(given_as, str | Path):
         reference = str(policy.value)
         if not Path(reference.rpartition(":")[0]).is_file():
             msg = f"{name}: {reference}: no such file; expected FILE.py:NAME"
@@ -418,10 +568,21 @@ def resolve(
         if not registry().files_allowed:
             msg = f"{name}: {reference} is a file whose code would run; --no-code refuses that"
             raise UsageError(msg)
-        matrix = policy_of_file(reference, context, columns, timeout=timeout, name=name)
+        matrix = policy_of_file(reference, rows, columns, timeout=timeout, name=name)
+    else:
+        matrix = policy_of_object(given_as, rows, columns, name)
     if columns != codes.names:
-        place = {word: at for at, word in enumerate(columns)}
-        matrix = sparse.csr_array(matrix[:, [place[word] for word in codes.names]])
+        matrix = sparse.csr_array(matrix[:, codes.place(columns, name)])
         # Look-ups search in sorted columns.
         matrix.sort_indices()
     return Target(name, form, matrix=matrix)
+
+
+def policy_array(given: Any, name: str) -> FloatArray:
+    """Return an array of probabilities; a third dimension of length one is left out."""
+    try:
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as exc:
+        msg = f"{name}: the array of probabilities holds other things than numbers"
+        raise UsageError(msg) from exc
+    return array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array

@@ -113,7 +113,6 @@ CORE = {
     "rich": "rich",
     "threadpoolctl": "threadpoolctl",
     "psutil": "psutil",
-    "narwhals": "narwhals",
     "polars": "polars",
     "cloudpickle": "cloudpickle",
 }

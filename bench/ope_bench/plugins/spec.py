@@ -41,7 +41,6 @@ _COMPUTING = (
     "ope_bench.reader",
     "ope_bench.statistics.value_intervals",
     "ope_bench.suites.nested",
-    "ope_bench.tables",
     "ope_bench.trials",
 )
 """Packages, with all that lies in them, and modules of the harness that compute numbers."""

@@ -108,12 +108,13 @@ class Column:
             return _flags(series.is_not_null() & ~fine)
         return _flags(series.is_not_null())
 
-    def numbers(self, *, yes_no: bool = False) -> FloatArray:
+    def numbers(self, *, yes_no: bool = False, cure: str = "write a number") -> FloatArray:
         """Return finite numbers, NaN where missing: (n,).
 
         Parameters
         ----------
         yes_no : whether the words yes and no are truth values.
+        cure : what to do about a value that is no number, for its message.
 
         Raises
         ------
@@ -123,7 +124,9 @@ class Column:
         series = self._settled
         if series.dtype == pl.Boolean or series.dtype.is_numeric():
             values = _floats(series.cast(pl.Float64))
-            self.refuse_first(np.isinf(values), lambda one: f"{one} is not a finite number")
+            self.refuse_first(
+                np.isinf(values), lambda one: f"{one} is not a finite number; {cure}"
+            )
             return values
         if series.dtype == pl.String:
             words = series.str.to_lowercase()
@@ -131,7 +134,7 @@ class Column:
                 return _floats(words.replace_strict(_YES, return_dtype=pl.Float64))
         if not series.is_not_null().any():
             return np.full(len(series), np.nan)
-        self.refuse_first(self.odd(), self._no_number)
+        self.refuse_first(self.odd(), lambda one: f"{self._no_number(one)}; {cure}")
         raise AssertionError
 
     def _no_number(self, shown: str) -> str:

@@ -24,7 +24,12 @@ from typing import Any, TextIO
 
 from ope_bench.base.files import temporary_folder
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
-from ope_bench.reader.mistakes import DataFileError, column_indices
+from ope_bench.reader.mistakes import (
+    Columns,
+    DataFileError,
+    column_indices,
+    wanted_columns,
+)
 from ope_bench.reader.text import EXACT, TextForm, settle
 
 FIRST_LINE = 1 << 20
@@ -203,9 +208,7 @@ def frame_of_rows(
     )
 
 
-def read_delimited(
-    path: Path, columns: Sequence[str] | None, spelled: frozenset[str], form: TextForm
-) -> Any:
+def read_delimited(path: Path, columns: Columns, spelled: frozenset[str], form: TextForm) -> Any:
     """Return the typed columns of a delimited file with a header.
 
     Parameters
@@ -224,7 +227,7 @@ def read_delimited(
     with opened_text(path, form) as stream:
         delimiter = delimiter_of(stream.readline(FIRST_LINE), form)
     names = header_names(path, fields)
-    at = column_indices(path, names, names if columns is None else dict.fromkeys(columns))
+    at = column_indices(path, names, wanted_columns(path, names, columns))
     with _as_utf8(path, form) as (source, alone):
         # A carriage return that stands alone ends a line for `csv` only.
         found = (

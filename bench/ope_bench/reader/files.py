@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,19 @@ from ope_bench.reader.delimited import (
 )
 from ope_bench.reader.frames import series_of, typed
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
-from ope_bench.reader.mistakes import DataFileError, column_indices
+from ope_bench.reader.mistakes import (
+    Columns,
+    DataFileError,
+    column_indices,
+    wanted_columns,
+)
 from ope_bench.reader.table import Table
 from ope_bench.reader.text import TextForm, finite_number
 
 
 def read_table(
     path: Path,
-    columns: Sequence[str] | None = None,
+    columns: Columns = None,
     *,
     spelled: Collection[str] = (),
     header: bool = True,
@@ -45,7 +50,7 @@ def read_table(
     path : Parquet, Arrow, JSON lines, a JSON list of rows, ARFF (KEEL's dialect included), or text
         with a header, separated by commas, semicolons, tabs or bars; texts also compressed
         (``.gz``, ``.zst``, ``.xz``, ``.bz2``).
-    columns : those wanted; all if None.
+    columns : those wanted, or a function that chooses among the names; all if None.
     spelled : columns of names: numbers among them keep their spelling, so that 007 is not 7.
     header : whether the first line names the columns; else they are called 1, 2, ...
     form : how values are written.
@@ -128,12 +133,10 @@ def _rows(path: Path, form: TextForm, *, header: bool) -> Generator[TextRow, Non
         yield line, fields
 
 
-def _plain(
-    path: Path, columns: Sequence[str] | None, spelled: frozenset[str], form: TextForm
-) -> Any:
+def _plain(path: Path, columns: Columns, spelled: frozenset[str], form: TextForm) -> Any:
     with contextlib.closing(_rows(path, form, header=False)) as rows:
         names = header_names(path, next(rows)[1])
-        at = column_indices(path, names, names if columns is None else columns)
+        at = column_indices(path, names, wanted_columns(path, names, columns))
         return frame_of_rows(full_rows(path, len(names), rows), at, spelled, form)
 
 
@@ -158,7 +161,7 @@ def _binary(
     path: Path,
     kind: str,
     scan: Any,
-    columns: Sequence[str] | None,
+    columns: Columns,
     spelled: frozenset[str],
     form: TextForm,
 ) -> Any:
@@ -166,8 +169,7 @@ def _binary(
         with guarded(path):
             lazy = scan(path, glob=False) if kind == "Parquet" else scan(path)
             names = lazy.collect_schema().names()
-            wanted = names if columns is None else list(dict.fromkeys(columns))
-            column_indices(path, names, wanted)
+            wanted = wanted_columns(path, names, columns)
             frame = lazy.select(wanted).collect()
             return typed(frame, spelled, form)
     except LibraryRefusalError as exc:
@@ -194,7 +196,7 @@ def _json_kind(first: str) -> str | None:
 def _json(
     path: Path,
     kind: str,
-    columns: Sequence[str] | None,
+    columns: Columns,
     spelled: frozenset[str],
     form: TextForm,
 ) -> tuple[Any, Any]:
@@ -214,15 +216,13 @@ def _json(
                 )
             if not lossy and frame.height == sum(1 for one in data.split(b"\n") if one.strip()):
                 names = list(frame.columns)
-                wanted = names if columns is None else list(dict.fromkeys(columns))
-                column_indices(path, names, wanted)
+                wanted = wanted_columns(path, names, columns)
                 return typed(frame.select(wanted), spelled, form), _lines_of_json(path, form)
         except LibraryRefusalError:
             pass
     rows, place = _json_rows(path, kind, form)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    wanted = names if columns is None else list(dict.fromkeys(columns))
-    column_indices(path, names, wanted)
+    wanted = wanted_columns(path, names, columns)
     found = [series_of([row.get(name) for row in rows], name) for name in wanted]
     return typed(pl.DataFrame(found), spelled, form), place
 

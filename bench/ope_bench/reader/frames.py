@@ -15,7 +15,7 @@ import numpy as np
 
 from ope_bench.base.errors import UsageError
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
-from ope_bench.reader.mistakes import DataFileError, column_indices
+from ope_bench.reader.mistakes import Columns, DataFileError, wanted_columns
 from ope_bench.reader.table import Table
 from ope_bench.reader.text import TextForm, narrow, settle, without_missing
 
@@ -24,7 +24,7 @@ FRAME = Path("the frame")
 
 def table_of(
     source: Any,
-    columns: Sequence[str] | None = None,
+    columns: Columns = None,
     *,
     spelled: Collection[str] = (),
     form: TextForm | None = None,
@@ -35,7 +35,8 @@ def table_of(
     ----------
     source : a data frame of pandas, Polars (eager or lazy), pyarrow (also a data set) or DuckDB,
         a mapping of names to arrays, lists or series, or a structured array.
-    columns : those wanted, all if None; the others are not looked at.
+    columns : those wanted, or a function that chooses among the names, all if None; the others
+        are not looked at.
     spelled, form : as for `read_table`.
 
     Raises
@@ -44,8 +45,7 @@ def table_of(
     """
     form = form or TextForm()
     names, get = _columns_of(source)
-    column_indices(FRAME, names, columns or ())
-    wanted = names if columns is None else list(dict.fromkeys(columns))
+    wanted = wanted_columns(FRAME, names, columns)
     try:
         with guarded(FRAME):
             found = get(wanted)
@@ -59,11 +59,6 @@ def table_of(
     except LibraryRefusalError as exc:
         raise DataFileError(FRAME, f"cannot be read: {exc}") from exc
     return Table(FRAME, lambda row: f"row {row:,}", frame, form)
-
-
-def names_of_frame(source: Any) -> list[str]:
-    """Return the names of a frame's columns."""
-    return _columns_of(source)[0]
 
 
 def _columns_of(source: Any) -> tuple[list[str], Any]:
@@ -281,7 +276,7 @@ def _moment(value: Any) -> datetime:
 def _spelling(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return str(int(value)) if float(value).is_integer() else repr(float(value))
-    return value if isinstance(value, str) else repr(value)
+    return str(value)
 
 
 def typed(frame: Any, spelled: frozenset[str], form: TextForm) -> Any:

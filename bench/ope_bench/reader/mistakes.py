@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 from ope_bench.base.errors import UsageError, did_you_mean
+
+Columns = Sequence[str] | Callable[[list[str]], Iterable[str]] | None
+"""Names of columns, a function that chooses among those of a table, or None for all."""
 
 
 class DataFileError(UsageError):
@@ -35,3 +38,12 @@ def column_indices(
             )
             raise DataFileError(path, what)
     return {name: at[name] for name in names}
+
+
+def wanted_columns(path: Path | str, header: list[str], columns: Columns) -> list[str]:
+    """Return the names of the columns that are asked for, each once."""
+    if columns is None:
+        return header
+    names = list(dict.fromkeys(columns(header) if callable(columns) else columns))
+    column_indices(path, header, names)
+    return names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,3 +178,15 @@ def name_of(value: Any) -> str:
     if re.fullmatch(_INTEGER, word):
         return str(int(word.partition(".")[0]))
     return unicodedata.normalize("NFC", word)
+
+
+def sorted_names(names: Iterable[str]) -> list[str]:
+    """Sort names; numbers sort as numbers, as those of a column do.
+
+    >>> sorted_names(["10", "9"]), sorted_names(["10", "9", "x"])
+    (['9', '10'], ['10', '9', 'x'])
+    """
+    values = {name: finite_number(name) for name in names}
+    if any(value is None for value in values.values()):
+        return sorted(values)
+    return sorted(values, key=lambda name: (values[name], name))

@@ -45,6 +45,7 @@ target: {table: t.csv}
 
 def log(predicted, **changes):
     names = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p", "target": TARGET}
+    names["actions"] = NAMES
     return Log.from_frame(FRAME, **{**names, "predicted_reward": predicted, **changes})
 
 
@@ -151,7 +152,7 @@ def frame():
 
 
 def unknown(frame, **changes):
-    names = {"context": ["x"], "action": "a", "reward": "r", "unit": "k"}
+    names = {"context": ["x"], "action": "a", "reward": "r", "unit": "k", "actions": NAMES}
     target = golden.TARGET[frame["x"]]
     return Log.from_frame(
         frame, **names, **{"propensity": "estimated", "target": target, **changes}

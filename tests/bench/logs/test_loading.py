@@ -86,7 +86,6 @@ def test_files_and_frames_are_the_same_log(form, tmp_path):
         ({"target": TargetPolicy(table=np.ones((4, 3)))}, "row 0: the probabilities of all .* 3"),
         ({"target": TargetPolicy(predict=lambda x: 1 / 0)}, "raised ZeroDivisionError"),
         ({"target": TargetPolicy(predict=lambda x: [[0.1]])}, r"shape \(1, 1\)"),
-        ({"context": []}, "at least one context column"),
         ({"logging": TargetPolicy(sampled="b")}, "`action` is not the whole distribution"),
         ({"unit": "word"}, "row 1, column 'word': the value is missing"),
         ({"frame": 3}, "expected a data frame .* not int"),

@@ -33,6 +33,7 @@ def log():
         reward="r",
         propensity="p",
         target=policies,
+        actions=[f"{HOSTILE}{one}" for one in range(4)],
     )
 
 

@@ -178,7 +178,7 @@ LOGS = (
     *("policies", "source", "targets"),
 )
 HARNESS += [BENCH / "logs" / f"{name}.py" for name in LOGS]
-HARNESS += [BENCH / "tables.py", BENCH / "statistics" / "value_intervals.py"]
+HARNESS += [*(BENCH / "reader").glob("*.py"), BENCH / "statistics" / "value_intervals.py"]
 HARNESS += [BENCH / "suites" / "nested.py"]
 
 

@@ -1,0 +1,259 @@
+"""A user's log is read right, or refused with place and cure: cases of people who do this job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ope_bench import Log
+from ope_bench.base.errors import UsageError
+from support.small_logs import write_csv
+
+N = 400
+RNG = np.random.default_rng(0)
+OLD = np.array([0.5, 0.3, 0.2])
+ACTION = RNG.choice(3, N, p=OLD)
+REWARD = (RNG.random(N) < np.array([0.2, 0.4, 0.6])[ACTION]).astype(int)
+NEW = np.array([0.1, 0.1, 0.8])
+WHOLE = np.tile(NEW, (N, 1))
+EXACT = float(np.mean(NEW[ACTION] / OLD[ACTION] * REWARD))
+WORDS = np.array(["u", "v", "w"])[ACTION]
+FRAME: dict[str, Any] = {
+    "x": RNG.normal(size=N).round(2),
+    "a": ACTION,
+    "r": REWARD,
+    "p": OLD[ACTION],
+    "q": NEW[ACTION],
+}
+LONG = {
+    "row": np.repeat(np.arange(N), 3),
+    "action": np.tile(np.arange(3), N),
+    "probability": np.tile(NEW, N),
+}
+NAMES = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p", "target": "q"}
+
+
+def value(frame: Any = FRAME, **changes: Any) -> float:
+    """Return the inverse propensity estimate of a log."""
+    log = Log.from_frame(frame, **(NAMES | changes))
+    weights = log.weights(next(iter(log.targets)))
+    assert weights is not None
+    return float(np.mean(weights * log.reward))
+
+
+def cell(column: str, row: int, text: object) -> dict[str, Any]:
+    values = np.asarray(FRAME[column]).astype(object)
+    values[row] = text
+    return FRAME | {column: values}
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "long table": {"target": LONG},
+    "long frame": {"target": pl.DataFrame(LONG)},
+    "long frame by name": {"target": {"new": pl.DataFrame(LONG)}},
+    "wide frame": {"target": pl.DataFrame({str(k): WHOLE[:, k] for k in (2, 0, 1)})},
+    "array of three dimensions": {"target": WHOLE[:, :, None]},
+    "array of floats of 16 bits": {"target": WHOLE.astype("float16")},
+    "fractions as names": {
+        "frame": FRAME | {"a": ACTION * 1.0},
+        "actions": np.unique(ACTION * 1.0),
+        "target": WHOLE,
+    },
+    "whole numbers beside floats": {"frame": FRAME | {"a": ACTION * 1.0}, "target": LONG},
+    "list": {"frame": FRAME | {"l": WHOLE.tolist()}, "target": {"list": "l"}},
+    "list as text": {"frame": FRAME | {"l": ["{.1, .1, .8}"] * N}, "target": {"list": "l"}},
+    "no context": {"context": []},
+    "truth values as text": {"frame": FRAME | {"r": np.where(REWARD == 1, "TRUE", "FALSE")}},
+    "yes and no": {"frame": FRAME | {"r": np.where(REWARD == 1, "yes", "no")}},
+    "unused columns of lists": {"frame": FRAME | {"emb": [[1.0, 2.0]] * N, "odd": [{}] * N}},
+    "vector": {"frame": FRAME | {"emb": [[1.0, 2.0]] * N}, "context": ["x", "emb"]},
+    "pattern": {"frame": FRAME | {"e_0": ACTION, "e_1": FRAME["x"]}, "context": ["e_*"]},
+    "a little above one": {"frame": FRAME | {"p": np.where(ACTION == 9, 1, OLD[ACTION])}},
+    "named None": {
+        "frame": FRAME | {"a": np.array(["None", "NA", "call"])[ACTION]},
+        "actions": ["None", "NA", "call"],
+        "target": WHOLE,
+    },
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_people_have_is_read_right(form: str) -> None:
+    tolerance = 1e-3 if "16 bits" in form else 1e-12
+    assert value(**FORMS[form]) == pytest.approx(EXACT, rel=tolerance)
+
+
+def test_probabilities_that_are_off_by_rounding_are_taken() -> None:
+    for frame in (cell("p", 5, 1 + 2e-16), cell("q", 5, 1 + 9e-7), cell("q", 5, -1e-17)):
+        value(frame)
+    assert value(target=np.full((N, 3), 0.333)) == pytest.approx(
+        np.mean(1 / 3 / OLD[ACTION] * REWARD)
+    )
+    for frame in (cell("p", 5, 1 + 2e-6), cell("q", 5, -2e-6)):
+        with pytest.raises(UsageError, match=r"row 5, column '[pq]'"):
+            value(frame)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    **{
+        f"odd cell {odd}": (
+            {"frame": cell("x", 7, odd)},
+            rf"row 7, column 'x': {pattern}.*1 of 400 .*`missing: .*`categorical`",
+        )
+        for odd, pattern in {
+            "?": r"'\?'",
+            "80+": r"'80\+'",
+            "unknown": "'unknown'",
+            "1,5": "'1,5'",
+        }.items()
+    },
+    "labels": ({"frame": FRAME | {"p": ACTION}}, "column 'p': .*labels"),
+    "logarithms": ({"frame": FRAME | {"p": np.log(OLD[ACTION])}}, "logarithms; write exp"),
+    "percents": ({"frame": FRAME | {"p": 100 * OLD[ACTION]}}, "percents; divide them by 100"),
+    "percents as text": ({"frame": FRAME | {"p": ["50%"] * N}}, "'50%'.*divided by 100"),
+    "continuous": ({"frame": FRAME | {"a": FRAME["x"] + 0.001}}, "continuous actions: "),
+    "probabilities as actions": (
+        {"frame": FRAME | {"a": WORDS}, "target": {"action": "q"}},
+        "0.1, 0.8 are no actions of column 'a'.*--target-probability q",
+    ),
+    "case": (
+        {
+            "frame": FRAME | {"a": WORDS, "b": np.where(WORDS == "u", "U ", WORDS)},
+            "target": {"action": "b"},
+        },
+        "'u' of column 'a' and 'U' of policy 'target' differ in spelling alone",
+    ),
+    "form": (
+        {
+            "target": LONG | {"action": np.array(["0.50", "1", "2"] * N)},
+            "frame": FRAME | {"a": np.array(["0.5", "1", "2"])[ACTION]},
+        },
+        "differ in spelling alone",
+    ),
+    "order": ({"frame": FRAME | {"a": WORDS}, "target": WHOLE}, r'actions=\["u", "v", "w"\]'),
+    "order of lists": (
+        {"frame": FRAME | {"a": WORDS, "l": WHOLE.tolist()}, "target": {"list": "l"}},
+        "order of its actions is not known",
+    ),
+    "shape": ({"target": np.full((N, 4), 0.25)}, r"\(400, 4\); expected \(400, 3\).*`actions`"),
+    "wide of other length": (
+        {"target": {"0": [0.5] * 3, "1": [0.5] * 3}},
+        "3 rows .* the log has 400 rows",
+    ),
+    "lists of two lengths": (
+        {"frame": FRAME | {"e": [[1.0]] * (N - 1) + [[1.0, 2.0]]}, "context": ["e"]},
+        "row 399, column 'e': 2 numbers; row 0 has 1",
+    ),
+    "inf": ({"frame": cell("x", 3, np.inf)}, "row 3, column 'x': inf is not a finite number"),
+    "inf in floats": (
+        {"frame": FRAME | {"x": np.where(np.arange(N) == 3, np.inf, 1.0)}},
+        "row 3, column 'x'",
+    ),
+    "bad reward": ({"frame": cell("r", 2, "bad")}, "row 2, column 'r': 'bad' is not"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_right_is_refused_with_place_and_cure(name: str) -> None:
+    changes, said = REFUSED[name]
+    with pytest.raises(UsageError, match=said) as caught:
+        value(**changes)
+    assert "\n" not in str(caught.value)
+    if name == "bad reward":
+        assert "leave the row out" not in str(caught.value)
+
+
+def test_names_that_two_sources_share_stay_apart_where_both_have_both() -> None:
+    names = np.array(["007", "7", "x"])
+    frame = FRAME | {"a": names[ACTION]}
+    assert value(frame, target=LONG | {"action": np.tile(names, N)}) == pytest.approx(EXACT)
+
+
+def test_identifiers_of_64_bits_stay_apart_in_files_and_frames(tmp_path: Any) -> None:
+    ids: list[int | None] = [2**60 + 1 + int(one) for one in ACTION % 2]
+    ids[3] = None
+    frame = FRAME | {"c": ids}
+    write_csv(tmp_path / "t.csv", frame | {"c": ["" if one is None else one for one in ids]})
+    pl.DataFrame(frame).write_parquet(tmp_path / "t.parquet")
+    for source in (frame, pl.DataFrame(frame), tmp_path / "t.csv", tmp_path / "t.parquet"):
+        log = Log.from_frame(source, **(NAMES | {"context": ["c"], "categorical": ["c"]}))
+        assert len(log.schema.context[0].categories) == 3
+        assert log.columns[0].levels == 2
+
+
+def test_rows_are_left_out_for_a_missing_value_and_not_for_a_word(tmp_path: Any) -> None:
+    rewards: list[object] = ["" if k in (1, 2, 3) else one for k, one in enumerate(REWARD)]
+    frame = FRAME | {"a": np.array(["None", "mail", "call"])[ACTION], "r": rewards}
+    write_csv(tmp_path / "t.csv", frame)
+    kept = np.setdiff1d(np.arange(N), [1, 2, 3])
+    for source in (frame, tmp_path / "t.csv"):
+        log = Log.from_frame(source, **NAMES, drop_missing=True)
+        np.testing.assert_array_equal(log.reward, REWARD[kept])
+        assert log.notes[0].startswith("3 of 400 rows left out")
+
+
+def test_an_identifier_is_a_fact_and_models_see_its_frequent_levels() -> None:
+    many = FRAME | {"id": [f"u{k if k > 99 else k // 10}" for k in range(N)]}
+    log = Log.from_frame(many, **(NAMES | {"context": ["id"]}))
+    assert [one.name for one in log.identifiers] == ["id"]
+    assert len(log.schema.context[0].categories) == 51
+    assert np.bincount(log.context[:, 0].astype(int))[:1].item() in (1, 10)
+    few = Log.from_frame(
+        FRAME | {"id": [f"u{k % 50}" for k in range(N)]}, **(NAMES | {"context": ["id"]})
+    )
+    assert not few.identifiers
+    assert len(few.schema.context[0].categories) == 50
+
+
+def test_a_classifier_of_scikit_learn_is_a_policy() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x = np.asarray(FRAME["x"])[:, None]
+    model = linear_model.LogisticRegression().fit(x, WORDS)
+    exact = np.mean(model.predict_proba(x)[np.arange(N), ACTION] / OLD[ACTION] * REWARD)
+    frame = FRAME | {"a": WORDS}
+    assert value(frame, target=model) == pytest.approx(exact, rel=1e-12)
+    pandas = pytest.importorskip("pandas")
+    named = linear_model.LogisticRegression().fit(pandas.DataFrame({"x": FRAME["x"]}), WORDS)
+    assert value(frame, target={"policy": named}) == pytest.approx(exact, rel=1e-12)
+    seg = FRAME | {"a": WORDS, "seg": np.where(ACTION > 0, "web", "app")}
+    with pytest.raises(UsageError, match="put the encoding into its pipeline"):
+        value(seg, context=["seg"], target=model)
+
+
+def test_the_dictionary_of_open_bandit_pipeline_needs_no_names() -> None:
+    feedback = {
+        "n_rounds": N,
+        "n_actions": 3,
+        "context": RNG.normal(size=(N, 4)),
+        "action": ACTION,
+        "position": None,
+        "reward": REWARD,
+        "pscore": OLD[ACTION],
+        "pi_b": np.tile(OLD, (N, 1))[:, :, None],
+    }
+    log = Log.from_frame(feedback, target=WHOLE[:, :, None])
+    weights = log.weights("target")
+    assert weights is not None
+    assert np.mean(weights * log.reward) == pytest.approx(EXACT, rel=1e-12)
+    np.testing.assert_array_equal(log.context, feedback["context"])
+    with pytest.raises(UsageError, match="name the columns of `action` and `reward`"):
+        Log.from_frame(FRAME, target="q")
+
+
+def test_a_check_says_what_was_understood() -> None:
+    log = Log.from_frame(FRAME | {"a": WORDS, "t": np.arange(N)}, **NAMES, time="t")
+    columns = log.check().as_json()["columns"]
+    assert {one["role"]: one["type"] for one in columns} == {
+        "context": "float",
+        "action": "text",
+        "reward": "integer",
+        "propensity": "float",
+        "time": "integer",
+        "target 'target' (probability)": "float",
+    }
+    (action,) = (one for one in columns if one["role"] == "action")
+    assert (action["levels"], action["missing"], action["example"]) == (3, 0, WORDS[0])
+    assert "what was understood" in str(log.check())
