@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,16 @@ class Table:
         ------
         DataFileError : there is none of that name; the message lists the known ones.
         """
-        column_indices(self.path, self.names, [name])
-        return Column(name, self.frame.get_column(name), self.path, self.place, self.form)
+        # Kept, since what a column gives is worked out once.
+        if name not in self._kept:
+            column_indices(self.path, self.names, [name])
+            series = self.frame.get_column(name)
+            self._kept[name] = Column(name, series, self.path, self.place, self.form)
+        return self._kept[name]
+
+    @cached_property
+    def _kept(self) -> dict[str, Column]:
+        return {}
 
     def numbers(
         self,
