@@ -96,13 +96,15 @@ def evaluate(
         if isinstance(estimator, Estimator):
             methods.append((spec_of(estimator), estimator))
         else:
-            methods += [(spec, build(spec)) for spec in specs_of("estimator", estimator)]
+            methods += [
+                (spec, build(spec)) for spec in specs_of("estimator", estimator, typed=True)
+            ]
     data_sets = []
     for item in environments:
         if isinstance(item, Environment):
             sampled = [(spec_of(item), item)]
         else:
-            sampled = [(spec, build(spec)) for spec in specs_of("environment", item)]
+            sampled = [(spec, build(spec)) for spec in specs_of("environment", item, typed=True)]
         data_sets += [
             _DataSet(spec, environment, replicate, seed, methods)
             for spec, environment in sampled

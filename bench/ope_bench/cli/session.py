@@ -195,7 +195,7 @@ def plan_text(facts: Mapping[str, Any]) -> str:
 
 # Build a suite from the options of ``ope-bench run``.
 
-DEFAULT_SUITE = "quick"
+DEFAULT_SUITE = "ope-bench:quick"
 
 
 def suite_of(

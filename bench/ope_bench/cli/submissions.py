@@ -71,7 +71,8 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
         name, origin = found.name.lower().replace("_", "-"), f"{found.name} {found.version}"
         ids = [one.id for one in registry().plugins("estimator") if one.origin == origin]
         estimators = list(est or ids)
-        foreign = [one for one in estimators if specs_of("estimator", one)[0].origin != origin]
+        asked = [specs_of("estimator", one, typed=True)[0] for one in estimators]
+        foreign = [one.id for one in asked if one.origin != origin]
         if foreign or not estimators:
             msg = f"{origin} has no estimator {' or '.join(foreign)}".rstrip()
             msg += f"; its entry points of ope_bench.estimators: {', '.join(ids) or 'none'}"

@@ -424,7 +424,9 @@ def advise(
     listed = [text for rule in rules.values() for text in rule.estimators]
     if any(log.weights(name) is not None for name in policies):
         listed += estimation.COMPARED
-    pairs = estimation.estimator_pairs(dict.fromkeys(listed) if candidates is None else candidates)
+    pairs = estimation.estimator_pairs(
+        dict.fromkeys(listed) if candidates is None else candidates, typed=candidates is not None
+    )
     specs = [spec for spec, _ in pairs]
     compared = None
     evidence: list[advice_verdict.WorldFigures] = []

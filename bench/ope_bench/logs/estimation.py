@@ -97,7 +97,9 @@ def estimate(
     check_interval(level, interval)
     predictions = log.predicted_reward is not None
     default, slow, most = default_estimators(log.n, predictions=predictions)
-    given = estimator_pairs(default if estimators is None else estimators)
+    given = estimator_pairs(
+        default if estimators is None else estimators, typed=estimators is not None
+    )
     shown = len(given)
     kind = cast(IntervalKind, "asymptotic" if interval == DISAGREEMENT else interval)
     if interval == DISAGREEMENT or sensitivity:
@@ -567,8 +569,15 @@ def nearest_first(log: LogData) -> list[str]:
 # Trials on a log.
 
 
-def estimator_pairs(given: EstimatorLike | Iterable[EstimatorLike]) -> list[EstimatorPair]:
+def estimator_pairs(
+    given: EstimatorLike | Iterable[EstimatorLike], *, typed: bool = False
+) -> list[EstimatorPair]:
     """Return the spec of each estimator, with the object where one was given.
+
+    Parameters
+    ----------
+    given : selectors and objects.
+    typed : whether a user named them.
 
     Raises
     ------
@@ -579,7 +588,7 @@ def estimator_pairs(given: EstimatorLike | Iterable[EstimatorLike]) -> list[Esti
         if isinstance(item, Estimator):
             pairs.append((spec_of(item), item))
         else:
-            pairs += [(spec, None) for spec in specs_of("estimator", item)]
+            pairs += [(spec, None) for spec in specs_of("estimator", item, typed=typed)]
     if not pairs:
         msg = "name at least one estimator"
         raise UsageError(msg)

@@ -192,7 +192,9 @@ def estimate_stream(
     estimation.check_interval(
         level, interval, ("asymptotic", "empirical-likelihood", "guaranteed")
     )
-    asked = estimation.estimator_pairs(listed["estimators"] if estimators is None else estimators)
+    asked = estimation.estimator_pairs(
+        listed["estimators"] if estimators is None else estimators, typed=estimators is not None
+    )
     begun, limits = time.monotonic(), (time.time() + (timeout or math.inf), memory)
     failed: dict[str, Any] = {}
     # Threads of linear algebra would only wait for those of the parts.

@@ -2,7 +2,8 @@
 
 A reference is an id (``ipw``), an id of one distribution (``acme-ope:ipw``) or a class in a file
 (``./my.py:MyIPW``). Classes of the harness itself are named by their module
-(``ope_bench.logs.problem:OwnLog``).
+(``ope_bench.logs.problem:OwnLog``). An id that several distributions have means the built-in
+plugin, unless a user typed it: that is ambiguous.
 
 stevedore also loads entry points, but logs and skips broken plugins; here they are listed with the
 reason, and plugins with the same name from different distributions can both be used.
@@ -41,6 +42,9 @@ ALIASES = "ope_bench.aliases"
 
 _HARNESS = "ope_bench"
 """Package whose classes may be named by their module, as ``ope_bench.MODULE:Class``."""
+
+BUILT_IN = "ope-bench:"
+"""Beginning of the references of built-in plugins."""
 
 FILE_MODULE = "ope_bench_file_"
 """Prefix of the names of modules that were loaded from a file."""
@@ -212,15 +216,21 @@ class Registry:
             self._installed[kind] = ordered
         return self._installed[kind]
 
-    def find(self, kind: Kind, reference: str) -> Plugin:
+    def find(self, kind: Kind, reference: str, *, typed: bool = False) -> Plugin:
         """Find the plugin that a reference names, without loading its class.
+
+        Parameters
+        ----------
+        kind : environment or estimator.
+        reference : see the module.
+        typed : whether a user typed it, so that an id of several distributions is ambiguous.
 
         Raises
         ------
         PluginError : no plugin, or more than one, has that name.
         """
         # Every trial asks for its two plugins.
-        known = self._named.get((kind, reference))
+        known = None if typed else self._named.get((kind, reference))
         if known is not None and (self.files_allowed or ".py:" not in reference):
             return known
         head, _, tail = reference.rpartition(":")
@@ -244,6 +254,9 @@ class Registry:
             for plugin in self.plugins(kind)
             if plugin.id == tail and (not head or plugin.reference == reference)
         ]
+        if len(named) > 1 and not typed:
+            own = [plugin for plugin in named if plugin.reference.startswith(BUILT_IN)]
+            named = own if len(own) == 1 else named
         if len(named) > 1:
             owners = " and ".join(f"{plugin.reference} ({plugin.origin})" for plugin in named)
             msg = f"{kind} '{reference}' is ambiguous: {owners}; write one of these references"
@@ -280,7 +293,7 @@ class Registry:
                 # If the class is no estimator either, this raises the error to show.
                 return [self.find("estimator", reference)]
         return [
-            self.find(kind, reference)
+            self.find(kind, reference, typed=True)
             for kind in GROUPS
             if any(reference in (plugin.id, plugin.reference) for plugin in self.plugins(kind))
             or self._meant(kind, reference)

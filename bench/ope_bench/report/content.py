@@ -325,7 +325,7 @@ def _complete_params(kind: Kind, name: str, params: str) -> dict[str, Any]:
 
 def all_params(spec: PluginSpec) -> dict[str, Any]:
     """Return a spec's parameters, with added ones that keys omit."""
-    return _complete_params(spec.kind, spec.id, canonical_json(spec.params))
+    return _complete_params(spec.kind, spec.reference, canonical_json(spec.params))
 
 
 def parameter_column(key: str) -> BoardColumn | None:

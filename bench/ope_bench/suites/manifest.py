@@ -15,16 +15,22 @@ import hashlib
 import itertools
 import os
 import re
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
 from ope_bench.base.errors import ParameterError, PluginError, UsageError, did_you_mean
-from ope_bench.contracts.parameters import signature
+from ope_bench.contracts.parameters import hints_of, signature
 from ope_bench.plugins.registry import Kind, registry
 from ope_bench.plugins.spec import PluginSpec, complete_params, resolve
-from ope_bench.suites.nested import environment_parameters, is_estimator_list
+from ope_bench.suites.nested import (
+    EnvironmentSpec,
+    EstimatorSpec,
+    environment_parameters,
+    is_estimator_list,
+)
 from ope_bench.suites.suite import Entry, Exclusion, Selector, Suite, parse_selector, selector_of
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Device
@@ -184,15 +190,20 @@ def plan(suite: Suite, *, threads: int = 1) -> Manifest:
     return Manifest(suite, cells, threads=threads, without_device=without_device)
 
 
-def specs_of(kind: Kind, selector: str | Selector) -> list[PluginSpec]:
+def specs_of(kind: Kind, selector: str | Selector, *, typed: bool = False) -> list[PluginSpec]:
     """Return the settings of one selector; a list of values is a grid.
+
+    Parameters
+    ----------
+    kind, selector : what is named.
+    typed : whether a user typed it.
 
     >>> both = specs_of("environment", "saito-toy[n_actions=[2,3]]")
     >>> [spec.params["n_actions"] for spec in both]
     [2, 3]
     """
     parsed = parse_selector(selector) if isinstance(selector, str) else selector
-    return _expand(kind, [Entry(parsed)])
+    return _expand(kind, [Entry(parsed, typed=typed)])
 
 
 def given_parameters(suite: Suite) -> list[tuple[PluginSpec, tuple[str, ...]]]:
@@ -239,6 +250,11 @@ def _entry_specs(kind: Kind, entry: Entry) -> Iterator[PluginSpec]:
     """Yield the settings of one entry: the product of its lists."""
     selector, params = entry.selector, entry.selector.params
     varied: list[str] = []
+    if entry.typed:
+        try:
+            _refuse_ambiguous(kind, selector)
+        except PluginError as exc:
+            raise entry.error(str(exc)) from exc
     # An unknown plugin is reported by `resolve` below, with the entry's line.
     with contextlib.suppress(PluginError):
         cls = registry().find(kind, selector.reference).cls
@@ -265,6 +281,46 @@ def _entry_specs(kind: Kind, entry: Entry) -> Iterator[PluginSpec]:
         if varying and selector.label:
             spec = replace(spec, label=f"{spec.label} [{varying}]")
         yield spec
+
+
+def _refuse_ambiguous(kind: Kind, selector: Selector) -> None:
+    """Refuse an id of several distributions that a user typed, also as a plugin's parameter.
+
+    Raises
+    ------
+    PluginError : there is one. What else is wrong is reported with its parameter.
+    """
+    if sum(one.id == selector.reference for one in registry().plugins(kind)) > 1:
+        registry().find(kind, selector.reference, typed=True)
+    hints: Mapping[str, Any] = {}
+    with contextlib.suppress(UsageError):
+        hints = hints_of(registry().find(kind, selector.reference).cls)
+    for name, given in selector.params.items():
+        for nested in _plugin_kinds(hints.get(name)):
+            for item in _flat(given):
+                named = Selector("")
+                with contextlib.suppress(UsageError):
+                    named = parse_selector(item)
+                _refuse_ambiguous(nested, named)
+
+
+def _plugin_kinds(hint: Any) -> set[Kind]:
+    """Return the kinds of the plugins that a parameter names."""
+    marks: list[tuple[Any, Kind]] = [
+        (typing.get_args(EstimatorSpec)[1], "estimator"),
+        (typing.get_args(EnvironmentSpec)[1], "environment"),
+    ]
+    found = {kind for mark, kind in marks if mark in getattr(hint, "__metadata__", ())}
+    return found.union(*map(_plugin_kinds, typing.get_args(hint)))
+
+
+def _flat(given: Any) -> Iterator[str]:
+    """Yield the texts of a parameter's value: of lists, and the references of mappings."""
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, list | Mapping):
+        for one in given:
+            yield from _flat(one)
 
 
 def _nested_grids(cls: type, params: Mapping[str, Any]) -> dict[str, list[Any]]:

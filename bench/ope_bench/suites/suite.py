@@ -26,7 +26,7 @@ from ope_bench.base.errors import USER_EXITS, OpeBenchError, SuiteError, UsageEr
 from ope_bench.base.units import parse_duration, parse_size
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.parameters import signature
-from ope_bench.plugins.registry import registry
+from ope_bench.plugins.registry import BUILT_IN, registry
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.suites.yaml_document import Document, Place, load_file, load_flow
 from ope_bench.trials.status import Device
@@ -174,7 +174,9 @@ def selector_of(spec: PluginSpec, cls: type | None = None) -> str:
         differing["worlds"] = spec.worlds
     in_file = spec.reference.rpartition(":")[0].endswith(".py")
     namesakes = [one for one in registry().plugins(spec.kind) if one.id == spec.id]
-    named = spec.reference if in_file or len(namesakes) > 1 else spec.id
+    # An id of several distributions means the built-in plugin.
+    unclear = len(namesakes) > 1 and not spec.reference.startswith(BUILT_IN)
+    named = spec.reference if in_file or unclear else spec.id
     return format_selector(named, differing)
 
 
@@ -215,9 +217,16 @@ class _Placed:
 
 @dataclass(frozen=True)
 class Entry(_Placed):
-    """One line of ``environments`` or ``estimators``: plugin and parameters; lists are grids."""
+    """One line of ``environments`` or ``estimators``: plugin and parameters; lists are grids.
+
+    Parameters
+    ----------
+    typed : whether a user named the plugin, and not this package.
+    """
 
     selector: Selector
+    _: KW_ONLY
+    typed: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,8 +278,8 @@ def adhoc(environments: Sequence[str], estimators: Sequence[str]) -> Suite:
     """Return the suite that crosses the plugins named on a command line."""
     return Suite(
         "adhoc",
-        environments=tuple(Entry(parse_selector(text)) for text in environments),
-        estimators=tuple(Entry(parse_selector(text)) for text in estimators),
+        environments=tuple(Entry(parse_selector(text), typed=True) for text in environments),
+        estimators=tuple(Entry(parse_selector(text), typed=True) for text in estimators),
     )
 
 
@@ -315,6 +324,7 @@ def read_suite(path: Path, name: str = "") -> Suite:
     """
     document = load_file(path)
     keys = document.validate(_Keys)
+    typed = path.resolve().parent != Path(__file__).resolve().parent
     for key, value in document.value.items():
         # pydantic takes true for 1.
         if isinstance(value, bool) and key != "timing":
@@ -332,7 +342,12 @@ def read_suite(path: Path, name: str = "") -> Suite:
 
     def entries(part: str) -> tuple[Entry, ...]:
         return tuple(
-            Entry(_read_entry(document, item, (part, k)), document=document, place=(part, k))
+            Entry(
+                _read_entry(document, item, (part, k)),
+                document=document,
+                place=(part, k),
+                typed=typed,
+            )
             for k, item in enumerate(getattr(keys, part))
         )
 

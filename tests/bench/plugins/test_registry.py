@@ -8,7 +8,7 @@ from importlib.metadata import distribution, entry_points
 
 import pytest
 
-from ope_bench.base.errors import ParameterError, PluginError
+from ope_bench.base.errors import ParameterError, PluginError, UsageError
 from ope_bench.plugins.registry import ALIASES, GROUPS, Registry, class_id, registry
 from ope_bench.plugins.spec import resolve, spec_of
 from support.paths import ROOT
@@ -79,10 +79,73 @@ def test_a_name_of_two_distributions_is_refused_and_both_are_named(install):
     assert found.find("estimator", "acme-two:acme-mean").summary.endswith("acme-two has it.")
 
 
-def test_shadowing_a_built_in_is_ambiguous_too(install):
+def test_an_id_of_a_built_in_means_the_built_in_unless_a_user_typed_it(install):
     found = install("acme-one", {"ipw": ":Mean"})
     with pytest.raises(PluginError, match=r"acme-one:ipw .* and ope-bench:ipw"):
-        found.find("estimator", "ipw")
+        found.find("estimator", "ipw", typed=True)
+    assert found.find("estimator", "ipw").reference == "ope-bench:ipw"
+    # What was found once is refused as before.
+    with pytest.raises(PluginError, match="ambiguous"):
+        found.find("estimator", "ipw", typed=True)
+    with pytest.raises(PluginError, match="ambiguous"):
+        found.named("ipw")
+
+
+TYPED = [
+    "ipw",
+    "select[candidates=[dm,ipw]]",
+    "select[anchor=ipw]",
+    "select[anchor='ipw[clip=3]']",
+]
+
+
+def test_suites_lists_and_panels_of_ope_bench_mean_its_own_plugins(install, tmp_path):
+    """Another distribution has an estimator `ipw` and an environment `saito-toy`."""
+    from ope_bench.logs.estimation import estimator_pairs
+    from ope_bench.suites.manifest import plan, specs_of
+    from ope_bench.suites.suite import adhoc, find_suite, selector_of
+
+    def shipped():
+        registry.cache_clear()
+        suites = [plan(find_suite(name)) for name in ("quick", "ci", "field", "samples-only")]
+        listed = [spec for spec, _ in estimator_pairs(["ipw", "select", "blue"])]
+        return [
+            (spec.identity_json, spec.reference)
+            for spec in [*(one for suite in suites for one in suite.plugins()), *listed]
+        ]
+
+    before = shipped()
+    install("acme-two", {"saito-toy": ":Mean"}, version="1.0")
+    points = tmp_path / "acme_two-1.0.dist-info" / "entry_points.txt"
+    points.write_text(points.read_text().replace("estimators", "environments"))
+    install("acme-one", {"ipw": ":Mean"})
+    try:
+        assert shipped() == before
+        for typed in TYPED:
+            for refused in (
+                lambda text=typed: specs_of("estimator", text, typed=True),
+                lambda text=typed: plan(adhoc(["gaussian-pairs"], [text])),
+                lambda text=typed: estimator_pairs([text], typed=True),
+            ):
+                with pytest.raises(UsageError, match="'ipw' is ambiguous: acme-one:ipw"):
+                    refused()
+        with pytest.raises(UsageError, match="'saito-toy' is ambiguous"):
+            plan(adhoc(["saito-toy"], ["dm"]))
+        suite = tmp_path / "own.yaml"
+        suite.write_text(
+            "schema: 1\nenvironments: [gaussian-pairs]\nestimators:\n  - dm\n  - select: {anchor: ipw}\n"
+        )
+        with pytest.raises(UsageError, match=r"own.yaml:5: .*'ipw' is ambiguous"):
+            plan(find_suite(str(suite)))
+        # A reference is never ambiguous, and names the same trials as before.
+        (whole,) = specs_of("estimator", "select[anchor='ope-bench:ipw']", typed=True)
+        assert whole.params["anchor"] == "ipw"
+        (theirs,) = specs_of("estimator", "select[anchor='acme-one:ipw']", typed=True)
+        assert theirs.params["anchor"] == "acme-one:ipw"
+        (mean,) = specs_of("estimator", "acme-one:ipw", typed=True)
+        assert selector_of(mean) == "acme-one:ipw"
+    finally:
+        registry.cache_clear()
 
 
 @pytest.mark.parametrize(
