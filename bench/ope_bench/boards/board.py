@@ -237,17 +237,36 @@ class Row(RowValues, JointValues, EstimatorRow):
     rank : rank by the board's measure; equal values share a rank.
     access : flags that the estimator declared.
     origin : distribution and version of the estimator's plugin, or its file.
+    codes : how many digests of code the trials have.
+    sources : their digests, and the runs that made or hold them.
+    machines : processors that ran the timed trials.
+    shares_settings : where settings are averaged, whether it ran in all of them, so that rows of
+        which this is true are compared on the same data.
     """
 
     rank: int | None = None
     access: tuple[str, ...]
     threads: int
     origin: str
+    codes: int = 1
+    sources: frozenset[str] = frozenset()
+    machines: tuple[str, ...] = ()
+    shares_settings: bool = True
 
     @property
     def key(self) -> tuple[str, str, int]:
         """Identity of the row among those of one setting: spec, device and threads."""
         return self.spec.identity_json, self.device, self.threads
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """Processors that ran the timed trials; a cluster has several."""
+        return tuple(sorted({name for one in self.machines for name in one.split(", ") if name}))
+
+    @property
+    def machine(self) -> str:
+        """Names of these processors."""
+        return ", ".join(self.processors)
 
     @property
     def finite(self) -> int:

@@ -286,6 +286,7 @@ IDENTITY = (
     text("device", "", "where it ran"),
     count("threads", "", "threads a trial"),
     text("origin", "", "the plugin's distribution or file"),
+    count("codes", "", "digests of code and data that the trials have", drop=1),
     count("replicates", "n", "trials"),
     count("finite", "", "trials with a finite estimate"),
 )
@@ -463,6 +464,16 @@ COST = (
     ),
 )
 
+TIME = (
+    text(
+        "machine",
+        "",
+        "processors that ran the timed trials; ranks are among the rows of one",
+        lambda row: row.machine or None,
+    ),
+)
+"""Further figures, in JSON and CSV of boards by time."""
+
 RATIO = (
     number("ratio_error", "ratio error", "median error of the estimated density ratio"),
     text("ratio_measure", "measure", "diagnostic that is shown as the ratio error"),
@@ -550,7 +561,10 @@ DERIVED = (
 COLUMNS: Mapping[str, BoardColumn] = MappingProxyType(
     {
         column.key: column
-        for column in (*JSON_COLUMNS, *COVERAGE_DETAILS, *BALANCE, *DERIVED, *SETTING_COLUMNS)
+        for column in (
+            *(*JSON_COLUMNS, *COVERAGE_DETAILS, *TIME, *BALANCE),
+            *(*DERIVED, *SETTING_COLUMNS),
+        )
     }
 )
 """The built-in columns by key."""
@@ -558,7 +572,7 @@ COLUMNS: Mapping[str, BoardColumn] = MappingProxyType(
 
 def json_columns(by: By) -> tuple[BoardColumn, ...]:
     """Return the columns of a row in JSON and CSV; some boards have more than others."""
-    further = {"coverage": COVERAGE_DETAILS, "balance": BALANCE}
+    further = {"coverage": COVERAGE_DETAILS, "time": TIME, "balance": BALANCE}
     return (*JSON_COLUMNS, *further.get(by, ()))
 
 

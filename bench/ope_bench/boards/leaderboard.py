@@ -33,6 +33,7 @@ from ope_bench.boards.over_settings import summaries
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
+from ope_bench.sourced import SourcedOutcomes, linked
 from ope_bench.statistics.error_distribution import (
     BOOTSTRAP_SEED,
     RESAMPLES,
@@ -74,7 +75,7 @@ def boards(
         rows that have it.
     truth : the value against which errors are measured.
     """
-    return stream_boards(Outcomes.by_setting(records), by=by, truth=truth)
+    return stream_boards(SourcedOutcomes.by_setting(records), by=by, truth=truth)
 
 
 def stream_boards(
@@ -93,7 +94,7 @@ def stream_boards(
     found: list[tuple[PluginSpec, Board]] = []
     for group in settings:
         if len(group):
-            outcomes = _in_order(group.newest())
+            outcomes = _in_order(SourcedOutcomes.extended(group).newest())
             # Finite estimates may be so large that a figure made of them is not.
             with np.errstate(over="ignore", invalid="ignore"):
                 board = _board(outcomes, by, truth)
@@ -117,7 +118,7 @@ def averaged(settings: Iterable[Outcomes], parameter: str) -> Iterator[Outcomes]
     ------
     UsageError : no environment has the parameter.
     """
-    groups: dict[str, list[Outcomes]] = {}
+    groups: dict[str, list[SourcedOutcomes]] = {}
     known: dict[str, None] = {}
     for one in settings:
         spec = one.environment[0]
@@ -125,15 +126,30 @@ def averaged(settings: Iterable[Outcomes], parameter: str) -> Iterator[Outcomes]
         params = {name: value for name, value in spec.params.items() if name != parameter}
         kept = replace(spec, params=params)
         shared = np.full(len(one), kept, np.object_)
-        groups.setdefault(kept.identity_json, []).append(replace(one, environment=shared))
+        group = groups.setdefault(kept.identity_json, [])
+        part = np.full(len(one), len(group), np.int64)
+        outcomes = SourcedOutcomes.extended(one)
+        group.append(replace(outcomes, environment=shared, part=part))
     if groups and parameter not in known:
         msg = f"no environment has the parameter '{parameter}'{did_you_mean(parameter, known)}"
         raise UsageError(msg)
     for group in groups.values():
-        yield Outcomes.joined(group, sum(map(len, group)))
+        rows: dict[tuple[str, str, int], list[SourcedOutcomes]] = {}
+        for one in group:
+            for row in one.by_row():
+                name = row.estimator[0].identity_json, row.device[0], int(row.threads[0])
+                rows.setdefault(name, []).append(row)
+        # Digests of settings with other data differ; those of one state of the code are one.
+        parts = []
+        for cells in rows.values():
+            states = {name: min(one) for one in linked(x.sources for x in cells) for name in one}
+            for cell in cells:
+                code = np.full(len(cell), states[min(cell.sources)], np.object_)
+                parts.append(replace(cell, code=code if cell.codes == 1 else cell.code))
+        yield SourcedOutcomes.joined(parts, sum(map(len, parts)))
 
 
-def _in_order(outcomes: Outcomes) -> Outcomes:
+def _in_order(outcomes: SourcedOutcomes) -> SourcedOutcomes:
     """Order outcomes by estimator, device, threads and data set; those of one key are one."""
     specs = {id(spec): spec for spec in outcomes.estimator.tolist()}
     places = {name: _sortable(spec) for name, spec in specs.items()}
@@ -157,9 +173,10 @@ def _sortable(spec: PluginSpec) -> tuple[Any, ...]:
     return (spec.id, params, spec.worlds, spec.version)
 
 
-def _board(outcomes: Outcomes, by: By, truth: TruthKind) -> Board:
+def _board(outcomes: SourcedOutcomes, by: By, truth: TruthKind) -> Board:
     facts = ReplicateFacts.of(outcomes, truth)
     groups = list(outcomes.by_row())
+    whole = _in_each_part(groups)
     statistics = [aggregate(group, facts) for group in groups]
     specs = []
     for group in groups:
@@ -173,16 +190,21 @@ def _board(outcomes: Outcomes, by: By, truth: TruthKind) -> Board:
             access=tuple(dict.fromkeys(itertools.chain.from_iterable(group.access.tolist()))),
             device=group.device[-1],
             threads=int(group.threads[-1]),
-            origin=group.origin[-1] or spec.origin,
+            origin=", ".join(dict.fromkeys(filter(None, group.origin.tolist()))) or spec.origin,
+            codes=group.codes,
+            sources=group.sources,
+            machines=tuple(dict.fromkeys(group.machine[group.exclusive].tolist())),
+            shares_settings=shared,
             **vars(one.values),
             **vars(joint),
         )
-        for one, joint, group, spec, label in zip(
+        for one, joint, group, spec, label, shared in zip(
             statistics,
-            joint_values(statistics),
+            joint_values(statistics, whole),
             groups,
             specs,
             distinct_labels(specs),
+            whole,
             strict=True,
         )
     ]
@@ -199,6 +221,22 @@ def _board(outcomes: Outcomes, by: By, truth: TruthKind) -> Board:
     )
 
 
+_FULL = 0.5
+"""Share of a setting's part in all data sets from which a row of averages counts as run there."""
+
+
+def _in_each_part(rows: Sequence[SourcedOutcomes]) -> list[bool]:
+    """Return of each row whether its data sets are spread over the settings as all rows' are."""
+    parts = [row.part[row.tried] for row in rows]
+    size = 1 + max((int(one.max()) for one in parts if len(one)), default=0)
+    counts = np.array([np.bincount(one, minlength=size) for one in parts], np.float64)
+    most = counts.max(axis=0) / max(counts.max(axis=0).sum(), 1.0)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    if size == 1:
+        return [True] * len(rows)
+    return [bool(one) for one in (shares >= _FULL * most).all(axis=1)]
+
+
 def _root_mean_square(values: FloatArray) -> float | None:
     known = values[~np.isnan(values)]
     return root_mean_square(known) if len(known) else None
@@ -212,8 +250,16 @@ _RESOLVED = 0.5
 """Largest growth of the score that a comparison may miss if rows are to count as tied."""
 
 
-def joint_values(cells: Sequence[RowStatistics]) -> list[JointValues]:
-    """Compute the joint statistics of a board's rows, in their order."""
+def joint_values(
+    cells: Sequence[RowStatistics], compared: Sequence[bool] | None = None
+) -> list[JointValues]:
+    """Compute the joint statistics of a board's rows, in their order.
+
+    Parameters
+    ----------
+    cells : the rows.
+    compared : which of them are compared with the best of them; all by default.
+    """
     rmse, low, high = (np.full(len(cells), np.nan) for _ in range(3))
     heavy = np.zeros(len(cells), dtype=np.bool_)
     by_size: dict[int, list[int]] = {}
@@ -229,7 +275,8 @@ def joint_values(cells: Sequence[RowStatistics]) -> list[JointValues]:
         # No score without trials, nor where imputation is impossible.
         if 0 < cell.tried <= len(cell.imputed):
             score[index] = scaled_rms(np.fromiter(cell.imputed.values(), np.float64))
-    ties = _ties(cells, score)
+    # A row on other data sets is no reference for these.
+    ties = _ties(cells, score if compared is None else np.where(compared, score, np.nan))
     return [
         JointValues(
             rmse=RowInterval(
@@ -294,18 +341,31 @@ def ordered(rows: Sequence[Row], by: By) -> list[Row]:
 
     By RMSE a row without a score has no rank, nor has one that failed on more than half of its
     data sets: its score would be mostly that of the logging average. By coverage a row that
-    withheld every standard error stays, without a rank; one that offers none is left out.
+    withheld every standard error stays, without a rank; one that offers none is left out. By time
+    ranks are among the rows of one machine, and rows of several machines have none. Over averaged
+    settings rows that lack some have none.
     """
     measure = COLUMNS[LAYOUTS[by].measure].value
     values = np.array([measure(row) for row in rows], dtype=np.float64)
+    shown = ~np.isnan(values)
     if by == "rmse":
         values[[row.mostly_failed for row in rows]] = np.nan
-    ranks = shared_ranks(values)
+    values[[not row.shares_settings for row in rows]] = np.nan
+    places = [0] * len(rows)
+    if by == "time":
+        # In the order of their first rows, by time.
+        order = np.argsort(values, kind="stable").tolist()
+        machines = list(dict.fromkeys(rows[place].machine for place in order))
+        places = [machines.index(row.machine) for row in rows]
+        values[[len(row.processors) > 1 for row in rows]] = np.nan
+    ranks: list[int | None] = [None] * len(rows)
+    for place in set(places):
+        among = np.array([one == place for one in places], np.bool_)
+        found = iter(shared_ranks(values[among]))
+        ranks = [next(found) if one else rank for one, rank in zip(among, ranks, strict=True)]
     ranked = [
-        replace(row, rank=rank)
-        for row, rank in zip(rows, ranks, strict=True)
-        if rank is not None
-        or by in ("rmse", "positivity")
-        or (by == "coverage" and row.withheld.count)
+        (rank is None, place, rank or 0, replace(row, rank=rank))
+        for row, rank, place, has in zip(rows, ranks, places, shown, strict=True)
+        if has or by in ("rmse", "positivity") or (by == "coverage" and row.withheld.count)
     ]
-    return sorted(ranked, key=lambda row: math.inf if row.rank is None else row.rank)
+    return [row for *_, row in sorted(ranked, key=lambda one: one[:3])]

@@ -22,6 +22,7 @@ from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.plugins import CHOSEN_ESTIMATOR
 from ope_bench.contracts.random import stream
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
+from ope_bench.sourced import SourcedOutcomes, codes_over
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED
 from ope_bench.statistics.ranks import (
     Selection,
@@ -37,7 +38,14 @@ from ope_bench.trials.status import Status
 
 @dataclass(frozen=True, kw_only=True)
 class RowOverSettings(EstimatorRow):
-    """One estimator on one device, over several settings."""
+    """One estimator on one device, over several settings.
+
+    Parameters
+    ----------
+    codes : how many versions of its code the settings are of, see `codes_over`.
+    """
+
+    codes: int = 1
 
     @property
     def key(self) -> tuple[str, str]:
@@ -78,6 +86,7 @@ class OverSettings:
 
 
 C = TypeVar("C", bound="Row | _Estimates | _Errors")
+_CODES = count("codes", "", "versions of the code and data that the trials are of")
 """A row's part in one setting."""
 
 _Name = tuple[str, str]
@@ -85,13 +94,16 @@ _Name = tuple[str, str]
 
 
 def _matched_rows(
-    settings: Sequence[Mapping[_Name, C]], names: Iterable[_Name] | None = None
+    settings: Sequence[Mapping[_Name, C]],
+    environments: Sequence[str],
+    names: Iterable[_Name] | None = None,
 ) -> Iterator[tuple[dict[str, Any], list[C | None]]]:
     """Yield each row's identity, and its cells; None in settings where it did not run.
 
     Parameters
     ----------
     settings : the cells of each setting by name.
+    environments : the environment's id of each setting.
     names : the names in an order; as they first come by default.
     """
     names = list(names or dict.fromkeys(name for setting in settings for name in setting))
@@ -99,10 +111,12 @@ def _matched_rows(
     specs = [next(one.spec for one in row if one is not None) for row in cells]
     labels = distinct_labels(specs)
     for name, row, spec, label in zip(names, cells, specs, labels, strict=True):
-        yield {"spec": spec, "label": label, "device": name[1]}, row
+        known = zip(environments, row, strict=True)
+        codes = codes_over((where, one.sources) for where, one in known if one is not None)
+        yield {"spec": spec, "label": label, "device": name[1], "codes": codes}, row
 
 
-def _cells(outcomes: Outcomes, make: Callable[[Outcomes], C]) -> dict[_Name, C]:
+def _cells(outcomes: SourcedOutcomes, make: Callable[[SourcedOutcomes], C]) -> dict[_Name, C]:
     """Make the cell of each row of a setting from its outcomes."""
     return {
         (row.estimator[0].identity_json, row.device[0]): make(row)
@@ -115,6 +129,7 @@ _IDENTITY = (
     text("label", "", "id with the parameters that distinguish rows"),
     json_value("params", "parameters", "all parameters"),
     text("device", "", "device on which it ran"),
+    _CODES,
 )
 
 
@@ -180,6 +195,7 @@ class Summary(OverSettings):
         ),
         number("factor_iqm", "x best", "interquartile mean of the score over the setting's best"),
         count("settings", "", "settings with a score"),
+        _CODES,
         *map(_within, range(len(_FACTORS))),
     )
     # Only the best row is within the first factor, 1.
@@ -199,7 +215,7 @@ class Summary(OverSettings):
 def across(boards: Sequence[Board]) -> Summary | None:
     """Summarize boards by score; None for fewer than two boards or rows."""
     settings = [{row.key[:2]: row for row in board.rows} for board in boards]
-    matched = list(_matched_rows(settings))
+    matched = list(_matched_rows(settings, [board.environment for board in boards]))
     if len(boards) < 2 or len(matched) < 2:
         return None
     scores = np.array(
@@ -336,6 +352,7 @@ class _Estimates:
 
     spec: PluginSpec
     of: Mapping[_Replicate, tuple[float, float]]
+    sources: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,16 +386,17 @@ def selection_boards(settings: Iterable[Outcomes]) -> list[SelectionBoard]:
         of_data = (outcomes.salt, outcomes.seed, outcomes.replicate)
         return list(zip(*(column.tolist() for column in of_data), strict=True))
 
-    def estimates(row: Outcomes) -> _Estimates:
+    def estimates(row: SourcedOutcomes) -> _Estimates:
         estimate = np.where(row.has(Status.OK), row.estimate, np.nan).tolist()
         pairs = zip(estimate, row.logging_average.tolist(), strict=True)
-        return _Estimates(row.estimator[0], dict(zip(replicates(row), pairs, strict=True)))
+        found = dict(zip(replicates(row), pairs, strict=True))
+        return _Estimates(row.estimator[0], found, row.sources)
 
     found: list[tuple[str, _Policy]] = []
     for outcomes in settings:
         if not len(outcomes):
             continue
-        newest = outcomes.newest()
+        newest = SourcedOutcomes.extended(outcomes).newest()
         of_policy = newest.take(~np.isnan(newest.truth_expected))
         logged = of_policy.take(~np.isnan(of_policy.logging_average))
         logs = zip(replicates(logged), logged.logging_average.tolist(), strict=True)
@@ -404,7 +422,10 @@ def selection_boards(settings: Iterable[Outcomes]) -> list[SelectionBoard]:
             policies=tuple(next(labels) for _ in group),
             rows=_ordered(
                 _selection_row(identity, cells, group)
-                for identity, cells in _matched_rows([policy.cells for policy in group])
+                for identity, cells in _matched_rows(
+                    [policy.cells for policy in group],
+                    [policy.environment.id for policy in group],
+                )
             ),
         )
         for group in chosen
@@ -435,10 +456,16 @@ def _selection_row(
 R = TypeVar("R", bound="SelectionRow | RegretRow")
 
 
-def _ordered(rows: Iterable[R]) -> tuple[R, ...]:
-    """Order rows by regret, those without one last."""
+def _ordered(rows: Iterable[R], apart: Callable[[R], bool] = lambda row: False) -> tuple[R, ...]:
+    """Order rows by regret, those without one and those that stand apart last."""
     return tuple(
-        sorted(rows, key=lambda row: (math.inf if row.regret is None else row.regret, row.label))
+        sorted(
+            rows,
+            key=lambda row: (
+                *(row.regret is None, apart(row)),
+                *(math.inf if row.regret is None else row.regret, row.label),
+            ),
+        )
     )
 
 
@@ -482,7 +509,7 @@ class RegretRow(RowOverSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class RegretBoard(OverSettings):
-    """Regret over the settings of a store; rows ordered by it.
+    """Regret over the settings of a store; rows ordered by it, those that lack settings last.
 
     Parameters
     ----------
@@ -552,6 +579,7 @@ class _Errors:
     """A row's errors by data set in one setting, and those of its candidates if it chooses."""
 
     spec: PluginSpec
+    sources: frozenset[str]
     errors: Mapping[str, float]
     failed: bool
     fixed: bool
@@ -577,7 +605,7 @@ def regret_board(
     with np.errstate(over="ignore", invalid="ignore"):
         for outcomes in settings:
             if len(outcomes):
-                newest = outcomes.newest()
+                newest = SourcedOutcomes.extended(outcomes).newest()
                 facts = ReplicateFacts.of(newest, truth)
                 spec = newest.environment[0]
                 found[spec.identity_json] = spec, _cells(newest, partial(_errors, facts=facts))
@@ -587,7 +615,8 @@ def regret_board(
         if not any(best):
             return None
         labels = distinct_labels([spec for spec, _ in ordered])
-        matched = list(_matched_rows(cells, sorted(set().union(*cells))))
+        names = sorted(set().union(*cells))
+        matched = list(_matched_rows(cells, [spec.id for spec, _ in ordered], names))
         known = []
         for _, row in matched:
             pairs = [
@@ -602,16 +631,17 @@ def regret_board(
             _regret_row(identity, row, pairs, interval)
             for (identity, row), pairs, interval in zip(matched, known, intervals, strict=True)
         ]
-    names = {row.key: row.label for row in rows}
+    label_of = {row.key: row.label for row in rows}
+    most = max(row.settings for row in rows)
     return RegretBoard(
         truth=truth,
         settings=tuple(labels),
-        best=tuple(None if name is None else names[name] for name in best),
-        rows=_ordered(rows),
+        best=tuple(None if name is None else label_of[name] for name in best),
+        rows=_ordered(rows, lambda row: row.settings < most),
     )
 
 
-def _errors(row: Outcomes, facts: ReplicateFacts) -> _Errors:
+def _errors(row: SourcedOutcomes, facts: ReplicateFacts) -> _Errors:
     """Return a row's errors, and those of the candidates whose values its trials report."""
     statistics = aggregate(row, facts)
     fixed = CHOSEN_ESTIMATOR not in row.diagnostics.names
@@ -627,6 +657,7 @@ def _errors(row: Outcomes, facts: ReplicateFacts) -> _Errors:
     most = max(map(len, errors.values()), default=0)
     return _Errors(
         row.estimator[0],
+        row.sources,
         statistics.imputed,
         failed=statistics.values.mostly_failed,
         fixed=fixed,

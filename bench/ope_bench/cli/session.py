@@ -490,6 +490,7 @@ def run_session(
             truth=suite.truth,
             command=shlex.join(["ope-bench", *sys.argv[1:]]),
             planned=len(trials),
+            plan=manifest.digest,
             machine=machine_facts(executor.arithmetic)
             | ({"cluster": machines} if machines else {})
             | ({"arithmetic_note": note} if (note := executor.arithmetic_note) else {}),

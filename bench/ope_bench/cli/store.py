@@ -441,7 +441,10 @@ def _difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     processors = [facts.get("cpu") or "unknown" for facts in (here, there)]
     if processors[0] != processors[1] and not machine.same_arithmetic(here, there):
         return f"other processor there: {processors[1]}, here {processors[0]}"
-    return "same versions and arithmetic: the estimator is not deterministic"
+    return (
+        "same code, versions and kernels as far as they are compared: the estimator draws its own "
+        "numbers, or reads what no digest covers (`data_files` names it)"
+    )
 
 
 def _answer(one: Mapping[str, Any]) -> str:

@@ -107,7 +107,7 @@ class StorePart:
     Parameters
     ----------
     store : path of the store.
-    suite, run : only outcomes of runs of this suite, or of this run.
+    suite, run, plan : only outcomes of runs of this suite, of this run, or of one plan's shards.
     environments, estimators : selectors; only outcomes that one of them matches.
     seed : only outcomes with this seed.
     average : a parameter of environments over whose values boards average.
@@ -120,6 +120,7 @@ class StorePart:
     estimators: Sequence[str] = ()
     drawn: tuple[str, int] | None = None
     average: str | None = None
+    plan: str | None = None
 
     def newest(self) -> StorePart:
         """Select the suite and seed of the newest run that has outcomes; name what is left out."""
@@ -130,7 +131,10 @@ class StorePart:
                 if first is None:
                     continue
                 trial = first.record.trial
-                if one.suite == "adhoc":
+                if one.suite == "adhoc" and one.plan:
+                    others = sum(other.plan != one.plan for other in runs)
+                    part = replace(self, plan=one.plan)
+                elif one.suite == "adhoc":
                     others, part = len(runs) - 1, replace(self, run=one.id)
                 else:
                     others = sum(other.suite != one.suite for other in runs)
@@ -171,7 +175,8 @@ class StorePart:
         def matches_any(selectors: Sequence[Selector], spec: PluginSpec) -> bool:
             return any(selects(one, spec) for one in selectors)
 
-        for kept in opened.outcomes(suite=self.suite, run=self.run, truth=truth):
+        part = {"suite": self.suite, "run": self.run, "plan": self.plan}
+        for kept in opened.outcomes(**part, truth=truth):
             if environments:
                 kept = kept.where("environment", partial(matches_any, environments))
             if estimators:

@@ -353,7 +353,7 @@ def _side(path: Path, opened: ExitStack) -> _Side:
             lambda places: ((one, truth, records[one]) for one in places),
         )
     store = opened.enter_context(Store.open(path))
-    reader = store.reader()
+    reader = store.reader(one_code=True)
     return _Side(
         reader.truths,
         tuple(run.machine for run in store.runs()),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
+import re
+import site
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, cached_property
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +33,8 @@ from ope_bench.contracts.random import ProblemSampling
 from ope_bench.plugins.registry import FILE_MODULE, Kind, Plugin, class_id, registry
 
 _BUILT_IN = ("ope_estimators", "ope_environments")
+_OURS = ("ope_bench", *_BUILT_IN)
+_FILE_NAME = re.compile(r"[\w. /+-]{1,200}\.\w{1,20}")
 _COMPUTING = (
     "ope_bench.contracts",
     "ope_bench.logs.asked_policy",
@@ -51,25 +57,37 @@ LARGE = 1 << 26
 
 def result_digest(environment: Environment, estimator: Estimator) -> str:
     """Return the `code_digest` of both classes, of nested plugins, and of data files."""
-    estimators = list(_with_nested(estimator))
-    environments = list(_with_wrapped(environment))
+    code, *marks = _marks(environment, estimator)
+    return hashlib.sha256("\n".join([code, *marks]).encode()).hexdigest()[:16] if marks else code
+
+
+def digests_of(plugin: Environment | Estimator) -> tuple[str, str]:
+    """Return the digests of the code and of the data files of one object."""
+    code, *marks = _marks(plugin)
+    return code, hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
+
+
+def _marks(*plugins: Environment | Estimator) -> list[str]:
+    """Return the digest of the code of all, and a mark of each of their data files."""
+    estimators = [x for one in plugins if isinstance(one, Estimator) for x in _with_nested(one)]
+    environments = [
+        x for one in plugins if isinstance(one, Environment) for x in _with_wrapped(one)
+    ]
     learners = [learner for one in estimators for learner in _learners(one)]
     modules = [type(one).__module__ for one in (*environments, *estimators)]
     modules += [module for module, _ in learners if module.partition(".")[0] != "sklearn"]
-    code = _combined(tuple(filter(None, modules)))
-    data_files = (file for one in environments for file in one.data_files)
-    named = (*data_files, *(file for _, file in learners if file))
-    if not named:
-        return code
-    marks = [code]
-    for path in named:
+    names = tuple(filter(None, modules))
+    declared = [getattr(one, "data_files", ()) for one in (*environments, *estimators)]
+    found = [file for _, file in learners if file]
+    marks = [_combined(names)]
+    for path in (*itertools.chain(*declared), *found, *_files_named_in(names)):
         root = Path(path)
         files = sorted(root.rglob("*")) if root.is_dir() else [root]
         # A missing file has a mark too: an empty one.
         facts = [(file, file.stat()) for file in files if file.is_file()]
         each = [f"{file.name} {_mark(file, now.st_size, now.st_mtime_ns)}" for file, now in facts]
         marks.append("\n".join(each))
-    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
+    return marks
 
 
 def _with_nested(estimator: Estimator) -> Iterator[Estimator]:
@@ -158,7 +176,34 @@ def _closure(module: str) -> frozenset[str]:
         name = waiting.pop()
         visited.add(name)
         waiting |= {*_imports(name, top)} - visited
+        # Python runs the packages that hold a module, too.
+        parent = name.rpartition(".")[0]
+        if parent and name.partition(".")[0] not in _OURS:
+            waiting |= {parent} - visited
     return frozenset(visited)
+
+
+@cache
+def _files_named_in(modules: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the files beside first-party modules whose names stand in these as texts."""
+    found = set()
+    for name in frozenset().union(*map(_closure, modules)):
+        path = _path(name) if name.partition(".")[0] not in _OURS else None
+        for node in ast.walk(_tree(path)) if path else ():
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and _FILE_NAME.fullmatch(text) and not text.endswith(".py"):
+                file = path.parent / text if path else Path(text)
+                found |= {file} if file.is_file() else set()
+    return tuple(sorted(found))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    """Return the syntax tree of a source; an empty one of what cannot be read as such."""
+    try:
+        return ast.parse(path.read_bytes() if path.suffix == ".py" else b"")
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 @cache
@@ -170,23 +215,28 @@ def _path(module: str) -> Path | None:
         if parent is not None and parent.name != "__init__.py":
             # An attribute of a module; `find_spec` would import that module.
             return None
-        try:
-            spec = importlib.util.find_spec(module)
-        except (ImportError, ValueError, AttributeError):
-            return None
+        spec = _found(module)
         origin = spec.origin if spec else None
-    return Path(origin) if origin and origin.endswith(".py") else None
+    return Path(origin) if origin and origin.endswith((".py", *EXTENSION_SUFFIXES)) else None
+
+
+def _found(module: str) -> ModuleSpec | None:
+    """Return where Python finds a module; parents that raise have none."""
+    try:
+        return importlib.util.find_spec(module)
+    except Exception:
+        return None
 
 
 @cache
 def _imports(module: str, plugin: str) -> tuple[str, ...]:
-    """Return the modules that a module imports from the built-ins and the package ``plugin``."""
+    """Return the first-party modules that a module imports, for the plugin of a package."""
     path = _path(module)
     if path is None:
         return ()
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -198,8 +248,69 @@ def _imports(module: str, plugin: str) -> tuple[str, ...]:
             # `from a import b` may name a module a.b or an attribute of a.
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     # Finding a module imports its parents, so third-party names are dropped first.
-    first_party = (name for name in names if _first_party(name.partition(".")[0], plugin))
+    ours = module.partition(".")[0] in _OURS
+    first_party = (
+        name
+        for name in names
+        if _first_party(name.partition(".")[0], plugin) or (not ours and _is_unversioned(name))
+    )
     return tuple(name for name in first_party if _path(name) is not None)
+
+
+@cache
+def _is_unversioned(module: str) -> bool:
+    """Return whether no version of an installed distribution says which code a module has.
+
+    That is so for a checkout that is installed editable, and for what is on the module search
+    path without a distribution. A package without ``__init__.py`` may be of several of them.
+    """
+    if module.partition(".")[0] in (*_OURS, *sys.stdlib_module_names):
+        return False
+    for name in itertools.accumulate(module.split("."), "{}.{}".format):
+        spec = _found(name)
+        if spec is None or (not spec.has_location and not spec.submodule_search_locations):
+            return False
+        if spec.origin and spec.has_location:
+            return not _has_version(name, Path(spec.origin))
+    return False
+
+
+def _has_version(module: str, path: Path) -> bool:
+    """Return whether a distribution that is not editable lists the file of a module."""
+    root = path.parents[module.count(".") + (path.stem.partition(".")[0] == "__init__")]
+    top, listed = module.partition(".")[0], path.relative_to(root).as_posix()
+    for folder in _recorded(root).get(top, ()):
+        record = folder.joinpath("RECORD").read_text(encoding="utf-8", errors="replace")
+        if re.search(rf'^"?{re.escape(listed)}"?,', record, re.MULTILINE):
+            return not _is_editable(folder)
+    # Packages of a Linux distribution have no list; a checkout may hold such a folder, too.
+    if str(root) not in (*site.getsitepackages(), site.getusersitepackages()):
+        return False
+    folders = list(root.glob("*-info"))
+    named = [one.name.partition("-")[0].partition(".")[0].lower() for one in folders]
+    tops = (one / "top_level.txt" for one in folders)
+    words = {word for one in tops if one.is_file() for word in one.read_text().split()}
+    return top in words or top.lower() in named
+
+
+@cache
+def _recorded(root: Path) -> Mapping[str, list[Path]]:
+    """Return the metadata of a folder's distributions by the names at the top of their lists."""
+    found: dict[str, list[Path]] = {}
+    for record in root.glob("*.dist-info/RECORD"):
+        lines = record.read_text(encoding="utf-8", errors="replace").splitlines()
+        for top in {re.split("[/,.]", line.lstrip('"'), maxsplit=1)[0] for line in lines}:
+            found.setdefault(top, []).append(record.parent)
+    return found
+
+
+def _is_editable(folder: Path) -> bool:
+    """Return whether the distribution of a folder is installed editable (PEP 610)."""
+    try:
+        facts = json.loads(folder.joinpath("direct_url.json").read_bytes())
+        return bool(facts["dir_info"]["editable"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 @cache

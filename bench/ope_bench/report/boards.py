@@ -22,7 +22,15 @@ from ope_bench.boards.built_in_columns import column_registry, select_columns
 from ope_bench.boards.columns import BoardColumn, Style
 from ope_bench.boards.over_settings import OverSettings, Summary, summaries
 from ope_bench.report import content, tables
-from ope_bench.report.notes import BOLD, STAR, board_notes, findings
+from ope_bench.report.notes import (
+    BOLD,
+    STAR,
+    board_notes,
+    codes_of_labels,
+    findings,
+    notes_on_base,
+    notes_on_codes,
+)
 from ope_bench.report.tables import Entry, TableColumn, TextTable, column_table, figure, row_name
 
 Shown = Sequence["Board | OverSettings | ParameterSweep"]
@@ -195,6 +203,7 @@ def over_settings_table(board: OverSettings, columns: Columns = None) -> TextTab
         for column in chosen
         if column.key in board.explained
     ]
+    notes += notes_on_base(board)
     return column_table(board.title, chosen, board.rows, board=board, notes=notes)
 
 
@@ -209,7 +218,7 @@ def summary_table(summary: Summary) -> TextTable:
             f"mean ranks ({summary.complete} settings) differ if they are "
             f"{figure(summary.critical_difference)} apart (Nemenyi, 5 %, settings independent)"
         )
-    return replace(over_settings_table(summary), notes=tuple(notes))
+    return replace(over_settings_table(summary), notes=(*notes, *notes_on_base(summary)))
 
 
 def column_list(columns: Iterable[BoardColumn], shown: Mapping[str, Collection[str]]) -> TextTable:
@@ -270,11 +279,13 @@ def estimators_by_setting(
     """
     settings = [{row_name(row): row for row in board.rows} for board in boards]
 
-    def typical(label: str) -> float:
+    def typical(label: str) -> tuple[int, float]:
+        # Those that lack settings stand apart: the others may be the harder ones.
+        lacking = sum(label not in rows for rows in settings)
         # The geometric mean: no setting's unit outweighs another's.
         rows = (rows[label] for rows in settings if label in rows)
         logs = [math.log(max(row.score, 1e-300)) for row in rows if row.score is not None]
-        return sum(logs) / len(logs) if logs else math.inf
+        return lacking, sum(logs) / len(logs) if logs else math.inf
 
     labels = sorted(dict.fromkeys(label for rows in settings for label in rows), key=typical)
     columns = [TableColumn(key="estimator", title=title, right=False, overflow="cut")]
@@ -468,6 +479,7 @@ def sweep_table(sweep: ParameterSweep, columns: Columns = None, *, tied: str = B
     heads = [(f"{sweep.parameter}_{value}", _value_text(value)) for value, _ in sweep.at]
     table = estimators_by_setting(sweep.boards, "estimator", heads, cell)
     notes = [*(() if columns else _notes_on_marks(table))]
+    notes += notes_on_codes(codes_of_labels(sweep.boards))
     if any(cell.style == "best" for row in table.rows for cell in row):
         what = "does not differ significantly from the best score of its column"
         notes.append(f"{tied} {what} (paired, Holm, 5 %)")

@@ -24,6 +24,7 @@ from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.registry import Kind
 from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels
 from ope_bench.report.notes import OURS
+from ope_bench.sourced import SourcedOutcomes
 from ope_bench.statistics.error_distribution import squared_error_cdf
 from ope_bench.store import Run, Store
 from ope_bench.trials.outcomes import STATUSES, Outcomes
@@ -73,7 +74,7 @@ class Setting:
     label: str
     board: Board
     estimators: tuple[int, ...]
-    trials: tuple[Outcomes, ...]
+    trials: tuple[SourcedOutcomes, ...]
     dirty: tuple[bool, ...]
 
     @property
@@ -91,9 +92,9 @@ class Setting:
         """Return the number of trials."""
         return sum(map(len, self.trials))
 
-    def outcomes(self) -> Outcomes:
+    def outcomes(self) -> SourcedOutcomes:
         """Return the trials of all rows, one row behind another."""
-        return Outcomes.joined(self.trials, self.size)
+        return SourcedOutcomes.joined(self.trials, self.size)
 
 
 def summaries_of(settings: Iterable[Setting]) -> tuple[tuple[str, Summary], ...]:
@@ -244,13 +245,13 @@ class ReportData:
 
 def _with_trials(
     settings: Iterable[Outcomes], truth: TruthKind
-) -> list[tuple[Board, list[tuple[Row, Outcomes]]]]:
+) -> list[tuple[Board, list[tuple[Row, SourcedOutcomes]]]]:
     """Match each board's rows with their trials."""
-    trials: dict[tuple[str, str, str, int], Outcomes] = {}
+    trials: dict[tuple[str, str, str, int], SourcedOutcomes] = {}
 
-    def remember_rows() -> Iterator[Outcomes]:
+    def remember_rows() -> Iterator[SourcedOutcomes]:
         for outcomes in settings:
-            newest = outcomes.newest()
+            newest = SourcedOutcomes.extended(outcomes).newest()
             yield newest
             for row in newest.without_diagnostics().by_row():
                 specs = row.environment[0].identity_json, row.estimator[0].identity_json

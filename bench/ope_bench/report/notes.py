@@ -8,8 +8,10 @@ from statistics import median
 
 from ope_bench.boards import built_in_columns as built_in
 from ope_bench.boards.board import Board, Row
+from ope_bench.boards.over_settings import OverSettings, RegretBoard
 from ope_bench.report import tables
 from ope_bench.report.tables import figure, percent, row_name
+from ope_bench.sourced import codes_over
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED, COVERED, resamples_of
 from ope_bench.trials.status import Status
 
@@ -49,11 +51,47 @@ def board_notes(
         return ["no row has values for this board"]
     shown = set(built_in.LAYOUTS[board.by].shown if keys is None else keys)
     return [
+        *notes_on_base(board),
         *([f"environment: {board.environment_origin}"] if "(" in board.environment_origin else []),
         *_notes_on_errors(board, shown, tied),
         *_notes_on_measures(board, shown),
         *_notes_on_rows(board, shown),
     ]
+
+
+def notes_on_base(board: Board | OverSettings) -> Iterator[str]:
+    """Name the rows that do not rest on the same code, settings or machine as a row should."""
+    yield from notes_on_codes((row_name(row), row.codes) for row in board.rows)
+    if isinstance(board, OverSettings):
+        counts = {row_name(row): getattr(row, "settings", 0) for row in board.rows}
+        most = max(counts.values(), default=0)
+        lacking = {name: f"{count} of {most}" for name, count in counts.items() if count < most}
+        if isinstance(board, RegretBoard) and lacking:
+            names = ", ".join(f"{name} ({part})" for name, part in lacking.items())
+            yield f"apart, since they lack settings of the others: {names}"
+        return
+    if lacking_rows := [row_name(row) for row in board.rows if not row.shares_settings]:
+        yield f"without rank, since they lack settings of the others: {', '.join(lacking_rows)}"
+    machines = [(row.machine or "unknown", row_name(row)) for row in board.rows]
+    if board.by == "time" and len(dict(machines)) > 1:
+        yield "times of several machines: ranks are among the rows of one"
+        yield from (f"on {machine}: {names}" for machine, names in _grouped(machines))
+
+
+def notes_on_codes(rows: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """Name the rows whose trials are of several versions of the code, by name and number."""
+    mixed = [f"{name} ({codes})" for name, codes in rows if codes > 1]
+    if mixed:
+        yield f"of several versions of its code or data: {', '.join(mixed)}"
+
+
+def codes_of_labels(boards: Sequence[Board]) -> list[tuple[str, int]]:
+    """Return of how many versions of its code each estimator's boards are."""
+    cells: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    for board in boards:
+        for row in board.rows:
+            cells.setdefault(row_name(row), []).append((board.environment, row.sources))
+    return [(name, codes_over(one)) for name, one in cells.items()]
 
 
 def _notes_on_errors(board: Board, shown: set[str], tied: str) -> Iterator[str]:
@@ -205,7 +243,9 @@ def findings(boards: Iterable[Board]) -> list[str]:
     shown = [board for board in boards if board.by == "rmse" and board.rows]
     if not shown:
         return []
-    return [_leaders(shown), _failures(shown), *_silent_failures(shown), _resolution(shown)]
+    mixed = (f"{note[0].upper()}{note[1:]}." for note in notes_on_codes(codes_of_labels(shown)))
+    sentences = [_leaders(shown), _failures(shown), *_silent_failures(shown), _resolution(shown)]
+    return [*sentences, *mixed]
 
 
 def _leaders(boards: Sequence[Board]) -> str:

@@ -100,6 +100,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
     ),
     ("checksums of records", ("ALTER TABLE record ADD COLUMN checksum INTEGER",)),
     ("salts", ("ALTER TABLE record ADD COLUMN salt TEXT",)),
+    ("plans", ("ALTER TABLE run ADD COLUMN plan TEXT",)),
 )
 
 ADDED: Mapping[int, Mapping[str, Mapping[str, str]]] = {
@@ -114,6 +115,7 @@ ADDED: Mapping[int, Mapping[str, Mapping[str, str]]] = {
     },
     4: {"record": {"checksum": "NULL"}},
     5: {"record": {"salt": "NULL"}},
+    6: {"run": {"plan": "NULL"}},
 }
 """Columns by the migration that adds them, by table, and what stands for them before it."""
 

@@ -115,7 +115,8 @@ def _ordered_runs(db: sqlite3.Connection, store: str) -> list[tuple[str, float]]
 def merge(db: sqlite3.Connection) -> int:
     """Copy new contents of the attached store ``other``; return the number of new records."""
     specs = ", ".join(("digest", *SPEC_COLUMNS))
-    runs = ", ".join(name for name in RUN_COLUMNS if name != "number")
+    there = _columns(db, "other", "run")
+    runs = ", ".join(name for name in RUN_COLUMNS if name != "number" and name in there)
     order = _merged_order(db)
     columns = _columns(db, "main")
     # A store of an older schema lacks some.

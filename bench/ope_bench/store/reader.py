@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ope_bench.contracts.arrays import IntArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.spec import PluginSpec
+from ope_bench.sourced import SourcedOutcomes
 from ope_bench.store.file import reading
-from ope_bench.trials.outcomes import OF_RECORD, Outcomes
+from ope_bench.trials.outcomes import OF_RECORD, BoolArray
 from ope_bench.trials.record import (
     RECORD,
     RECORD_COLUMNS,
@@ -65,6 +67,7 @@ class Run:
     started, finished : seconds since 1970; finished is None for a killed run.
     planned : number of trials.
     exit_code : None for a killed run.
+    plan : digest of the planned keys, equal for the shards of one plan; None where unknown.
     machine : facts of the machine.
     """
 
@@ -77,6 +80,7 @@ class Run:
     finished: float | None = None
     planned: int = 0
     exit_code: int | None = None
+    plan: str | None = None
     machine: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -191,10 +195,12 @@ COLUMNS_AT_ONCE = 5_000
 
 
 _SELECTED = """
-    SELECT run_record.record, max(run.number), record.environment, record.estimator
+    SELECT run_record.record, max(run.number), record.environment, record.estimator,
+        record.code_digest, record.device || ' ' || record.threads
     FROM run CROSS JOIN run_record ON run_record.run = run.id
         CROSS JOIN record ON record.id = run_record.record
     WHERE (:suite IS NULL OR run.suite = :suite) AND (:run IS NULL OR run.id = :run)
+        AND (:plan IS NULL OR run.plan = :plan)
         AND (:truth IS NULL OR run.truth = :truth)
     GROUP BY run_record.key, run.truth ORDER BY run_record.key, run.id
 """
@@ -208,7 +214,8 @@ class Reader:
     ----------
     db, path : of the store.
     runs : all runs of the store, by id.
-    suite, run, truth : only runs of this suite, of this id, of this kind of truth.
+    suite, run, truth, plan : only runs of this suite, id, kind of truth and plan.
+    one_code : of each row only the trials whose code is that of its newest trial.
     """
 
     def __init__(
@@ -220,23 +227,59 @@ class Reader:
         suite: str | None = None,
         run: str | None = None,
         truth: TruthKind | None = None,
+        plan: str | None = None,
+        one_code: bool = False,
     ) -> None:
         self._db, self._path, self._runs = db, path, runs
         self._specs: dict[tuple[int, str | None], PluginSpec] = {}
-        wanted = {"suite": suite, "run": run, "truth": truth}
+        wanted = {"suite": suite, "run": run, "truth": truth, "plan": plan}
+        numbers: dict[str, int] = {"": 0}
         with reading(path):
             # Row by row: all of them at once would be larger than what is kept.
-            rows = np.fromiter(db.execute(_SELECTED, wanted), np.dtype((np.int64, 4)))
-        self._records, self._through, self._environments, self._estimators = rows.T
+            selected = (
+                (*row[:4], *(numbers.setdefault(text, len(numbers)) for text in row[4:]))
+                for row in db.execute(_SELECTED, wanted)
+            )
+            rows = np.fromiter(selected, np.dtype((np.int64, 6)))
+        self._records, self._through, self._environments, self._estimators, *facts = rows.T
+        if one_code and len(rows):
+            kept = self._of_newest_code(*facts)
+            self.outdated = int(len(rows) - kept.sum())
+            self._records, self._through, self._environments, self._estimators = rows[kept].T[:4]
 
-    def outcomes(self) -> Iterator[Outcomes]:
+    outdated = 0
+    """Number of trials that are left out, since newer ones of their row are of other code."""
+
+    def _of_newest_code(self, code: IntArray, cell: IntArray) -> BoolArray:
+        """Return whether each result is of its row's newest code, or of unknown code: (n,).
+
+        Parameters
+        ----------
+        code : (n,), number of the digest; 0 where unknown.
+        cell : (n,), number of device and threads.
+        """
+        names = {name: place for place, name in enumerate(sorted({*self._identities.values()}))}
+        place = np.zeros(1 + max(self._identities, default=0), np.int64)
+        for number, name in self._identities.items():
+            place[number] = names[name]
+        row = place[self._environments] * len(names) + place[self._estimators]
+        row = row * (1 + int(cell.max())) + cell
+        known = np.flatnonzero(code)
+        order = known[np.lexsort((self._records[known], self._through[known]))]
+        _, row = np.unique(row, return_inverse=True)
+        newest = np.zeros(1 + int(row.max()), np.int64)
+        # Of assignments to one place the last counts: the newest.
+        newest[row[order]] = code[order]
+        return np.asarray((code == 0) | (code == newest[row]))
+
+    def outcomes(self) -> Iterator[SourcedOutcomes]:
         """Yield the outcomes of one environment setting after another, each ordered by key."""
         for places in self.by_setting().values():
             parts = self._parts(places)
             if len(places) <= COLUMNS_AT_ONCE:
                 yield from parts
             elif (first := next(parts, None)) is not None:
-                yield Outcomes.joined(itertools.chain([first], parts), len(places))
+                yield SourcedOutcomes.joined(itertools.chain([first], parts), len(places))
 
     def by_row(self) -> dict[tuple[str, str], list[int]]:
         """Return the places of each setting's and estimator's results, by their identities."""
@@ -247,7 +290,7 @@ class Reader:
             found.setdefault((names[environment], names[estimator]), []).append(place)
         return found
 
-    def _parts(self, places: Sequence[int]) -> Iterator[Outcomes]:
+    def _parts(self, places: Sequence[int]) -> Iterator[SourcedOutcomes]:
         """Yield the outcomes of some of the results, a part at a time."""
         for start in range(0, len(places), COLUMNS_AT_ONCE):
             part = places[start : start + COLUMNS_AT_ONCE]
@@ -322,7 +365,7 @@ class Reader:
                     found.append((part[row[0]], Result(record, through, sys.intern(row[1]))))
             yield from found
 
-    def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
+    def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> SourcedOutcomes:
         names = ("index", *_NAMES, *OF_RECORD)
         columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
         read = np.array(places)[np.array(columns.pop("index"))]
@@ -339,12 +382,15 @@ class Reader:
         }
         columns["data_key"] = [data[at] for at in of_data]
         columns["selected_by"] = [self._numbered[number].id for number in numbers]
+        machines = {run: _processors(self._runs[run].machine) for run in {*columns["made_by"]}}
+        columns["machine"] = [machines[run] for run in columns["made_by"]]
+        columns["code"] = [*map(sys.intern, columns["code"])]
         columns["diagnostics"] = _objects(columns["diagnostics"])
         for name, restored in _RESTORED.items():
             # Thousands of trials share a value; None stays what it is.
             values = {value: restored(value) for value in {*columns[name]} - {None}}
             columns[name] = [*map(values.get, columns[name])]
-        return Outcomes.from_columns(columns)
+        return SourcedOutcomes.from_columns(columns)
 
     def _spec(self, number: int, through: Run) -> PluginSpec:
         """Return a spec with its label in a run."""
@@ -372,10 +418,17 @@ class Reader:
         return {(run, spec): label for run, spec, label in rows}
 
 
+def _processors(machine: Mapping[str, Any]) -> str:
+    """Return the processors of a machine or of a cluster's."""
+    places = machine.get("cluster") or [machine]
+    names = {str(place.get("cpu") or "") for place in places}
+    return sys.intern(", ".join(sorted(names)))
+
+
 _OF_TRIAL = ("run", "environment", "estimator", *TRIAL_COLUMNS)
 _FIRST = 1 + len(_OF_TRIAL)
 """Place of the first column of the record in a row, after the row's index."""
-_NAMES = ("key", "made_by", "environment", "estimator", *TRIAL_COLUMNS)
+_NAMES = ("key", "made_by", "code", "environment", "estimator", *TRIAL_COLUMNS)
 _RESTORED: Mapping[str, Callable[[Any], Any]] = {
     one.name: one.from_plain
     for one in RECORD
@@ -384,7 +437,7 @@ _RESTORED: Mapping[str, Callable[[Any], Any]] = {
     and one.name not in ("status", "exclusive", "diagnostics")
 } | {"made_by": sys.intern, "device": sys.intern}
 """Functions that restore plain values by column, where `Outcomes` does not do it for all."""
-_OF_STORE = ("key", "run", "environment", "estimator", *TRIAL_COLUMNS)
+_OF_STORE = ("key", "run", "code_digest", "environment", "estimator", *TRIAL_COLUMNS)
 
 
 def _objects(texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from ope_bench.base.errors import StoreError
 from ope_bench.base.files import file_identity
 from ope_bench.contracts.data import TruthKind
 from ope_bench.plugins.spec import PluginSpec
+from ope_bench.sourced import SourcedOutcomes
 from ope_bench.store import file, maintenance
 from ope_bench.store.reader import (
     RUN_COLUMNS,
@@ -29,7 +30,6 @@ from ope_bench.store.reader import (
     Seconds,
     StoreInfo,
 )
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import (
     RECORD_COLUMNS,
     SPEC_COLUMNS,
@@ -46,8 +46,8 @@ KEYS_AT_ONCE = 20_000
 
 _INSERT_MACHINE = "INSERT OR IGNORE INTO machine (digest, facts) VALUES (?, ?)"
 _INSERT_RUN = """
-    INSERT INTO run (id, suite, truth, command, started, planned, machine, number)
-    VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM machine WHERE digest = ?),
+    INSERT INTO run (id, suite, truth, command, started, planned, plan, machine, number)
+    VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT id FROM machine WHERE digest = ?),
         (SELECT coalesce(max(number), 0) + 1 FROM run))
 """
 _END_RUN = "UPDATE run SET finished = started + ?, exit_code = ? WHERE id = ?"
@@ -142,6 +142,7 @@ class Store:
         truth: TruthKind,
         command: str = "",
         planned: int = 0,
+        plan: str | None = None,
         machine: Mapping[str, Any] | None = None,
     ) -> str:
         """Add a run; return its id."""
@@ -151,7 +152,7 @@ class Store:
         run_id = f"{stamp}-{uuid.uuid4().hex[:6]}"
         with self._transaction() as db:
             db.execute(_INSERT_MACHINE, (digest(facts), facts))
-            row = (run_id, suite, truth, command, now, planned, digest(facts))
+            row = (run_id, suite, truth, command, now, planned, plan, digest(facts))
             db.execute(_INSERT_RUN, row)
         self._begun[run_id] = time.monotonic()
         return run_id
@@ -268,20 +269,28 @@ class Store:
         for _, result in self.reader(suite=suite, run=run).results():
             yield result
 
-    def outcomes(
-        self, *, suite: str | None = None, run: str | None = None, truth: TruthKind | None = None
-    ) -> Iterator[Outcomes]:
-        """Yield the `results` by column, one setting after another, to bound memory."""
-        yield from self.reader(suite=suite, run=run, truth=truth).outcomes()
+    def outcomes(self, **selected: Any) -> Iterator[SourcedOutcomes]:
+        """Yield what `reader` selects by column, one setting after another, to bound memory.
+
+        Of each row, only the trials whose code is that of the newest.
+        """
+        yield from self.reader(**selected, one_code=True).outcomes()
 
     def reader(
-        self, *, suite: str | None = None, run: str | None = None, truth: TruthKind | None = None
+        self,
+        *,
+        suite: str | None = None,
+        run: str | None = None,
+        truth: TruthKind | None = None,
+        plan: str | None = None,
+        one_code: bool = False,
     ) -> Reader:
-        """Select results, to read some of them at a time."""
+        """Select results, to read some of them at a time; see `Reader`."""
         runs = {one.id: one for one in self.runs()}
         if run is not None:
             run = self._only_name("run", run, runs)
-        return Reader(self._db, self.path, runs, suite=suite, run=run, truth=truth)
+        part = {"suite": suite, "run": run, "plan": plan}
+        return Reader(self._db, self.path, runs, **part, truth=truth, one_code=one_code)
 
     def records(
         self, *, suite: str | None = None, run: str | None = None

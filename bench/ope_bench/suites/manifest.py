@@ -21,6 +21,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
+from ope_bench.base.canonical import digest
 from ope_bench.base.errors import ParameterError, PluginError, UsageError, did_you_mean
 from ope_bench.contracts.parameters import hints_of, signature
 from ope_bench.plugins.registry import Kind, registry
@@ -149,6 +150,16 @@ class Manifest:
                 for cell in part
             ]
         return tuple(trial for trial in planned if shard is None or shard.holds(trial))
+
+    @property
+    def digest(self) -> str:
+        """A digest of what determines the planned keys, which all shards share."""
+        cells = sorted(
+            [one.environment.identity_json, one.estimator.identity_json, one.device.value]
+            for one in self.cells
+        )
+        suite = self.suite
+        return digest([cells, suite.replicates, suite.seed, suite.salt, self.threads])
 
     def exclusive(self, trial: Trial) -> bool:
         """Return whether the trial is to run alone at the end, for comparable times."""

@@ -28,7 +28,7 @@ from ope_bench.plugins.requirements import (
     is_installed,
     pip_line,
 )
-from ope_bench.plugins.spec import PluginSpec, code_digest, result_digest
+from ope_bench.plugins.spec import PluginSpec, digests_of
 
 Question = tuple[Kind, str, Mapping[str, Any]]
 """Kind, reference and parameters of one plugin."""
@@ -70,15 +70,14 @@ def _plugin(kind: Kind, reference: str, params: Mapping[str, Any]) -> dict[str, 
         plugin = registry().find(kind, reference)
         built = plugin.cls(**params)
         requires = sorted({module.partition(".")[0] for module in built.requires})
+        code, data = digests_of(built)
         found |= {
             "origin": plugin.origin,
-            "code": code_digest(plugin.cls),
+            "code": code,
+            "data": data,
             "requires": requires,
             "lacks": [module for module in requires if not is_installed(module)],
         }
-        if kind == "environment" and built.data_files:
-            # With itself, since `result_digest` reads data files of the first class only.
-            found["data"] = result_digest(built, built)
     # A plugin may raise anything when built; the worker must report that and continue.
     except Exception as exc:
         found["problem"] = f"{type(exc).__name__}: {exc}"
