@@ -10,7 +10,7 @@ import typer
 from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import atomic_write, gc_disabled
-from ope_bench.cli import options
+from ope_bench.cli import exit_codes, options
 from ope_bench.report import needs_extra
 from ope_bench.report.figure_layout import CAPTIONS
 
@@ -27,13 +27,17 @@ def compare_command(
         Literal["text", "json", "markdown"],
         typer.Option("--format", help="Form of the comparison."),
     ] = "text",
+    fail_on: Annotated[
+        Literal["worse"] | None,
+        typer.Option(help="Exit with 1 if a row is worse, fails or is missing."),
+    ] = None,
 ) -> int:
     """Compare two stores or baselines row by row.
 
     Prints ratio, interval and verdict of every row.
 
     Trials are paired by key, so both sides saw the same data. The exit code does not depend on
-    verdicts.
+    verdicts, except with --fail-on.
     """
     from ope_bench.gate import session, verdict_tables
 
@@ -51,9 +55,11 @@ def compare_command(
                 "rows": verdict_tables.judgements_json(found.judgements),
             }
         )
+    failing = sum(one.verdict.fails for one in found.judgements)
+    code = exit_codes.REGRESSION if fail_on and failing else exit_codes.CLEAN
     title = f"{a} -> {b}: {found.pairs} trials in both"
     if output == "json":
-        return 0
+        return code
     if output == "markdown":
         write(verdict_tables.markdown_table(found.judgements, title).rstrip())
     else:
@@ -63,7 +69,9 @@ def compare_command(
         note("other kernels or versions on either side: numbers are equal up to rounding (1e-9)")
     if found.only_a or found.only_b:
         note(f"without a partner: {found.only_a} trials of {a}, {found.only_b} of {b}")
-    return 0
+    if code:
+        note(f"exit    {code}: {failing} of {len(found.judgements)} rows are worse or fail")
+    return code
 
 
 # ``ope-bench export``: write all stored outcomes as one table.

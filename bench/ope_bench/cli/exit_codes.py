@@ -29,8 +29,8 @@ _BROKEN = f"{', '.join(_others)} or {_last}"
 
 MEANINGS = {
     CLEAN: "Done. Positivity failures and unavailable trials are results, not failures.",
-    REGRESSION: "`gate` found a regression, a check of `check` or `submit` failed, or `verify` "
-    "found a mismatch.",
+    REGRESSION: "`gate`, or `compare --fail-on worse`, found a regression, a check of `check` or "
+    "`submit` failed, or `verify` found a mismatch.",
     USAGE: "A mistake in the command, a file or store that cannot be used, or no memory left. "
     "`gate`: there is no such baseline (`--allow-missing` makes this 0).",
     FAILED_TRIALS: f"`run`: trials ended in {_BROKEN} "

@@ -310,7 +310,8 @@ def info(store: StoreOption = DEFAULT_STORE, output: FormatOption = Format.TEXT)
     with json_stdout(output) as emit:
         with Store.open(store) as opened:
             held, runs = asdict(opened.info()), opened.runs()
-        emit({"schema": 1, "store": str(store), **held, "runs": [vars(run) for run in runs]})
+        listed = [{k: v for k, v in vars(run).items() if k != "plan"} for run in runs]
+        emit({"schema": 1, "store": str(store), **held, "runs": listed})
     if output is Format.TEXT:
         write(f"store     {store}")
         for name, value in held.items():

@@ -11,6 +11,7 @@ import html
 import io
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -325,8 +326,23 @@ SPECIAL = {
     "|": r"\textbar{}",
     "\N{DAGGER}": r"\dag{}",
     "\N{DOUBLE DAGGER}": r"\ddag{}",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "×": r"$\times$",
+    "±": r"$\pm$",
+    "√": r"$\surd$",
+    "∞": r"$\infty$",
+    "→": r"$\to$",
+    "…": r"\ldots{}",
+    "\N{EN DASH}": "--",
+    "\n": " ",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }
+
+_ACCENTS = "`\u0300'\u0301^\u0302~\u0303\"\u0308=\u0304r\u030av\u030cc\u0327"
+"""Commands of LaTeX for accents, each before the combining accent."""
+
+_CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 
 COLUMN_POINTS, PAGE_POINTS = 224.0, 460.0
 """Widths of a column and of both columns, a little less than in the class ``article``."""
@@ -354,7 +370,7 @@ def render_latex(table: TextTable) -> str:
         if isinstance(one.value, tuple):
             # A range of numbers has a dash, not a hyphen.
             text = re.sub(r"(?<=[\d%])-(?=-?\d)", "\N{EN DASH}", text)
-        text = _numbers(_escape(text)).replace("\N{EN DASH}", "--")
+        text = _numbers(_escape(text))
         if column.code:
             return rf"\texttt{{{text}}}"
         return rf"\textbf{{{text}}}" if one.style == "best" else text
@@ -373,7 +389,7 @@ def render_latex(table: TextTable) -> str:
     label = re.sub(r"[^a-z0-9]+", "-", f"{setting} {rest.partition(' | ')[0]}".lower())
     left = "".join("r" if one.right else "l" for one in table.columns)
     lines = [
-        *(f"% {one}." for one in apart),
+        *(f"% {' '.join(one.split())}." for one in apart),
         rf"\begin{{{float_name}}}",
         r"  \centering",
         rf"  \caption{{{' '.join(f'{_escape(one)}.' for one in sentences)}}}",
@@ -381,9 +397,9 @@ def render_latex(table: TextTable) -> str:
         rf"  \{size}\setlength{{\tabcolsep}}{{{separation:g}pt}}",
         rf"  \begin{{tabular}}{{{left}}}",
         r"    \toprule",
-        "    " + " & ".join(_escape(column.title) for column in table.columns) + r" \\",
+        _latex_row(_escape(column.title) for column in table.columns),
         r"    \midrule",
-        *("    " + " & ".join(map(cell, row, table.columns)) + r" \\" for row in table.rows),
+        *(_latex_row(map(cell, row, table.columns)) for row in table.rows),
         r"    \bottomrule",
         r"  \end{tabular}",
         rf"\end{{{float_name}}}",
@@ -418,7 +434,27 @@ def _numbers(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
+    """Return text as LaTeX that needs no package; what it cannot write as its code point."""
+    return "".join(map(_latex_letter, text))
+
+
+def _latex_letter(letter: str) -> str:
+    if letter in SPECIAL or letter.isascii():
+        return SPECIAL.get(letter, letter)
+    base, *marks = unicodedata.normalize("NFD", letter)
+    if base.isascii() and len(marks) == 1 and marks[0] in _ACCENTS:
+        return f"\\{_ACCENTS[_ACCENTS.index(marks[0]) - 1]}{{{base}}}"
+    kind, _, name = unicodedata.name(letter, "").replace("LAMDA", "LAMBDA").partition(" LETTER ")
+    if kind == "GREEK SMALL" and name.isalpha() and name != "OMICRON":
+        return rf"$\{name.lower()}$"
+    capital = kind == "GREEK CAPITAL" and name.capitalize() in _CAPITALS.split()
+    return rf"$\{name.capitalize()}$" if capital else f"U+{ord(letter):04X}"
+
+
+def _latex_row(texts: Iterable[str]) -> str:
+    # The command that ends the line before would take these for its own.
+    row = " & ".join(texts)
+    return f"    {'{}' if row.startswith(('[', '*')) else ''}{row} \\\\"
 
 
 # Tables in HTML, for notebooks and pages: alignment, emphasis and class names, no styles.
