@@ -71,11 +71,17 @@ def test_exported_trials_give_the_committed_json(folder: Path) -> None:
         assert list(board) == list(told)
         board["truth_se"] = told["truth_se"]
         for row, line in zip(board["rows"], told["rows"], strict=True):
+            if "codes" not in line:  # of a release before this key
+                del row["codes"]
             unknown = set(EXPORTED_NOT) | (
                 {"error_cdf_area"} if row["error_cdf_area"] is None else set()
             )
             assert list(row) == list(line)
             row.update({name: line[name] for name in unknown})
+    for summary, told in zip(found["across"], committed["across"], strict=True):
+        for row, line in zip(summary["rows"], told["rows"], strict=True):
+            if "codes" not in line:
+                row.pop("codes", None)
     _assert_same(found, committed)
 
 

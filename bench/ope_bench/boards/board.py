@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from statistics import median
 from typing import Any, Literal
@@ -249,8 +249,8 @@ class Row(RowValues, JointValues, EstimatorRow):
     threads: int
     origin: str
     codes: int = 1
-    sources: frozenset[str] = frozenset()
-    machines: tuple[str, ...] = ()
+    sources: frozenset[str] = field(default=frozenset(), compare=False)
+    machines: tuple[str, ...] = field(default=(), compare=False)
     shares_settings: bool = True
 
     @property

@@ -441,7 +441,7 @@ def _escape(text: str) -> str:
 def _latex_letter(letter: str) -> str:
     if letter in SPECIAL or letter.isascii():
         return SPECIAL.get(letter, letter)
-    base, *marks = unicodedata.normalize("NFD", letter)
+    base, *marks = tuple(unicodedata.normalize("NFD", letter))
     if base.isascii() and len(marks) == 1 and marks[0] in _ACCENTS:
         return f"\\{_ACCENTS[_ACCENTS.index(marks[0]) - 1]}{{{base}}}"
     kind, _, name = unicodedata.name(letter, "").replace("LAMDA", "LAMBDA").partition(" LETTER ")

@@ -133,7 +133,8 @@ def test_suites_lists_and_panels_of_ope_bench_mean_its_own_plugins(install, tmp_
             plan(adhoc(["saito-toy"], ["dm"]))
         suite = tmp_path / "own.yaml"
         suite.write_text(
-            "schema: 1\nenvironments: [gaussian-pairs]\nestimators:\n  - dm\n  - select: {anchor: ipw}\n"
+            "schema: 1\nenvironments: [gaussian-pairs]\n"
+            "estimators:\n  - dm\n  - select: {anchor: ipw}\n"
         )
         with pytest.raises(UsageError, match=r"own.yaml:5: .*'ipw' is ambiguous"):
             plan(find_suite(str(suite)))

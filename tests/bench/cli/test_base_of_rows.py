@@ -1,0 +1,282 @@
+"""What a row rests on: one code, one machine, the settings of the other rows."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+from ope_bench.boards.board import By
+from ope_bench.boards.leaderboard import averaged, boards, boards_document, stream_boards
+from ope_bench.boards.over_settings import regret_board
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.report.boards import BoardFormat, parameter_sweeps, render, render_result
+from ope_bench.report.content import ReportData
+from ope_bench.report.page.html import payload
+from ope_bench.sourced import SourcedOutcomes
+from ope_bench.store import Store
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
+from support.stored_records import begin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench.cli.conftest import Cli
+
+EASY, HARD = 10, 100
+
+
+def record(
+    estimator: str = "cap", replicate: int = 0, error: float = 1.0, n: int = EASY, **facts: Any
+) -> TrialRecord:
+    environment = PluginSpec("environment", "toy", "toy", {"n_actions": n, "beta": 1.0})
+    label = facts.pop("label", "")
+    spec = PluginSpec("estimator", estimator, estimator, label=label, origin="acme 1.0")
+    known = {"code_digest": "old", "estimate": 2.0 + error, "truth_expected": 2.0}
+    known |= {"truth_empirical": 2.0, "logging_average": 5.0, "origin": "acme 1.0"}
+    known |= {"exclusive": True, "fit_seconds": 1.0, "estimate_seconds": 1.0}
+    trial = Trial(environment, spec, replicate)
+    return TrialRecord(trial, status=Status.OK, **(known | facts))
+
+
+def add(store: Store, records: Iterable[TrialRecord], **run: Any) -> None:
+    number = begin(store, **{"suite": "adhoc", "truth": "expected", **run})
+    for one in records:
+        store.add(one, number)
+    store.end_run(number, 0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Twenty trials of old code, then ten of them again by new code, of another version."""
+    path = tmp_path / "s.sqlite"
+    with Store.open(path, write=True) as store:
+        add(store, [record(replicate=k, error=1.0) for k in range(20)])
+        add(store, [record("other", k, 2.0) for k in range(20)])
+        new = {"code_digest": "new", "error": 3.0, "origin": "acme 2.0"}
+        add(store, [record(replicate=k, **new) for k in range(10)])
+    return path
+
+
+def test_a_row_counts_the_newest_code_alone_in_every_format(path: Path, cli: Cli) -> None:
+    """The formats and measures are those of the code; a page and a notebook show the same."""
+    store = ("--store", str(path))
+    for form in get_args(BoardFormat):
+        for by in ("rmse", "coverage", "time", "positivity"):
+            said = cli("leaderboard", "--by", by, "--all", "--format", form, *store)
+            assert said.code == 0
+            if by == "rmse" and form != "csv":
+                (line,) = [
+                    one for one in said.out.splitlines() if re.search(r"\bcap\b.*3\.00", one)
+                ]
+                assert "1.73" not in line
+                assert "acme 2.0" in said.out
+                assert re.search(r"from acme 1\.0: other", said.out, re.IGNORECASE)
+    (board,) = cli("leaderboard", "--format", "json", *store).json["boards"]
+    rows = {row["estimator"]: row for row in board["rows"]}
+    assert [rows["cap"][name] for name in ("replicates", "rmse", "codes", "origin")] == [
+        *(10, 3.0, 1),
+        "acme 2.0",
+    ]
+    assert (rows["other"]["replicates"], rows["other"]["codes"]) == (20, 1)
+    (regret,) = cli("leaderboard", "--by", "regret", "--format", "json", *store).json["boards"]
+    assert {row["estimator"]: row["regret"] for row in regret["rows"]}["cap"] == pytest.approx(1.5)
+    content = ReportData.read(path)
+    assert [group.size for group in content.settings] == [30]
+    assert {row.estimator: row.rmse.value for row in content.settings[0].board.rows} == {
+        "cap": 3.0,
+        "other": 2.0,
+    }
+    # What is exported is trials, each with its code; nothing is lost.
+    with Store.open(path) as opened:
+        assert len(list(opened.results())) == 40
+    shutil.copy(path, "other.sqlite")
+    compared = cli("compare", "other.sqlite", str(path), "--format", "json").json
+    assert compared["pairs"] == 30
+
+
+def test_code_that_came_back_is_the_newest(path: Path) -> None:
+    with Store.open(path, write=True) as store:
+        back = [record(replicate=k, error=1.0) for k in range(20)]
+        run = begin(store, suite="adhoc", truth="expected")
+        store.reuse(back, run)
+        (outcomes,) = store.outcomes()
+        found = {(one.estimator[0].id, tuple({*one.code})): len(one) for one in outcomes.by_row()}
+    assert found == {("cap", ("old",)): 20, ("other", ("old",)): 20}
+
+
+def test_rows_of_records_that_mix_codes_say_so(path: Path) -> None:
+    records = [record(replicate=k, code_digest="old" if k < 10 else "new") for k in range(20)]
+    found = boards([*records, record("other", code_digest="")])
+    rows = {row["estimator"]: row for row in boards_document(found)["boards"][0]["rows"]}
+    assert (rows["cap"]["codes"], rows["other"]["codes"]) == (2, 1)
+    for form in ("text", "markdown", "latex"):
+        said = render(found, form)  # type: ignore[arg-type]
+        assert re.search(
+            r"of several versions of its code or data: cap \(2\)", said, re.IGNORECASE
+        )
+    header, line, _ = render(found, "csv").splitlines()
+    assert dict(zip(header.split(","), line.split(","), strict=False))
+    assert "codes" in header.split(",")
+    both = boards([*records[:1], replace(records[1], origin="acme 2.0", code_digest="old")])
+    assert both[0].rows[0].origin == "acme 1.0, acme 2.0"
+
+
+@pytest.fixture
+def settings_of_two_codes(tmp_path: Path) -> Path:
+    """The hard setting ran again after an edit of one of two estimators."""
+    path = tmp_path / "two.sqlite"
+    with Store.open(path, write=True) as store:
+        for names in (["cap", "other"], ["cap"]):
+            sizes = (EASY, HARD) if len(names) == 2 else (HARD,)
+            code = "old" if len(names) == 2 else "new"
+            plan = [(name, n, k) for name in names for n in sizes for k in range(4)]
+            add(store, [record(name, k, n=n, code_digest=f"{code} {n}") for name, n, k in plan])
+    return path
+
+
+def test_rows_over_settings_of_several_codes_say_so(settings_of_two_codes: Path, cli: Cli) -> None:
+    store = ("--store", str(settings_of_two_codes), "--all")
+    marked = "of several versions of its code or data: cap (2)"
+    for view in (
+        ("--by", "regret"),
+        ("--average", "n_actions"),
+        ("--sweep", "n_actions"),
+        (),
+    ):
+        for form in ("text", "markdown", "latex"):
+            said = cli("leaderboard", *view, "--format", form, *store).out
+            words = " ".join(said.replace("\n", " ").split()).lower()
+            if view or form == "text":
+                assert marked in words, (view, form)
+    for view in ("--by=regret", "--average=n_actions"):
+        (board,) = cli("leaderboard", view, "--format", "json", *store).json["boards"]
+        codes = {row["estimator"]: row["codes"] for row in board["rows"]}
+        assert codes == {"cap": 2, "other": 1}
+    page = json.dumps(payload(ReportData.read(settings_of_two_codes)))
+    assert marked in page.lower()
+
+
+def test_averages_and_regret_order_rows_over_shared_settings() -> None:
+    """What ran on the easiest setting alone has the smallest error, and stands apart."""
+    records = [record("easy", k, 0.1) for k in range(6)]
+    for name, errors in (("good", (0.2, 2.0)), ("bad", (0.4, 4.0))):
+        for n, error in zip((EASY, HARD), errors, strict=True):
+            records += [record(name, k, error, n) for k in range(6)]
+    # Few trials of a setting are not what the others rest on, either.
+    records += [record("few", k, 0.15) for k in range(6)] + [record("few", 0, 1.5, HARD)]
+    (board,) = stream_boards(averaged(SourcedOutcomes.by_setting(records), "n_actions"))
+    assert [(row.estimator, row.rank) for row in board.rows] == [
+        *(("good", 1), ("bad", 2)),
+        *(("easy", None), ("few", None)),
+    ]
+    assert board.rows[0].tied
+    assert "they lack settings of the others: easy, few" in " ".join(render([board]).split())
+    regret = regret_board(SourcedOutcomes.by_setting(records))
+    assert regret is not None
+    assert [row.estimator for row in regret.rows][-1] == "easy"
+    assert "lack settings of the others: easy (1 of 2)" in " ".join(render([regret]).split())
+    overview = render_result(boards(records)).split("over 2 settings")[0]
+    assert overview.index("bad") < overview.index("easy")
+
+
+def test_times_of_several_machines_have_ranks_of_their_own(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "m.sqlite"
+    cluster = {"cluster": [{"cpu": "Fast"}, {"cpu": "Slow"}]}
+    with Store.open(path, write=True) as store:
+        for name, seconds, machine in (
+            ("first", 0.05, {"cpu": "Fast"}),
+            ("second", 0.25, {"cpu": "Slow"}),
+            ("third", 0.15, {"cpu": "Fast"}),
+            ("everywhere", 0.01, cluster),
+        ):
+            add(store, [record(name, k, fit_seconds=seconds) for k in range(3)], machine=machine)
+    told = ("leaderboard", "--by", "time", "--all", "--store", str(path), "--format")
+    (board,) = cli(*told, "json").json["boards"]
+    assert [(row["estimator"], row["rank"], row["machine"]) for row in board["rows"]] == [
+        ("first", 1, "Fast"),
+        ("third", 2, "Fast"),
+        ("second", 1, "Slow"),
+        ("everywhere", None, "Fast, Slow"),
+    ]
+    for form in ("text", "markdown", "latex"):
+        said = " ".join(cli(*told, form).out.split())
+        assert re.search("on Fast: first, third", said, re.IGNORECASE)
+        assert re.search("on Slow: second", said, re.IGNORECASE)
+    assert "machine" in cli(*told, "csv").out.splitlines()[0].split(",")
+
+
+def test_merged_shards_of_one_plan_are_one_run(cli: Cli, tiny: Any) -> None:
+    plan = ["--env", tiny("Coins"), "--est", tiny("Average"), "--executor", "inprocess"]
+    for number in "1234":
+        shard = ("--replicates", "12", "--shard", f"{number}/4", "--store", f"{number}.sqlite")
+        assert cli("run", *plan, *shard).code == 0
+    names = [f"{number}.sqlite" for number in "1234"]
+    assert cli("store", "merge", *names, "--store", "whole.sqlite").code == 0
+    said = cli("leaderboard", "--store", "whole.sqlite")
+    assert "12 replicates" in said.out
+    assert "--all" not in said.err
+    # Another plan is another run.
+    assert cli("run", *plan, "--replicates", "3", "--store", "whole.sqlite").code == 0
+    said = cli("leaderboard", "--store", "whole.sqlite")
+    assert "3 replicates" in said.out
+    assert "4 other runs" in said.err
+
+
+LABELS = ["[a] b", "*a", "a_b", "50% & #1 $x^2 {y} \\z ~", "αβ ≥ é", "a--b"]
+
+
+def latex(tmp_path: Path, texts: Sequence[str]) -> None:
+    """Compile tables, by pdflatex where there is one; else look for what would stop it."""
+    for text in texts:
+        body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+        assert body.isascii(), body
+        plain = re.sub(r"\\.", "", body)
+        assert plain.count("{") == plain.count("}")
+        assert not re.search(r"(\\\\|rule)\s*[\[*]", body)
+        assert not re.search(r"caption\{[^\n]*\n\n", body)
+    if shutil.which("pdflatex") is None:
+        return
+    document = "\n".join(
+        ["\\documentclass{article}\\usepackage{booktabs}\\begin{document}", *texts]
+    )
+    (tmp_path / "t.tex").write_text(document + "\n\\end{document}\n", encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
+def test_latex_of_every_measure_and_sweep_compiles_whatever_the_labels(tmp_path: Path) -> None:
+    facts = {"standard_error": 0.5, "ess_fraction": 0.2, "max_weight_share": 0.5}
+    facts |= {"diagnostics": {"log_ratio_rmse": 0.5, "smd_after": 0.1, "smd_before": 1e-9}}
+    records = [
+        record(f"e{place}", k, 1e4 * (k + 1), n, label=label, **facts)
+        for place, label in enumerate(LABELS)
+        for n in (EASY, HARD)
+        for k in range(3)
+    ]
+    found = {by: boards(records, by=by) for by in get_args(By)}
+    assert all(board.rows for one in found.values() for board in one)
+    regret = regret_board(SourcedOutcomes.by_setting(records))
+    shown: list[Any] = [*found.values(), parameter_sweeps(found["rmse"], "n_actions"), [regret]]
+    latex(tmp_path, [render(one, "latex") for one in shown])
+
+
+def test_compare_fails_on_a_worse_row_where_it_is_asked_to(path: Path, cli: Cli) -> None:
+    with Store.open("a.sqlite", write=True) as store:
+        add(store, [record(replicate=k, error=0.01 * (k + 1)) for k in range(20)])
+    with Store.open("b.sqlite", write=True) as store:
+        add(store, [record(replicate=k, error=3.0 + k, code_digest="new") for k in range(20)])
+    worse = ("compare", "a.sqlite", "b.sqlite")
+    assert cli(*worse).code == 0
+    for form in ("text", "json", "markdown"):
+        assert cli(*worse, "--fail-on", "worse", "--format", form).code == 1
+    assert cli("compare", "b.sqlite", "a.sqlite", "--fail-on", "worse").code == 0
+    assert cli(*worse, "--fail-on", "better").code == 2
