@@ -444,7 +444,9 @@ def _latex_letter(letter: str) -> str:
     base, *marks = tuple(unicodedata.normalize("NFD", letter))
     if base.isascii() and len(marks) == 1 and marks[0] in _ACCENTS:
         return f"\\{_ACCENTS[_ACCENTS.index(marks[0]) - 1]}{{{base}}}"
-    kind, _, name = unicodedata.name(letter, "").replace("LAMDA", "LAMBDA").partition(" LETTER ")
+    kind, _, name = unicodedata.name(letter, "").partition(" LETTER ")
+    # Unicode's name of this letter alone has one letter less than LaTeX's command.
+    name = "LAMBDA" if letter in "λΛ" else name
     if kind == "GREEK SMALL" and name.isalpha() and name != "OMICRON":
         return rf"$\{name.lower()}$"
     capital = kind == "GREEK CAPITAL" and name.capitalize() in _CAPITALS.split()

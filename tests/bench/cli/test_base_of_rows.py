@@ -156,8 +156,8 @@ def test_rows_over_settings_of_several_codes_say_so(settings_of_two_codes: Path,
             words = " ".join(said.replace("\n", " ").split()).lower()
             if view or form == "text":
                 assert marked in words, (view, form)
-    for view in ("--by=regret", "--average=n_actions"):
-        (board,) = cli("leaderboard", view, "--format", "json", *store).json["boards"]
+    for option in ("--by=regret", "--average=n_actions"):
+        (board,) = cli("leaderboard", option, "--format", "json", *store).json["boards"]
         codes = {row["estimator"]: row["codes"] for row in board["rows"]}
         assert codes == {"cap": 2, "other": 1}
     page = json.dumps(payload(ReportData.read(settings_of_two_codes)))
