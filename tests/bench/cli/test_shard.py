@@ -70,7 +70,7 @@ def test_answers_that_differ_are_told_and_kept(cli: Cli, run: Callable[..., Any]
     assert said.json["other_code"] == 2
     assert said.json["added"] == 20
     assert "conflict  average on coins, replicate 3" in said.err
-    assert "the estimator is not deterministic" in said.err
+    assert "as far as they are compared" in said.err
     assert "1 conflicts" in said.err
 
 
