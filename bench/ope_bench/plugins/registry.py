@@ -263,7 +263,8 @@ class Registry:
             raise PluginError(msg)
         meant = self._meant(kind, reference) if not named else None
         if meant is not None:
-            self.on_alias(f"{reference} is named {meant} here")
+            if (kind, reference) not in self._named:
+                self.on_alias(f"{reference} is named {meant} here")
             self._named[kind, reference] = self.find(kind, meant)
             return self._named[kind, reference]
         if not named:
