@@ -334,7 +334,7 @@ SPECIAL = {
     "∞": r"$\infty$",
     "→": r"$\to$",
     "…": r"\ldots{}",
-    "\N{EN DASH}": "--",
+    "\N{EN DASH}": "\N{EN DASH}",  # cells write it as --, beside their numbers
     "\n": " ",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
 }
@@ -370,7 +370,7 @@ def render_latex(table: TextTable) -> str:
         if isinstance(one.value, tuple):
             # A range of numbers has a dash, not a hyphen.
             text = re.sub(r"(?<=[\d%])-(?=-?\d)", "\N{EN DASH}", text)
-        text = _numbers(_escape(text))
+        text = _numbers(_escape(text)).replace("\N{EN DASH}", "--")
         if column.code:
             return rf"\texttt{{{text}}}"
         return rf"\textbf{{{text}}}" if one.style == "best" else text
