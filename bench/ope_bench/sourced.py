@@ -85,9 +85,11 @@ def codes_over(cells: Iterable[tuple[str, frozenset[str]]]) -> int:
     Parameters
     ----------
     cells : id of the environment, and `SourcedOutcomes.sources`, of each setting. Digests of
-        different environments are not compared.
+        different environments are not compared, nor are cells whose sources are unknown, as
+        those of a JSON document.
     """
     by_environment: dict[str, list[frozenset[str]]] = {}
     for environment, sources in cells:
-        by_environment.setdefault(environment, []).append(sources)
+        if sources:
+            by_environment.setdefault(environment, []).append(sources)
     return max((len(linked(one)) for one in by_environment.values()), default=1)
