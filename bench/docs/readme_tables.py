@@ -293,7 +293,7 @@ class ReadmeTable:
 
 
 DATA_ORDER = (
-    *("base", "contracts", "plugins", "suites", "trials", "execution", "store"),
+    *("base", "contracts", "plugins", "reader", "suites", "trials", "execution", "store"),
     *("statistics", "boards", "report", "gate", "logs", "cli", "testing"),
 )
 """The packages of the harness in the order in which data pass through them, then the tools."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,6 +156,8 @@ WORLDS = ("population[world=3,known=policy]", "population[world=12,known=policy]
 def test_support_removes_the_share_that_is_asked_and_contexts_keep_their_distribution(
     environment, share
 ):
+    clean: Any
+    damaged: Any
     clean, _ = drawn(environment, n_samples=6000)
     made = Damaged(environment, n_samples=6000, support=share)
     damaged, _ = made.sample(
@@ -188,6 +191,7 @@ def test_support_removes_the_share_that_is_asked_and_contexts_keep_their_distrib
 def test_support_of_a_target_that_is_known_by_a_sample_is_that_of_its_rows():
     text = "population[world=3,known=policy,target_form=sample]"
     made = Damaged(text, n_samples=6000, support=0.2)
+    problem: Any
     problem, _ = made.sample(
         world_rng=stream("world", 0), logged_rng=stream("logs", 0), target_rng=stream("target", 0)
     )

@@ -256,7 +256,7 @@ def noted(made: Log, estimators) -> str:
     return " | ".join(estimate(made, estimators).notes)
 
 
-def test_an_estimate_says_what_the_checks_found_and_who_contradicts_whom():
+def test_an_estimate_says_what_the_checks_found():
     # Propensities that are too small by four: the mean weight is 4, and ipw four times ipws.
     halved = log(frame=FRAME | {"p": FRAME["p"] / 4}, target=TABLE)
     said = noted(halved, ["ipw", "ipws"])
@@ -264,11 +264,8 @@ def test_an_estimate_says_what_the_checks_found_and_who_contradicts_whom():
     assert f"mean weight {mean:.3f} instead of 1" in said
     assert "checks of the log say LOOK" in said
     assert "`ope-bench log check`" in said
-    rows = estimate(halved, ["ipw", "ipws"])
-    one, other = rows["ipw"], rows["ipws"]
-    z = (one.value - other.value) / np.hypot(one.standard_error, other.standard_error)
-    assert z > 3
-    assert f"differ by {z:.1f} standard errors" in said
+    # The difference of `ipw` to `ipws` is the mean weight's, which has its own line.
+    assert "standard errors" not in said
     right = noted(log(target=TABLE), ["ipw", "ipws"])
     assert "mean weight" not in right
     assert "standard errors" not in right
