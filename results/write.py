@@ -31,7 +31,6 @@ from pathlib import Path
 
 from judging.advice import advice_page
 from judging.blocks import filled, readme_figure
-from judging.choice import choice_page
 from judging.claims import read_page
 from judging.damages import propensities_page
 from judging.defaults import defaults_section
@@ -71,7 +70,6 @@ def main() -> int:
         results / "defects.md": defects(root),
         results / "tuning" / "README.md": tuning_page(results),
         results / "advice" / "README.md": advice_page(results),
-        results / "choice" / "README.md": choice_page(results),
         results / "recommendation.md": recommendation_page(results),
         logs / "recommendation.json": recommendation_document(results),
         **leaderboard_pages(

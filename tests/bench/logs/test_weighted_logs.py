@@ -88,9 +88,11 @@ def test_estimates_and_differences_are_those_of_repeated_rows():
 def test_checks_are_those_of_repeated_rows():
     weighted, repeated = pair()
     checks = [{one.name: one for one in made.check().findings} for made in (weighted, repeated)]
-    assert list(checks[0]) == list(checks[1])
+    # Some checks need a least number of rows, which are more where they are repeated.
+    by_rows = {name for name in checks[1] if name.endswith(("by part", "leaks"))}
+    assert {*checks[0]} - by_rows == {*checks[1]} - by_rows
     for name, one in checks[0].items():
-        if name != "repeated rows":
+        if name not in {"repeated rows", *by_rows}:
             assert one.passed == checks[1][name].passed
             assert one.value == pytest.approx(checks[1][name].value, rel=1e-9), name
     assert "drift of reward" in checks[0]
@@ -114,7 +116,9 @@ def test_actions_of_a_policy_count_by_weight():
 def test_a_constant_weight_changes_nothing():
     frame = FRAME | {"count": np.full(N, 3.0)}
     plain, tripled = (
-        Log.from_frame(frame, **NAMES, target=np.full((N, 3), 1 / 3), **changes)
+        Log.from_frame(
+            frame, **NAMES, target=np.full((N, 3), 1 / 3), actions=["u", "v", "w"], **changes
+        )
         for changes in ({}, {"weight": "count"})
     )
     for one, other in zip(
