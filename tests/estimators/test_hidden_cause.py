@@ -164,11 +164,9 @@ def test_the_sampling_error_of_weighted_bounds_is_that_of_every_resample():
         unit="u",
         target=TargetPolicy(probability="q"),
     )
-    (bound,) = (
-        one
-        for one in estimate(given, "ipws", sensitivity=True)["ipws"].sensitivity["bounds"]
-        if one["lambda"] == 2.0
-    )
+    row = estimate(given, "ipws", sensitivity=True)["ipws"]
+    assert row.sensitivity is not None, row.message
+    (bound,) = (one for one in row.sensitivity["bounds"] if one["lambda"] == 2.0)
     # Quantiles of 200 draws lie between those of all resamples at nearby levels.
     assert min(every[0]) <= bound["low_with_error"] <= np.quantile(every[0], 0.08)
     assert np.quantile(every[1], 0.92) <= bound["high_with_error"] <= max(every[1])

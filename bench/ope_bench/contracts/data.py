@@ -282,6 +282,8 @@ class Problem:
             found = policy.probability(context[pairs], np.tile(actions, len(context)))
             return np.asarray(found, dtype=np.float64).reshape(len(context), -1)
 
+        if getattr(policy, "known_where_logged", False):
+            return  # the mean of rows of equal contexts is no distribution
         has_table = isinstance(policy, DiscretePolicy)
         table_of = policy.table if isinstance(policy, DiscretePolicy) else by_probability
         n = len(self.reward)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -261,6 +261,7 @@ class LoggedProbability:
     action: IntArray
     n_actions: int
     reason: str
+    known_where_logged: ClassVar[bool] = True
 
     def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
         """Return the probabilities of logged pairs: (n,)."""

@@ -58,7 +58,6 @@ class CHIPS(Estimator):
     """
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY
-    row_weights = True
     action_masks = True
     requires = ("sklearn.cluster",)
 
