@@ -46,6 +46,8 @@ class DRRecent(Drifting):
     True
     """
 
+    # Its last part is a share of rows, whatever they weigh.
+    row_weights = False
     # Conformance checks shuffle rows: then a column must tell their order.
     check_params: ClassVar[Mapping[str, Any]] = {"time": 0, "share": 0.9}
 
