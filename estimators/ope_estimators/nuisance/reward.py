@@ -138,7 +138,7 @@ def outcome_scale(reward: FloatArray) -> float:
     """Return the power of two by which regressions see the rewards multiplied.
 
     >>> outcome_scale(np.array([0.0, 1.0])), outcome_scale(np.array([0.0, 1e-3]))
-    (1.0, 512.0)
+    (1.0, 1024.0)
     """
     spread = float(np.ptp(reward))
     if RANGES[0] <= spread <= RANGES[1] or not 0 < spread < np.inf:
