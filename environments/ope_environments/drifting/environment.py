@@ -59,7 +59,7 @@ class DriftingBandit(Environment):
     >>> problem, truth = DriftingBandit(n_samples=50, trend=2.0, season=0.0).sample(
     ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
     ...     target_rng=np.random.default_rng(2))
-    >>> problem.context[-1, 0], problem.target_context[0, 0]
+    >>> float(problem.context[-1, 0]), float(problem.target_context[0, 0])
     (1.0, 1.0625)
     """
 
