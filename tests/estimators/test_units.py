@@ -167,6 +167,10 @@ def quick(reference: str) -> Any:
         wanted |= {"flow_params": {"epochs": 1, "transforms": 1, "hidden": [4]}}
     if reference.endswith("star-paper"):
         wanted.pop("classifier_params")
+    # Copies lie in any order: a column must tell an estimator of drift their time.
+    wanted |= {
+        name: cls.check_params[name] for name in ("time", "share") if name in cls.check_params
+    }
     return cls(**{name: value for name, value in wanted.items() if name in known})
 
 
