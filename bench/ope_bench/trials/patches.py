@@ -17,7 +17,11 @@ from typing import Any
 _ROOTS = ("builtins", "json", "numpy", "ope_bench", "random")
 """Modules that are watched, with all modules in them."""
 
-_OF_IMPORTS = ("__cached__", "__file__", "__loader__", "__package__", "__path__", "__spec__")
+_OF_IMPORTS = (
+    *("__cached__", "__file__", "__loader__", "__package__", "__path__", "__spec__"),
+    # Every extension in Rust that takes arrays, such as that of Polars, sets it on first use.
+    "_RUST_NUMPY_BORROW_CHECKING_API",
+)
 
 _GONE = object()
 

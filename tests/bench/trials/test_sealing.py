@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -157,12 +158,18 @@ def test_what_a_trial_patches_is_named_and_moves_no_other_trial(executor: type[A
     assert not hasattr(np, "halved")
 
 
-@pytest.mark.parametrize("module", ["pandas", "matplotlib.pyplot", "torch", "sklearn.ensemble"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("pandas", "matplotlib.pyplot", "torch", "sklearn.ensemble"),
+        "polars; polars.Series(numpy.arange(3))",
+    ],
+)
 def test_importing_a_library_is_no_patch(module: str) -> None:
-    pytest.importorskip(module.partition(".")[0])
+    pytest.importorskip(re.split("[.;]", module)[0])
     code = (
         "from ope_bench.trials.patches import patches_noted\n"
-        "with patches_noted() as names: import " + module + "\n"
+        "import numpy\nwith patches_noted() as names: import " + module + "\n"
         "print(names)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
