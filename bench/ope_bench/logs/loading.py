@@ -676,7 +676,7 @@ def _facts(spec: LogSpec, table: Table) -> list[ColumnFact]:
         column = table.column(named)
         fact = fact_of(column, role)
         if role in ("action", "unit") or "(action)" in role:
-            levels = len(np.unique(column.groups()))
+            levels = column.levels
             fact = replace(fact, levels=levels, low=None, high=None)
         found.append(fact)
     return found

@@ -146,8 +146,7 @@ def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
     """
     centered = terms - terms.mean()
     if not (unit[1:] > unit[:-1]).all():
-        row = np.unique(unit, return_inverse=True)[1].reshape(-1)
-        centered = np.bincount(row, weights=centered)
+        centered = sum_by_unit(centered, unit)
     k = len(centered)
     if k < 2:
         return None
@@ -225,8 +224,9 @@ def effective_rewarded_rows(log: LogData, name: str) -> float | None:
 
 def sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
     """Return the sum of the values of each unit: (n_units,)."""
-    row = np.unique(unit, return_inverse=True)[1].reshape(-1)
-    return np.bincount(row, values).astype(np.float64)
+    if unit.min(initial=0) < 0 or unit.max(initial=0) > 4 * len(unit):
+        unit = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    return np.bincount(unit, values)[np.bincount(unit) > 0].astype(np.float64)
 
 
 def normal_interval(

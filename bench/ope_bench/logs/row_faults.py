@@ -53,7 +53,14 @@ def near_copies(log: LogData) -> Iterator[Finding]:
     for name in dict.fromkeys(names):
         # A column and the indicator of its missing values are left out together.
         rest = sum((one for one, own in zip(key, names, strict=True) if own != name), unit)
-        order = np.argsort(rest, kind="stable")
+        ordered = np.sort(rest)
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        if not len(twice):
+            continue
+        order = np.flatnonzero(
+            twice[np.searchsorted(twice, rest).clip(max=len(twice) - 1)] == rest
+        )
+        order = order[np.argsort(rest[order], kind="stable")]
         first, second = order[:-1], order[1:]
         same = rest[first] == rest[second]
         own = np.array([one == name for one in names])

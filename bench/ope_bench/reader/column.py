@@ -160,6 +160,11 @@ class Column:
         """Return equal numbers for rows of equal names: (n,)."""
         return self._coded[0]
 
+    @property
+    def levels(self) -> int:
+        """The number of different names, that of a missing one included."""
+        return len(self._coded[1])
+
     @cached_property
     def _coded(self) -> tuple[IntArray, Any]:
         pl = library()

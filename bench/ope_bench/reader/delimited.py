@@ -30,7 +30,7 @@ from ope_bench.reader.mistakes import (
     column_indices,
     wanted_columns,
 )
-from ope_bench.reader.text import EXACT, TextForm, settle
+from ope_bench.reader.text import EXACT, FIRST_ROWS, TextForm, settle
 
 FIRST_LINE = 1 << 20
 """Most characters of a line from which the format of a file is recognized."""
@@ -285,7 +285,8 @@ def _alone(chunks: Iterator[bytes]) -> bool:
         if ended and not chunk.startswith(b"\n"):
             return True
         ended = chunk.endswith(b"\r")
-        if chunk.count(b"\r") - ended != chunk.count(b"\r\n"):
+        returns = chunk.count(b"\r") - ended
+        if returns and returns != chunk.count(b"\r\n"):
             return True
     return ended
 
@@ -301,10 +302,11 @@ def _by_library(
 ) -> tuple[Any, bool] | None:
     """Return the typed columns, and whether `csv` must look at the rows; None where refused.
 
-    In two passes over the file, so that not all texts are in memory at once: how many values of
-    each column are what, and the casts that follow.
+    The first rows say as what the others are read, so that few texts are in memory at once; a
+    column in which another value follows is read once more.
     """
     pl = library()
+    spells = {str(k): name in spelled for name, k in at.items()}
     try:
         with guarded(source):
             scan = pl.scan_csv(
@@ -317,37 +319,34 @@ def _by_library(
                 raise_if_empty=False,
                 glob=False,
             )
-            facts = [pl.len().alias("n"), pl.col(str(width - 1)).null_count().alias("last")]
+            first = scan.head(FIRST_ROWS).collect()
+            casts, flags = {}, {"last": pl.col(str(width - 1)).is_null()}
+            for k, by_spelling in spells.items():
+                kind = settle(first[k], form, spelled=by_spelling).dtype
+                if form.missing or form.decimal != "." or kind not in (pl.Int64, pl.Float64):
+                    continue
+                casts[k] = number = pl.col(k).cast(kind, strict=False)
+                fine = number.is_not_null() if kind == pl.Int64 else number.abs() < EXACT
+                if by_spelling:
+                    fine = number.cast(pl.String) == pl.col(k)
+                flags[f"odd {k}"] = (pl.col(k) != "") & ~fine.fill_null(False)
+            found = scan.select(**{k: pl.col(k) for k in spells} | casts, **flags).collect(
+                engine="streaming"
+            )
+            doubtful = width == 1 or not found.height or found["last"].any()
+            again = [k for k in casts if found[f"odd {k}"].any()]
+            found = found.drop(flags)
+            if again:
+                found = found.with_columns(scan.select(again).collect(engine="streaming"))
+            columns = []
             for name, k in at.items():
-                text = pl.col(str(k))
-                floats = text.cast(pl.Float64, strict=False)
-                integers = text.cast(pl.Int64, strict=False).cast(pl.String)
-                facts += [
-                    (text.is_not_null() & (text != "")).sum().alias(f"{k} all"),
-                    (integers == text).sum().alias(f"{k} integers"),
-                ]
-                if name not in spelled and form.decimal == ".":
-                    facts.append((floats.abs() < EXACT).sum().alias(f"{k} floats"))
-            known = scan.select(facts).collect(engine="streaming").row(0, named=True)
-            kinds = {}
-            for name, k in at.items():
-                text, valued = pl.col(str(k)), known[f"{k} all"]
-                if valued == 0 or form.missing:
-                    kinds[name] = text
-                elif known[f"{k} integers"] == valued:
-                    kinds[name] = text.cast(pl.Int64, strict=False)
-                elif known.get(f"{k} floats") == valued:
-                    kinds[name] = text.cast(pl.Float64, strict=False)
-                else:
-                    kinds[name] = text
-            frame = scan.select(**kinds).collect(engine="streaming")
-            doubtful = width == 1 or known["n"] == 0 or known["last"] > 0
-            for name in at:
-                texts = frame.get_column(name)
-                if texts.dtype == pl.String:
+                column = found.drop_in_place(str(k)).alias(name)
+                if column.dtype == pl.String:
                     # A quote within a value may have been a mistake of the file.
-                    doubtful |= texts.str.contains('"', literal=True).any()
-                    frame = frame.with_columns(settle(texts, form, spelled=name in spelled))
+                    doubtful |= column.str.contains('"', literal=True).any()
+                    column = settle(column, form, spelled=name in spelled)
+                columns.append(column)
+            frame = pl.DataFrame(columns)
     except LibraryRefusalError:
         return None
     return frame, doubtful

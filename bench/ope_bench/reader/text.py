@@ -18,6 +18,9 @@ MISSING_WORDS = ("na", "n/a", "nan", "null", "none", "<na>")
 _LARGE = 1e38
 """Floats below it are integers of 128 bits, if they are whole."""
 
+FIRST_ROWS = 1000
+"""Rows from which the type of a column is guessed before all of them are looked at."""
+
 EXACT = 2.0**53
 """Integers from here on are not all floats."""
 
@@ -86,7 +89,7 @@ def settle(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
     """
     pl = library()
     texts = without_missing(texts.str.strip_chars(), form)
-    if not texts.is_not_null().any():
+    if not texts.is_not_null().any() or _begin_with_words(texts, form):
         return texts
     numbers = texts.str.replace(",", ".", literal=True) if form.decimal == "," else texts
     # NumPy's infinities and Python's underscores are no numbers here.
@@ -108,6 +111,15 @@ def settle(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
         low = texts.str.to_lowercase()
         return pl.Series(texts.name, (low == "true").set(~low.is_in(["true", "false"]), None))
     return texts
+
+
+def _begin_with_words(texts: Any, form: TextForm) -> bool:
+    """Return whether one of the first texts is neither a number nor a word for another type."""
+    first = texts.head(FIRST_ROWS).drop_nulls()
+    if form.decimal == ",":
+        first = first.str.replace(",", ".", literal=True)
+    odd = first.filter(first.cast(library().Float64, strict=False).is_null())
+    return not odd.str.to_lowercase().is_in([*MISSING_WORDS, "true", "false"]).all()
 
 
 def without_missing(values: Any, form: TextForm) -> Any:

@@ -10,7 +10,10 @@ import numpy as np
 from ope_bench.reader.library import library
 from ope_bench.reader.text import TextForm
 
-_FAST = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S%.f%#z")
+_FAST = (
+    *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"),
+    *("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f%#z"),
+)
 """Forms tried on the whole column before the parts of each text are looked at."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
