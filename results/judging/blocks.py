@@ -6,7 +6,6 @@
 becomes a table of scores (RMSE with failures at the logging average's error) by that parameter,
 from ``leaderboard.json`` of the folder; where its last row has an interval, with the coverage in
 the last setting and a sentence on it;
-``<!-- leaders -->`` what README says of the leaderboard;
 ``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
 power, ``<!-- costs harness -->``, ``<!-- costs obp 10000 1000 -->`` and
 ``<!-- costs machines 10000 1000 -->`` of what is measured in results/performance. Links lead from
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from judging.page import table
-from judging.prediction import leaders_block
 from ope_bench.report.styles import styles_of
 from ope_bench.report.tables import figure
 
@@ -47,7 +45,7 @@ CORRELATIONS = (0.0, 0.9, 0.99)
 """Of the gate's power that is shown: how much errors grew, over how many, how correlated."""
 
 _BLOCK = re.compile(
-    r"(<!-- (board|leaders|runs|costs|gate)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (board|runs|costs|gate)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL
 )
 
 
@@ -174,11 +172,6 @@ def readme_figure(results: Path) -> str:
         used.append(at)
         parts.append(f'<text x="{points[-1][0] + 12:.1f}" y="{at:.1f}">{name}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def leaders(results: Path, _words: str) -> str:
-    """The first entrants of each track, and how far their order predicts that on real rewards."""
-    return leaders_block(results)
 
 
 def runs(results: Path, _words: str) -> str:
@@ -397,7 +390,6 @@ def _json(path: Path) -> Any:
 
 BLOCKS: Mapping[str, Callable[[Path, str], str]] = {
     "board": board,
-    "leaders": leaders,
     "runs": runs,
     "costs": costs,
     "gate": gate,

@@ -17,7 +17,6 @@ from judging.leaderboard import (
     KINDS,
     LEAF,
     NUMBERS,
-    board_of,
     board_settings,
     fact,
     mean_interval,
@@ -607,17 +606,3 @@ def _taken() -> str:
         f"randomization, a context and an outcome: {taken}.\n\n"
         f"{table(['not taken, since', 'tables'], rows, 'll')}"
     )
-
-
-@cache
-def leaders_block(results: Path) -> str:
-    """Return the first entrants of each track with their errors, and how far they predict."""
-    settings = board_settings(results)
-    rows = []
-    for track in TRACKS:
-        lines = [line for line in board_of(track, settings) if line.rank is not None]
-        first = ", ".join(f"`{line.entrant}` {line.ratio:.2f}" for line in lines[:4])
-        last = next(line for line in lines if line.entrant == track.reference)
-        rows.append([track.name, first, f"`{last.entrant}`, rank {last.rank}"])
-    head = ["what one knows", "least error, over that of the reference", "reference"]
-    return f"{table(head, rows)}\n\n{prediction_sentence(settings)}."

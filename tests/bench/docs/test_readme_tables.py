@@ -3,6 +3,7 @@
 import pytest
 
 import readme_tables
+from ope_bench.plugins.registry import registry
 from ope_bench.trials.isolation import thread_limit
 from readme_tables import (
     DATA_ORDER,
@@ -11,7 +12,7 @@ from readme_tables import (
     package_table,
     with_table,
 )
-from support.paths import ROOT
+from support.paths import README, ROOT
 
 PACKAGE = ROOT / "bench" / "ope_bench"
 
@@ -35,6 +36,13 @@ def test_the_table_is_current(table):
     advice = f"{table.path} is out of date; run `python bench/docs/readme_tables.py .`"
     assert text == with_table(text, made, table.mark), advice
     assert f"<!-- made by {table.mark} -->" in text
+
+
+def test_the_readme_is_short_and_counts_what_is_there():
+    text = README.read_text(encoding="utf-8")
+    assert len(text.split()) <= 500
+    own = [one for one in registry().plugins("estimator") if one.origin.startswith("ope-bench ")]
+    assert f"Its {len(own)} estimators" in text
 
 
 def test_text_around_the_marks_is_kept():
