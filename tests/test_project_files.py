@@ -138,3 +138,13 @@ def test_every_file_that_times_something_says_what_and_when() -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
     named = re.findall(r"`(\w+\.py)`", text)
     assert sorted(named) == sorted(path.name for path in folder.glob("*.py"))
+
+
+def test_the_page_for_programs_names_commands_that_exist() -> None:
+    text = (ROOT / "bench" / "docs" / "llms.txt").read_text(encoding="utf-8")
+    reference = (ROOT / "bench" / "docs" / "cli.md").read_text(encoding="utf-8")
+    named = {words.strip() for words in re.findall(r"`ope-bench ((?:[a-z]+ ?)+)", text)}
+    headings = re.findall(r"^#+ `?ope-bench ([a-z ]+)", reference, re.MULTILINE)
+    assert len(named) > 10
+    for words in named:
+        assert any(f"{words} ".startswith(f"{one.strip()} ") for one in headings), words

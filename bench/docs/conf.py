@@ -56,6 +56,7 @@ html_sidebars = {"[!c]**": ["globaltoc.html"], "code/**": []}
 html_additional_pages = {"index": "forward.html"}
 templates_path = ["_templates"]
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_theme_options = {

@@ -199,7 +199,7 @@ def markdown_table(judgements: Sequence[Judgement], title: str, trials_run: str 
 
 
 def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> str:
-    """Return workflow commands: an annotation for each row that fails or needs a look.
+    """Return workflow commands: an annotation for each row that changed.
 
     Parameters
     ----------
@@ -210,7 +210,8 @@ def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> 
     levels = {"bad": "error", "caution": "warning", "good": "notice"}
     lines = []
     for name, one in zip(row_names(report.judgements), report.judgements, strict=True):
-        if level := levels.get(LOOKS[one.verdict][1]):
+        if one.verdict is not Verdict.SAME:
+            level = levels.get(LOOKS[one.verdict][1], "notice")
             title = _property(f"ope-bench gate: {one.verdict}")
             place = f"file={_property(baseline)},title={title}"
             lines.append(f"::{level} {place}::{_message(f'{name}: {told(one)}')}")

@@ -389,6 +389,7 @@ def render_latex(table: TextTable) -> str:
     label = re.sub(r"[^a-z0-9]+", "-", f"{setting} {rest.partition(' | ')[0]}".lower())
     left = "".join("r" if one.right else "l" for one in table.columns)
     lines = [
+        r"% needs \usepackage{booktabs}",
         *(f"% {' '.join(one.split())}." for one in apart),
         rf"\begin{{{float_name}}}",
         r"  \centering",

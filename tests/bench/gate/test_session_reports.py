@@ -62,6 +62,13 @@ class TestReports:
         assert len([line for line in lines if line.startswith("::error")]) == 2
         assert all(line.startswith("::") for line in lines)
 
+    def test_github_names_every_row_that_changed(self, report):
+        drifted = [replace(one, verdict=Verdict.DRIFTED) for one in report.judgements[:2]]
+        changed = replace(report, judgements=[*drifted, *report.judgements[2:]])
+        lines = verdict_tables.github_lines(changed, "ci.json", (0, "")).splitlines()
+        notices = [one for one in lines if one.startswith("::notice file=ci.json")]
+        assert sum("drifted" in one for one in notices) == 2
+
     def test_markdown_is_a_table(self, report):
         text = verdict_tables.markdown_table(
             report.judgements, "gate", trials_run=report.trials_run

@@ -116,6 +116,7 @@ def test_latex_tables_have_a_caption_and_a_label():
     text = render_latex(wide(2))
     assert r"\caption{toy n\_actions=10, by rmse, expected truth.}" in text
     assert r"\label{tab:toy-n-actions-10-by-rmse}" in text
+    assert text.startswith("% needs \\usepackage{booktabs}\n")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_latex_captions_are_short():
     assert "$\\sim$ few" in caption
     assert "seed" not in caption
     assert "Long" not in caption
-    assert text.startswith("% Interval: 95 %, bootstrap, seed 7.\n% Long long")
+    assert "booktabs}\n% Interval: 95 %, bootstrap, seed 7.\n% Long long" in text
 
 
 def test_latex_compiles_without_complaint(tmp_path):
