@@ -7,8 +7,7 @@
 - results/recommendation.md: which estimator and interval to use, and the same as JSON, which
   `ope-bench estimate` and `advise` quote;
 - results/advice/README.md: fixed choices, rules and verdicts on worlds that chose nothing;
-- results/intervals/README.md: which interval to use when, and the same as JSON, which
-  `ope-bench estimate` quotes;
+- results/intervals/README.md: which interval to use when;
 - results/published.md: published tables beside ours;
 - results/paper/readings.md: the paper in its other readings;
 - results/propensities/README.md: what faults of logs cost, and which estimators survive them;
@@ -35,7 +34,7 @@ from judging.claims import read_page
 from judging.damages import propensities_page
 from judging.defaults import defaults_section
 from judging.defects import defects
-from judging.intervals import IntervalTrials, choices, document, intervals_page
+from judging.intervals import IntervalTrials, intervals_page
 from judging.leaderboard import board_settings, leaderboard_pages
 from judging.page import page_texts
 from judging.prediction import prediction_section, prediction_sentence
@@ -80,7 +79,6 @@ def main() -> int:
         ),
         results / "figures" / "readme.svg": readme_figure(results),
         results / "intervals" / "README.md": intervals_page(intervals),
-        logs / "interval_choice.json": document(choices(intervals)),
         results / "published.md": published_page(results),
         results / "paper" / "readings.md": readings_page(results),
         results / "propensities" / "README.md": propensities_page(results),

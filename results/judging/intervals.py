@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from scipy.special import ndtri
 
 from judging.page import opening, table
 from judging.trials import ends_of, rows_of
-from ope_bench.base.canonical import canonical_json
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.report.tables import figure
 from ope_bench.statistics import weight_checks as checks
@@ -253,20 +252,6 @@ def _found(
     ratios = [math.log(cell.width / trials.cells[yardstick, one].width) for one, cell in cells]
     width = math.exp(sum(ratios) / len(ratios))
     return Found(method, coverage, where, width, len(cells) == len(settings))
-
-
-def document(found: Sequence[Choice]) -> str:
-    """The choices as the JSON document that `ope-bench estimate` quotes."""
-    rows = []
-    for one in found:
-        told = None
-        if one.best is not None:
-            figures = {"coverage": round(one.best.coverage, 3), "width": round(one.best.width, 2)}
-            told = asdict(one.best.method) | figures
-        words = {"rewards": one.rewards, "policies": one.policies, "weights": one.weights}
-        rows.append(words | {"settings": len(one.settings), "use": told})
-    whole = {"schema": 1, "made_by": "python results/write.py", "holds": HOLDS, "rows": rows}
-    return f"{canonical_json(whole)}\n"
 
 
 def intervals_page(trials: IntervalTrials) -> str:

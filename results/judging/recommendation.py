@@ -174,37 +174,63 @@ def _from(limits: Sequence[float], value: float) -> float:
     return max(limit for limit in limits if value >= limit)
 
 
+def withheld(settings: Sequence[Setting]) -> dict[str, float]:
+    """Return estimators whose own interval held too seldom on clean worlds, with the share.
+
+    Worlds with an effective sample size of 30 or more; too seldom is where the upper end of
+    Wilson's 95 % interval of the share is below .85.
+    """
+    clean = [
+        one
+        for one in settings
+        if TRACKS[1].holds(one)
+        and not one.real
+        and not one.facts.get("damages")
+        and effective_rows(one) >= 30
+    ]
+    shares = {}
+    for name in sorted({name for one in clean for name in one.answers}):
+        held = np.concatenate([one.answers[name].held for one in clean if name in one.answers])
+        known = held[np.isfinite(held)]
+        if len(known) and wilson(int(known.sum()), len(known)).high < 0.85:
+            shares[name] = round(float(known.mean()), 3)
+    return shares
+
+
 def document(results: Path) -> str:
     """Return the file that `estimate` and `advise` quote."""
     settings = settings_of(results)
-    found: dict[str, Any] = {"schema": 1}
+    found: dict[str, Any] = {"schema": 2, "withheld": withheld(settings)}
     for kind in KINDS:
         rule = chosen(kind, settings)
-        clean, faulty = (
-            [one for one in rule.even if bool(one.facts.get("damages")) == damaged]
-            for damaged in (False, True)
-        )
-        whole, hurt = (
-            held(some, kind, rule.center, rule.panel, rule.constant) for some in (clean, faulty)
-        )
-        parts = {}
-        for limit in EFFECTIVE:
+        clean = [one for one in rule.even if not one.facts.get("damages")]
+        whole = held(clean, kind, rule.center, rule.panel, rule.constant)
+        cells = []
+        for limit in EFFECTIVE[2:]:
             here = [
                 part
                 for one, part in zip(clean, whole, strict=True)
                 if _from(EFFECTIVE, effective_rows(one)) == limit
             ]
             if kind.error is not None and here:
-                parts[f"{limit:g}"] = round(_coverage(here), 3)
+                share = _coverage(here)
+                logs = sum(map(len, here))
+                cells.append(
+                    {
+                        "rewarded": 20.0,
+                        "effective": limit,
+                        "logs": logs,
+                        "held": round(share, 3),
+                        "states": share >= 0.93,
+                    }
+                )
         found[kind.name] = {
             "center": rule.center,
             "panel": list(rule.panel),
-            "error": kind.error,
+            "errors": [kind.error] if kind.error else [],
             "constant": rule.constant,
             "worlds": len(rule.even),
-            "coverage": round(_coverage(whole), 3),
-            "faulty": round(_coverage(hurt), 3),
-            "parts": parts,
+            "cells": cells,
         }
     return json.dumps(found, indent=1) + "\n"
 

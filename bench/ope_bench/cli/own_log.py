@@ -153,6 +153,7 @@ DESCRIBED = {
     "decimal": ("MARK", "Mark before decimals: a point, or a comma."),
     "time-format": ("FORMAT", "Form of times, such as %d/%m/%Y; found without it."),
     "reward-range": ("LOW,HIGH", "Smallest and largest reward."),
+    "smallest-propensity": ("P", "Least probability that the logging policy gives an action."),
     "logging": ("FILE", "The whole logging policy: a table, or FILE.py:NAME, as targets."),
     "target-action": ("COLUMN", "What the new policy did, once a row."),
     "target-probability": ("COLUMN", "The new policy's probability of the logged action."),
@@ -313,6 +314,7 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         items=items,
         predicted_reward=predicted or None,
         reward_range=_range_of(described.get("reward-range")),
+        smallest_propensity=_share_of(described.get("smallest-propensity")),
         logging=policy,
         targets={DEFAULT_TARGET: targets[0]},
     )
@@ -320,6 +322,15 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
 
 def _unescaped(mark: str | None) -> str | None:
     return "\t" if mark == "\\t" else mark
+
+
+def _share_of(text: str | None) -> float | None:
+    """Return the number of ``--smallest-propensity``."""
+    try:
+        return None if text is None else float(text)
+    except ValueError as exc:
+        msg = f"--smallest-propensity: {text} is no number; give one, such as .01"
+        raise UsageError(msg) from exc
 
 
 def _range_of(text: str | None) -> tuple[float, float] | None:

@@ -19,9 +19,9 @@ from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.next_log import SHARE, NextLog, next_log
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
-    LEAST_EFFECTIVE_ROWS,
-    STATED_COVERAGE,
     Recommendation,
+    Stated,
+    few_rewards,
     recommendation_for,
 )
 from ope_bench.logs.result import (
@@ -464,7 +464,15 @@ def advise(
         against = {
             name: estimation.contradictions(
                 [
-                    estimation.estimate_row(record, label, advice_verdict.LEVEL, units=log.n_units)
+                    estimation.estimate_row(
+                        record,
+                        label,
+                        advice_verdict.LEVEL,
+                        "asymptotic",
+                        rules[name],
+                        "",
+                        units=log.n_units,
+                    )
                     for record, label in zip(records[name], labels, strict=True)
                 ],
                 estimation.terms_of(records[name], labels, folder),
@@ -473,7 +481,7 @@ def advise(
             for name in policies
         }
         rule, *others = rules.values()
-        same = rule.error is not None and all(other is rule for other in others)
+        same = bool(rule.errors) and all(other is rule for other in others)
         if others and same and candidates is None:
             compared = shortlist_of(log, rule, specs, records, folder)
     findings = findings_of(log)
@@ -532,18 +540,17 @@ def _advice_on(
     (policy,) = log.targets
     labels, working = distinct_labels(specs), _working(specs, records)
     chosen = _chosen(rule, working)
-    level = advice_verdict.LEVEL
+    level, few = advice_verdict.LEVEL, few_rewards(log, policy)
     rows = [
-        estimation.estimate_row(record, label, level, units=log.n_units)
+        estimation.estimate_row(record, label, level, "asymptotic", rule, few, units=log.n_units)
         for label, record in zip(labels, records, strict=True)
     ]
-    effective = problem.effective_size(log, policy)
-    rows, _ = estimation.with_disagreement(rows, specs, rule, level, effective)
+    rows, found, said = estimation.with_disagreement(rows, specs, rule, log, policy, level)
     figures = advice_verdict.candidate_figures(evidence, list(working)) if working else {}
     best = next((row for row in rows if row.label == chosen), None)
     recommended = None
     if best is not None and best.value is not None:
-        recommended = _recommended(best, rows, specs, rule, effective)
+        recommended = _recommended(best, rows, specs, rule, found)
         expected = figures.get(best.label, advice_verdict.CandidateFigures())
         recommended = replace(
             recommended, expected_rmse=expected.rmse, expected_coverage=expected.coverage
@@ -561,10 +568,6 @@ def _advice_on(
     )
     verdict, reasons = advice_verdict.verdict_of(checks)
     if recommended is not None:
-        if verdict == "run-an-experiment" and (effective or 0.0) < LEAST_EFFECTIVE_ROWS:
-            names = ("low", "high", "lift_low", "lift_high", "interval", "stated_coverage")
-            unstated: dict[str, Any] = dict.fromkeys(names)
-            recommended = replace(recommended, **unstated)
         recommended = replace(recommended, first_action=advice_verdict.first_action(checks))
     experiment = None
     if (
@@ -594,7 +597,7 @@ def _advice_on(
         worlds=evidence,
         checks=checks,
         experiment=experiment,
-        notes=(*notes, *log.notes, estimation.CONFOUNDING),
+        notes=(*notes, said, *log.notes, estimation.CONFOUNDING),
     )
 
 
@@ -613,18 +616,14 @@ def _recommended(
     rows: Sequence[EstimateRow],
     specs: Sequence[PluginSpec],
     rule: Recommendation,
-    effective: float | None,
+    found: Stated,
 ) -> Recommended:
-    """Return the recommendation with the interval whose stated coverage is enough."""
-    low, high, kind, stated = best.low, best.high, best.interval, None
-    lift_low, lift_high = best.lift_low, best.lift_high
-    if best.disagreement_low is not None:
-        low, high, kind = best.disagreement_low, best.disagreement_high, DISAGREEMENT
-        stated = rule.coverage_at(effective)
+    """Return the recommendation with the interval that may be stated."""
+    low, high, kind = found.low, found.high, found.kind
+    lift_low = lift_high = None
+    if kind == DISAGREEMENT:
         by_text = estimation.by_selector(rows, specs, rule)
         lift_low, lift_high = rule.interval(by_text, advice_verdict.LEVEL, lift=True)
-        if stated < STATED_COVERAGE:
-            low = high = kind = lift_low = lift_high = None
     return Recommended(
         estimator=best.estimator,
         label=best.label,
@@ -632,7 +631,7 @@ def _recommended(
         low=low,
         high=high,
         interval=kind,
-        stated_coverage=stated,
+        stated_coverage=found.coverage,
         lift=best.lift,
         lift_low=lift_low,
         lift_high=lift_high,

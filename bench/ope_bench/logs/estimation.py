@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 import threading
 import time
@@ -30,8 +29,11 @@ from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.log_data import ESTIMATED, LogData, stored_log
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
-    LEAST_EFFECTIVE_ROWS,
+    LIKELIHOOD,
     Recommendation,
+    Stated,
+    few_rewards,
+    likelihood,
     recommendation_for,
 )
 from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates, span
@@ -39,8 +41,6 @@ from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
 from ope_bench.statistics.weight_checks import (
     LARGEST_SHARE,
-    LEAST_EFFECTIVE,
-    SMALLEST_EFFECTIVE,
 )
 from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.isolation import random_states_restored, thread_limit
@@ -102,7 +102,7 @@ def estimate(
     )
     shown = len(given)
     kind = cast(IntervalKind, "asymptotic" if interval == DISAGREEMENT else interval)
-    if interval == DISAGREEMENT or sensitivity:
+    if estimators is None or interval == DISAGREEMENT or sensitivity:
         needed = (recommendation_for(log, name).estimators for name in log.targets)
         known = {spec.identity_json for spec, _ in given}
         panel = estimator_pairs(dict.fromkeys(itertools.chain.from_iterable(needed)))
@@ -130,14 +130,15 @@ def estimate(
     targets, advice = [], []
     findings = findings_of(log)
     for name, target in log.targets.items():
+        rule, few = recommendation_for(log, name), few_rewards(log, name)
         rows = [
-            estimate_row(record, label, level, kind, units=log.n_units, missing=lack)
+            estimate_row(record, label, level, kind, rule, few, units=log.n_units, missing=lack)
             for record, label, lack in zip(records[name], labels, lacks, strict=True)
         ]
-        rule = recommendation_for(log, name)
-        effective = problem.effective_size(log, name)
+        if few and kind == "asymptotic":
+            rows = [_with_likelihood(row, log, name, level, few) for row in rows]
         specs = [spec for spec, _ in given]
-        rows, said = with_disagreement(rows, specs, rule, level, effective)
+        rows, _, said = with_disagreement(rows, specs, rule, log, name, level)
         if interval == DISAGREEMENT:
             rows = [_as_disagreement(row, rule, level) for row in rows]
         rows = rows[:shown]
@@ -149,14 +150,19 @@ def estimate(
             ]
             advice += [_turn(row) for row in rows if row.sensitivity is not None]
         offered = any(row.disagreement_low is not None for row in rows)
-        if offered or estimators is None or interval == DISAGREEMENT:
-            advice.append(said if len(log.targets) == 1 else f"{name}: {said}")
+        several = f"{name}: " if len(log.targets) > 1 else ""
+        if not (offered or estimators is None or interval == DISAGREEMENT):
+            said = tip(log, name, rule)
+        advice += [several + said] if said else []
         if small is not None:
+            part = few_rewards(small, name)
             rows += [
-                _of_sample(estimate_row(record, spec.id, level, kind, units=small.n_units), small)
+                _of_sample(
+                    estimate_row(record, spec.id, level, kind, rule, part, units=small.n_units),
+                    small,
+                )
                 for record, (spec, _) in zip(slow_records[name], slow_pairs or (), strict=True)
             ]
-        several = f"{name}: " if len(log.targets) > 1 else ""
         against = contradictions(rows, terms[name], problem.unit_of(log))
         advice += [several + text for text in against]
         # Of the default estimators those are shown that could run, unless none could.
@@ -179,8 +185,6 @@ def estimate(
         notes.append(
             f"no estimator here offers {interval} intervals; `--interval asymptotic` gives some"
         )
-    if interval == "asymptotic" and offered:
-        notes += dict.fromkeys(interval_note(log, name, records[name]) for name in log.targets)
     if small is not None:
         options = " ".join(f"--est {one}" for one in slow)
         notes.append(
@@ -319,7 +323,9 @@ def estimate_row(
     record: TrialRecord,
     label: str,
     level: float,
-    kind: IntervalKind = "asymptotic",
+    kind: IntervalKind,
+    rule: Recommendation,
+    few: str,
     *,
     units: int,
     missing: str = "",
@@ -330,10 +336,15 @@ def estimate_row(
     ----------
     label : name of the estimator on tables.
     level, kind : of the interval.
+    rule : the recommendation, which says whose interval is withheld.
+    few : from `few_rewards`.
     units : of the log.
     missing : what the log lacks for an interval of that kind.
     """
     low, high = interval_of(record, level, kind, units)
+    withheld = "" if low is None else withheld_interval(record.trial.estimator.id, kind, rule, few)
+    if withheld:
+        low = high = None
     offered = low is not None
     lift = lift_error = None
     average = record.logging_average or 0.0
@@ -345,12 +356,16 @@ def estimate_row(
             max(abs(record.estimate), abs(average)),
         )
     lift_low, lift_high = paired_interval(lift, lift_error, level, kind, units)
+    if withheld and lift_error != 0:
+        lift_low = lift_high = None
     if kind == "anytime" and offered:
         ends = (record.diagnostics.get(f"lift_{end}") for end in ("low", "high"))
         lift_low, lift_high = (None if end is None else float(end) for end in ends)
     if record.status is Status.OK:
         parts = list(record.warnings)
-        if not offered:
+        if withheld:
+            parts.append(withheld)
+        elif not offered:
             other = "" if kind == "bootstrap" else "; interval bootstrap gives one"
             parts.append(f"offers no {kind} interval{missing and f' here: {missing}'}{other}")
         message = "; ".join(parts) or None
@@ -380,46 +395,74 @@ def estimate_row(
     )
 
 
+def withheld_interval(estimator: str, kind: str, rule: Recommendation, few: str) -> str:
+    """Return why an estimator's own interval is not printed, "" where it is."""
+    reason = few if kind in ("asymptotic", "bootstrap") else ""
+    if estimator in rule.withheld:
+        reason = f"it held the value in {percent(rule.withheld[estimator])} of clean drawn logs"
+    return reason and f"interval withheld: {reason}"
+
+
+def withheld_for(estimator: str, kind: str, log: LogData, target: str, scale: float = 1.0) -> str:
+    """Return why an estimator's own interval is not printed of a policy, "" where it is."""
+    rule, few = recommendation_for(log, target), few_rewards(log, target, scale)
+    return withheld_interval(estimator, kind, rule, few)
+
+
+def _with_likelihood(
+    row: EstimateRow, log: LogData, target: str, level: float, few: str
+) -> EstimateRow:
+    """Return the row of `ipw` with the interval by empirical likelihood, others as they are."""
+    found = likelihood(log, target, level) if row.estimator == "ipw" else None
+    if found is None or found.low is None or row.value is None:
+        return row
+    message = (row.message or "").replace(f"interval withheld: {few}", found.reason)
+    ends = {"low": found.low, "high": found.high, "interval": LIKELIHOOD}
+    return replace(row, **ends, message=message.strip("; ") or None)
+
+
 def with_disagreement(
     rows: Sequence[EstimateRow],
     specs: Sequence[PluginSpec],
     rule: Recommendation,
+    log: LogData,
+    target: str,
     level: float,
-    effective_rows: float | None,
-) -> tuple[list[EstimateRow], str]:
-    """Return the rows, the recommended one with its interval of disagreement, and a note on it.
+) -> tuple[list[EstimateRow], Stated, str]:
+    """Return the rows, the interval of the recommended one that may be stated, and a note on it.
 
     Parameters
     ----------
     rows, specs : one for each estimator.
     rule : the recommendation.
+    log, target : the log and one of its policies.
     level : of the interval.
-    effective_rows : effective sample size; None where weights are not known.
     """
     by_text = by_selector(rows, specs, rule)
-    low, high = rule.interval(by_text, level)
-    if low is None or high is None:
-        valued = {text for text, row in by_text.items() if row.value is not None}
-        lacks = [text for text in rule.estimators if text not in valued]
-        return list(rows), (
-            f"no interval of disagreement: it needs {', '.join(rule.estimators)}"
-            f"{', and has no ' + ', '.join(lacks) if lacks else ''}"
-        )
-    if effective_rows is not None and effective_rows < LEAST_EFFECTIVE_ROWS:
-        return list(rows), (
-            f"no interval of disagreement: the effective sample size is {effective_rows:.0f}, and "
-            f"intervals hold from {LEAST_EFFECTIVE_ROWS:.0f} on"
-        )
+    found = rule.stated(by_text, log, target, level)
+    if found.low is None:
+        return list(rows), found, found.reason
     center = by_text[rule.center]
-    found = [
-        replace(row, disagreement_low=low, disagreement_high=high) if row is center else row
-        for row in rows
-    ]
-    held = percent(rule.coverage_at(effective_rows))
-    return found, (
-        f"recommended: {center.label} {figure(center.value)}, interval of disagreement "
-        f"{span(low, high)}; at 95 % it held the value in {held} of drawn logs like this one "
-        f"without faults, and in {percent(rule.faulty)} of those with"
+    if found.kind == DISAGREEMENT:
+        own = replace(center, disagreement_low=found.low, disagreement_high=found.high)
+        rows = [own if row is center else row for row in rows]
+    said = (
+        f"recommended: {center.label} {figure(center.value)}, interval of "
+        f"{str(found.kind).replace('-', ' ')} {span(found.low, found.high)}; at 95 % it held the "
+        f"value in {percent(found.coverage)} of drawn logs like this one without faults"
+        f"{found.reason and f' ({found.reason})'}"
+    )
+    return list(rows), found, said
+
+
+def tip(log: LogData, target: str, rule: Recommendation) -> str:
+    """Return how often the recommended interval held on logs like this one; "" if unknown."""
+    cell = rule.cell(log, target)
+    if cell is None or not cell.states:
+        return ""
+    return (
+        f"tip: the interval around {rule.center}, shown where no estimator is named, held the "
+        f"value in {percent(cell.held)} of drawn logs like this one without faults"
     )
 
 
@@ -553,8 +596,10 @@ def _differences(
                 error = problem.standard_error(np.asarray(mine - theirs), unit)
             size = max(abs(a.estimate), abs(b.estimate))
             value, error = problem.without_rounding(a.estimate - b.estimate, error, size)
-        ends = paired_interval(value, error, level, kind, log.n_units)
-        found.append(Difference(a.trial.estimator.id, label, target, versus, value, *ends))
+        estimator, both = a.trial.estimator.id, (target, versus)
+        withheld = error != 0 and any(withheld_for(estimator, kind, log, name) for name in both)
+        ends = paired_interval(value, None if withheld else error, level, kind, log.n_units)
+        found.append(Difference(estimator, label, target, versus, value, *ends))
     return tuple(found)
 
 
@@ -749,38 +794,3 @@ def with_interval(
     if Access.LOGGING_POLICY in changed.access and log.logging is None:
         return pair, "give `logging: {table: FILE}`, the logging policy's whole distribution"
     return asked, ""
-
-
-def interval_note(log: LogData, name: str, records: Iterable[TrialRecord]) -> str:
-    """Return which interval held the value on simulated logs like this one, in one line.
-
-    Parameters
-    ----------
-    log : the log.
-    name : of the policy to evaluate.
-    records : of the estimators on it; they know the largest weight that the policies allow.
-    """
-    known = log.propensity is not None and log.targets[name].action is None
-    least = [record.diagnostics.get(LEAST_EFFECTIVE) for record in records]
-    given = [float(one) for one in least if isinstance(one, int | float)]
-    # Weights that nobody can bound count as large.
-    moderate = bool(given) and min(given) >= SMALLEST_EFFECTIVE
-    wanted = {
-        "rewards": "bounded" if log.reward_range is not None else "unbounded",
-        "policies": "known" if known else "estimated",
-        "weights": "moderate" if moderate else "large",
-    }
-    where = " and ".join(f"{kind} {of}" for of, kind in wanted.items())
-    # Made from trials by results/write.py.
-    text = Path(__file__).with_name("interval_choice.json").read_text(encoding="utf-8")
-    table = json.loads(text)
-    use = next(row for row in table["rows"] if wanted.items() <= row.items())["use"]
-    share = f"{table['holds']:.0%}"
-    if use is None:
-        choice = f"no interval held the value in {share} or more"
-    else:
-        choice = (
-            f"the narrowest interval that held the value in {share} or more was "
-            f"{use['estimator']}'s {use['kind']} one ({use['coverage']:.1%})"
-        )
-    return f"tip: on simulated logs with {where}, {choice}"

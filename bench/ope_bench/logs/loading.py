@@ -70,6 +70,11 @@ def load_log(
     propensity = weight = None
     if spec.propensity not in (None, ESTIMATED):
         propensity = probabilities_of(used, spec.propensity, positive=True)
+        if spec.smallest_propensity is not None:
+            floor = spec.smallest_propensity
+            what = f"is under smallest_propensity, {floor:g}; correct either"
+            low = propensity < floor * (1 - 1e-9)
+            used.column(spec.propensity).refuse_first(low, lambda one: f"{one} {what}")
     stand_for: tuple[str, ...] = ()
     if spec.weight is not None:
         weight = numbers_of(used, spec.weight)
@@ -160,6 +165,7 @@ def load_log(
         ),
         reward_range=spec.reward_range,
         columns=(*encoded.facts, *_facts(spec, used)),
+        smallest_propensity=spec.smallest_propensity,
         spec=spec,
     )
 

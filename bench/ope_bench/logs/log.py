@@ -97,6 +97,7 @@ class Log(LogData):
         delimiter: str | None = None,
         decimal: str = ".",
         time_format: str | None = None,
+        smallest_propensity: float | None = None,
     ) -> Self:
         """Take a log from a data frame, or from a mapping of column names to arrays.
 
@@ -132,6 +133,8 @@ class Log(LogData):
         missing : words for a missing value, beside an empty one.
         encoding, delimiter, decimal : of text files; found by default, and a point.
         time_format : of times, in the notation of `datetime.strptime`; found by default.
+        smallest_propensity : least probability that the logging policy gives to any action: a
+            floor that it keeps. Intervals of few rewards are narrower with it.
 
         Raises
         ------
@@ -167,6 +170,7 @@ class Log(LogData):
             reward=reward,
             categorical=None if categorical is None else tuple(categorical),
             reward_range=reward_range,
+            smallest_propensity=smallest_propensity,
             propensity=propensity,
             items=None if items is None else Items(items, item_key or action, tuple(embedding)),
             time=time,

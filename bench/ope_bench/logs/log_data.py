@@ -52,6 +52,7 @@ class LogSpec:
     action, reward : columns.
     categorical : columns of context and items that hold words or codes; None to find them.
     reward_range : smallest and largest reward.
+    smallest_propensity : least probability that the logging policy gives to any action.
     propensity : column of the logging policy's probability of the logged action; `ESTIMATED` where
         estimators estimate it.
     items : what describes the actions.
@@ -88,6 +89,7 @@ class LogSpec:
     drop_missing: bool = False
     decisions: int | None = None
     form: TextForm = field(default_factory=TextForm)
+    smallest_propensity: float | None = None
 
     def __post_init__(self) -> None:
         roles = dict.fromkeys(self.context, "context")
@@ -111,6 +113,9 @@ class LogSpec:
             raise UsageError(msg)
         if self.decisions is not None and self.decisions < 1:
             msg = f"decisions: {self.decisions} is not the number of decisions that were taken"
+            raise UsageError(msg)
+        if not 0 < (self.smallest_propensity or 1.0) <= 1 or self.smallest_propensity == 0:
+            msg = f"smallest_propensity: {self.smallest_propensity:g} is not in (0, 1]"
             raise UsageError(msg)
         predicted = self.predicted_reward
         known = {"logged", "table"}
@@ -202,6 +207,7 @@ class LogData:
     spec : what the user named; None in a worker.
     time_span : first and last time, as written; None without one, and in a worker.
     columns : what was understood of each column; empty in a worker.
+    smallest_propensity : least probability that the logging policy gives to any action, if known.
     """
 
     context: FloatArray
@@ -223,6 +229,7 @@ class LogData:
     predicted_reward: FloatArray | None = None
     estimated_propensity: bool = False
     time_span: tuple[str, str] | None = None
+    smallest_propensity: float | None = None
     columns: tuple[ColumnFact, ...] = ()
 
     @property

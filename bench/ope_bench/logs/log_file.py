@@ -58,11 +58,12 @@ class _LogFileKeys:
     delimiter: str | None = None
     decimal: Literal[".", ","] = "."
     time_format: str | None = None
+    smallest_propensity: float | None = None
 
 
 _PLAIN = (
     *("action", "reward", "reward_range", "propensity", "time", "unit", "weight"),
-    *("drop_missing", "decisions"),
+    *("drop_missing", "decisions", "smallest_propensity"),
 )
 """Keys that a log's description holds as they are written."""
 

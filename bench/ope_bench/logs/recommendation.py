@@ -1,14 +1,19 @@
-"""Which estimator to use on a log, and the interval of disagreement around it.
+"""Which estimator to use on a log, and which interval around it may be stated.
 
 Estimators of one value that disagree show an error that none of their standard errors knows: a
 wrong reward model, wrong propensities, weights that one row carries. The interval is
 
     center +- sqrt((z s)^2 + (k D z / 1.96)^2)
 
-with s the standard error of one of them, D the range of a panel's values, z the quantile of the
-level and k a constant. Estimators and constant were chosen on drawn worlds and judged on others;
-recommendation.json, which results/write.py makes from committed trials, has them with their
-coverage.
+with s the largest standard error of some of them, D the range of a panel's values, z the quantile
+of the level and k a constant. Where few rewards carry the value it is that of empirical
+likelihood. Either is stated where it held the value in drawn logs that are like this one.
+Estimators and constant were chosen on drawn worlds and judged on others; recommendation.json,
+which results/write.py makes from committed trials, has them with their coverage.
+
+References
+----------
+"Empirical likelihood for contextual bandits" (Karampatziakis, Langford and Mineiro, 2020).
 """
 
 from __future__ import annotations
@@ -16,25 +21,70 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy.special import ndtri
 
+from ope_bench.logs import problem
 from ope_bench.logs.log_data import LogData
 from ope_bench.logs.result import EstimateRow
+from ope_bench.report.tables import percent
+from ope_bench.statistics.value_intervals import empirical_likelihood_interval
 
 DISAGREEMENT = "disagreement"
+
+LIKELIHOOD = "empirical-likelihood"
 
 NORMAL_95 = 1.96
 
 LEAST_EFFECTIVE_ROWS = 10.0
-"""Effective sample size below which no interval is stated."""
+"""Effective sample size below which a log cannot answer."""
 
-STATED_COVERAGE = 0.9
-"""Coverage below which an interval is not shown as one."""
+LEAST_REWARDED, LEAST_EFFECTIVE = 20.0, 30.0
+"""Effective rewarded rows and sample size below which empirical likelihood alone holds."""
+
+LEAST_LOGS = 30
+"""Drawn logs of a cell from which its coverage is stated."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Drawn logs that are alike in what carries their values.
+
+    Parameters
+    ----------
+    rewarded, effective : least effective rewarded rows, and effective sample size.
+    logs, held : how many there are, and the share whose interval held the value.
+    states : whether an interval may be stated for such logs.
+    """
+
+    rewarded: float
+    effective: float
+    logs: int
+    held: float
+    states: bool
+
+
+@dataclass(frozen=True)
+class Stated:
+    """The interval that may be stated of a log's policy.
+
+    Parameters
+    ----------
+    low, high, kind : None where there is none.
+    coverage : share of drawn logs like this one in which it held the value.
+    reason : why there is none, or why it is of another kind than `DISAGREEMENT`.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    kind: str | None = None
+    coverage: float | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,38 +95,39 @@ class Recommendation:
     ----------
     center : selector of the recommended estimator.
     panel : selectors of the estimators whose range is D.
-    error : selector of the one whose standard error is s; None for s = 0.
+    errors : selectors of those whose largest standard error is s; none where no interval is.
     constant : k.
-    worlds : number of the worlds that confirmed it.
-    coverage, faulty : share of their logs without and with faults in which the 95 % interval held
-        the value.
-    parts : the first by the least effective sample size, up to the next one.
+    worlds : number of the settings that confirmed it.
+    cells : how often its interval held the value, by what carries the value.
+    withheld : estimators whose own interval is not printed, each with the share of clean drawn
+        logs in which it held the value.
     """
 
     center: str
     panel: tuple[str, ...]
-    error: str | None
+    errors: tuple[str, ...]
     constant: float
     worlds: int
-    coverage: float
-    faulty: float
-    parts: Mapping[str, float]
+    cells: tuple[Cell, ...]
+    withheld: Mapping[str, float]
 
     @property
     def estimators(self) -> tuple[str, ...]:
         """Selectors of all estimators that the interval needs, the recommended one first."""
-        others = [*self.panel, *([] if self.error is None else [self.error])]
-        return tuple(dict.fromkeys((self.center, *others)))
+        return tuple(dict.fromkeys((self.center, *self.panel, *self.errors)))
 
-    def coverage_at(self, effective_rows: float | None) -> float:
-        """Return the share of logs with such an effective sample in which the interval held."""
-        if effective_rows is None:
-            return self.coverage
-        found = self.coverage
-        for limit, share in sorted((float(name), share) for name, share in self.parts.items()):
-            if effective_rows >= limit:
-                found = share
-        return found
+    def cell(self, log: LogData, target: str) -> Cell | None:
+        """Return the drawn logs that a log is like; None where there are too few."""
+        carried = carriers(log, target)
+        # Propensities of drawn logs are known.
+        if carried is None or log.estimated_propensity:
+            return None
+        rewarded, effective = carried
+        inside = [
+            one for one in self.cells if one.rewarded <= rewarded and one.effective <= effective
+        ]
+        found = max(inside, key=lambda one: (one.rewarded, one.effective), default=None)
+        return found if found is not None and found.logs >= LEAST_LOGS else None
 
     def interval(
         self, rows: Mapping[str, EstimateRow], level: float, *, lift: bool = False
@@ -95,13 +146,53 @@ class Recommendation:
         own = rows.get(self.center)
         center = None if own is None else own.lift if lift else own.value
         known = [value for value in values if value is not None]
-        error = 0.0 if self.error is None else _error(rows.get(self.error), lift)
+        errors = [_error(rows.get(text), lift) for text in self.errors]
+        error = max((one for one in errors if one is not None), default=None)
         if center is None or error is None or len(known) < len(self.panel):
             return None, None
         z = float(ndtri(0.5 + level / 2))
         apart = self.constant * (max(known) - min(known)) / NORMAL_95
         half = z * math.hypot(error, apart)
         return center - half, center + half
+
+    def stated(
+        self, rows: Mapping[str, EstimateRow], log: LogData, target: str, level: float
+    ) -> Stated:
+        """Return the interval that may be stated, where drawn logs say that it holds.
+
+        Parameters
+        ----------
+        rows : the estimates, by selector.
+        log, target : the log and one of its policies.
+        level : of the interval.
+        """
+        if not self.errors:
+            return Stated(reason="no interval is stated where weights are learned from samples")
+        few, cell = few_rewards(log, target), self.cell(log, target)
+        if self.center not in rows or rows[self.center].value is None:
+            return Stated(reason=f"no interval is stated: {self.center} has no value")
+        if few:
+            found = likelihood(log, target, level)
+            if found.low is None:
+                return replace(found, reason=f"no interval is stated: {few}; {found.reason}")
+            found = replace(found, reason="; ".join(filter(None, (few, found.reason))))
+        else:
+            low, high = self.interval(rows, level)
+            if low is None:
+                texts = (one for one in self.estimators if one in rows)
+                valued = {text for text in texts if rows[text].value is not None}
+                lacks = ", ".join(one for one in self.estimators if one not in valued)
+                said = f"{lacks} has no value" if lacks else "no estimator knows its error"
+                return Stated(reason=f"no interval is stated: {said}")
+            found = Stated(low, high, DISAGREEMENT)
+        if cell is None or not cell.states:
+            said = "too few drawn logs are like this one"
+            if cell is not None:
+                said = f"it held the value in {percent(cell.held)} of drawn logs like this one"
+            elif log.estimated_propensity:
+                said = "propensities are estimated, and those of drawn logs are known"
+            return Stated(reason=f"no interval is stated: {said}{few and f' ({few})'}")
+        return replace(found, coverage=cell.held)
 
 
 def _error(row: EstimateRow | None, lift: bool) -> float | None:
@@ -114,15 +205,74 @@ def _error(row: EstimateRow | None, lift: bool) -> float | None:
     return (row.lift_high - row.lift) / float(ndtri(0.5 + row.level / 2))
 
 
+def carriers(log: LogData, target: str) -> tuple[float, float] | None:
+    """Return the effective rewarded rows and sample size of a policy; None without weights."""
+    rewarded = problem.effective_rewarded_rows(log, target)
+    effective = problem.effective_size(log, target)
+    return None if rewarded is None or effective is None else (rewarded, effective)
+
+
+def few_rewards(log: LogData, target: str, scale: float = 1.0) -> str:
+    """Return why intervals by standard errors may not be printed, "" where they may.
+
+    Parameters
+    ----------
+    log, target : the log and one of its policies.
+    scale : for how many rows each of the log stands.
+    """
+    carried = carriers(log, target)
+    if carried is None:
+        return ""
+    rewarded, effective = (scale * one for one in carried)
+    if rewarded >= LEAST_REWARDED and effective >= LEAST_EFFECTIVE:
+        return ""
+    return (
+        f"{rewarded:.3g} effective rewarded rows, effective sample size {effective:.3g}: "
+        "empirical likelihood alone holds there"
+    )
+
+
+def likelihood(log: LogData, target: str, level: float) -> Stated:
+    """Return the interval by empirical likelihood, of a known range of the rewards.
+
+    The range of weights is that of both policies, or follows from ``smallest_propensity``.
+    """
+    weight = log.weights(target)
+    rewards, limits, said = log.reward_range, (0.0, math.inf), ""
+    if rewards is None and set(np.unique(log.reward)) <= {0.0, 1.0}:
+        rewards = (0.0, 1.0)
+    if weight is None or log.weight is not None or log.n_units < 2:
+        lacks = "row weights are none of its" if log.weight is not None else "it needs two units"
+        return Stated(reason=lacks)
+    if rewards is None:
+        return Stated(reason="give `reward_range: [LOW, HIGH]`")
+    if log.logging is not None:
+        limits = problem.problem_of(log, target, np.random.default_rng(0)).weight_range()
+    elif log.smallest_propensity is not None:
+        limits = (0.0, 1.0 / log.smallest_propensity)
+    else:
+        said = "`smallest_propensity: P`, a floor of the logger, makes it narrower"
+    found = empirical_likelihood_interval(
+        weight, log.reward, reward_range=rewards, weight_range=limits, unit=log.unit, level=level
+    )
+    return Stated(found.low, found.high, LIKELIHOOD, reason=said)
+
+
 @cache
 def recommendations() -> Mapping[str, Recommendation]:
     """Return the recommendation for ``known`` policies and for ``samples`` only."""
     path = Path(__file__).with_name("recommendation.json")
     given: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    lists = ("panel", "errors")
     return {
-        name: Recommendation(**{**one, "panel": tuple(one["panel"])})
+        name: Recommendation(
+            **one
+            | {key: tuple(one[key]) for key in lists}
+            | {"cells": tuple(Cell(**cell) for cell in one["cells"])}
+            | {"withheld": given["withheld"]}
+        )
         for name, one in given.items()
-        if name != "schema"
+        if name in ("known", "samples")
     }
 
 

@@ -162,7 +162,7 @@ def shortlist(
     if incumbent is not None:
         log.policy_name(incumbent)
     rule = recommendation_for(log, names[0])
-    if rule.error is None:
+    if not rule.errors:
         raise UsageError(NEEDS)
     pairs = estimator_pairs(rule.estimators)
     with stored_log(log) as folder:
@@ -196,7 +196,7 @@ def shortlist_of(
     Parameters
     ----------
     log : the log.
-    rule : the recommendation, whose estimators the trials have; with a standard error.
+    rule : the recommendation, whose estimators the trials have; with an error.
     specs : the estimators of each policy's records.
     records : by policy, from `run_on_log`.
     folder : where the log is stored.
@@ -208,7 +208,7 @@ def shortlist_of(
     for name in names:
         by_text = by_selector(records[name], specs, rule)
         found = [by_text[text].estimate for text in (rule.center, *rule.panel)]
-        file = by_text[str(rule.error)].diagnostics.get(problem.TERMS)
+        file = by_text[rule.errors[0]].diagnostics.get(problem.TERMS)
         if file and None not in found:
             values[name] = np.array(found, dtype=np.float64)
             terms[name] = np.asarray(np.load(folder / str(file)))

@@ -28,6 +28,7 @@ from ope_bench.logs.loading import context_names, holds_names, load_log
 from ope_bench.logs.log import Log
 from ope_bench.logs.log_data import ESTIMATED, LogData, LogSpec
 from ope_bench.logs.log_file import read_log_file
+from ope_bench.logs.recommendation import few_rewards, recommendation_for
 from ope_bench.logs.result import Difference, Estimates, TargetEstimates
 from ope_bench.logs.targets import TargetPolicy
 from ope_bench.plugins.registry import registry
@@ -218,13 +219,15 @@ def estimate_stream(
     targets, differences, advice = [], [], []
     for number, name in enumerate(spec.targets):
         found = [failed] * len(specs) if failed else sums.records(number)
+        rule = recommendation_for(facts.pilot, name)
+        few = few_rewards(facts.pilot, name, facts.n / facts.pilot.n)
         table = []
         for text, label, (_, lack), fields in zip(specs, labels, changed, found, strict=True):
             kept = {"logging_average": average, "fit_seconds": seconds, **fields}
             status = Status(kept.pop("status"))
             record = TrialRecord(_trial(text, seed), "", status, **kept)
             given = {"units": facts.n_units, "missing": lack}
-            table.append(estimation.estimate_row(record, label, level, kind, **given))
+            table.append(estimation.estimate_row(record, label, level, kind, rule, few, **given))
         mass = None if failed else sums.unsupported_mass(number)
         targets.append(TargetEstimates(name=name, unsupported_mass=mass, rows=tuple(table)))
         several = f"{name}: " if len(spec.targets) > 1 else ""
@@ -238,6 +241,12 @@ def estimate_stream(
             if found is not None:
                 names = text.id, label, targets[p].name, targets[q].name
                 value, error = problem.without_rounding(*found)
+                scale = facts.n / facts.pilot.n
+                if error != 0 and any(
+                    estimation.withheld_for(text.id, kind, facts.pilot, names[one], scale)
+                    for one in (2, 3)
+                ):
+                    error = None
                 ends = estimation.paired_interval(value, error, level, kind, facts.n_units)
                 differences.append(Difference(*names, value, *ends))
     looks = estimation.looks(findings_of(facts.pilot))
