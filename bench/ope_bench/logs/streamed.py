@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, cast
@@ -222,8 +222,8 @@ def estimate_stream(
         rule = recommendation_for(facts.pilot, name)
         few = few_rewards(facts.pilot, name, facts.n / facts.pilot.n)
         table = []
-        for text, label, (_, lack), fields in zip(specs, labels, changed, found, strict=True):
-            kept = {"logging_average": average, "fit_seconds": seconds, **fields}
+        for text, label, (_, lack), facts_of in zip(specs, labels, changed, found, strict=True):
+            kept = {"logging_average": average, "fit_seconds": seconds, **facts_of}
             status = Status(kept.pop("status"))
             record = TrialRecord(_trial(text, seed), "", status, **kept)
             given = {"units": facts.n_units, "missing": lack}
@@ -264,7 +264,7 @@ def estimate_stream(
         targets=tuple(targets),
         differences=tuple(differences),
         notes=notes,
-        source=Log(**vars(facts.pilot)),
+        source=Log(**{one.name: getattr(facts.pilot, one.name) for one in fields(facts.pilot)}),
     )
 
 
