@@ -227,7 +227,7 @@ def suite_of(
             raise UsageError(msg)
         suite = given
     else:
-        suite = find_suite(name or DEFAULT_SUITE)
+        suite = find_suite(name or DEFAULT_SUITE, typed=name is not None)
         if given.environments:
             suite = replace(suite, environments=given.environments)
         if given.estimators:

@@ -209,7 +209,7 @@ def verify_trials(
 def _suite(folder: Path, name: str) -> Suite:
     """Return a suite by its name, or by a file in the folder."""
     local = (folder / name).with_suffix(".yaml")
-    return find_suite(str(local) if local.is_file() else name)
+    return find_suite(str(local) if local.is_file() else name, typed=False)
 
 
 def _asked(trial: Trial) -> str:

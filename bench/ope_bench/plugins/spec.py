@@ -34,7 +34,9 @@ from ope_bench.plugins.registry import FILE_MODULE, Kind, Plugin, class_id, regi
 
 _BUILT_IN = ("ope_estimators", "ope_environments")
 _OURS = ("ope_bench", *_BUILT_IN)
-_FILE_NAME = re.compile(r"[\w. /+-]{1,200}\.\w{1,20}")
+_FILE_NAME = re.compile(r"[\w. /+-]+\.\w{1,20}")
+_FOLDER_NAME = re.compile(r"\w[\w-]*(/\w[\w-]*)*")
+_IMPORTERS = ("import_module", "__import__")
 _COMPUTING = (
     "ope_bench.contracts",
     "ope_bench.logs.asked_policy",
@@ -50,6 +52,9 @@ _COMPUTING = (
     "ope_bench.trials",
 )
 """Packages, with all that lies in them, and modules of the harness that compute numbers."""
+
+LONGEST = 200
+"""Characters of a text that may name a file."""
 
 LARGE = 1 << 26
 """Bytes beyond which a data file is identified by size and modification time, not by content."""
@@ -185,15 +190,26 @@ def _closure(module: str) -> frozenset[str]:
 
 @cache
 def _files_named_in(modules: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return the files beside first-party modules whose names stand in these as texts."""
-    found = set()
+    """Return the files whose names stand as texts in first-party modules.
+
+    They lie in a folder of the package, or in one that such a text names there.
+    """
+    found: set[Path] = set()
     for name in frozenset().union(*map(_closure, modules)):
         path = _path(name) if name.partition(".")[0] not in _OURS else None
-        for node in ast.walk(_tree(path)) if path else ():
-            text = node.value if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and _FILE_NAME.fullmatch(text) and not text.endswith(".py"):
-                file = path.parent / text if path else Path(text)
-                found |= {file} if file.is_file() else set()
+        if path is None:
+            continue
+        nodes = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.Constant))
+        texts = {one.value for one in nodes if isinstance(one.value, str)}
+        texts = {text for text in texts if len(text) <= LONGEST}
+        depth = name.count(".") + (path.stem == "__init__")
+        folders = [*path.parents[: max(1, depth)]]
+        named = [text for text in texts if _FOLDER_NAME.fullmatch(text)]
+        for folder in folders:
+            inner = [folder / text for text in named if (folder / text).is_dir()]
+            folders += [one for one in inner if one not in folders]
+        files = [text for text in texts if _FILE_NAME.fullmatch(text) and text[-3:] != ".py"]
+        found |= {one for folder in folders for text in files if (one := folder / text).is_file()}
     return tuple(sorted(found))
 
 
@@ -235,6 +251,7 @@ def _imports(module: str, plugin: str) -> tuple[str, ...]:
     if path is None:
         return ()
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    ours = module.partition(".")[0] in _OURS
     names: list[str] = []
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
@@ -247,8 +264,11 @@ def _imports(module: str, plugin: str) -> tuple[str, ...]:
                 base = ".".join([*ancestors, base] if base else ancestors)
             # `from a import b` may name a module a.b or an attribute of a.
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Call) and node.args and not ours:
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if called in _IMPORTERS and isinstance(node.args[0], ast.Constant):
+                names += _resolved(node.args[0].value, package)
     # Finding a module imports its parents, so third-party names are dropped first.
-    ours = module.partition(".")[0] in _OURS
     first_party = (
         name
         for name in names
@@ -257,12 +277,21 @@ def _imports(module: str, plugin: str) -> tuple[str, ...]:
     return tuple(name for name in first_party if _path(name) is not None)
 
 
+def _resolved(name: object, package: str) -> list[str]:
+    """Return the module that a text names, from a package if it begins with a dot."""
+    try:
+        return [importlib.util.resolve_name(name, package)] if isinstance(name, str) else []
+    except ImportError:
+        return []
+
+
 @cache
 def _is_unversioned(module: str) -> bool:
     """Return whether no version of an installed distribution says which code a module has.
 
-    That is so for a checkout that is installed editable, and for what is on the module search
-    path without a distribution. A package without ``__init__.py`` may be of several of them.
+    That is so for what was installed from a folder or a repository, editable or not, and for what
+    is on the module search path without a distribution. A package without ``__init__.py`` may be
+    of several of them.
     """
     if module.partition(".")[0] in (*_OURS, *sys.stdlib_module_names):
         return False
@@ -276,13 +305,14 @@ def _is_unversioned(module: str) -> bool:
 
 
 def _has_version(module: str, path: Path) -> bool:
-    """Return whether a distribution that is not editable lists the file of a module."""
+    """Return whether a distribution whose version says its code lists the file of a module."""
     root = path.parents[module.count(".") + (path.stem.partition(".")[0] == "__init__")]
     top, listed = module.partition(".")[0], path.relative_to(root).as_posix()
+    # Of a link to a checkout, the link alone is in the list.
+    line = re.compile(rf'^"?({re.escape(listed)}|{re.escape(top)})"?,', re.MULTILINE)
     for folder in _recorded(root).get(top, ()):
-        record = folder.joinpath("RECORD").read_text(encoding="utf-8", errors="replace")
-        if re.search(rf'^"?{re.escape(listed)}"?,', record, re.MULTILINE):
-            return not _is_editable(folder)
+        if line.search(folder.joinpath("RECORD").read_text(encoding="utf-8", errors="replace")):
+            return not _of_checkout(folder)
     # Packages of a Linux distribution have no list; a checkout may hold such a folder, too.
     if str(root) not in (*site.getsitepackages(), site.getusersitepackages()):
         return False
@@ -304,12 +334,16 @@ def _recorded(root: Path) -> Mapping[str, list[Path]]:
     return found
 
 
-def _is_editable(folder: Path) -> bool:
-    """Return whether the distribution of a folder is installed editable (PEP 610)."""
+def _of_checkout(folder: Path) -> bool:
+    """Return whether a distribution was installed from a folder or a repository (PEP 610).
+
+    Its version stays while its code changes. Packages of conda name the folder of their build.
+    """
     try:
         facts = json.loads(folder.joinpath("direct_url.json").read_bytes())
-        return bool(facts["dir_info"]["editable"])
-    except (OSError, ValueError, LookupError, TypeError):
+        installer = folder.joinpath("INSTALLER").read_text(encoding="utf-8").strip()
+        return not {"dir_info", "vcs_info"}.isdisjoint(facts) and installer != "conda"
+    except (OSError, ValueError, TypeError):
         return False
 
 

@@ -26,7 +26,7 @@ from ope_bench.base.errors import USER_EXITS, OpeBenchError, SuiteError, UsageEr
 from ope_bench.base.units import parse_duration, parse_size
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.parameters import signature
-from ope_bench.plugins.registry import BUILT_IN, registry
+from ope_bench.plugins.registry import BUILT_IN, Kind, registry
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.suites.yaml_document import Document, Place, load_file, load_flow
 from ope_bench.trials.status import Device
@@ -324,7 +324,7 @@ def read_suite(path: Path, name: str = "") -> Suite:
     """
     document = load_file(path)
     keys = document.validate(_Keys)
-    typed = path.resolve().parent != Path(__file__).resolve().parent
+    home = next((one for one in suite_files() if one.path.resolve() == path.resolve()), None)
     for key, value in document.value.items():
         # pydantic takes true for 1.
         if isinstance(value, bool) and key != "timing":
@@ -340,21 +340,22 @@ def read_suite(path: Path, name: str = "") -> Suite:
             msg = f"{key}: {exc}"
             raise document.error(msg, key) from exc
 
-    def entries(part: str) -> tuple[Entry, ...]:
+    def entries(kind: Kind) -> tuple[Entry, ...]:
+        part = f"{kind}s"
         return tuple(
             Entry(
-                _read_entry(document, item, (part, k)),
+                _of_home(_read_entry(document, item, (part, k)), kind, home),
                 document=document,
                 place=(part, k),
-                typed=typed,
+                typed=home is None,
             )
             for k, item in enumerate(getattr(keys, part))
         )
 
     return Suite(
         name or path.stem,
-        environments=entries("environments"),
-        estimators=entries("estimators"),
+        environments=entries("environment"),
+        estimators=entries("estimator"),
         devices=tuple(dict.fromkeys(keys.devices)),
         salt=keys.salt or "",
         timing=keys.timing or False,
@@ -363,6 +364,15 @@ def read_suite(path: Path, name: str = "") -> Suite:
         ),
         **values,
     )
+
+
+def _of_home(selector: Selector, kind: Kind, home: SuiteFile | None) -> Selector:
+    """Return a selector of an installed suite; its distribution's own plugins come first."""
+    dist = home.reference.rpartition(":")[0] if home else ""
+    own = f"{dist}:{selector.reference}"
+    known = dist and f"{dist}:" != BUILT_IN and registry().plugins(kind)
+    found = any(one.reference == own for one in known or ())
+    return replace(selector, reference=own) if found else selector
 
 
 def _read_entry(document: Document, item: object, place: Place) -> Selector:
@@ -543,14 +553,19 @@ def broken_suites() -> tuple[BrokenSuites, ...]:
     return _scan()[1]
 
 
-def find_suite(name: str) -> Suite:
-    """Find the suite that a user names: an id, ``distribution:id`` or a path.
+def find_suite(name: str, *, typed: bool = True) -> Suite:
+    """Find a suite by an id, ``distribution:id`` or a path.
+
+    Parameters
+    ----------
+    name : of the suite.
+    typed : whether a user typed it, so that an id of several distributions is ambiguous.
 
     Raises
     ------
     SuiteError : no suite or more than one has that name, or the file is wrong.
     """
-    return read_suite(*_find(name))
+    return read_suite(*_find(name, typed=typed))
 
 
 def suite_path(name: str) -> Path:
@@ -565,9 +580,11 @@ def suite_path(name: str) -> Path:
     return path
 
 
-def _find(name: str) -> tuple[Path, str]:
-    """Return the file that a user names, and the suite's id if it is an installed one."""
+def _find(name: str, *, typed: bool = True) -> tuple[Path, str]:
+    """Return the file that a name means, and the suite's id if it is an installed one."""
     named = [suite for suite in suite_files() if name in (suite.id, suite.reference)]
+    if not typed:
+        named = [one for one in named if one.reference.startswith(BUILT_IN)] or named
     if len(named) > 1:
         owners = " and ".join(f"{suite.reference} ({suite.origin})" for suite in named)
         msg = f"suite '{name}' is ambiguous: {owners}; write one of these references"

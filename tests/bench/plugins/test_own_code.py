@@ -99,19 +99,20 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
 
 
-def metadata(lab: Lab, folder: str, name: str, *listed: str, editable: bool | None = None) -> None:
+def metadata(lab: Lab, folder: str, name: str, *listed: str, source: str = "") -> None:
     """Write what pip leaves of a distribution: its list of files only if it installed them."""
     info = f"{folder}/{name}-1.0.dist-info"
     lab.write(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     if listed:
         lab.write(f"{info}/RECORD", "".join(f"{one},sha256=x,1\n" for one in listed))
-    if editable is not None:
-        facts = {"url": "file:///lab", "dir_info": {"editable": editable}}
-        lab.write(f"{info}/direct_url.json", json.dumps(facts))
+    if source:
+        lab.write(f"{info}/INSTALLER", "conda\n" if source == "conda" else "pip\n")
+        kind = "dir_info" if source == "conda" else source
+        lab.write(f"{info}/direct_url.json", json.dumps({"url": "file:///lab", kind: {}}))
 
 
 def test_helpers_on_the_module_search_path_count_unless_a_version_names_them(lab: Lab) -> None:
-    imports = "import lab_shared, lab_listed, lab_link, json\nfrom lab_deep.inner import one"
+    imports = "import lab_shared, json\nfrom lab_deep.inner import one"
     lab.estimator("ope/lab_ope.py", imports)
     lab.write("path/lab_shared.py", "from lab_further import x\nimport lab_broken\n")
     # A distribution of that name lies beside it, as in a checkout, but did not install it.
@@ -120,24 +121,49 @@ def test_helpers_on_the_module_search_path_count_unless_a_version_names_them(lab
     lab.write("path/lab_broken.py", "")
     lab.write("path/lab_deep/__init__.py", "")
     lab.write("path/lab_deep/inner/__init__.py", "")
-    lab.write("path/lab_deep/inner/one.py", "")
+    lab.write("path/lab_deep/inner/one.py", "TABLE = 'levels.csv'")
+    lab.write("path/lab_deep/levels.csv", "1")
+    lab.write("path/levels.csv", "1")
     lab.write("path/lab_deep/other.py", "")
-    lab.write("target/lab_listed/__init__.py", "")
-    metadata(lab, "target", "lab_listed", "lab_listed/__init__.py", editable=False)
-    lab.write("target/lab_link.py", "")
-    metadata(lab, "target", "lab_link", "lab_link.py", editable=True)
-    lab.path = [lab.folder / name for name in ("ope", "path", "target")]
+    lab.path = [lab.folder / name for name in ("ope", "path")]
     expected = {
         "ope/lab_ope.py": True,
         "path/lab_shared.py": True,
         "path/lab_further.py": True,
         "path/lab_deep/__init__.py": True,
         "path/lab_deep/inner/one.py": True,
+        # A data file may lie in a folder of its package, and nowhere above.
+        "path/lab_deep/levels.csv": True,
+        "path/levels.csv": False,
         # Modules count that are imported, not whole distributions.
         "path/lab_deep/other.py": False,
-        "target/lab_listed/__init__.py": False,
-        "target/lab_link.py": True,
     }
+    assert lab.counts(*expected) == expected
+
+
+def test_what_was_installed_from_a_folder_or_a_repository_counts(lab: Lab) -> None:
+    """Its code changes while its version stays; a version of an index or wheel has one code."""
+    sources = {
+        "lab_index": "",
+        "lab_wheel": "archive_info",
+        "lab_conda": "conda",
+        "lab_folder": "dir_info",
+        "lab_commit": "vcs_info",
+        "lab_link": "dir_info",
+    }
+    imports = "import importlib, lab_index, lab_wheel, lab_folder, lab_commit, lab_link\n"
+    lab.estimator("ope/lab_ope.py", imports + "importlib.import_module('lab_conda')")
+    for name, source in sources.items():
+        lab.write(f"target/{name}/__init__.py", "import lab_behind" * (name == "lab_folder"))
+        # Of a link to a checkout, the list has the link alone.
+        metadata(lab, "target", name, name + "/__init__.py" * (name != "lab_link"), source=source)
+    lab.write("path/lab_behind.py", "")
+    lab.path = [lab.folder / name for name in ("ope", "path", "target")]
+    expected = {
+        f"target/{name}/__init__.py": source in ("dir_info", "vcs_info")
+        for name, source in sources.items()
+    }
+    expected["path/lab_behind.py"] = True
     assert lab.counts(*expected) == expected
 
 
@@ -158,12 +184,15 @@ def test_a_class_in_a_file_counts_what_it_imports_from_elsewhere_and_files_besid
 ) -> None:
     more = "data_files = (str(Path(__file__).parent / 'far' / 'table.csv'),)"
     imports = (
-        "import beside, lab_shared\nfrom pathlib import Path\n"
+        "import beside, importlib\nfrom pathlib import Path\n"
+        "importlib.import_module('lab_shared')\n"
+        "THIRD = Path(__file__).parent / 'tables' / 'by_hand' / 'third.csv'\n"
         "CAP = Path(__file__).with_name('cap.json').read_text()"
     )
     lab.estimator("mine/my.py", imports, more)
     lab.write("mine/beside.py", "OPEN = open(__file__[:-9] + 'sub/second.txt').read()\n")
     lab.write("mine/sub/second.txt", "1")
+    lab.write("mine/tables/by_hand/third.csv", "1")
     lab.write("mine/cap.json", "1")
     lab.write("mine/unnamed.json", "1")
     lab.write("mine/far/table.csv", "1")
@@ -174,6 +203,7 @@ def test_a_class_in_a_file_counts_what_it_imports_from_elsewhere_and_files_besid
         "path/lab_shared.py": True,
         "mine/cap.json": True,
         "mine/sub/second.txt": True,
+        "mine/tables/by_hand/third.csv": True,
         "mine/far/table.csv": True,
         "mine/unnamed.json": False,
     }

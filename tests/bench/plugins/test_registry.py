@@ -99,9 +99,10 @@ TYPED = [
 ]
 
 
-def test_suites_lists_and_panels_of_ope_bench_mean_its_own_plugins(install, tmp_path):
+def test_suites_lists_and_panels_of_ope_bench_mean_its_own_plugins(install, tmp_path, monkeypatch):
     """Another distribution has an estimator `ipw` and an environment `saito-toy`."""
     from ope_bench.logs.estimation import estimator_pairs
+    from ope_bench.suites import suite as catalogue
     from ope_bench.suites.manifest import plan, specs_of
     from ope_bench.suites.suite import adhoc, find_suite, selector_of
 
@@ -145,6 +146,19 @@ def test_suites_lists_and_panels_of_ope_bench_mean_its_own_plugins(install, tmp_
         assert theirs.params["anchor"] == "acme-one:ipw"
         (mean,) = specs_of("estimator", "acme-one:ipw", typed=True)
         assert selector_of(mean) == "acme-one:ipw"
+        # Nobody typed what an installed suite names: first its own plugins, then ope-bench's.
+        text = "schema: 1\nenvironments: [saito-toy]\nestimators: [ipw, dm]\n"
+        path = tmp_path / "quick.yaml"
+        path.write_text(text)
+        theirs = catalogue.SuiteFile("quick", "acme-one:quick", "acme-one 1", path)
+        both = (theirs, *catalogue.suite_files())
+        monkeypatch.setattr(catalogue, "suite_files", lambda: both)
+        cells = plan(find_suite("acme-one:quick")).cells
+        assert [one.estimator.reference for one in cells] == ["acme-one:ipw", "ope-bench:dm"]
+        assert {one.environment.reference for one in cells} == {"ope-bench:saito-toy"}
+        assert find_suite("quick", typed=False).title != "" == find_suite("acme-one:quick").title
+        with pytest.raises(UsageError, match="'quick' is ambiguous"):
+            find_suite("quick")
     finally:
         registry.cache_clear()
 
