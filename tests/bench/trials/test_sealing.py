@@ -151,9 +151,11 @@ def test_an_odd_policy_survives_all_attacks_or_its_records_say_that_it_was_compa
 @pytest.mark.parametrize("executor", [InProcessExecutor, LocalExecutor])
 def test_what_a_trial_patches_is_named_and_moves_no_other_trial(executor: type[Any]) -> None:
     before = {name: vars(owner)[name] for owner, name in ((np, "mean"), (View, "fitted"))}
-    guilty = attacked(executor(), list(PATCHES))
-    for way, (_, name) in PATCHES.items():
-        assert guilty[way].note == f"patched {name}", way
+    # Each replaces its worker, which takes a second.
+    ways = list(PATCHES)[:: 1 if executor is InProcessExecutor else 3]
+    guilty = attacked(executor(), ways)
+    for way in ways:
+        assert guilty[way].note == f"patched {PATCHES[way][1]}", way
     assert (np.mean, View.fitted) == tuple(before.values())
     assert not hasattr(np, "halved")
 
