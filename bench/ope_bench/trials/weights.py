@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -218,6 +219,12 @@ class _Sides:
     features: NDArray[np.float32]
     target_features: FloatArray
 
+    @cached_property
+    def before(self) -> tuple[float, float]:
+        """The distances without weights."""
+        n = len(self.logged)
+        return self.distances(np.full(n, 1.0 / n))
+
     def distances(self, share: FloatArray) -> tuple[float, float]:
         """Return the largest mean difference and the kernel distance for shares (n,)."""
         gap = share @ self.logged - self.target
@@ -264,9 +271,8 @@ def weight_balance(problem: Problem, estimate: Estimate) -> dict[str, float]:
         sides = _SIDES[problem]
         if sides is None:
             return {}
-        n = len(weights)
         smd, mmd = sides.distances(share / total)
-        smd_logs, mmd_logs = sides.distances(np.full(n, 1.0 / n))
+        smd_logs, mmd_logs = sides.before
     facts = {"smd_before": smd_logs, "smd_after": smd, "mmd_before": mmd_logs, "mmd_after": mmd}
     return {name: value for name, value in facts.items() if math.isfinite(value)}
 
@@ -292,13 +298,19 @@ def _sides(problem: Problem) -> _Sides | None:
     logged, target = (logged - center) / scale, (target - center) / scale
     d = logged.shape[1]
     frequency = np.random.default_rng(d).normal(scale=1 / math.sqrt(d), size=(d, FREQUENCIES))
-    features, there = (_features(rows, frequency) for rows in (logged, target))
+    features = np.empty((2, n, FREQUENCIES), np.float32)
+    for part in row_chunks(n, 2 * FREQUENCIES):
+        features[:, part] = _features(logged[part], frequency)
+    there = sum(
+        _features(target[part], frequency).sum(axis=1, dtype=np.float64)
+        for part in row_chunks(m, 2 * FREQUENCIES)
+    )
     more = -d % VECTOR
     return _Sides(
         np.ascontiguousarray(np.pad(logged, ((0, 0), (0, more)))),
         np.pad(target.mean(axis=0), (0, more)),
         features,
-        there.mean(axis=1, dtype=np.float64),
+        there / m,
     )
 
 
@@ -318,10 +330,5 @@ def _features(rows: FloatArray, frequency: FloatArray) -> NDArray[np.float32]:
 
     In single precision, which errs by 1e-7 and takes a tenth of the time.
     """
-    k = frequency.shape[1]
-    features = np.empty((2, len(rows), k), np.float32)
-    for part in row_chunks(len(rows), 2 * k):
-        angle = rows[part].astype(np.float32) @ frequency.astype(np.float32)
-        np.cos(angle, out=features[0, part])
-        np.sin(angle, out=features[1, part])
-    return features
+    angle = rows.astype(np.float32) @ frequency.astype(np.float32)
+    return np.stack([np.cos(angle), np.sin(angle)])

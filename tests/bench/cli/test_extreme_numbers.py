@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -131,11 +132,7 @@ CHANGES: tuple[dict[str, float], ...] = (
     [
         *(("log check", change) for change in CHANGES),
         # They fit models, which takes a second; what they read is the same.
-        *(
-            (verb, change)
-            for verb in ("estimate", "advise", "shortlist")
-            for change in CHANGES[:3]
-        ),
+        *product(("estimate", "advise", "shortlist"), CHANGES[:3]),
     ],
     ids=str,
 )
