@@ -4,9 +4,10 @@
 
 Clean logs of worlds of the second priors with binary rewards, down to one click in a thousand. A
 world's facts, not its logs, say which numbers of rows are drawn of it, such that each cell of
-effective rewarded rows x effective sample size is filled. `results/write.py` makes the tables of
-results/choice/README.md from results/coverage/logs.parquet. Calls resume; with ``--part`` every
-Nth log is drawn, into a file of its own, and ``--join`` puts them together.
+effective rewarded rows x effective sample size is filled. From results/coverage/logs.parquet
+`results/write.py` makes a table of results/recommendation.md and what `estimate` and `advise`
+quote. Calls resume; with ``--part`` every Nth log is drawn, into a file of its own, and ``--join``
+puts them together.
 """
 
 from __future__ import annotations

@@ -1,322 +1,566 @@
-"""The recommended estimator and its interval: chosen on odd worlds, confirmed on even ones."""
+"""The recommended estimator and its interval, by the rule in results/choice-rule.md."""
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
-from judging.field import TRACKS, Setting, Track, settings_of
-from judging.leaderboard import FAULTS, log_ratios, mean_interval
+from judging.field import TRACKS, settings_of
+from judging.leaderboard import mean_interval
 from judging.page import opening, table
+from judging.trials import rows_of
 from ope_bench.contracts.arrays import FloatArray
+from ope_bench.logs.recommendation import LEAST_EFFECTIVE, LEAST_LOGS, LEAST_REWARDED, NORMAL_95
 from ope_bench.statistics.coverage import wilson
 
-LEVEL = 0.95
-CONSTANTS = np.round(np.arange(0.0, 12.01, 0.1), 1)
-EFFECTIVE = (0.0, 10.0, 50.0, 200.0)
-OVER_WEIGHT = (0.0, 5.0, 20.0, 100.0)
-NORMAL_95 = 1.96
+FOLDERS = {"choice": "world", "choice-real": "table", "choice-trials": "trial"}
+AVERAGE, REFERENCE = "logging-average", "ipws"
+STRATA = ("weak", "middle", "strong")
+WEAK, STRONG = 0.05, 0.25
+NEAR, MARGIN = 0.01, 0.03
+"""Criteria that count as equal, and by how much a combination must be lower."""
+
+SHRUNK, TOWARD = "dr-eb", "dr-eb[toward=tmle]"
+SINGLE = ("dm", "dr-os", "sndr", "tmle", SHRUNK, TOWARD)
+BEST_OF = ("ipws", "sndr", "dm", "dr-os")
+COMBINED: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
+    "mean of dr-eb, dr-os": lambda of: (of[SHRUNK] + of["dr-os"]) / 2,
+    "mean of dr-eb[toward=tmle], dr-os": lambda of: (of[TOWARD] + of["dr-os"]) / 2,
+    "median of dm, dr-os, sndr": lambda of: np.median([of["dm"], of["dr-os"], of["sndr"]], axis=0),
+    "median of all six": lambda of: np.median([of[name] for name in SINGLE], axis=0),
+}
+
+REWARDED, EFFECTIVE = (0.0, 10.0, 20.0, 50.0, 200.0), (30.0, 100.0, 500.0)
+CONSTANTS = np.round(np.arange(0.6, 1.51, 0.1), 1)
+LEVEL, HOLDS = 0.96, 0.93
+"""Share of the odd worlds' logs that the constant is to hold, and that of a cell that holds."""
+
+SELECTORS = {"dm": "dm[cross_fit=5]"}
+"""Selectors of estimators that do not run at their defaults."""
+
+ERRORS = ("sndr", SHRUNK)
+"""Estimators whose larger standard error is s; that of `dr-eb` is not below `residual_error`."""
+
+WITHHELD = 0.85
+"""Coverage on clean drawn worlds under which an estimator's own interval is withheld."""
+
+SAMPLES_PANEL = ("dm-star", "edm-star", "epws", "riesz")
+"""Estimators that `advise` runs beside the recommended one where samples are all there is."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of log: what is known, and what may be chosen.
+class Case:
+    """One setting: its logs, and what each estimator said of them.
 
     Parameters
     ----------
-    name : key of the file.
-    title : in words.
-    track : on whose settings it is judged.
-    centers : estimators that may be recommended.
-    panels : panels that may be chosen.
-    error : the estimator whose standard error is s; None for none.
+    kind, source, number : world, table or trial; its name, and the world's number.
+    signal : median out-of-fold R2 of the default reward model.
+    truth : (k,), the values.
+    values : by name, (k,).
+    floor : least error that counts.
     """
 
-    name: str
-    title: str
-    track: Track
-    centers: tuple[str, ...]
-    panels: tuple[tuple[str, ...], ...]
-    error: str | None
+    kind: str
+    source: str
+    number: int | None
+    signal: float | None
+    truth: FloatArray
+    values: Mapping[str, FloatArray]
+    floor: float
+
+    @property
+    def stratum(self) -> str | None:
+        """Weak, middle or strong signal."""
+        if self.signal is None:
+            return None
+        return STRATA[int(self.signal >= WEAK) + int(self.signal > STRONG)]
+
+    def log_error(self, name: str) -> float:
+        """Logarithm of the root mean square error."""
+        square = float(np.square(self.values[name] - self.truth).mean())
+        return math.log(max(math.sqrt(square), self.floor, 1e-12))
+
+    def ratio(self, name: str) -> float:
+        """Logarithm of the error over that of `ipws`."""
+        return self.log_error(name) - self.log_error(REFERENCE)
 
 
-def _panels(members: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """All of the members, and all but one of them."""
-    without = itertools.combinations(members, len(members) - 1)
-    return (tuple(members), *without)
-
-
-KINDS = (
-    Kind(
-        "known",
-        "Propensities and the policy's probabilities known",
-        TRACKS[1],
-        ("ipws", "sg-ipw", "dm", "dr", "dr-os", "dr-ps", "sg-dr", "switch-dr", "sndr", "tmle"),
-        _panels(("ipws", "sndr", "dr-os", "dm")),
-        "sndr",
-    ),
-    Kind(
-        "samples",
-        "Samples of both policies only",
-        TRACKS[0],
-        ("dm-star", "edm-star", "epws", "riesz", "rulsif", "entropy-balancing"),
-        _panels(("logging-average", "dm-star", "edm-star", "epws", "riesz")),
-        None,
-    ),
-)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A recommendation with what was measured of it.
-
-    Parameters
-    ----------
-    center, panel, constant : what was chosen.
-    odd, even : worlds that chose, and that confirm.
-    """
-
-    center: str
-    panel: tuple[str, ...]
-    constant: float
-    odd: tuple[Setting, ...]
-    even: tuple[Setting, ...]
+def entrant_of(row: Mapping[str, Any]) -> str:
+    """Return the name of a trial's estimator."""
+    toward = json.loads(row["params"]).get("toward", "sndr")
+    return str(row["estimator"]) + ("" if toward == "sndr" else f"[toward={toward}]")
 
 
 @cache
-def spread(setting: Setting, panel: tuple[str, ...]) -> FloatArray:
-    """Return the range of a panel's values: (n_replicates,); many constants are tried with it."""
-    values: FloatArray = np.array([setting.answers[name].value for name in panel])
-    found: FloatArray = values.max(axis=0) - values.min(axis=0)
-    return found
+def cases(results: Path) -> tuple[Case, ...]:
+    """Read all settings of the choice.
 
-
-def half_width(
-    setting: Setting, panel: tuple[str, ...], constant: float, error: str | None
-) -> FloatArray:
-    """Return half of the interval of disagreement: (n_replicates,); NaN where s is unknown."""
-    own = np.zeros(len(setting.truth))
-    if error is not None:
-        own = NORMAL_95 * setting.answers[error].standard_error
-    return np.hypot(own, constant * spread(setting, panel))
-
-
-def held(
-    settings: Sequence[Setting],
-    kind: Kind,
-    center: str,
-    panel: tuple[str, ...],
-    constant: float,
-) -> list[FloatArray]:
-    """Return for each setting whether the interval held the value, where there is one."""
-    found = []
-    for one in settings:
-        half = half_width(one, panel, constant, kind.error)
-        inside = np.abs(one.errors(center)) <= half
-        found.append(inside[np.isfinite(half)].astype(float))
-    return found
-
-
-def _coverage(parts: Sequence[FloatArray]) -> float:
-    """Mean over settings of the share that held."""
-    shares = [one.mean() for one in parts if len(one)]
-    return float(np.mean(shares)) if shares else float("nan")
-
-
-def chosen(kind: Kind, settings: Sequence[Setting]) -> Rule:
-    """Choose on the odd worlds: the center that errs least, then panel and constant.
-
-    Of each panel the least constant that reaches the level on clean logs; of these the panel with
-    the least geometric mean of widths.
+    Raises
+    ------
+    LookupError : trials are missing.
     """
-    inside = [one for one in settings if kind.track.holds(one) and not one.real]
-    odd = tuple(one for one in inside if one.odd)
-    even = tuple(one for one in inside if not one.odd)
-    errors = {name: float(np.mean([one.log_rmse(name) for one in odd])) for name in kind.centers}
-    center = min(errors, key=lambda name: (errors[name], name))
-    # No interval holds where a fault biases all estimators alike: the constant is for clean logs.
-    clean = [one for one in odd if not one.facts.get("damages")]
-    best: tuple[float, tuple[str, ...], float] | None = None
-    for panel in kind.panels:
-        for constant in CONSTANTS:
-            if _coverage(held(clean, kind, center, panel, float(constant))) >= LEVEL:
-                width = _log_width(clean, kind, panel, float(constant))
-                if best is None or width < best[0]:
-                    best = width, panel, float(constant)
-                break
-    if best is None:
-        msg = f"{kind.name}: no constant up to {CONSTANTS[-1]} reaches {LEVEL:.0%}"
-        raise LookupError(msg)
-    return Rule(center, best[1], best[2], odd, even)
+    found = []
+    for folder, kind in FOLDERS.items():
+        others = results / folder / "other-rows.json"
+        left = json.loads(others.read_text(encoding="utf-8")) if others.exists() else None
+        cells: dict[str, dict[str, dict[int, Any]]] = {}
+        for row in rows_of(results / folder):
+            by_name = cells.setdefault(row["environment_params"], {})
+            by_name.setdefault(entrant_of(row), {})[row["replicate"]] = row
+        for text, by_name in sorted(cells.items()):
+            case = _case(kind, json.loads(text), by_name, left and left[text])
+            if case is not None:
+                found.append(case)
+    return tuple(found)
 
 
-def _log_width(
-    settings: Sequence[Setting], kind: Kind, panel: tuple[str, ...], constant: float
-) -> float:
-    halves = [half_width(one, panel, constant, kind.error) for one in settings]
-    known = [half[np.isfinite(half)] for half in halves]
-    return float(np.mean([np.log(np.maximum(half, 1e-12)).mean() for half in known if len(half)]))
+def _case(
+    kind: str,
+    params: Mapping[str, Any],
+    by_name: Mapping[str, Mapping[int, Any]],
+    left: Mapping[str, Any] | None,
+) -> Case | None:
+    average = by_name[AVERAGE]
+    whole = set.intersection(*(set(rows) for rows in by_name.values()))
+    usable = sorted(k for k in whole if average[k]["status"] == "ok")
+    usable = [k for k in usable if by_name[REFERENCE][k]["status"] == "ok"]
+    if not usable:
+        return None
+    truth = np.array(
+        [average[k]["truth_expected"] if left is None else left[str(k)][0] for k in usable]
+    )
+    own = np.array([average[k]["estimate"] for k in usable])
+    plain = np.array([by_name[REFERENCE][k]["estimate"] for k in usable])
+    worse = np.where(np.abs(own - truth) > np.abs(plain - truth), own, plain)
+    values = {
+        name: np.array(
+            [
+                rows[k]["estimate"] if rows[k]["status"] == "ok" else worse[i]
+                for i, k in enumerate(usable)
+            ],
+            dtype=np.float64,
+        )
+        for name, rows in by_name.items()
+    }
+    values |= {name: made(values) for name, made in COMBINED.items()}
+    told = [json.loads(by_name[SHRUNK][k]["diagnostics"] or "{}") for k in usable]
+    signals = [one["reward_r2"] for one in told if "reward_r2" in one]
+    errors = [average[k]["standard_error"] or 0.0 for k in usable]
+    name = str(params.get("world", params.get("dataset", params.get("data"))))
+    return Case(
+        kind,
+        f"{kind} {name}",
+        params.get("world"),
+        float(np.median(signals)) if signals else None,
+        truth,
+        values,
+        0.1 * float(np.mean(errors)),
+    )
 
 
-def effective_rows(setting: Setting) -> float:
-    """Return the effective sample size of the world's weights in its logs."""
-    return float(setting.facts["world_ess_fraction"] * setting.facts["world_rows"])
+def choosing(found: Sequence[Case]) -> tuple[list[Case], list[Case]]:
+    """Return the half that chooses, and the other: odd worlds, every second real source."""
+    names = {
+        kind: sorted({one.source for one in found if one.kind == kind})
+        for kind in FOLDERS.values()
+    }
+    odd = [
+        one
+        for one in found
+        if (one.number is not None and one.number % 2 == 1)
+        or (one.number is None and names[one.kind].index(one.source) % 2 == 0)
+    ]
+    return odd, [one for one in found if one not in odd]
 
 
-def _from(limits: Sequence[float], value: float) -> float:
-    return max(limit for limit in limits if value >= limit)
+def by_source(found: Sequence[Case], name: str) -> FloatArray:
+    """Return the mean log ratio to `ipws` of each source: (n_sources,)."""
+    ratios: dict[str, list[float]] = {}
+    for one in found:
+        ratios.setdefault(one.source, []).append(one.ratio(name))
+    return np.array([np.mean(its) for its in ratios.values()])
 
 
-def withheld(settings: Sequence[Setting]) -> dict[str, float]:
+def strata(found: Sequence[Case], name: str) -> dict[str, float]:
+    """Return the mean log ratio to `ipws` of each stratum that has a source."""
+    told = {}
+    for stratum in STRATA:
+        some = by_source([one for one in found if one.stratum == stratum], name)
+        if len(some):
+            told[stratum] = float(some.mean())
+    return told
+
+
+def criterion(found: Sequence[Case], name: str) -> tuple[float, float]:
+    """Return the mean of the strata, and the worst."""
+    told = list(strata(found, name).values())
+    return float(np.mean(told)), max(told)
+
+
+def chosen(found: Sequence[Case]) -> str:
+    """Return the estimator, or combination, that the rule takes on a half."""
+
+    def best(names: Sequence[str]) -> str:
+        least = min(criterion(found, name)[0] for name in names)
+        near = [name for name in names if criterion(found, name)[0] <= least + NEAR]
+        return min(near, key=lambda name: (criterion(found, name)[1], name))
+
+    single, combined = best(SINGLE), best(tuple(COMBINED))
+    less = criterion(found, single)[0] - criterion(found, combined)[0]
+    return combined if less > MARGIN else single
+
+
+# The interval.
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Logs of drawn worlds, with what an interval around the chosen estimator says.
+
+    Parameters
+    ----------
+    odd : (n,), whether the world chooses.
+    world : (n,)
+    rewarded, effective : (n,)
+    truth, center : (n,)
+    error, apart : (n,), s, the largest standard error of `ERRORS`, and D.
+    likelihood : (2, n), ends by empirical likelihood.
+    normal : (n,), half width of the normal interval of `ipws`.
+    """
+
+    odd: Any
+    world: Any
+    rewarded: FloatArray
+    effective: FloatArray
+    truth: FloatArray
+    center: FloatArray
+    error: FloatArray
+    apart: FloatArray
+    likelihood: FloatArray
+    normal: FloatArray
+
+    @property
+    def enough(self) -> Any:
+        """Whether a normal interval may be stated: (n,)."""
+        return (self.rewarded >= LEAST_REWARDED) & (self.effective >= LEAST_EFFECTIVE)
+
+    def half(self, constant: float) -> FloatArray:
+        """Half width of the interval of disagreement: (n,)."""
+        found: FloatArray = np.hypot(NORMAL_95 * self.error, constant * self.apart)
+        return found
+
+    def held(self, constant: float) -> Any:
+        """Whether the interval held, of empirical likelihood where rows are few: (n,)."""
+        low, high = self.likelihood
+        inside = (low <= self.truth) & (self.truth <= high)
+        return np.where(
+            self.enough, np.abs(self.center - self.truth) <= self.half(constant), inside
+        )
+
+    def width(self, constant: float) -> FloatArray:
+        """Width of that interval: (n,)."""
+        low, high = self.likelihood
+        return np.where(self.enough, 2 * self.half(constant), high - low)
+
+
+@cache
+def logs_of(results: Path, center: str) -> Logs:
+    """Read the logs that `results/coverage.py` drew; those with all estimates count."""
+    rows = pq.read_table(results / "coverage" / "logs.parquet").to_pylist()
+    name = center.replace("[toward=tmle]", " toward=tmle")
+    errors = [f"{one} error" for one in ERRORS]
+    needed = ("effective", "ipws error", *errors, *BEST_OF, name)
+    rows = [row for row in rows if all(row.get(one) is not None for one in needed)]
+    rows = [row for row in rows if row["effective"] >= EFFECTIVE[0]]
+
+    def column(key: str) -> FloatArray:
+        return np.array([row[key] for row in rows], dtype=np.float64)
+
+    panel = np.array([column(one) for one in BEST_OF])
+    return Logs(
+        odd=column("world") % 2 == 1,
+        world=column("world"),
+        rewarded=column("rewarded"),
+        effective=column("effective"),
+        truth=column("truth"),
+        center=column(name),
+        error=np.max([column(one) for one in errors], axis=0),
+        apart=np.ptp(panel, axis=0),
+        likelihood=np.array([column("likelihood low"), column("likelihood high")]),
+        normal=NORMAL_95 * column("ipws error"),
+    )
+
+
+def constant_of(logs: Logs) -> float:
+    """Return k: the least with which the interval holds on odd worlds as often as it should."""
+    some = logs.odd & logs.enough
+    for constant in CONSTANTS:
+        if logs.held(float(constant))[some].mean() >= LEVEL:
+            return float(constant)
+    return float(CONSTANTS[-1])
+
+
+def cells_of(logs: Logs, constant: float) -> list[dict[str, Any]]:
+    """Return each cell of the even worlds' logs: how many, how often held, whether it states."""
+    held, found = logs.held(constant), []
+    width, low_high = logs.width(constant), np.ptp(logs.likelihood, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        to_normal, to_likelihood = width / (2 * logs.normal), width / low_high
+    for i, rewarded in enumerate(REWARDED):
+        for j, effective in enumerate(EFFECTIVE):
+            inside = ~logs.odd & (logs.rewarded >= rewarded) & (logs.effective >= effective)
+            if i + 1 < len(REWARDED):
+                inside &= logs.rewarded < REWARDED[i + 1]
+            if j + 1 < len(EFFECTIVE):
+                inside &= logs.effective < EFFECTIVE[j + 1]
+            n = int(inside.sum())
+            share = wilson(int(held[inside].sum()), n) if n else None
+            found.append(
+                {
+                    "rewarded": rewarded,
+                    "effective": effective,
+                    "logs": n,
+                    "held": round(float(held[inside].mean()), 3) if n else 0.0,
+                    "states": bool(share is not None and share.high >= HOLDS),
+                    "worlds": len(np.unique(logs.world[inside])),
+                    "range": [round(share.low, 3), round(share.high, 3)] if share else None,
+                    "to_normal": _median(to_normal[inside]),
+                    "to_likelihood": _median(to_likelihood[inside]),
+                }
+            )
+    return found
+
+
+def _median(ratio: FloatArray) -> float | None:
+    finite = ratio[np.isfinite(ratio)]
+    return round(float(np.median(finite)), 2) if len(finite) else None
+
+
+# File and page.
+
+SHIPPED = ("rewarded", "effective", "logs", "held", "states")
+
+
+def withheld(results: Path) -> dict[str, float]:
     """Return estimators whose own interval held too seldom on clean worlds, with the share.
 
-    Worlds with an effective sample size of 30 or more; too seldom is where the upper end of
-    Wilson's 95 % interval of the share is below .85.
+    Worlds of `field` with an effective sample size of 30 or more; too seldom is where the upper
+    end of Wilson's 95 % interval of the share is below `WITHHELD`.
     """
     clean = [
         one
-        for one in settings
+        for one in settings_of(results)
         if TRACKS[1].holds(one)
         and not one.real
         and not one.facts.get("damages")
-        and effective_rows(one) >= 30
+        and one.facts["world_ess_fraction"] * one.facts["world_rows"] >= LEAST_EFFECTIVE
     ]
     shares = {}
     for name in sorted({name for one in clean for name in one.answers}):
         held = np.concatenate([one.answers[name].held for one in clean if name in one.answers])
         known = held[np.isfinite(held)]
-        if len(known) and wilson(int(known.sum()), len(known)).high < 0.85:
+        if len(known) and wilson(int(known.sum()), len(known)).high < WITHHELD:
             shares[name] = round(float(known.mean()), 3)
     return shares
 
 
 def document(results: Path) -> str:
     """Return the file that `estimate` and `advise` quote."""
-    settings = settings_of(results)
-    found: dict[str, Any] = {"schema": 2, "withheld": withheld(settings)}
-    for kind in KINDS:
-        rule = chosen(kind, settings)
-        clean = [one for one in rule.even if not one.facts.get("damages")]
-        whole = held(clean, kind, rule.center, rule.panel, rule.constant)
-        cells = []
-        for limit in EFFECTIVE[2:]:
-            here = [
-                part
-                for one, part in zip(clean, whole, strict=True)
-                if _from(EFFECTIVE, effective_rows(one)) == limit
-            ]
-            if kind.error is not None and here:
-                share = _coverage(here)
-                logs = sum(map(len, here))
-                cells.append(
-                    {
-                        "rewarded": 20.0,
-                        "effective": limit,
-                        "logs": logs,
-                        "held": round(share, 3),
-                        "states": share >= 0.93,
-                    }
-                )
-        found[kind.name] = {
-            "center": rule.center,
-            "panel": list(rule.panel),
-            "errors": [kind.error] if kind.error else [],
-            "constant": rule.constant,
-            "worlds": len(rule.even),
-            "cells": cells,
-        }
-    return json.dumps(found, indent=1) + "\n"
+    odd, even = choosing(cases(results))
+    center = chosen(odd)
+    logs = logs_of(results, center)
+    constant = constant_of(logs)
+    cells = [{name: cell[name] for name in SHIPPED} for cell in cells_of(logs, constant)]
+    known = {
+        "center": SELECTORS.get(center, center),
+        "panel": [SELECTORS.get(name, name) for name in BEST_OF],
+        "errors": list(ERRORS),
+        "constant": constant,
+        "worlds": len(even),
+        "cells": cells,
+    }
+    model, worlds = samples_choice(results)
+    samples = known | {"center": model, "panel": list(SAMPLES_PANEL), "worlds": len(worlds)}
+    samples |= {"errors": [], "constant": 0.0, "cells": []}
+    whole = {"schema": 2, "withheld": withheld(results), "known": known, "samples": samples}
+    return json.dumps(whole, indent=1) + "\n"
 
 
 def recommendation_page(results: Path) -> str:
-    """Return the page: what was chosen, and how it did on worlds that chose nothing."""
-    settings = settings_of(results)
-    sections = [_section(kind, chosen(kind, settings), settings) for kind in KINDS]
-    return (
-        "\n\n".join([opening("recommendation"), *sections, opening("recommendation end")]) + "\n"
-    )
-
-
-def _section(kind: Kind, rule: Rule, settings: Sequence[Setting]) -> str:
-    half = "sqrt((1.96 s)^2 + " if kind.error else "sqrt("
-    formula = f"{half}({rule.constant:g} D)^2)"
-    head = (
-        f"## {kind.title}\n\n`{rule.center}`, with the half width {formula}; D the range of "
-        f"{', '.join(f'`{one}`' for one in rule.panel)}"
-        + (f", s the standard error of `{kind.error}`. " if kind.error else ". ")
-        + f"Chosen on {len(rule.odd)} odd worlds; below, {len(rule.even)} even ones and trials."
-    )
-    errors = []
-    for name in kind.centers:
-        ratio = log_ratios(rule.even, name, rule.center)
-        told = [float(np.exp(end)) for end in mean_interval(ratio)]
-        on_odd = float(np.exp(log_ratios(rule.odd, name, rule.center).mean()))
-        cells = [f"`{name}`", f"{on_odd:.2f}", f"{told[0]:.2f} ({told[1]:.2f} to {told[2]:.2f})"]
-        errors.append([*cells, _own_coverage(rule.even, name)])
-    columns = ["estimator", "error, odd", "error, even", "its own intervals held, even"]
-    shown = [head, table(columns, errors, "lr", tight=True), _parts(kind, rule, settings)]
-    return "\n\n".join(shown)
-
-
-def _own_coverage(settings: Sequence[Setting], name: str) -> str:
-    held = np.concatenate([one.answers[name].held for one in settings])
-    return f"{np.nanmean(held):.0%}" if np.isfinite(held).any() else "–"
-
-
-def _parts(kind: Kind, rule: Rule, settings: Sequence[Setting]) -> str:
-    """Coverage and width of the interval in parts of the even worlds, and on real trials."""
-    even = list(rule.even)
-    groups: list[tuple[str, list[Setting]]] = [
-        ("all even worlds", even),
-        ("clean", [one for one in even if not one.facts.get("damages")]),
-        ("faulty", [one for one in even if one.facts.get("damages")]),
+    """Return the page: what was chosen, and how it did on what chose nothing."""
+    found = cases(results)
+    odd, even = choosing(found)
+    center = chosen(odd)
+    logs = logs_of(results, center)
+    worlds = {one.number for one in found if one.kind == "world"}
+    parts = [
+        opening("recommendation", center=center, worlds=len(worlds)),
+        _choice(odd, even, center),
+        _confirmed(even, center),
+        _kinds(even, center),
+        _interval(logs, center),
+        _samples(results),
+        _withheld(results),
+        opening("recommendation end"),
     ]
-    for fault in FAULTS:
-        here = [one for one in even if one.facts.get(f"damage_{fault}") is not None]
-        groups.append((f"with `{fault}`", here))
-    for title, limits, value in (
-        ("effective sample size from", EFFECTIVE, effective_rows),
-        ("rows over the largest weight from", OVER_WEIGHT, _over_weight),
-    ):
-        for limit in limits:
-            here = [one for one in even if _from(limits, value(one)) == limit]
-            groups.append((f"{title} {limit:g}", here))
-    trials = dict.fromkeys(one.source for one in settings if one.trial)
-    groups += [(trial, [one for one in settings if one.source == trial]) for trial in trials]
+    return "\n\n".join(parts) + "\n"
+
+
+def _told(value: float) -> str:
+    return f"{math.exp(value):.2f}"
+
+
+def _choice(odd: Sequence[Case], even: Sequence[Case], center: str) -> str:
+    names = [REFERENCE, *SINGLE, *COMBINED]
+    names.sort(key=lambda name: criterion(odd, name)[0])
     rows = []
-    for name, group in groups:
-        found = held(group, kind, rule.center, rule.panel, rule.constant)
-        together = np.concatenate(found) if found else np.zeros(0)
-        if len(together) < 20:
+    for name in names:
+        cells = [f"**`{name}`**" if name == center else f"`{name}`"]
+        for half in (odd, even):
+            told = strata(half, name)
+            cells += [_told(told[one]) if one in told else "–" for one in STRATA]
+            cells.append(_told(criterion(half, name)[0]))
+        rows.append(cells)
+    heads = [
+        f"{stratum}, {half}" for half in ("chose", "confirm") for stratum in (*STRATA, "mean")
+    ]
+    counts = "; ".join(
+        f"{stratum} {sum(one.stratum == stratum for one in odd)} and "
+        f"{sum(one.stratum == stratum for one in even)}"
+        for stratum in STRATA
+    )
+    body = table(["estimator", *heads], rows, "lr", tight=True)
+    return (
+        f"## Known policies\n\n{body}\n\nRoot mean square error over that of `ipws`, geometric "
+        f"mean over sources. Settings that chose and that confirm: {counts}."
+    )
+
+
+def _confirmed(even: Sequence[Case], center: str) -> str:
+    over = {}
+    for stratum in STRATA:
+        some = [one for one in even if one.stratum == stratum]
+        if some:
+            means = {name: float(by_source(some, name).mean()) for name in (*BEST_OF, center)}
+            over[stratum] = means[center] - min(means[name] for name in BEST_OF)
+    ratios = np.array([one.ratio(center) for one in even])
+    mean, worst = float(np.mean(list(over.values()))), max(over, key=lambda one: over[one])
+    twice, five = (ratios > math.log(limit) for limit in (2.0, 5.0))
+    most = f"{_told(float(ratios.max()))} ({even[int(ratios.argmax())].source})"
+    words = f"over twice the error of `ipws` in {twice.mean():.1%} of {len(ratios)} settings (3 %)"
+    verdicts = [
+        (mean <= math.log(1.10), f"{_told(mean)} on average (1.10)"),
+        (over[worst] <= math.log(1.20), f"{_told(over[worst])} where it is worst, {worst} (1.20)"),
+        (twice.mean() <= 0.03, words),
+        (not five.any(), f"over five times in {five.sum()} (none), at most {most}"),
+    ]
+    lines = [f"- {'holds' if good else '**fails**'}: {words}" for good, words in verdicts]
+    return (
+        f"`{center}` over the best of {', '.join(f'`{one}`' for one in BEST_OF)} of each "
+        "stratum, on the half that confirms (limit):\n\n" + "\n".join(lines)
+    )
+
+
+def _kinds(even: Sequence[Case], center: str) -> str:
+    names = dict.fromkeys((center, SHRUNK, TOWARD, "dm", "sndr"))
+    rows = []
+    for kind, title in (("world", "drawn worlds"), ("table", "tables"), ("trial", "trials")):
+        some = [one for one in even if one.kind == kind]
+        if some:
+            cells = [title, str(len({one.source for one in some}))]
+            for name in names:
+                told = [math.exp(end) for end in mean_interval(by_source(some, name))]
+                cells.append(f"{told[0]:.2f} ({told[1]:.2f} to {told[2]:.2f})")
+            rows.append(cells)
+    return table(["confirm", "sources", *(f"`{name}`" for name in names)], rows, "lr")
+
+
+def _interval(logs: Logs, center: str) -> str:
+    constant = constant_of(logs)
+    rows = []
+    for cell in cells_of(logs, constant):
+        share = "–" if not cell["logs"] else f"{cell['held']:.3f}"
+        ends = "–" if cell["range"] is None else " to ".join(f"{one:.3f}" for one in cell["range"])
+        widths = [
+            "–" if one is None else f"{one:.2f}"
+            for one in (cell["to_normal"], cell["to_likelihood"])
+        ]
+        state = "yes" if cell["states"] else "no"
+        state = state if cell["logs"] >= LEAST_LOGS else "too few"
+        limits = [f"{cell[name]:g}" for name in ("rewarded", "effective")]
+        counts = [str(cell[name]) for name in ("logs", "worlds")]
+        rows.append([*limits, *counts, share, ends, *widths, state])
+    some = logs.odd & logs.enough
+    heads = ["effective rewarded rows from", "effective sample from", "logs", "worlds", "held"]
+    heads += ["Wilson's 95 %", "width over `ipws`", "over likelihood", "stated"]
+    facts = {
+        "center": center,
+        "constant": constant,
+        "odd": int(some.sum()),
+        "share": float(logs.held(constant)[some].mean()) if some.any() else float("nan"),
+        "all": len(logs.truth),
+    }
+    text = opening("recommendation interval", **facts)
+    return f"{text}\n\n{table(heads, rows, 'r', tight=True)}"
+
+
+def samples_choice(results: Path) -> tuple[str, list[tuple[int, dict[str, float]]]]:
+    """Return what is recommended for samples alone, and the log errors in each world."""
+    by_world: dict[int, dict[str, Any]] = {}
+    for row in rows_of(results / "choice-samples"):
+        world = json.loads(row["environment_params"])["world"]
+        by_world.setdefault(world, {})[row["estimator"]] = row
+    found = []
+    for world, rows in sorted(by_world.items()):
+        if any(rows[name]["status"] != "ok" for name in (AVERAGE, "dm-star", "edr")):
             continue
-        share = wilson(int(together.sum()), len(together))
-        cells = [name, str(len(group)), f"{_coverage(found):.3f}"]
-        rows.append(
-            [*cells, f"{share.low:.3f} to {share.high:.3f}", _relative_width(group, kind, rule)]
-        )
-    columns = ["logs", "settings", "held", "95 % interval, logs", "width over that of `ipws`"]
-    return table(columns, rows, "lr", tight=True)
+        model, ratio = rows["dm-star"]["estimate"], rows["edr"]["estimate"]
+        apart, error = ratio - model, rows["edr"]["standard_error"]
+        share = max(0.0, 1 - error**2 / apart**2) if error and apart else 0.0
+        values = {
+            "dm-star": model,
+            "edr": ratio,
+            "mean": (model + ratio) / 2,
+            "shrunk": model + share * apart,
+        }
+        floor = max(0.1 * (rows[AVERAGE]["standard_error"] or 0.0), 1e-12)
+        truth = rows[AVERAGE]["truth_expected"]
+        errors = {k: math.log(max(abs(value - truth), floor)) for k, value in values.items()}
+        found.append((world, errors))
+    halves = [[e for world, e in found if world % 2 == odd] for odd in (1, 0)]
+    means = [
+        {k: np.mean([e[k] for e in half]) for k in ("dm-star", "edr", "mean", "shrunk")}
+        for half in halves
+        if half
+    ]
+    best = min(means[0], key=lambda name: means[0][name]) if means else "dm-star"
+    # A combination needs a name; another than `dm-star` must err less on both halves.
+    better = best == "edr" and all(one["edr"] < one["dm-star"] for one in means)
+    return ("edr" if better else "dm-star"), found
 
 
-def _over_weight(setting: Setting) -> float:
-    return float(setting.facts["world_rows_over_weight"])
+def _samples(results: Path) -> str:
+    center, found = samples_choice(results)
+    rows = []
+    for name in ("dm-star", "edr", "mean", "shrunk"):
+        cells = [f"`{name}`"]
+        for odd in (1, 0):
+            some = [e[name] - e["dm-star"] for world, e in found if world % 2 == odd]
+            cells.append(_told(float(np.mean(some))) if some else "–")
+        rows.append(cells)
+    text = opening("recommendation samples", center=center, worlds=len(found))
+    return f"{text}\n\n{table(['estimator', 'chose', 'confirm'], rows, 'lr')}"
 
 
-def _relative_width(group: Sequence[Setting], kind: Kind, rule: Rule) -> str:
-    """Geometric mean of the width over that of the normal interval of `ipws`."""
-    logs = []
-    for one in group:
-        if "ipws" in one.answers:
-            half = half_width(one, rule.panel, rule.constant, kind.error)
-            normal = NORMAL_95 * one.answers["ipws"].standard_error
-            known = np.isfinite(half) & np.isfinite(normal) & (half > 0) & (normal > 0)
-            if known.any():
-                logs.append(np.log(half[known] / normal[known]).mean())
-    return f"{np.exp(np.mean(logs)):.2f}" if logs else "–"
+def _withheld(results: Path) -> str:
+    told = ", ".join(f"`{name}` ({share:.0%})" for name, share in withheld(results).items())
+    return opening("recommendation withheld", told=told, least=WITHHELD)

@@ -25,7 +25,6 @@ from judging.prediction import (
     reliability,
     sources_of,
 )
-from judging.recommendation import KINDS, chosen, half_width, held
 
 from ope_bench.contracts.view import Access
 
@@ -322,41 +321,6 @@ def test_a_yardstick_is_judged_by_the_order_of_the_exact_value(tmp_path):
     assert found["same"].chosen == 1.0
     assert found["turned"].value == pytest.approx(-1.0)
     assert found["turned"].chosen == pytest.approx(np.exp(3.0))
-
-
-def test_the_interval_of_disagreement_is_the_formula():
-    one = setting(1, {"sndr": 0.0, "ipws": 0.0, "dm": 0.0})
-    one.answers["sndr"] = answers([0.0, 1.0], se=2.0)
-    one.answers["ipws"] = answers([3.0, 1.0])
-    one = replace(one, truth=np.array([0.0, -9.0]))
-    half = half_width(one, ("sndr", "ipws"), 0.5, "sndr")
-    np.testing.assert_allclose(half, np.hypot(1.96 * 2.0, 0.5 * np.array([3.0, 0.0])))
-    kind = replace(KINDS[0], error="sndr")
-    (inside,) = held([one], kind, "sndr", ("sndr", "ipws"), 0.5)
-    np.testing.assert_array_equal(inside, [1.0, 0.0])
-
-
-def test_odd_worlds_choose_the_least_error_and_the_least_constant_that_holds():
-    rng = np.random.default_rng(1)
-    settings = []
-    for number in range(1, 41):
-        shared = rng.standard_normal(50)
-        found = {
-            name: answers(scale * shared + 0.1 * rng.standard_normal(50), se=0.01)
-            for name, scale in {"ipws": 3.0, "sndr": 2.0, "dr-os": 0.5, "dm": 1.0}.items()
-        }
-        found |= {name: answers(9 + shared) for name in KINDS[0].centers if name not in found}
-        facts = {"world_known": "policy", "world_target_form": "probabilities"}
-        settings.append(Setting(f"world {number}", number, facts, np.zeros(50), found))
-    rule = chosen(KINDS[0], settings)
-    assert rule.center == "dr-os"
-    assert {one.number % 2 for one in rule.odd} == {1}
-    assert {one.number % 2 for one in rule.even} == {0}
-    shares = [
-        np.mean([part.mean() for part in held(rule.odd, KINDS[0], rule.center, rule.panel, k)])
-        for k in (rule.constant - 0.1, rule.constant)
-    ]
-    assert shares[0] < 0.95 <= shares[1]
 
 
 def test_a_trial_without_an_answer_counts_as_the_logged_average(tmp_path):

@@ -591,7 +591,7 @@ def _advice_on(
         reasons=reasons,
         recommended=recommended,
         rule=f"always {rule.center}: no rule that adapts to the log did better in our benchmark; "
-        f"chosen on drawn worlds, judged on {rule.worlds} others",
+        f"chosen by a rule that was written first, confirmed on {rule.worlds} other settings",
         rows=rows,
         candidates=figures,
         worlds=evidence,

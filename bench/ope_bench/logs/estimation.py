@@ -138,14 +138,14 @@ def estimate(
         if few and kind == "asymptotic":
             rows = [_with_likelihood(row, log, name, level, few) for row in rows]
         specs = [spec for spec, _ in given]
-        rows, _, said = with_disagreement(rows, specs, rule, log, name, level)
+        rows, found, said = with_disagreement(rows, specs, rule, log, name, level)
         if interval == DISAGREEMENT:
             rows = [_as_disagreement(row, rule, level) for row in rows]
         rows = rows[:shown]
         centers = {text: row.label for text, row in by_selector(rows, specs[:shown], rule).items()}
         if sensitivity:
             rows = [
-                replace(row, sensitivity=_bounds(record, row))
+                replace(row, sensitivity=_bounds(record, found))
                 for row, record in zip(rows, records[name], strict=False)
             ]
             advice += [_turn(row) for row in rows if row.sensitivity is not None]
@@ -469,16 +469,17 @@ def tip(log: LogData, target: str, rule: Recommendation) -> str:
 _ENDS = {"low": -1.0, "high": 1.0}
 
 
-def _bounds(record: TrialRecord, row: EstimateRow) -> dict[str, Any] | None:
+def _bounds(record: TrialRecord, stated: Stated) -> dict[str, Any] | None:
     """Return what an estimator says of hidden causes; None where it says nothing.
 
-    An estimator that does not know its sampling error has the half width of the interval of
-    disagreement, where there is one.
+    An estimator that does not know its sampling error has the half width of the recommended
+    interval, where one is stated.
     """
     facts = record.diagnostics
     if "hidden_cause_flip" not in facts:
         return None
-    half = None if row.disagreement_high is None else row.disagreement_high - (row.value or 0.0)
+    low, high = stated.low, stated.high
+    half = None if low is None or high is None else (high - low) / 2
     bounds = []
     for one in STRENGTHS:
         found: dict[str, Any] = {end: facts[f"hidden_cause_{end}[{one:g}]"] for end in _ENDS}

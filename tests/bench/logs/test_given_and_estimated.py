@@ -168,7 +168,8 @@ def test_propensities_are_estimated_and_the_output_says_so(frame, capsys, tmp_pa
     for name in ("ipw", "ipws", "dr-os"):
         assert rows[name].params["propensity"] == "estimated"
         assert "propensity" not in rows[name].access
-        assert rows[name].lift_low < rows[name].lift < rows[name].lift_high
+        if name != "dr-os":  # whose interval is withheld
+            assert rows[name].lift_low < rows[name].lift < rows[name].lift_high
     truth = (golden.TARGET * golden.REWARD_MODEL).sum(axis=1)[frame["x"]].mean()
     assert abs(rows["dr-os"].value - truth) < 4 * rows["dr-os"].standard_error
     explicit = estimate(made, ["ipws[propensity=estimated]"])

@@ -1,0 +1,153 @@
+"""The recommended estimator, its interval's constant and cells: by the rule, from trials."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import coverage as drawing
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from judging import recommendation as judged
+from judging.recommendation import BEST_OF, COMBINED, SINGLE, Case, Logs
+
+import ope_bench
+from ope_bench.logs.problem import effective_rewarded_rows
+from support.paths import RESULTS
+from support.small_logs import discrete, log_of
+
+SHIPPED = Path(ope_bench.__file__).parent / "logs" / "recommendation.json"
+
+
+def case(number: int, signal: float, **errors: float) -> Case:
+    """A world in which estimators err so much; those that are not named err 1, as `ipws`."""
+    known = dict.fromkeys(("ipws", *SINGLE, *COMBINED), 1.0)
+    known |= {name.replace("_", "-"): error for name, error in errors.items()}
+    values = {name: np.array([error, -error]) for name, error in known.items()}
+    return Case("world", f"world {number}", number, signal, np.zeros(2), values, 0.01)
+
+
+SIGNALS = (0.0, 0.1, 0.5)
+
+
+def test_the_least_mean_of_the_strata_is_chosen_whatever_their_sizes():
+    many = [case(number, 0.0, dm=0.5, tmle=0.8) for number in range(9)]
+    rest = [case(10, 0.1, dm=1.2, tmle=0.8), case(11, 0.5, dm=1.2, tmle=0.8)]
+    assert judged.chosen([*many, *rest]) == "tmle"
+    assert judged.criterion([*many, *rest], "tmle")[0] == pytest.approx(math.log(0.8))
+    worst = judged.criterion([*many, *rest], "dm")[1]
+    assert worst == pytest.approx(math.log(1.2))
+
+
+def test_of_equal_ones_the_better_worst_stratum_decides():
+    some = [
+        case(1, 0.0, dm=0.70, sndr=0.80),
+        case(2, 0.1, dm=0.80, sndr=0.80),
+        case(3, 0.5, dm=0.91, sndr=0.80),
+    ]
+    apart = judged.criterion(some, "sndr")[0] - judged.criterion(some, "dm")[0]
+    assert 0 < apart < 0.01
+    assert judged.chosen(some) == "sndr"
+
+
+@pytest.mark.parametrize(("error", "taken"), [(0.78, False), (0.77, True)])
+def test_a_combination_must_be_better_by_more_than_its_margin(error, taken):
+    name = "median of all six"
+    some = [case(k, signal, dm=0.8) for k, signal in enumerate(SIGNALS)]
+    some = [replace(one, values=one.values | {name: np.array([error, -error])}) for one in some]
+    assert (judged.chosen(some) == name) == taken
+
+
+def test_odd_worlds_and_every_second_source_choose():
+    tables = [
+        replace(case(0, 0.0), kind="table", source=f"table {name}", number=None) for name in "cab"
+    ]
+    odd, even = judged.choosing([case(1, 0.0), case(2, 0.0), *tables])
+    assert [one.source for one in odd] == ["world 1", "table c", "table a"]
+    assert [one.source for one in even] == ["world 2", "table b"]
+
+
+def test_errors_have_a_floor_and_failures_count_with_the_worse_of_two():
+    assert case(1, 0.0, dm=0.001).log_error("dm") == pytest.approx(math.log(0.01))
+    row = {"status": "ok", "truth_expected": 0.5, "standard_error": 0.02, "diagnostics": "{}"}
+    by_name = {
+        name: {0: row | {"estimate": value}}
+        for name, value in {"logging-average": 0.4, "ipws": 0.52, "dr-eb": 0.5}.items()
+    }
+    for name in {"dm", "dr-os", "sndr", "tmle", "dr-eb[toward=tmle]"}:
+        by_name[name] = {0: row | {"estimate": None, "status": "timeout"}}
+    found = judged._case("world", {"world": 1}, by_name, None)
+    assert found.values["tmle"].tolist() == [0.4]
+    assert found.floor == pytest.approx(0.002)
+
+
+def logs(odd: bool, rewarded: float, error: float, count: int = 40) -> Logs:
+    """Logs whose estimates miss by one; s is error, D is 2."""
+    one = np.ones(count)
+    return Logs(
+        odd=np.full(count, odd), world=np.arange(count), rewarded=rewarded * one,
+        effective=150 * one, truth=0 * one, center=one, error=error * one, apart=2 * one,
+        likelihood=np.array([-3 * one, 0.5 * one]), normal=2 * one,
+    )  # fmt: skip
+
+
+def test_half_the_width_is_that_of_the_errors_and_of_the_range():
+    found = logs(True, 60, 0.1)
+    np.testing.assert_allclose(found.half(0.6), math.hypot(1.96 * 0.1, 0.6 * 2))
+    assert found.held(0.6).all()
+    assert not found.held(0.4).any()
+    assert judged.constant_of(found) == 0.6
+    few = logs(True, 19.9, 0.0)
+    np.testing.assert_allclose(few.width(0.6), 3.5)
+    assert few.held(0.0).all()
+
+
+def test_cells_count_even_worlds_alone_and_fail_by_wilsons_upper_end():
+    assert all(cell["logs"] == 0 for cell in judged.cells_of(logs(True, 60, 0.1), 0.6))
+    cells = {
+        (cell["rewarded"], cell["effective"]): cell
+        for cell in judged.cells_of(logs(False, 60, 0.1), 0.4)
+    }
+    cell = cells.pop((50.0, 100.0))
+    assert (cell["logs"], cell["held"], cell["states"], cell["worlds"]) == (40, 0.0, False, 40)
+    assert not any(one["logs"] for one in cells.values())
+    (whole,) = (one for one in judged.cells_of(logs(False, 60, 0.1), 0.6) if one["logs"])
+    assert (whole["held"], whole["states"]) == (1.0, True)
+
+
+def test_the_shipped_file_is_what_the_committed_trials_say():
+    shipped = json.loads(SHIPPED.read_text(encoding="utf-8"))
+    known = shipped["known"]
+    odd, even = judged.choosing(judged.cases(RESULTS))
+    center = judged.chosen(odd)
+    drawn = judged.logs_of(RESULTS, center)
+    constant = judged.constant_of(drawn)
+    assert (known["center"], known["constant"], known["worlds"]) == (center, constant, len(even))
+    cells = judged.cells_of(drawn, constant)
+    assert known["cells"] == [{name: one[name] for name in judged.SHIPPED} for one in cells]
+    assert len(drawn.truth) > 1000
+    assert set(known["panel"]) == {*BEST_OF[:2], "dr-os", "dm[cross_fit=5]"}
+    assert shipped["samples"]["center"] == judged.samples_choice(RESULTS)[0]
+
+
+def test_committed_logs_are_what_the_worlds_give():
+    rows = pq.read_table(RESULTS / "coverage" / "logs.parquet").to_pylist()
+    small = [row for row in rows if row["rows"] == 250 and row.get("failed") is None]
+    for row in (small[0], small[-1]):
+        again = drawing.drawn(row["world"], row["rows"], row["replicate"])
+        assert again.keys() <= row.keys()
+        for name, value in again.items():
+            known = None if value is None else pytest.approx(value, rel=1e-6, abs=1e-9)
+            assert row[name] == known, name
+
+
+def test_effective_rewarded_rows_of_drawn_logs_are_those_of_a_users_log():
+    given = discrete(200)
+    weight = given.target_policy.probability(given.context, given.action) / given.propensity
+    reward = np.round(1 / (1 + np.exp(-given.reward)))
+    log = log_of(replace(given, reward=reward))
+    expected = effective_rewarded_rows(log, "target")
+    assert drawing.effective_rewarded(weight, reward) == pytest.approx(expected)
