@@ -194,17 +194,13 @@ def test_bounds_of_many_rows_take_the_extremes_of_the_log(monkeypatch):
         )
 
 
-def test_the_error_of_sharp_bounds_is_the_half_width_of_disagreement():
+def test_the_error_of_sharp_bounds_is_half_the_width_of_the_recommended_interval():
     log = log_of(discrete(300))
-    row = estimate(log, "dm", sensitivity=True)["dm"]
-    assert row.disagreement_high is not None
-    for bound in row.sensitivity["bounds"]:
-        assert bound["high_with_error"] - bound["high"] == pytest.approx(
-            row.disagreement_high - row.value
-        )
-        assert bound["low"] - bound["low_with_error"] == pytest.approx(
-            row.value - row.disagreement_low
-        )
+    rows = estimate(log, ["dm", "dr-os"], sensitivity=True)
+    half = rows["dr-os"].disagreement_high - rows["dr-os"].value
+    for bound in rows["dm"].sensitivity["bounds"]:
+        assert bound["high_with_error"] - bound["high"] == pytest.approx(half)
+        assert bound["low"] - bound["low_with_error"] == pytest.approx(half)
     narrow = estimate(log, ["dm", "ipws"], sensitivity=True, level=0.5)
     wide = estimate(log, ["dm", "ipws"], sensitivity=True, level=0.95)
     for name in ("dm", "ipws"):
@@ -214,7 +210,7 @@ def test_the_error_of_sharp_bounds_is_the_half_width_of_disagreement():
 
 def test_a_panel_keeps_its_interval_beside_bounds():
     log = log_of(discrete(300))
-    with_bounds = estimate(log, ["dm", "ipws", "sndr"], sensitivity=True)
-    without = estimate(log, ["dm", "ipws", "sndr"])
-    assert with_bounds["dm"].disagreement_low == without["dm"].disagreement_low is not None
-    assert [row.label for row in with_bounds] == ["dm", "ipws", "sndr"]
+    asked = ["dr-os", "ipws", "sndr", "dm[cross_fit=5]", "dr-eb"]
+    with_bounds, without = (estimate(log, asked, sensitivity=one) for one in (True, False))
+    assert with_bounds["dr-os"].disagreement_low == without["dr-os"].disagreement_low is not None
+    assert [row.estimator for row in with_bounds] == ["dr-os", "ipws", "sndr", "dm", "dr-eb"]
