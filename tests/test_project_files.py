@@ -31,7 +31,7 @@ def _yaml(path: Path) -> Any:
 
 
 def test_the_version_stands_in_the_package_alone() -> None:
-    assert PROJECT["dynamic"] == ["version"]
+    assert PROJECT["dynamic"] == ["version", "readme"]
     assert "version" not in PROJECT
     assert metadata.version("ope-bench") == __version__, "install again: pip install -e ."
 
@@ -131,6 +131,19 @@ def test_a_source_archive_holds_license_changelog_and_citation(tmp_path: Path) -
         names = {name.partition("/")[2] for name in opened.getnames()}
     assert {"LICENSE", "CHANGELOG.md", "CITATION.cff", "README.md"} <= names
     assert not any(name.startswith("results/") for name in names)
+
+
+def test_links_of_the_readme_lead_to_the_repository_where_a_registry_shows_it() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "hatchling", "metadata", "readme"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    links = re.findall(r"\]\(([^)]+)\)", told.stdout)
+    assert len(links) > 10
+    assert [one for one in links if not one.startswith("https://")] == []
 
 
 def test_every_file_that_times_something_says_what_and_when() -> None:
