@@ -448,3 +448,17 @@ def test_chips_clusters_contexts_that_are_near_each_other():
     found = golden.run(CHIPS(clusters=2), near)
     assert found.value == pytest.approx(golden.run(IPW(), near).value, abs=1e-12)
     assert found.diagnostics["clusters"] == 2
+
+
+def test_chips_clusters_a_row_of_weight_k_as_k_rows():
+    rng = np.random.default_rng(3)
+    log = golden.problem(rng.integers(2, size=60), rng.integers(3, size=60), rng.random(60))
+    context, weight = np.column_stack([log.context, rng.random((60, 3))]), rng.integers(1, 6, 60) ** 2
+    rows = np.repeat(np.arange(60), weight)
+    log = replace(
+        log, context=context, schema=None, target_context=None, target_action=None,
+        target_embedding=None,
+    )  # fmt: skip
+    written = problem_rows(log, rows, np.empty(0, dtype=int))
+    found = golden.run(CHIPS(clusters=3), replace(log, row_weight=weight.astype(float)))
+    assert found.value == pytest.approx(golden.run(CHIPS(clusters=3), written).value, abs=1e-12)

@@ -80,6 +80,7 @@ def problem(logging: Any, target: Any, lists: np.ndarray, reward: np.ndarray) ->
 def run(estimator: Estimator, data: Problem) -> Estimate:
     """What the estimator says."""
     seed = DataSeed("lists", 0, 0)
-    view = View(data, estimator.access, seed=seed, fit_cache=FitCache())
+    access, optional = estimator.access, estimator.optional_access
+    view = View(data, access, optional=optional, seed=seed, fit_cache=FitCache())
     estimator.fit(view, rng=np.random.default_rng(0), device="cpu")
     return estimator.estimate(view)

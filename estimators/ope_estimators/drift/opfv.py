@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
-from ope_bench import Access, Estimate, FloatArray, PositivityViolation, View
+from ope_bench import Access, Estimate, FloatArray, PositivityViolation, UnavailableError, View
 from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.drift.drifting import Drifting
 from ope_estimators.features.pairs import Points
@@ -28,7 +28,7 @@ class OPFV(Drifting):
 
     t' is the wanted time, φ says which times are alike: those at the same place of a cycle, or the
     last ones. p̂ is the share of rows with φ(t'). What differs between times with equal φ is left
-    to q̂, which predicts at t'. A constant φ gives `DR`, at the rows' own times.
+    to q̂, which predicts at t'. A constant φ gives `DR` where q̂ knows no time.
 
     Assumptions: those of `DR`; times with equal φ have equal values, but for what q̂ explains.
     Fails when: the past does not repeat, q̂ is wrong at t' (trees and linear effects of time do not
@@ -42,7 +42,8 @@ class OPFV(Drifting):
     time, horizon : the time of rows, and when the value is wanted; as in `Prognosticator`. With a
         column of times the model's predictions have t' in it; without, the model knows no time.
     regressor, regressor_params, action_features, cross_fit : the reward model, as for `DR`.
-        ``given`` takes the problem's predictions, those at t' from ``predicted_reward_wanted``.
+        ``given`` takes the problem's predictions, those at t' from ``predicted_reward_wanted``,
+        without which φ must be constant and q̂ predicts at the rows' own times.
 
     References
     ----------
@@ -67,19 +68,29 @@ class OPFV(Drifting):
     @property
     def access(self) -> Access:
         """Predictions at the wanted time as well, where predictions are given."""
-        given = self.regressor == GIVEN and self.phi != "constant"
-        return super().access | Access.PREDICTED_REWARD_WANTED if given else super().access
+        return super().access | self._wanted
+
+    @property
+    def optional_access(self) -> Access:
+        """Those at the wanted time, where all times are alike."""
+        return self._wanted if self.phi == "constant" else Access.SAMPLES
+
+    @property
+    def _wanted(self) -> Access:
+        return Access.PREDICTED_REWARD_WANTED if self.regressor == GIVEN else Access.SAMPLES
 
     def estimate(self, view: View) -> Estimate:
         """Return the mean of the terms and its standard error."""
         plain = super().estimate(view)
-        if self.phi == "constant":
-            return plain
         time, wanted = self._times(view), 1.0 + self.horizon
-        if self.phi == "recent":
+        if self.phi == "constant":
+            alike = np.ones(view.n, dtype=bool)
+        elif self.phi == "recent":
             alike = time >= wanted - self.horizon - self.period
         else:
-            place = np.floor(np.append(time, wanted) / self.period % 1.0 * self.bins)
+            part = np.append(time, wanted) / self.period % 1.0 * self.bins
+            # Whole numbers round to less.
+            place = np.floor(np.round(part, 9)) % self.bins
             alike = place[:-1] == place[-1]
         share = float(alike.mean())
         if share == 0:
@@ -101,7 +112,10 @@ class OPFV(Drifting):
     def _expected_then(self, view: View) -> FloatArray:
         """Return sum_a π1(a|x_i) q̂(x_i, t', a), q̂ not having seen row i: (n,)."""
         if self.regressor == GIVEN:
-            given = GivenReward(view.predicted_reward_wanted)
+            try:
+                given = GivenReward(view.predicted_reward_wanted)
+            except UnavailableError:
+                return self._expected_reward(view)
             return given.logged_expected(view.target_policy, view.context)
         if self.time is None:
             return self._expected_reward(view)

@@ -100,6 +100,6 @@ class CHIPS(Estimator):
         spread = different.std(axis=0)
         scaled = (different - different.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         means = KMeans(number, n_init=3, random_state=seed)
-        found = means.fit_predict(scaled, sample_weight=np.bincount(own).astype(float))
+        found = means.fit_predict(scaled, sample_weight=np.bincount(own, view.row_weight))
         cluster: IntArray = found.astype(np.int64)[own]
         return cluster
