@@ -451,14 +451,15 @@ def test_chips_clusters_contexts_that_are_near_each_other():
 
 
 def test_chips_clusters_a_row_of_weight_k_as_k_rows():
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(1)
     log = golden.problem(rng.integers(2, size=60), rng.integers(3, size=60), rng.random(60))
-    context, weight = np.column_stack([log.context, rng.random((60, 3))]), rng.integers(1, 6, 60) ** 2
-    rows = np.repeat(np.arange(60), weight)
-    log = replace(
-        log, context=context, schema=None, target_context=None, target_action=None,
-        target_embedding=None,
-    )  # fmt: skip
-    written = problem_rows(log, rows, np.empty(0, dtype=int))
-    found = golden.run(CHIPS(clusters=3), replace(log, row_weight=weight.astype(float)))
-    assert found.value == pytest.approx(golden.run(CHIPS(clusters=3), written).value, abs=1e-12)
+    context, weight = rng.normal(size=(60, 2)), rng.integers(1, 6, 60) ** 2
+    policies = {
+        "logging_policy": Tabular(golden.LOGGING, lambda c: (c[:, 0] > 0).astype(int)),
+        "target_policy": Tabular(golden.TARGET, lambda c: (c[:, 0] > 0).astype(int)),
+    }
+    none = dict.fromkeys(("schema", "target_context", "target_action", "target_embedding"))
+    log = replace(log, context=context, **policies, **none)
+    written = problem_rows(log, np.repeat(np.arange(60), weight), np.empty(0, dtype=int))
+    found = golden.run(CHIPS(clusters=4), replace(log, row_weight=weight.astype(float)))
+    assert found.value == pytest.approx(golden.run(CHIPS(clusters=4), written).value, abs=1e-12)
