@@ -161,13 +161,20 @@ def through_embedding() -> TinyWorld:
     return small().but(q=np.repeat(q[:, None, :], 3, axis=1))
 
 
-def view_of(problem: Problem, access: Access = Access.SAMPLES, *, seed: int = 0) -> View:
-    return View(problem, access, seed=DataSeed("tiny", seed, 0), fit_cache=FitCache())
+def view_of(
+    problem: Problem,
+    access: Access = Access.SAMPLES,
+    *,
+    optional: Access = Access.SAMPLES,
+    seed: int = 0,
+) -> View:
+    seeds = DataSeed("tiny", seed, 0)
+    return View(problem, access, optional=optional, seed=seeds, fit_cache=FitCache())
 
 
 def run(estimator: Estimator, problem: Problem, *, seed: int = 0) -> Estimate:
     """What the estimator says, given what it asked for."""
-    view = view_of(problem, estimator.access, seed=seed)
+    view = view_of(problem, estimator.access, optional=estimator.optional_access, seed=seed)
     estimator.fit(view, rng=np.random.default_rng(seed), device="cpu")
     estimate = estimator.estimate(view)
     assert not view.violations

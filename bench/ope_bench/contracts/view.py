@@ -537,7 +537,9 @@ def _refuse_missing(
 ) -> None:
     """Raise UnavailableError for the first value that is missing and not optional."""
     for name, value in held.items():
-        if value is None and _REQUIRED_ACCESS[name] not in optional:
+        flag = _REQUIRED_ACCESS[name]
+        # The logging policy alone may be optional, where its propensities are not.
+        if value is None and (flag & ~Access.PROPENSITY or flag) not in optional:
             raise UnavailableError(reasons.get(name, f"the environment has no {name}"))
 
 
