@@ -72,23 +72,23 @@ def test_the_interval_is_that_of_weights_rewards_range_and_units(estimator, guar
     weight, reward = _weights(problem), problem.reward
     asked = {"interval": "guaranteed", "level": 0.7}
     bets = guaranteed is betting_interval
-    largest = WORLD.weights.max(axis=1)[problem.context[:, 0].astype(int)]
     found = tiny.run(estimator(**asked, largest_unit=2), problem)
     if bets:
         of_units = {"reward_range": RANGE, "level": 0.7, "unit": unit, "largest_unit": 2}
-        assert found.interval == guaranteed(weight, reward, **of_units, largest_weight=largest)
-        mirrored = tiny.run(
-            estimator(**asked, largest_unit=2), replace(problem, logging_policy=None)
-        )
-        assert mirrored.interval == guaranteed(weight, reward, **of_units)
-        assert mirrored.interval.high != found.interval.high
+        assert found.interval == guaranteed(weight, reward, **of_units)
+        mixed = tiny.run(estimator(**asked, largest_unit=2, upper_end="mixed"), problem)
+        largest = WORLD.weights.max(axis=1)[problem.context[:, 0].astype(int)]
+        assert mixed.interval == guaranteed(weight, reward, **of_units, largest_weight=largest)
+        assert mixed.interval.high != found.interval.high
+        unknown = replace(problem, logging_policy=None)
+        mirrored = tiny.run(estimator(**asked, largest_unit=2, upper_end="mixed"), unknown)
+        assert mirrored.interval == found.interval
     lacking = tiny.run(estimator(**asked), problem) if bets else found
     assert (lacking.interval, lacking.standard_error) == (None, None)
     assert "largest_unit" in lacking.diagnostics[STANDARD_ERROR_WITHHELD]
     assert lacking.value == found.value
     alone = tiny.run(estimator(**asked), _problem(reward_range=RANGE)).interval
-    known = {"largest_weight": largest} if bets else {}
-    assert alone == guaranteed(weight, reward, reward_range=RANGE, level=0.7, **known)
+    assert alone == guaranteed(weight, reward, reward_range=RANGE, level=0.7)
     likely = tiny.run(estimator(interval="empirical-likelihood", level=0.8), problem).interval
     assert likely == empirical_likelihood_interval(
         weight,

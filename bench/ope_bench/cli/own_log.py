@@ -214,6 +214,9 @@ def log_of_command(
         int | None,
         typer.Option(help="Number of decisions taken; fewer rows show that some are missing."),
     ] = None,
+    largest_unit: Annotated[
+        int | None, typer.Option(help="Most rows that a unit can have: of guaranteed intervals.")
+    ] = None,
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the log file of these options.")
     ] = None,
@@ -229,8 +232,12 @@ def log_of_command(
 
     given = {name.replace("_", "-"): text for name, text in described.items() if text is not None}
     spec = spec_of_command(file, given)
-    spec = replace(spec, drop_missing=spec.drop_missing or drop_missing)
-    spec = replace(spec, decisions=spec.decisions if decisions is None else decisions)
+    spec = replace(
+        spec,
+        drop_missing=spec.drop_missing or drop_missing,
+        decisions=spec.decisions if decisions is None else decisions,
+        largest_unit=spec.largest_unit if largest_unit is None else largest_unit,
+    )
     if save is not None:
         write_log_file(spec, save)
         note(f"wrote {save}")

@@ -683,8 +683,8 @@ def what_lacks(problem: Problem, form: str, estimator: Estimator) -> str:
     """
     try:
         refuse_unused(estimator, problem)
-        seed = DataSeed("check", 0, 0)
-        view = View(problem, estimator.access, seed=seed, fit_cache=FitCache())
+        asked = estimator.access & ~estimator.optional_access
+        view = View(problem, asked, seed=DataSeed("check", 0, 0), fit_cache=FitCache())
         if Access.TARGET_POLICY not in estimator.access:
             _ = view.target_action
         elif form == "probability" and hasattr(estimator, "regressor"):

@@ -780,7 +780,14 @@ def with_interval(
     params = estimator.get_params(deep=False)
     if kind == "asymptotic" or params.get("interval") != "asymptotic":
         return pair, ""
-    asked = _with_params(pair, {"interval": kind, "level": level})
+    wanted: dict[str, object] = {"interval": kind, "level": level}
+    bets = kind in ("guaranteed", "anytime")
+    sizes = bets and log.unit is not None and params.get("largest_unit") is None
+    if sizes and log.spec is not None and "largest_unit" in params:
+        wanted["largest_unit"] = log.spec.largest_unit
+    if bets and "upper_end" in params and log.logging is not None:
+        wanted["upper_end"] = "mixed"
+    asked = _with_params(pair, wanted)
     if asked is None:
         return pair, ""
     changed = asked[1] or build(asked[0])
@@ -788,10 +795,12 @@ def with_interval(
     rangeless = kind == "bootstrap" or (kind == "empirical-likelihood" and np.ptp(log.reward) > 0)
     if log.weight is not None and not changed.row_weights:
         return pair, "the log has row weights"
-    if kind not in ("guaranteed", "anytime") and log.n_units < 2:
+    if not bets and log.n_units < 2:
         return pair, "the log has one unit"
     if not rangeless and log.reward_range is None and params.get("reward_range") is None:
         return pair, "give `reward_range: [LOW, HIGH]`"
-    if Access.LOGGING_POLICY in changed.access and log.logging is None:
+    if sizes and wanted.get("largest_unit") is None:
+        return pair, "give `largest_unit: N`, the most rows that a unit can have"
+    if Access.LOGGING_POLICY in changed.access & ~changed.optional_access and log.logging is None:
         return pair, "give `logging: {table: FILE}`, the logging policy's whole distribution"
     return asked, ""

@@ -151,7 +151,7 @@ def load_log(
         predicted_reward=part(rewards),
         embedding=embedding,
         weight=weight,
-        unit=None if spec.unit is None else _unit(used, spec.unit),
+        unit=None if spec.unit is None else _unit(used, spec.unit, spec.largest_unit),
         time=None if time is None else time[0],
         time_span=None if time is None else time[1],
         logging=None if logging is None else part(logging.matrix),
@@ -275,10 +275,15 @@ def _reward(spec: LogSpec, table: Table) -> FloatArray:
     return reward
 
 
-def _unit(table: Table, name: str) -> IntArray:
+def _unit(table: Table, name: str, largest: int | None) -> IntArray:
     column = table.column(name)
     column.require_values()
-    return column.groups()
+    unit = column.groups()
+    most = int(np.bincount(unit).max())
+    if largest is not None and most > largest:
+        msg = f"largest_unit: {largest} is not the most rows; one {name} has {most:,}"
+        raise UsageError(msg)
+    return unit
 
 
 ESTIMATED_NOTE = (

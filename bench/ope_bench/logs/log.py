@@ -92,6 +92,7 @@ class Log(LogData):
         actions: Sequence[Any] | None = None,
         drop_missing: bool = False,
         decisions: int | None = None,
+        largest_unit: int | None = None,
         missing: Sequence[str] = (),
         encoding: str | None = None,
         delimiter: str | None = None,
@@ -130,6 +131,7 @@ class Log(LogData):
             order of their numbers, while an array without it is refused where they are words.
         drop_missing : whether rows without action, reward or propensity are left out, and counted.
         decisions : number of decisions that were taken; fewer rows show that some are missing.
+        largest_unit : the most rows that a unit can have, which intervals by bets need.
         missing : words for a missing value, beside an empty one.
         encoding, delimiter, decimal : of text files; found by default, and a point.
         time_format : of times, in the notation of `datetime.strptime`; found by default.
@@ -182,6 +184,7 @@ class Log(LogData):
             actions=None if actions is None else named_actions(actions),
             drop_missing=drop_missing,
             decisions=decisions,
+            largest_unit=largest_unit,
             form=TextForm(tuple(missing), encoding, delimiter, decimal, time_format),
         )
         return cls.of(spec)

@@ -62,6 +62,7 @@ class LogSpec:
         array (n, n_actions).
     weight : column; for how many rows each row stands, where the log keeps a part of them.
     unit : column; rows of one unit depend on each other.
+    largest_unit : the most rows that a unit can have, which intervals by bets need.
     logging : the logging policy's whole distribution.
     targets : the policies to evaluate, by name.
     actions : the actions to which columns of arrays belong; in sorted order where None.
@@ -88,6 +89,7 @@ class LogSpec:
     predicted_reward: Any = None
     drop_missing: bool = False
     decisions: int | None = None
+    largest_unit: int | None = None
     form: TextForm = field(default_factory=TextForm)
     smallest_propensity: float | None = None
 
@@ -116,6 +118,9 @@ class LogSpec:
             raise UsageError(msg)
         if not 0 < (self.smallest_propensity or 1.0) <= 1 or self.smallest_propensity == 0:
             msg = f"smallest_propensity: {self.smallest_propensity:g} is not in (0, 1]"
+            raise UsageError(msg)
+        if self.largest_unit is not None and self.unit is None:
+            msg = "largest_unit: is of units; name their column with `unit`"
             raise UsageError(msg)
         predicted = self.predicted_reward
         known = {"logged", "table"}

@@ -52,6 +52,7 @@ class _LogFileKeys:
     logging: _Policy | None = None
     drop_missing: bool = False
     decisions: int | None = None
+    largest_unit: int | None = None
     actions: _Names | None = None
     missing: _Names | None = None
     encoding: str | None = None
@@ -63,7 +64,7 @@ class _LogFileKeys:
 
 _PLAIN = (
     *("action", "reward", "reward_range", "propensity", "time", "unit", "weight"),
-    *("drop_missing", "decisions", "smallest_propensity"),
+    *("drop_missing", "decisions", "smallest_propensity", "largest_unit"),
 )
 """Keys that a log's description holds as they are written."""
 

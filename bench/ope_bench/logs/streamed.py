@@ -144,7 +144,7 @@ class Rows:
     def log(self, table: Table, spec: LogSpec | None = None) -> LogData:
         """Return rows as a log whose names are coded as those of the whole data set."""
         if spec is None:
-            spec = replace(self.spec, unit=None, time=None, items=None)
+            spec = replace(self.spec, unit=None, largest_unit=None, time=None, items=None)
         # Code is loaded where it runs: a worker of a cluster cannot be sent its module.
         targets = {
             name: TargetPolicy(policy=load_policy(one.policy, name))

@@ -33,7 +33,6 @@ from ope_estimators.baseline.doubly_robust.sndr import SNDR
 from ope_estimators.baseline.weighting.beta_ipw import BetaIPW
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
-from ope_estimators.baseline.weighting.reward_limits import NO_SIZE
 from ope_estimators.baseline.weighting.sg_ipw import SGIPW
 from ope_estimators.baseline.weighting.shrunk_weights import shrinkage_by_theory
 from ope_estimators.baseline.weighting.transformed import GRID
@@ -49,6 +48,8 @@ from ope_estimators.streamed.ridge import coefficients
 from ope_estimators.tuning.estimated_mse import least_mse
 
 __all__ = ["Answer", "StreamedSums", "added", "lacks"]
+
+IN_MEMORY = "guaranteed intervals of units are made in memory, with largest_unit, not in batches"
 
 NODES = 6
 """Values of λ at which the equation of the rule ``theory`` is summed; it is smooth."""
@@ -115,7 +116,7 @@ def lacks(estimator: Estimator, whole: bool) -> str:
     kind, params = type(estimator), estimator.get_params(deep=False)
     defaults = kind().get_params(deep=False)
     free = {"regressor", "regressor_params", "action_features", "cross_fit", "lambda_", "delta"}
-    free |= {"normalize", "interval", "level", "reward_range"}
+    free |= {"normalize", "interval", "level", "reward_range", "largest_unit"}
     if kind not in (IPW, IPWS, BetaIPW, SGIPW, DM, DR, SNDR, DROS):
         return "it is not computed from batches of rows; sample rows into a log that fits"
     for name, value in params.items():
@@ -790,7 +791,7 @@ class StreamedSums:
         if "baseline" in diagnostics:
             lift, lift_error = self._around_baseline(p, -1)
         if self.facts.units is not None and getattr(estimator, "interval", "") == "guaranteed":
-            error, diagnostics[STANDARD_ERROR_WITHHELD] = None, NO_SIZE
+            error, diagnostics[STANDARD_ERROR_WITHHELD] = None, IN_MEMORY
         return Answer(
             value=float(value),
             standard_error=error,

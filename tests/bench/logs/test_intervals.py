@@ -13,7 +13,9 @@ from ope_bench import (
     Log,
     Problem,
     TargetPolicy,
+    UsageError,
     betting_interval,
+    confidence_sequence,
     empirical_likelihood_interval,
     estimate,
 )
@@ -60,15 +62,38 @@ def test_estimators_are_asked_for_the_kind_and_the_level(asked):
     given = bounded()
     log, weight = ranged(given), weights_of(given)
     row = next(iter(estimate(log, asked, interval="guaranteed", level=0.8)))
-    own = betting_interval(weight, given.reward, reward_range=(0, 1), level=0.8)
+    of_contexts = table_of(given.target_policy, given) / table_of(given.logging_policy, given)
+    bets = {"reward_range": (0, 1), "level": 0.8, "largest_weight": of_contexts.max(axis=1)}
+    own = betting_interval(weight, given.reward, **bets)
     assert (row.low, row.high, row.interval, row.level) == (own.low, own.high, "guaranteed", 0.8)
     row = next(iter(estimate(log, asked, interval="empirical-likelihood")))
-    ratio = table_of(given.target_policy, given) / table_of(given.logging_policy, given)
-    limits = float(ratio.min()), float(ratio.max())
+    limits = float(of_contexts.min()), float(of_contexts.max())
     own = empirical_likelihood_interval(
         weight, given.reward, reward_range=(0, 1), weight_range=limits
     )
     assert (row.low, row.high) == pytest.approx((own.low, own.high), rel=1e-9)
+
+
+def test_bets_on_units_need_their_largest_size_and_no_logging_policy():
+    given = bounded()
+    log, weight, unit = ranged(given), weights_of(given), np.arange(160) // 3
+    spec = replace(log.spec, table={**log.spec.table, "u": unit}, unit="u", logging=None)
+    lacking, of_terms = estimate(Log.of(spec), ["ipw", "dr"], interval="guaranteed")
+    assert (lacking.low, lacking.status) == (None, "ok")
+    assert lacking.value == pytest.approx((weight * given.reward).mean())
+    assert "largest_unit" in lacking.message
+    assert "largest_unit" in of_terms.message
+    known = Log.of(replace(spec, largest_unit=4))
+    (row,) = estimate(known, ["ipw"], interval="guaranteed")
+    bets = {"reward_range": (0, 1), "unit": unit, "largest_unit": 4}
+    own = betting_interval(weight, given.reward, **bets)
+    assert (row.low, row.high) == (own.low, own.high)
+    (row,) = estimate(known, ["ipw"], interval="anytime")
+    own = confidence_sequence(weight, given.reward, **bets)
+    assert (row.low, row.high) == (own.low, own.high)
+    for wrong in ({"largest_unit": 2}, {"largest_unit": 4, "unit": None}):
+        with pytest.raises(UsageError, match="largest_unit"):
+            Log.of(replace(spec, **wrong))
 
 
 def test_an_estimator_with_a_kind_of_its_own_keeps_it():

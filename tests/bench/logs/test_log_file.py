@@ -117,7 +117,9 @@ def test_the_quick_look_is_the_same_log_and_can_be_saved(folder, capsys, monkeyp
     write_csv(folder / "items.csv", {"a": ["v", "u", "w"], "kind": ["k", "k", "l"]})
     arguments = ["d.csv", "--context=x0,x1", "--action=a", "--reward=r", "--propensity=p"]
     arguments += ["--items=items.csv", "--target-probability=q", "--categorical=x1"]
+    arguments += ["--unit=x1", "--largest-unit=99"]
     assert invoke(["estimate", *arguments, "--est=ipw", "--save=saved.yaml"]) == 0
+    assert read_log_file(Path("saved.yaml")).largest_unit == 99
     first = capsys.readouterr()
     assert "wrote saved.yaml" in first.err
     saved = Log.read("saved.yaml")

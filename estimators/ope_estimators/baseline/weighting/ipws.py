@@ -42,7 +42,7 @@ class IPWS(BoundsUnderHiddenCause, WeightedIntervals, ClippedWeights):
     level : of the interval.
     resamples : number of bootstrap samples.
     ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
-    largest_unit : most rows that a unit can have, for intervals by bets.
+    largest_unit : most rows of a unit, and upper_end : form of the upper end, of bets.
     propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
     propensity_calibration : of estimated ones: ``exponent``, or ``isotonic`` inverse weights.
     propensity_classifier : its name.

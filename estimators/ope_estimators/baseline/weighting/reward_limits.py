@@ -15,11 +15,11 @@ from ope_bench import (
     View,
 )
 
-__all__ = ["NO_SIZE", "declared_limits", "largest_ratio", "without_interval"]
+__all__ = ["declared_limits", "largest_ratio", "without_interval"]
 
 NO_SIZE = (
-    "a guaranteed interval of units needs largest_unit, the most rows that one can have, since "
-    "sizes may tell of rewards; ls-ipw has none of units"
+    "an interval by bets needs largest_unit, the most rows that a unit can have, since sizes may "
+    "tell of rewards; guaranteed ones of ls-ipw are not of units"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Lt
 
@@ -13,6 +13,7 @@ from ope_bench import (
     UNIT_RESAMPLES,
     Access,
     Estimate,
+    FloatArray,
     Interval,
     IntervalKind,
     PositivityViolation,
@@ -47,16 +48,19 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
     ----------
     interval : what is given beside the standard error. ``asymptotic``: nothing, the standard error
         has a normal interval; ``empirical-likelihood``; ``guaranteed``, which covers at least its
-        level, by bets (where the logging policy's probabilities of all actions are known, with an
-        upper end about half as wide if rewards are few); ``anytime``, which does so after every
-        row together, and gives the lift over the logging policy another such interval;
-        ``bootstrap``, the quantiles of the estimates on units drawn with replacement. A single
-        unit has only a ``guaranteed`` or ``anytime`` interval.
+        level, by bets; ``anytime``, which does so after every row together, and gives the lift
+        over the logging policy another such interval; ``bootstrap``, the quantiles of the
+        estimates on units drawn with replacement. A single unit has only a ``guaranteed`` or
+        ``anytime`` interval.
     reward_range : smallest and largest possible reward, where the environment does not declare
         them. Without any range, ``guaranteed`` is unavailable and ``empirical-likelihood`` takes
         that of the logged rewards; there is no interval where these are all equal.
     largest_unit : the most rows that a unit can have, known before the log: ``guaranteed`` and
         ``anytime`` need it where rows have units, because sizes may tell of rewards.
+    upper_end : of ``guaranteed`` and ``anytime``: ``mirrored``, the lower end of what rewards
+        lack; ``mixed``, with half of the wealth on the weighted rewards themselves, about half as
+        wide where rewards are few. It uses the logging policy's probabilities of all actions;
+        where they are not known it is ``mirrored``.
     level : of the interval.
     resamples : number of bootstrap samples, the same ones for every estimator.
     """
@@ -67,6 +71,7 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
         "level": 0.95,
         "resamples": UNIT_RESAMPLES,
         "largest_unit": None,
+        "upper_end": "mirrored",
     }
 
     _: KW_ONLY
@@ -75,6 +80,7 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
     level: Annotated[float, Gt(0), Lt(1)] = 0.95
     resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
     largest_unit: Annotated[int, Ge(1)] | None = None
+    upper_end: Literal["mirrored", "mixed"] = "mirrored"
 
     @property
     def access(self) -> Access:
@@ -85,7 +91,8 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
     def optional_access(self) -> Access:
         """The probabilities of actions that were not taken, which make some intervals narrower."""
         bets = self.interval in ("guaranteed", "anytime") and not self._estimates
-        return Access.LOGGING_POLICY & ~Access.PROPENSITY if bets else Access.SAMPLES
+        used = bets and self.upper_end == "mixed"
+        return Access.LOGGING_POLICY & ~Access.PROPENSITY if used else Access.SAMPLES
 
     def _interval(self, view: View, rows: WeightedRows) -> Interval | None:
         if self.interval in ("guaranteed", "anytime"):
@@ -133,6 +140,10 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
         """Return whether the largest number of rows of a unit is not known."""
         return view.has_units and self.largest_unit is None
 
+    def _largest_weight(self, view: View) -> FloatArray | None:
+        """Return the largest weight that each row's context allows, where it is used: (n,)."""
+        return largest_ratio(view) if self.upper_end == "mixed" else None
+
     def _guaranteed(self, rows: WeightedRows, view: View, limits: tuple[float, float]) -> Interval:
         return betting_interval(
             rows.weight,
@@ -141,7 +152,7 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
             unit=rows.unit,
             level=self.level,
             largest_unit=self.largest_unit,
-            largest_weight=largest_ratio(view),
+            largest_weight=self._largest_weight(view),
         )
 
     def _sequence(
@@ -160,7 +171,7 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
             level=self.level,
             difference=difference,
             largest_unit=self.largest_unit,
-            largest_weight=None if difference else largest_ratio(view),
+            largest_weight=None if difference else self._largest_weight(view),
         )
 
     def estimate(self, view: View) -> Estimate:
