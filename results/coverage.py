@@ -43,7 +43,7 @@ QUOTA = {True: 22, False: 48}
 
 REWARDED, EFFECTIVE = (0.0, 10.0, 20.0, 50.0, 200.0), (30.0, 100.0, 500.0)
 
-ESTIMATORS = {
+ESTIMATORS: dict[str, dict[str, Any]] = {
     "ipws": {},
     "sndr": {},
     "dm": {"cross_fit": 5},

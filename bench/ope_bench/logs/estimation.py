@@ -116,7 +116,8 @@ def estimate(
             _with_params(pair, asked | {"level": level}) or _with_params(pair, asked) or pair
             for pair in pairs
         ]
-    labels = distinct_labels([spec for spec, _ in pairs])
+    specs = [spec for spec, _ in pairs]
+    labels = distinct_labels(specs[:shown]) + distinct_labels(specs)[shown:]
     with stored_log(log) as folder:
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
         differences = _differences(log, records, labels, folder, level, kind)
@@ -417,8 +418,8 @@ def _with_likelihood(
     if found is None or found.low is None or row.value is None:
         return row
     message = (row.message or "").replace(f"interval withheld: {few}", found.reason)
-    ends = {"low": found.low, "high": found.high, "interval": LIKELIHOOD}
-    return replace(row, **ends, message=message.strip("; ") or None)
+    told = replace(row, low=found.low, high=found.high, interval=LIKELIHOOD)
+    return replace(told, message=message.strip("; ") or None)
 
 
 def with_disagreement(

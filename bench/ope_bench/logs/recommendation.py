@@ -227,7 +227,7 @@ def few_rewards(log: LogData, target: str, scale: float = 1.0) -> str:
     if rewarded >= LEAST_REWARDED and effective >= LEAST_EFFECTIVE:
         return ""
     return (
-        f"{rewarded:.3g} effective rewarded rows, effective sample size {effective:.3g}: "
+        f"{rewarded:.3g} effective rewarded rows, effective sample size {effective:,.0f}: "
         "empirical likelihood alone holds there"
     )
 

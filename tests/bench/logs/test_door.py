@@ -302,7 +302,7 @@ def test_slow_estimators_run_on_a_part_of_a_large_log(monkeypatch):
     result = estimate(made)
     assert "20 of 60 rows, drawn by unit" in " ".join(result.notes)
     assert result["dm-star"].message.startswith("on 20 random rows")
-    assert result["ipws"].message is None
+    assert "random rows" not in (result["ipws"].message or "")
     rows = estimation._some_units(made, 20, 0)
     assert len(rows) == 20
     assert set(np.bincount(made.unit[rows])) == {0, 2}
