@@ -224,10 +224,9 @@ class Column:
             series = series.arr.to_list()
         width = series.list.len()
         apart = _flags(width != width[0])
-        first = self.place(0)
         self.refuse_first(
             apart,
-            lambda _: f"{width[int(np.argmax(apart))]} numbers; {first} has {width[0]}",
+            lambda _: f"{width[int(np.argmax(apart))]} numbers; {self.place(0)} has {width[0]}",
         )
         flat = series.explode().cast(pl.Float64, strict=False)
         values = _floats(flat).reshape(len(series), int(width[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import tempfile
@@ -10,22 +11,39 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ope_bench.plugins.requirements import ran_out_of_memory
+import psutil
+
+from ope_bench.plugins.requirements import limited_bytes, ran_out_of_memory
 from ope_bench.reader.mistakes import DataFileError
 
 _ALLOCATOR = "_RJEM_MALLOC_CONF"
+_LEAST_BYTES = 64 << 20
 
 
 def library() -> Any:
     """Return Polars, which is imported when the first table is read."""
+    if "polars" not in sys.modules:
+        _require_memory()
     given = os.environ.get(_ALLOCATOR)
-    import polars
-
-    # It sets this for its own allocator, which has read it by now. A trial that reads a table
-    # would be said to change the environment of its process.
-    if given is None:
-        os.environ.pop(_ALLOCATOR, None)
+    try:
+        import polars
+    finally:
+        # It sets this for its own allocator, which has read it by now. A trial that reads a table
+        # would be said to change the environment of its process.
+        if given is None:
+            os.environ.pop(_ALLOCATOR, None)
     return polars
+
+
+def _require_memory() -> None:
+    """Raise a MemoryError where a limit leaves too little: threads of the library would hang.
+
+    They wait for ever for one of them whose allocation failed, in its import already.
+    """
+    limit = limited_bytes()
+    if limit < math.inf and limit - psutil.Process().memory_info().data < _LEAST_BYTES:
+        msg = "no memory left to read a table"
+        raise MemoryError(msg)
 
 
 class LibraryRefusalError(Exception):
@@ -39,6 +57,7 @@ def guarded(path: Path | str) -> Iterator[None]:
     A panic of its threads derives from BaseException, and is printed on the error output, which
     gets nothing else while the library works either.
     """
+    _require_memory()
     try:
         with _panics_kept():
             yield
@@ -61,7 +80,14 @@ def guarded(path: Path | str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _panics_kept() -> Iterator[None]:
-    """Keep what is written on descriptor 2, and write it at the end if nothing was raised."""
+    """Keep what is written on descriptor 2, and write it at the end if nothing was raised.
+
+    Under a memory limit nothing is kept: the library's allocator says why it aborts the process,
+    and whoever started it has that from there.
+    """
+    if limited_bytes() < math.inf:
+        yield
+        return
     try:
         sys.stderr.flush()
         saved = os.dup(2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -128,3 +130,36 @@ def test_a_damaged_binary_file_is_read_or_one_line(
         wrong += table is None
     assert wrong > 20
     assert capfd.readouterr().err == ""
+
+
+def test_a_memory_limit_is_said_and_the_library_keeps_its_last_words(tmp_path: Path) -> None:
+    pytest.importorskip("resource")
+    pl.DataFrame({"x": range(10)}).write_parquet(tmp_path / "t.parquet")
+    script = """if True:
+    import os, pathlib, psutil, resource, sys
+    from ope_bench.reader import read_table
+    from ope_bench.reader.library import guarded
+
+    def limit(mebibytes):
+        used = psutil.Process().memory_info().data
+        resource.setrlimit(resource.RLIMIT_DATA, (used + (mebibytes << 20), -1))
+
+    limit(30)
+    try:
+        read_table(pathlib.Path(sys.argv[1]))
+    except MemoryError as exc:
+        print(exc)
+    limit(1000)
+    print(read_table(pathlib.Path(sys.argv[1])).n, flush=True)
+    with guarded(""):
+        os.write(2, b"last words")
+        os._exit(1)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "t.parquet")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout.splitlines() == ["no memory left to read a table", "10"]
+    assert run.stderr == "last words"
