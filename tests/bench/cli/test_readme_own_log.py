@@ -8,7 +8,10 @@ import shlex
 from ope_bench.cli.app import invoke
 from support.paths import README, ROOT
 
-PAGE = ROOT / "bench" / "docs" / "own-logs.md"
+PAGE, TABLES, CHECKS = (
+    ROOT / "bench" / "docs" / f"{name}.md"
+    for name in ("own-logs", "own-log-tables", "own-log-checks")
+)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -40,10 +43,16 @@ def test_every_command_of_the_section_works(tmp_path, monkeypatch, capsys, here)
     assert (tmp_path / "shop" / "mine.yaml").is_file()
 
 
+def test_every_form_of_a_policy_on_the_page_gives_the_same_weights():
+    page = TABLES.read_text(encoding="utf-8")
+    (code,) = [body for language, body in BLOCK.findall(page) if language == "python"]
+    exec(code, {})
+
+
 def test_the_page_explains_every_line_of_the_check_that_it_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    page = PAGE.read_text(encoding="utf-8")
+    page = CHECKS.read_text(encoding="utf-8")
     (shown,) = [body for language, body in BLOCK.findall(page) if language == "text"]
     assert invoke(["log", "example", "shop"]) == 0
     capsys.readouterr()

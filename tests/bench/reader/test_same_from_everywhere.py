@@ -1,6 +1,6 @@
 """Every type of column, with and without missing values, is the same from every file and frame.
 
-Run as a script it writes the table of bench/docs/same-from-everywhere.md.
+Run as a script it writes the table of bench/docs/own-log-tables.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import polars as pl
 
 from ope_bench.reader import DataFileError, Table, read_table, table_of
 
-PAGE = Path(__file__).resolve().parents[3] / "bench" / "docs" / "same-from-everywhere.md"
+PAGE = Path(__file__).resolve().parents[3] / "bench" / "docs" / "own-log-tables.md"
+HEADING = "## The same from everywhere"
 TIMES = [datetime(2024, 3, day, 22, 30) for day in (5, 1, 9, 5)]
 VALUES: dict[str, list[Any]] = {
     "integer": [3, -1, 0, 3],
@@ -277,7 +278,7 @@ def without_arrow(folder: Path) -> dict[str, str]:
 def page(found: dict[str, str]) -> str:
     """Return the table, a row for each form."""
     lines = [
-        "# The same from everywhere",
+        HEADING,
         "",
         (
             "What each type of column gives, from each form of file and frame, without and with a "
@@ -323,4 +324,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["cells"]:
         print(json.dumps(cells()))
     else:
-        PAGE.write_text(page(cells()))
+        PAGE.write_text(PAGE.read_text().partition(HEADING)[0] + page(cells()))
