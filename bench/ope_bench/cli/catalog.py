@@ -46,12 +46,14 @@ def _facts(plugin: Any, cls: type) -> Facts:
     from ope_bench.contracts.parameters import describe
 
     parameters = describe(cls)
-    docstring = inspect.getdoc(cls) or ""
+    docstring = inspect.cleandoc(cls.__doc__ or "")
     # What the docstring refers to by "as NAME": that plugin's docstring, without examples and
     # references, which its own page has.
     names = re.findall(r"\bas `?([A-Z]\w+)`?(?=[.,;:]|$)", docstring, re.MULTILINE)
     referenced = {
-        other.id: re.split(r"\n\n(?:References\n|>>> )", inspect.getdoc(other.cls) or "")[0]
+        other.id: re.split(
+            r"\n\n(?:References\n|>>> )", inspect.cleandoc(other.cls.__doc__ or "")
+        )[0]
         for other in registry().plugins(plugin.kind)
         if other.target.rpartition(":")[2] in names
     }

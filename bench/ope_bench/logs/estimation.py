@@ -130,6 +130,9 @@ def estimate(
             slow_records = run_on_log(small, slow_pairs, folder, seed, executor, on_event)
     targets, advice = [], []
     findings = findings_of(log)
+    # Of an average that is 0 up to its error there is no percentage.
+    today = log.reward_terms
+    unsure = abs(today.mean()) <= 2 * (problem.standard_error(today, problem.unit_of(log)) or 0.0)
     for name, target in log.targets.items():
         rule, few = recommendation_for(log, name), few_rewards(log, name)
         rows = [
@@ -143,6 +146,8 @@ def estimate(
         if interval == DISAGREEMENT:
             rows = [_as_disagreement(row, rule, level) for row in rows]
         rows = rows[:shown]
+        if unsure:
+            rows = [replace(row, lift_relative=None) for row in rows]
         centers = {text: row.label for text, row in by_selector(rows, specs[:shown], rule).items()}
         if sensitivity:
             rows = [

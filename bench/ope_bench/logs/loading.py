@@ -164,7 +164,7 @@ def load_log(
             *((ESTIMATED_NOTE,) if spec.propensity == ESTIMATED else ()),
         ),
         reward_range=spec.reward_range,
-        columns=(*encoded.facts, *_facts(spec, used)),
+        columns=(*encoded.facts, *_facts(spec, used, None if time is None else time[1])),
         smallest_propensity=spec.smallest_propensity,
         spec=spec,
     )
@@ -671,7 +671,7 @@ def fact_of(column: Column, role: str) -> ColumnFact:
     )
 
 
-def _facts(spec: LogSpec, table: Table) -> list[ColumnFact]:
+def _facts(spec: LogSpec, table: Table, span: tuple[str, str] | None) -> list[ColumnFact]:
     """Return what was understood of the columns that are no context."""
     found = []
     roles: dict[str, str | None] = {"action": spec.action, "unit": spec.unit}
@@ -686,6 +686,8 @@ def _facts(spec: LogSpec, table: Table) -> list[ColumnFact]:
             continue
         column = table.column(named)
         fact = fact_of(column, role)
+        if role == "time" and span is not None and column.kind in ("text", "time"):
+            fact = replace(fact, type="time", low=span[0], high=span[1])
         if role in ("action", "unit") or "(action)" in role:
             levels = column.levels
             fact = replace(fact, levels=levels, low=None, high=None)

@@ -339,8 +339,8 @@ def _by_library(
             if again:
                 found = found.with_columns(scan.select(again).collect(engine="streaming"))
             columns = []
-            for name, k in at.items():
-                column = found.drop_in_place(str(k)).alias(name)
+            for name, place in at.items():
+                column = found.drop_in_place(str(place)).alias(name)
                 if column.dtype == pl.String:
                     # A quote within a value may have been a mistake of the file.
                     doubtful |= column.str.contains('"', literal=True).any()

@@ -30,7 +30,7 @@ from ope_bench.suites.nested import (
     EnvironmentSpec,
     EstimatorSpec,
     environment_parameters,
-    is_estimator_list,
+    is_one_list,
 )
 from ope_bench.suites.suite import Entry, Exclusion, Selector, Suite, parse_selector, selector_of
 from ope_bench.trials.record import Trial
@@ -271,8 +271,8 @@ def _entry_specs(kind: Kind, entry: Entry) -> Iterator[PluginSpec]:
         cls = registry().find(kind, selector.reference).cls
         params = {**params, **_nested_grids(cls, params)}
         varied = [name for name, value in params.items() if isinstance(value, list)]
-        # A list of estimators is one value; a list of such lists is a grid.
-        varied = [name for name in varied if not is_estimator_list(cls, name, params[name])]
+        # A list is one value of a parameter that is a list; a list of such lists is a grid.
+        varied = [name for name in varied if not is_one_list(cls, name, params[name])]
     for name in varied:
         if not params[name]:
             msg = f"{selector.reference}: the grid of '{name}' is empty"
@@ -285,8 +285,7 @@ def _entry_specs(kind: Kind, entry: Entry) -> Iterator[PluginSpec]:
             raise entry.error(str(exc)) from exc
         except ParameterError as exc:
             wrong = [name for name in point if f"'{name}'" in str(exc)]
-            msg = f"{exc}{_nesting_hint(kind, selector, point)}"
-            raise entry.error(msg, selector.reference, *wrong[:1]) from exc
+            raise entry.error(str(exc), selector.reference, *wrong[:1]) from exc
         # Distinguish settings of a grid that share one label.
         varying = ", ".join(f"{name}={point[name]}" for name in varied if len(params[name]) > 1)
         if varying and selector.label:
@@ -357,16 +356,6 @@ def _points(given: Any) -> list[Any]:
                 selector_of(one, registry().find(one.kind, one.reference).cls) for one in specs
             ]
     return [given]
-
-
-def _nesting_hint(kind: Kind, selector: Selector, params: Mapping[str, Any]) -> str:
-    """Return how to write one list-valued parameter, if that would have been valid."""
-    for name, value in selector.params.items():
-        if isinstance(value, list):
-            with contextlib.suppress(UsageError):
-                resolve(kind, selector.reference, {**params, name: value})
-                return f"; a list is a grid: for one list-valued {name} write [{value}]"
-    return ""
 
 
 def _excluded(exclusions: Iterable[Exclusion], cell: Cell) -> bool:

@@ -9,6 +9,7 @@ Python an object.
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -179,7 +180,7 @@ def _only(kind: Kind, selector: Selector, name: str) -> Any:
     """Return the only value of a parameter; one in a list of one, as in a grid of one."""
     value = selector.params[name]
     cls = registry().find(kind, selector.reference).cls
-    if not isinstance(value, list) or is_estimator_list(cls, name, value):
+    if not isinstance(value, list) or is_one_list(cls, name, value):
         return value
     if len(value) == 1:
         return value[0]
@@ -190,14 +191,15 @@ def _only(kind: Kind, selector: Selector, name: str) -> Any:
     raise UsageError(msg)
 
 
-def is_estimator_list(cls: type, name: str, value: object) -> bool:
-    """Return whether a list is one value of a parameter that is a list of estimators.
+def is_one_list(cls: type, name: str, value: object) -> bool:
+    """Return whether a list is one value of a parameter that is a list.
 
     A list of lists is a grid of such values.
     """
-    if not isinstance(value, list) or all(isinstance(item, list) for item in value):
+    if not isinstance(value, list) or not value:
         return False
-    return name in _estimator_lists(cls)
+    flat = not any(item is None or isinstance(item, list) for item in value)
+    return flat and name in _lists(cls)
 
 
 @cache
@@ -211,9 +213,9 @@ def environment_parameters(cls: type) -> frozenset[str]:
 
 
 @cache
-def _estimator_lists(cls: type) -> frozenset[str]:
-    """Return the parameters of a class that are lists of estimators."""
-    return frozenset(name for name, hint in _hints(cls).items() if _lists_estimators(hint))
+def _lists(cls: type) -> frozenset[str]:
+    """Return the parameters of a class that are lists."""
+    return frozenset(name for name, hint in _hints(cls).items() if _is_list(hint))
 
 
 def _hints(cls: type) -> dict[str, Any]:
@@ -225,11 +227,19 @@ def _hints(cls: type) -> dict[str, Any]:
     return {name: hints.get(name) for name in signature(cls)}
 
 
-def _lists_estimators(hint: Any) -> bool:
+def _is_list(hint: Any) -> bool:
+    """Return whether a parameter takes nothing else, or lists of estimators."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        return _lists_estimators(arguments[0])
-    if origin is list:
-        metadata = getattr(arguments[0], "__metadata__", ())
-        return any(isinstance(item, _PluginText) for item in metadata)
-    return any(map(_lists_estimators, arguments)) if origin is not None else False
+        return _is_list(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        others = [one for one in arguments if one is not types.NoneType]
+        return all(map(_is_list, others)) or any(
+            _is_list(one) and _plugin_items(one) for one in others
+        )
+    return origin in (list, tuple)
+
+
+def _plugin_items(hint: Any) -> bool:
+    metadata = getattr([*typing.get_args(hint), None][0], "__metadata__", ())
+    return any(isinstance(item, _PluginText) for item in metadata)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from ope_bench import Log
+from ope_bench import Log, estimate
 from ope_bench.base.errors import UsageError
+from ope_bench.logs.row_faults import identifiers
 from support.small_logs import write_csv
 
 N = 400
@@ -257,3 +260,100 @@ def test_a_check_says_what_was_understood() -> None:
     (action,) = (one for one in columns if one["role"] == "action")
     assert (action["levels"], action["missing"], action["example"]) == (3, 0, WORDS[0])
     assert "what was understood" in str(log.check())
+
+
+@pytest.mark.parametrize("kind", ["free text", "numbers of orders", "times named as categories"])
+def test_a_category_that_tells_rows_apart_is_found_and_models_see_few_of_its_levels(
+    kind: str,
+) -> None:
+    n = 20_000
+    many = {
+        "free text": [f"I want {k} of {k * 7}" for k in range(n)],
+        "numbers of orders": 10**15 + np.arange(n),
+        "times named as categories": np.datetime64("2024-01-01T00:00") + np.arange(n),
+    }
+    frame = {name: np.resize(np.asarray(values), n) for name, values in FRAME.items()}
+    names = NAMES | {"context": ["x", "c"], "categorical": ["c"]}
+    log = Log.from_frame(frame | {"c": many[kind]}, **names)
+    (finding,) = identifiers(log)
+    assert (finding.passed, finding.subject) == (False, "c")
+    assert "leave" in finding.first_action.lower()
+    assert len(log.schema.context[1].categories) == 51
+
+
+def test_a_recommender_with_400_categories_in_20_000_rows_is_no_identifier() -> None:
+    n = 20_000
+    frame = {name: np.resize(np.asarray(values), n) for name, values in FRAME.items()}
+    kinds = np.array([f"k{k}" for k in range(400)])[RNG.integers(0, 400, n)]
+    log = Log.from_frame(frame | {"kind": kinds}, **(NAMES | {"context": ["x", "kind"]}))
+    (finding,) = identifiers(log)
+    assert finding.passed
+    assert len(log.schema.context[1].categories) == 400
+
+
+def test_columns_called_yes_and_no_and_a_file_of_excel_are_read(tmp_path: Any) -> None:
+    rows = zip(FRAME["x"], ACTION, REWARD, FRAME["p"], FRAME["q"], strict=True)
+    lines = ["y;on;yes;no;n", *(";".join(map(str, row)) for row in rows)]
+    (tmp_path / "log.csv").write_bytes(("\ufeff" + "\r\n".join(lines) + "\r\n").encode())
+    described = (
+        "schema: 1\ntable: log.csv\ncontext: [y]\naction: on\nreward: yes\npropensity: no\n"
+        "target: {on: {probability: n}, off: {probability: no}}\n"
+    )
+    (tmp_path / "log.yaml").write_bytes(("\ufeff" + described.replace("\n", "\r\n")).encode())
+    log = Log.read(tmp_path / "log.yaml")
+    means = [float(np.mean(np.asarray(log.weights(one)) * log.reward)) for one in ("on", "off")]
+    assert means == pytest.approx([EXACT, REWARD.mean()], rel=1e-12)
+
+
+def test_ratios_of_tiny_probabilities_are_exact_and_quiet() -> None:
+    logarithm = -np.minimum(690, 600 + RNG.normal(0, 30, N))
+    ratio = np.exp(RNG.normal(-0.125, 0.5, N))
+    p, q = np.exp(logarithm), np.exp(logarithm) * ratio
+    assert value(FRAME | {"p": p, "q": q}) == pytest.approx(np.mean(q / p * REWARD), rel=1e-12)
+
+
+def test_there_is_no_percentage_of_an_average_that_is_zero_up_to_its_error() -> None:
+    centered = (REWARD - REWARD.mean()) / REWARD.std()
+    for rewards, known in ((centered, False), (REWARD, True)):
+        row = estimate(Log.from_frame(FRAME | {"r": rewards}, **NAMES), ["ipw"])["ipw"]
+        assert (row.lift_relative is not None) == known
+        assert row.lift is not None
+
+
+def test_rewards_of_another_scale_have_values_of_that_scale() -> None:
+    plain, tiny = (
+        estimate(Log.from_frame(FRAME | {"r": REWARD * scale}, **NAMES), ["ipw", "ipws"])
+        for scale in (1.0, 2.0**-27)
+    )
+    for name in ("ipw", "ipws"):
+        assert tiny[name].value == plain[name].value * 2.0**-27
+        assert tiny[name].low == pytest.approx(plain[name].low * 2.0**-27, rel=1e-9)
+
+
+def test_a_time_is_called_a_time_whatever_its_type() -> None:
+    words = [f"{1 + k % 28:02}/0{1 + k % 9}/2024" for k in range(N)]
+    log = Log.from_frame(FRAME | {"t": words}, **NAMES, time="t", time_format="%d/%m/%Y")
+    (fact,) = (one for one in log.columns if one.role == "time")
+    assert (fact.type, fact.low, fact.high) == ("time", "01/01/2024", "28/09/2024")
+
+
+def test_the_reader_is_imported_when_a_table_is_read() -> None:
+    script = (
+        "import sys, ope_bench; from ope_bench.cli.app import invoke; invoke(['list', '--help']); "
+        "ope_bench.Log; print('polars' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.splitlines()[-1] == "False"
+
+
+def test_a_plugin_is_described_without_docstrings() -> None:
+    run = subprocess.run(
+        [sys.executable, "-OO", "-m", "ope_bench", "show", "ipw"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ABC" not in run.stdout
+    assert "parameters" in run.stdout

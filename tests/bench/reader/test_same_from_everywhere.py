@@ -280,13 +280,11 @@ def page(found: dict[str, str]) -> str:
     lines = [
         HEADING,
         "",
-        (
-            "What each type of column gives, from each form of file and frame, without and with a "
-            "missing value: **n**umbers, na**m**es, **t**imes, **v**ectors; *refused*: by every role; "
-            "a dash: the form cannot hold the type. All forms in a column agree to the bit, with and "
-            "without pyarrow installed. `python tests/bench/reader/test_same_from_everywhere.py` "
-            "makes the table."
-        ),
+        "What each type of column gives, from each form of file and frame, without and with a",
+        "missing value: **n**umbers, na**m**es, **t**imes, **v**ectors; *refused*: by every role;",
+        "a dash: the form cannot hold the type. All forms in a column agree to the bit, with and",
+        "without pyarrow installed. `python tests/bench/reader/test_same_from_everywhere.py`",
+        "makes the table.",
         "",
         "| form | " + " | ".join(VALUES) + " |",
         "| --- |" + " --- |" * len(VALUES),

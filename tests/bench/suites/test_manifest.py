@@ -54,11 +54,13 @@ def test_trials_on_the_same_data_stand_together() -> None:
     assert len({trial.key for trial in manifest.trials}) == len(manifest.trials)
 
 
-def test_a_list_valued_parameter_is_a_nested_list() -> None:
+def test_a_list_is_one_value_of_a_parameter_that_is_a_list_and_a_list_of_lists_a_grid() -> None:
     manifest = plan(adhoc([ENV], [f"{EST}[hidden=[[3,4],[5]]]"]))
     assert [cell.estimator.params["hidden"] for cell in manifest.cells] == [[3, 4], [5]]
-    with pytest.raises(UsageError, match=r"for one list-valued hidden write \[\[3, 4\]\]"):
-        plan(adhoc([ENV], [f"{EST}[hidden=[3,4]]"]))
+    (one,) = plan(adhoc([ENV], [f"{EST}[hidden=[3,4]]"])).cells
+    assert one.estimator.params["hidden"] == [3, 4]
+    (table,) = specs_of("environment", "full-feedback[context=[z0,z1]]")
+    assert table.params["context"] == ["z0", "z1"]
 
 
 def test_settings_that_are_the_same_after_coercion_are_planned_once() -> None:

@@ -238,7 +238,7 @@ def _docstrings(content: ReportData) -> dict[str, str]:
         # A package that is broken or lacks a dependency has none; its numbers are still shown.
         with suppress(OpeBenchError):
             if plugin.id in wanted:
-                known[plugin.id] = inspect.getdoc(plugin.cls) or ""
+                known[plugin.id] = inspect.cleandoc(plugin.cls.__doc__ or "")
     return known
 
 
