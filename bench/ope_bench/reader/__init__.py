@@ -10,7 +10,7 @@ from ope_bench.reader.files import has_header, read_table
 from ope_bench.reader.frames import series_of, table_of
 from ope_bench.reader.mistakes import DataFileError
 from ope_bench.reader.table import Table
-from ope_bench.reader.text import TextForm, finite_number, is_missing
+from ope_bench.reader.text import TextForm, finite_number
 
 __all__ = [
     "Column",
@@ -20,7 +20,6 @@ __all__ = [
     "TextForm",
     "finite_number",
     "has_header",
-    "is_missing",
     "read_table",
     "series_of",
     "table_of",

@@ -235,20 +235,14 @@ def read_delimited(path: Path, columns: Columns, spelled: frozenset[str], form: 
             if alone or len(delimiter.encode()) > 1
             else _by_library(source, lines, len(names), delimiter, at, spelled, form)
         )
-    if found is None or found[1]:
-        whole = text_rows(path, form)
-        with contextlib.closing(whole):
-            next(whole)
-            checked = full_rows(path, len(names), whole)
-            n = None if found is None else found[0].height
-            if n is None or n != sum(1 for _ in checked):
-                found = None
-    if found is None:
-        whole = text_rows(path, form)
-        with contextlib.closing(whole):
-            next(whole)
-            checked = full_rows(path, len(names), whole)
-            return frame_of_rows(checked, at, spelled, form)
+
+    def checked() -> Iterator[TextRow]:
+        rows = text_rows(path, form)
+        next(rows)
+        return full_rows(path, len(names), rows)
+
+    if found is None or (found[1] and found[0].height != sum(1 for _ in checked())):
+        return frame_of_rows(checked(), at, spelled, form)
     return found[0]
 
 
@@ -264,15 +258,9 @@ def _as_utf8(path: Path, form: TextForm) -> Iterator[tuple[Path, bool]]:
             return
     with temporary_folder("ope-bench-table") as folder:
         copy = folder / "table.csv"
-        with damaged(path), open(copy, "wb") as out:
-            if form.encoding is None and _marked(start) != "utf-16":
-                with opened(path) as stream:
-                    while chunk := stream.read(_CHUNK):
-                        out.write(chunk)
-            else:
-                with opened_text(path, form) as text:
-                    while words := text.read(_CHUNK):
-                        out.write(words.encode())
+        with opened_text(path, form) as text, open(copy, "wb") as out:
+            while words := text.read(_CHUNK):
+                out.write(words.encode())
         with open(copy, "rb") as stream:
             alone = _alone(iter(lambda: stream.read(_CHUNK), b""))
         yield copy, alone

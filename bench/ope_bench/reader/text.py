@@ -66,15 +66,6 @@ def finite_number(word: str) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def is_missing(word: str) -> bool:
-    """Return whether a text is missing, or a word for that among numbers.
-
-    >>> [is_missing(word) for word in ("", " NA ", "nan", "null", "0", "no")]
-    [True, True, True, True, False, False]
-    """
-    return word.strip().lower() in ("", *MISSING_WORDS)
-
-
 def settle(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
     """Return a series of texts as integers, floats or truth values if all are, else as texts.
 
