@@ -324,15 +324,16 @@ def cells_of(logs: Logs, constant: float) -> list[dict[str, Any]]:
                 inside &= logs.effective < EFFECTIVE[j + 1]
             n = int(inside.sum())
             share = wilson(int(held[inside].sum()), n) if n else None
+            ends = None if share is None else [share.low or 0.0, share.high or 0.0]
             found.append(
                 {
                     "rewarded": rewarded,
                     "effective": effective,
                     "logs": n,
                     "held": round(float(held[inside].mean()), 3) if n else 0.0,
-                    "states": bool(share is not None and share.high >= HOLDS),
+                    "states": bool(ends is not None and ends[1] >= HOLDS),
                     "worlds": len(np.unique(logs.world[inside])),
-                    "range": [round(share.low, 3), round(share.high, 3)] if share else None,
+                    "range": ends and [round(end, 3) for end in ends],
                     "to_normal": _median(to_normal[inside]),
                     "to_likelihood": _median(to_likelihood[inside]),
                 }
@@ -368,7 +369,7 @@ def withheld(results: Path) -> dict[str, float]:
     for name in sorted({name for one in clean for name in one.answers}):
         held = np.concatenate([one.answers[name].held for one in clean if name in one.answers])
         known = held[np.isfinite(held)]
-        if len(known) and wilson(int(known.sum()), len(known)).high < WITHHELD:
+        if len(known) and (wilson(int(known.sum()), len(known)).high or 0.0) < WITHHELD:
             shares[name] = round(float(known.mean()), 3)
     return shares
 
@@ -510,7 +511,34 @@ def _interval(logs: Logs, center: str) -> str:
         "all": len(logs.truth),
     }
     text = opening("recommendation interval", **facts)
-    return f"{text}\n\n{table(heads, rows, 'r', tight=True)}"
+    body = table(heads, rows, "r", tight=True)
+    return f"{text}\n\n{body}\n\nOf the cells (limit):\n\n{_kept(cells_of(logs, constant))}"
+
+
+def _kept(cells: Sequence[Mapping[str, Any]]) -> str:
+    """Return what was asked of the cells, and what holds."""
+    some = [one for one in cells if one["logs"] >= LEAST_LOGS]
+    failed = sum(not one["states"] for one in some)
+    whole = sum(one["logs"] >= 400 for one in cells)
+    upper = [one for one in cells if one["rewarded"] >= LEAST_REWARDED]
+    stating = sum(one["states"] for one in upper if one in some)
+    normal = max(one["to_normal"] for one in some if one["rewarded"] >= 50)
+    likelihood = max(one["to_likelihood"] for one in some if one["rewarded"] < 50)
+    below = sum(one["held"] < HOLDS for one in some)
+    told = [
+        (whole >= 10, f"{whole} have 400 logs (10)"),
+        (
+            not failed,
+            f"{failed} of the {len(some)} with {LEAST_LOGS} logs fail (0), {below} held under .93",
+        ),
+        (
+            stating >= 8,
+            f"from 20 effective rewarded rows on {stating} of {len(upper)} state one (8)",
+        ),
+        (normal <= 1.25, f"width over `ipws` from 50 on: at most {normal:.2f} (1.25)"),
+        (likelihood <= 2, f"width over empirical likelihood below: at most {likelihood:.2f} (2)"),
+    ]
+    return "\n".join(f"- {'holds' if good else '**fails**'}: {words}" for good, words in told)
 
 
 def samples_choice(results: Path) -> tuple[str, list[tuple[int, dict[str, float]]]]:
