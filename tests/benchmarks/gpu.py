@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,19 +31,25 @@ SHARES = {"tests": 0.25, "sizes": 0.4, "suite": 0.3}
 
 def run(command: list[str], seconds: float, out: Path) -> None:
     """Run a command within a time, its output in a file."""
+    # Unbuffered, so that what was written before the end is there; a group, whose workers end too.
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with out.open("w", encoding="utf-8") as file:
+        started = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                timeout=seconds,
-                check=False,
-            )
-            file.write(f"\nexit code {done.returncode}\n")
+            text = f"exit code {started.wait(seconds)}"
         except subprocess.TimeoutExpired:
-            file.write(f"\nended after {seconds:.0f} seconds\n")
+            os.killpg(started.pid, signal.SIGKILL)
+            started.wait()
+            text = f"ended after {seconds:.0f} seconds"
+        file.seek(0, os.SEEK_END)
+        file.write(f"\n{text}\n")
 
 
 def sizes(seconds: float, out: Path) -> None:
@@ -92,7 +100,8 @@ def main() -> None:
     (folder / "machine.json").write_text(json.dumps(machine_facts(), indent=1), encoding="utf-8")
     time_of = {part: share * args.limit for part, share in SHARES.items()}
     python, store = sys.executable, str(folder / "suite.sqlite")
-    tests = [python, "-m", "pytest", "-m", "gpu", "-q", "-rs", "tests/estimators"]
+    files = [one for one in (ROOT / "tests").rglob("test_*.py") if "mark.gpu" in one.read_text()]
+    tests = [python, "-m", "pytest", "-m", "gpu", "-v", "-rs", *map(str, sorted(files))]
     run(tests, time_of["tests"], folder / "tests.txt")
     sizes(time_of["sizes"], folder / "sizes.jsonl")
     bench = [python, "-m", "ope_bench"]

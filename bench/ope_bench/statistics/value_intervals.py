@@ -397,14 +397,14 @@ def logarithmic_interval(
     >>> round(found.low, 3), round(found.high, 3)
     (0.382, 0.618)
     """
-    threshold = math.log(2 / (1 - level))
-
-    def lower(products: FloatArray) -> float:
-        n = len(products)
-        scale = 1 / math.sqrt(n) if lambda_ is None else lambda_
-        return math.expm1(float(np.log1p(scale * products).mean()) - threshold / n) / scale
-
-    return _both_sides(weight, reward, reward_range, unit, level, lower)
+    low, high = check_rewards(reward, reward_range)
+    scaled = (reward - low) / (high - low)
+    both = np.stack(unit_means(weight * scaled, weight * (1.0 - scaled), unit))
+    n = both.shape[1]
+    scale = 1 / math.sqrt(n) if lambda_ is None else lambda_
+    logarithm = np.log1p(scale * both).mean(axis=1) - math.log(2 / (1 - level)) / n
+    first, last = np.expm1(logarithm) / scale
+    return _interval((float(first), float(last)), (low, high), level)
 
 
 @dataclass(frozen=True)
@@ -470,20 +470,6 @@ def _ends_by_bets(
         return _log_mean_exp(_log_wealth(capped, more, (mean - 1.0) * size))
 
     return first, _by_bets(units, weight * (1.0 - scaled), share, threshold, other)
-
-
-def _both_sides(
-    weight: FloatArray,
-    reward: FloatArray,
-    reward_range: tuple[float, float],
-    unit: IntArray | None,
-    level: float,
-    lower_end: Callable[[FloatArray], float],
-) -> Interval:
-    low, high = check_rewards(reward, reward_range)
-    scaled = (reward - low) / (high - low)
-    first, last = map(lower_end, unit_means(weight * scaled, weight * (1.0 - scaled), unit))
-    return _interval((first, last), (low, high), level)
 
 
 def _interval(
