@@ -1,13 +1,14 @@
 """What `advise` and `log check` say of logs of drawn worlds, whose values are known.
 
-    python tests/benchmarks/advice_verdicts.py --worlds 501 800 \\
+    python tests/benchmarks/advice_verdicts.py --worlds 40001 40400 \\
         --output results/advice/verdicts.json
 
-Worlds below the middle are clean, those above have one to three drawn faults; none of them chose
-an estimator, a constant or a threshold (those of 301 to 500 did). Each log is given as a user
+Worlds below the middle are clean, those above have one to three drawn faults, all by version 2 of
+the priors; none of them chose an estimator, a constant or a threshold. Each log is given as a user
 would: columns, the logged propensity where the world's logs have it, the new policy's
-probabilities, users and the order of time where the log has them. Interrupted, it goes on where it
-was.
+probabilities, users and the order of time where the log has them. Of every other clean log with
+propensities and a known new policy the same is judged with estimated propensities too.
+Interrupted, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ import numpy as np
 from ope_bench import DiscretePolicy, Log, Problem, TargetPolicy, UnavailableError, advise, stream
 from ope_environments.damaged.environment import Damaged
 
+UNSUPPORTED = 0.03
+"""Share of the new policy that a logger never plays, from which its log is no clean one."""
+
 
 def world_of(number: int, faulty: bool) -> Damaged:
     """Return the environment of a world, damaged or not."""
     known = ",known=policy" if faulty else ""
-    return Damaged(f"population[world={number}{known}]", drawn=faulty)
+    return Damaged(f"population[world={number},priors=2{known}]", drawn=faulty, priors=2)
 
 
-def log_of(problem: Problem) -> Log:
-    """Return a problem as a log."""
+def log_of(problem: Problem, *, estimated: bool = False) -> Log:
+    """Return a problem as a log; its propensities are to be estimated where that is asked."""
     n = len(problem.reward)
     names = [f"x{j}" for j in range(problem.context.shape[1])]
     frame: dict[str, Any] = {name: problem.context[:, j] for j, name in enumerate(names)}
@@ -41,7 +45,9 @@ def log_of(problem: Problem) -> Log:
     given: dict[str, Any] = {
         "categorical": [name for name, column in kinds if column.kind == "categorical"]
     }
-    if problem.propensity is not None:
+    if estimated:
+        given["propensity"] = "estimated"
+    elif problem.propensity is not None:
         frame["propensity"] = problem.propensity
         given["propensity"] = "propensity"
     # Rows that are the same draw twice are no named user.
@@ -82,30 +88,56 @@ def judged(number: int, faulty: bool) -> dict[str, Any]:
         return {"world": number, "skipped": "a target sample of other rows"}
     if problem.row_weight is not None:
         return {"world": number, "skipped": "row weights"}
-    log = log_of(problem)
+    faults = [name.removeprefix("damage_") for name in facts if name.startswith("damage_")]
+    faults = [name for name in faults if name != "removed"]
+    # Two faults of drawn loggers that no dial made.
+    if float(facts["world_unsupported"] or 0.0) > UNSUPPORTED:
+        faults.append("rule")
+    if facts.get("world_phases") == "averaged" and problem.propensity is not None:
+        faults.append("averaged")
+    today = float(facts["world_mean_reward"] or 0.0)
+    if {"support", "exploration"} & set(faults):
+        today = float(problem.reward.mean())  # the logger is another one
+    place = {
+        "world": number,
+        "faults": faults,
+        "logger": facts["world_logging"],
+        "truth": truth.expected,
+        "today": today,
+    }
+    found = place | _said(log_of(problem), problem)
+    again = number % 2 == 0 and not faults and found["known"]
+    if again and isinstance(problem.target_policy, DiscretePolicy):
+        found["estimated"] = _said(log_of(problem, estimated=True), problem)
+    return found
+
+
+def _said(log: Log, problem: Problem) -> dict[str, Any]:
+    """Return what `advise` says of a log."""
     begun = time.process_time()
     advice = advise(log)
     seconds = time.process_time() - begun
     chosen, weights = advice.recommended, log.weights(advice.target)
     values, counts = np.unique(problem.reward, return_counts=True)
     return {
-        "world": number,
-        "faults": [name.removeprefix("damage_") for name in facts if name.startswith("damage_")],
-        "known": problem.propensity is not None,
+        "known": log.propensity is not None,
         "seconds": round(seconds, 2),
         "n": log.n,
         # Of two values of the reward the rows that have the rarer one.
         "rarer": int(counts.min()) if len(values) == 2 else None,
         "mean_weight": None if weights is None else _plain(float(weights.mean())),
         "verdict": advice.verdict,
-        "truth": truth.expected,
-        "value": None if chosen is None else chosen.value,
-        "low": None if chosen is None else chosen.low,
-        "high": None if chosen is None else chosen.high,
+        "better": advice.better,
+        "interval": None if chosen is None else chosen.interval,
+        **{
+            name: None if chosen is None else getattr(chosen, name)
+            for name in ("value", "low", "high", "lift", "lift_low", "lift_high")
+        },
         "checks": {
             one.name: [None if one.value is None else _plain(one.value), one.passed]
             for one in advice.checks
         },
+        "decisive": [one.name for one in advice.checks if one.decisive],
         "rows": {row.label: [row.value, row.low, row.high] for row in advice.rows},
     }
 

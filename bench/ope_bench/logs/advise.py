@@ -228,7 +228,8 @@ class Advice(Shown):
         if self.average_error is not None and abs(average) > 2 * self.average_error:
             scale, unit = 100 / abs(average), "%"
         numbers = [scale * one for one in (chosen.lift, *interval) if one is not None]
-        width = numbers[2] - numbers[1] if known else abs(numbers[0])
+        # Without an interval, percent have no decimals.
+        width = numbers[2] - numbers[1] if known else max(scale * abs(average), abs(numbers[0]))
         lift, *between = as_wide(numbers, width, signed=True)
         ends = " to ".join(f"{one}{unit}" for one in between)
         return f": {lift}{unit}" + (f" ({ends})" if ends else "")

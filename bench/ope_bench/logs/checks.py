@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import pdtrc
 
 from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
@@ -29,12 +28,11 @@ from ope_bench.logs.problem import (
     two_sided,
     unit_of,
 )
-from ope_bench.logs.recommendation import LEAST_EFFECTIVE_ROWS
 from ope_bench.logs.result import Shown
 from ope_bench.logs.row_faults import (
     coinciding_columns,
+    copies,
     identifiers,
-    near_copies,
     retention,
     reward_in_time,
     units_of,
@@ -43,17 +41,17 @@ from ope_bench.logs.support import (
     LEAST_USUAL,
     FittedLogger,
     fit_logger,
-    level_name,
     unsupported_rows,
 )
-from ope_bench.reader.library import library
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
 from ope_bench.statistics.paired_tests import holm
 from ope_bench.suites.manifest import specs_of
 from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.trial import build
 
-LEAST_ESS = 50.0
+LEAST_ESS, _NO_ANSWER = 30.0, 3.0
+"""Effective sample sizes from which there is trust, and below which one or two rows answer."""
+
 SOME_UNSUPPORTED, MOST_UNSUPPORTED = 0.03, 0.1
 """Unsupported mass from which there is no trust, and from which the log cannot answer."""
 
@@ -178,7 +176,8 @@ def columns_table(columns: Sequence[ColumnFact]) -> TextTable:
     """Return a table of what was understood of each column."""
 
     def span(one: ColumnFact) -> str:
-        return "" if one.low is None else f"{_short(one.low)} to {_short(one.high)}"
+        ends = (f"{one:.6g}" if isinstance(one, float) else one for one in (one.low, one.high))
+        return "" if one.low is None else " to ".join(map(str, ends))
 
     titles = ("column", "role", "type", "levels", "range", "missing", "example")
     return TextTable(
@@ -202,10 +201,6 @@ def columns_table(columns: Sequence[ColumnFact]) -> TextTable:
     )
 
 
-def _short(value: float | str | None) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
 def check_log(log: LogData) -> LogCheck:
     """Check a log; a model of the logged action is fitted to see support in context."""
     return LogCheck(
@@ -221,7 +216,7 @@ def check_log(log: LogData) -> LogCheck:
 def findings_of(log: LogData) -> tuple[Finding, ...]:
     """Return what is in a log and what is wrong with it."""
     parts = (
-        *(_contents, near_copies, coinciding_columns, identifiers, retention),
+        *(_contents, copies, coinciding_columns, identifiers, retention),
         *(support_findings, _propensities),
     )
     found = [finding for part in parts for finding in part(log)]
@@ -240,23 +235,6 @@ def _contents(log: LogData) -> Iterator[Finding]:
         value=len(log.actions) - seen,
         message=f"{seen:,} of {len(log.actions):,} actions were logged",
     )
-    named = [array for array in (log.unit, log.time) if array is not None]
-    row = _first_equal(log.context, log.action, log.reward, *named)
-    twice = int((row != np.arange(log.n)).sum())
-    what = f"{twice:,} rows are equal to an earlier one"
-    fine = twice == 0 if log.time is not None else None
-    if log.time is None:
-        what += " (the log names no `time`, so they may be chance)"
-    if log.time is None and log.propensity is not None:
-        # The second of two rows of one context has the first one's action by its propensity.
-        context = _first_equal(log.context, *named)
-        order = np.argsort(context, kind="stable")
-        first, second = order[:-1], order[1:]
-        chance = float(log.propensity[first][context[first] == context[second]].sum())
-        equal = int((row[first] == row[second]).sum())
-        fine = equal == 0 or bool(pdtrc(equal - 1, chance) >= _ERROR_RATE)
-        what += f"; neighbors by context: {equal:,} are equal, {chance:,.1f} by chance"
-    yield Finding(check=Check.REPEATED, value=twice, passed=fine, message=what)
     if log.unit is not None and log.n_units < log.n:
         # Sums over the pairs of rows of one unit: 0 on average where rows are independent.
         weight = np.ones(log.n) if log.weight is None else log.weight
@@ -271,23 +249,9 @@ def _contents(log: LogData) -> Iterator[Finding]:
         yield Finding(
             check=Check.UNITS,
             value=alike,
-            passed=z < 0 or two_sided(z) >= _ERROR_RATE or worth > mass / 1.2,
             message=f"their rewards correlate by {alike:.2f} (z = {z:.1f}): {mass:,.0f} rows of "
             f"{log.n_units:,} units are worth {worth:,.0f}; intervals count units",
         )
-
-
-def _first_equal(*parts: FloatArray | IntArray) -> IntArray:
-    """Return the first row that equals each row of arrays side by side: (n,)."""
-    columns = [column for part in parts for column in np.atleast_2d(part.T)]
-    # Equal zeros have one sign; among ten million rows two differ with equal hashes once in 10^5.
-    table = library().DataFrame({str(k): column + 0.0 for k, column in enumerate(columns)})
-    hashes = table.hash_rows(seed=0).to_numpy()
-    ordered = np.sort(hashes)
-    if not (ordered[1:] == ordered[:-1]).any():
-        return np.arange(len(hashes))
-    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    return np.asarray(first[group.reshape(-1)], dtype=np.int64)
 
 
 def support_findings(log: LogData, fitted: FittedLogger | None = None) -> Iterator[Finding]:
@@ -344,14 +308,19 @@ def _support_of(log: LogData, name: str, fitted: FittedLogger | None) -> Iterato
     counts = never is not None and (weights is None or log.logging is not None)
     if counts and never is not None and never >= mass:
         mass, what = never, f"{never:.1%} of the policy is on actions that were never logged"
+    clear = mass
     if fitted is not None and target.form != "probability":
         found = unsupported_rows(log, name, fitted, weights)
+        clear = max(clear, found.clear)
         if found.mass > mass:
             mass = found.mass
             what = (
                 f"{mass:.1%} of the policy: {found.matches:,} of {len(found.rows):,} such choices "
-                f"were logged, {found.usual:,.0f} would be usual. {found.sentence}"
+                f"were logged, {found.usual:,.0f} would be usual"
             )
+        if found.sentence:
+            what += f". {found.sentence}"
+            cure = f"{found.sentence}. Log such choices there."
             if weights is None and found.matches:
                 what += ". If the logger explores, give its propensities"
         if weights is None:
@@ -383,7 +352,7 @@ def _support_of(log: LogData, name: str, fitted: FittedLogger | None) -> Iterato
         what = "no part of the policy without support was found"
     yield Finding.at_most(
         Check.SUPPORT, mass, SOME_UNSUPPORTED, what,
-        policy=name, far=mass > MOST_UNSUPPORTED, cure=cure,
+        policy=name, far=clear > MOST_UNSUPPORTED, cure=cure,
     )  # fmt: skip
 
 
@@ -500,7 +469,8 @@ def _parts(log: LogData) -> Iterator[tuple[str, IntArray]]:
         if log.schema.context[j].kind == "categorical":
             levels = np.unique(values)[:_MOST_PARTS]
             for level in levels:
-                yield f"{name} {level_name(log, name, level)}", np.flatnonzero(values == level)
+                where = f"rows where {log.condition(name, float(level))}"
+                yield where, np.flatnonzero(values == level)
         else:
             ends = np.unique(np.quantile(values, [0.25, 0.5, 0.75]))
             part = np.searchsorted(ends, values)
@@ -510,7 +480,7 @@ def _parts(log: LogData) -> Iterator[tuple[str, IntArray]]:
 
 def effective_size_finding(size: float, message: str, policy: str | None = None) -> Finding:
     """Return the check of an effective sample size."""
-    far = size < LEAST_EFFECTIVE_ROWS
+    far = size < _NO_ANSWER
     return Finding.at_least(Check.EFFECTIVE_SIZE, size, LEAST_ESS, message, policy=policy, far=far)
 
 
@@ -637,16 +607,14 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     worst, where = 0.0, ""
     for j, name in enumerate(log.context_names):
         values, code = np.unique(log.context[:, j], return_inverse=True)
-        share, code = 0.0, code.reshape(-1)
+        code = code.reshape(-1)
         if len(values) > max(log.n / 10, 1):
-            covariance = np.cov(log.context[:, j], reward, aweights=row)
-            share = float(covariance[0, 1] ** 2 / (covariance[0, 0] * covariance[1, 1]))
-            # Any other shape: means of bins with equally many values.
+            # Means of bins with equally many values.
             code = code * min(_MOST_BINS, log.n // 30 + 1) // len(values)
         count = np.bincount(code, row)
         sums = np.bincount(code, row * reward)[count > 0]
-        binned = float((sums**2 / count[count > 0]).sum()) - float(row.sum()) * average**2
-        share = max(share, binned / total)
+        share = float((sums**2 / count[count > 0]).sum()) - float(row.sum()) * average**2
+        share /= total
         if share > worst:
             worst, where = share, name
     what = f"context column '{where}' explains {worst:.1%} of the reward's variance"

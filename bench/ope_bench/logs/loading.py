@@ -107,7 +107,7 @@ def load_log(
     codes = _action_codes(spec, used, items, tables, predictions, columns)
     logged = codes.of(used, spec.action)
     encoded = _encode(used, context, spec.categorical, levels=levels or {})
-    raw = raw_columns(table, context, encoded.as_names)
+    raw = raw_columns(table, context, encoded.levels)
     found: dict[str, Target] = {
         name: resolve(
             name,
@@ -145,6 +145,7 @@ def load_log(
         reward=reward,
         schema=Schema(encoded.columns, () if described is None else described.columns),
         context_names=encoded.names,
+        levels=encoded.levels,
         actions=codes.names,
         propensity=propensity,
         estimated_propensity=spec.propensity == ESTIMATED,
@@ -461,7 +462,7 @@ class _Encoded:
     names : (d,), column of the table from which each was made.
     notes : what was done about missing values, one line each.
     facts : what was understood of each column.
-    as_names : the columns that hold categories.
+    levels : names of the levels, by code, of the columns that hold categories.
     """
 
     values: FloatArray
@@ -469,7 +470,7 @@ class _Encoded:
     names: tuple[str, ...]
     notes: tuple[str, ...]
     facts: tuple[ColumnFact, ...]
-    as_names: frozenset[str]
+    levels: dict[str, tuple[str, ...]]
 
 
 def _encode(
@@ -497,28 +498,29 @@ def _encode(
     found: list[tuple[FloatArray, SchemaColumn, str]] = []
     notes: list[str] = []
     facts: list[ColumnFact] = []
-    as_names = set()
+    words: dict[str, tuple[str, ...]] = {}
     for name in names:
         column = table.column(name)
         role = "items" if items else "context"
         if column.missing.all():
             raise DataFileError(table.path, f"column '{name}' has no value; remove it")
         if name in (categorical or ()) or holds_names(column):
-            as_names.add(name)
             code, distinct = column.codes()
             if levels and name in levels:
                 at = {one: place for place, one in enumerate(levels[name])}
                 code, distinct = np.array([at[one] for one in distinct])[code], levels[name]
-            kept, count, identifier = code, len(distinct), False
+            kept, shown, identifier = code, list(distinct), False
             if not items and not levels and len(distinct) > most_levels(table.n):
                 identifier = True
-                kept, count = _most_frequent(code), LEVELS_SEEN + 1
+                frequent, kept = _most_frequent(code)
+                shown = [*(distinct[one] for one in frequent), "any other"]
                 notes.append(
                     f"{name}: {len(distinct):,} levels in {table.n:,} rows, an identifier, free "
                     f"text or times; models see the {LEVELS_SEEN} most frequent and one for the "
                     "others; leave it out, group it, or give numbers (an embedding)"
                 )
-            kind = SchemaColumn("categorical", tuple(map(float, range(count))))
+            words[name] = tuple(one or "missing" for one in shown)
+            kind = SchemaColumn("categorical", tuple(map(float, range(len(shown)))))
             found.append((kept.astype(np.float64), kind, name))
             missing = int((code == 0).sum()) if distinct[0] == "" else 0
             if missing:
@@ -559,18 +561,16 @@ def _encode(
         # Estimators want at least one column.
         found = [(np.zeros(table.n), SchemaColumn(), "no context")]
     arrays, kinds, origins = zip(*found, strict=True)
-    return _Encoded(
-        np.stack(arrays, axis=1), kinds, origins, tuple(notes), tuple(facts), frozenset(as_names)
-    )
+    return _Encoded(np.stack(arrays, axis=1), kinds, origins, tuple(notes), tuple(facts), words)
 
 
-def _most_frequent(code: IntArray) -> IntArray:
-    """Return codes of the most frequent levels, in their order, and one more for all others."""
+def _most_frequent(code: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the most frequent levels in their order, and codes of them and of all others."""
     count = np.bincount(code)
     kept = np.sort(np.argsort(-count, kind="stable")[:LEVELS_SEEN])
     place = np.full(len(count), LEVELS_SEEN)
     place[kept] = np.arange(LEVELS_SEEN)
-    return place[code]
+    return kept, place[code]
 
 
 def _holds_vectors(column: Column) -> bool:

@@ -213,6 +213,7 @@ class LogData:
     time_span : first and last time, as written; None without one, and in a worker.
     columns : what was understood of each column; empty in a worker.
     smallest_propensity : least probability that the logging policy gives to any action, if known.
+    levels : names of the levels of categories of the context, by code; empty in a worker.
     """
 
     context: FloatArray
@@ -236,6 +237,7 @@ class LogData:
     time_span: tuple[str, str] | None = None
     smallest_propensity: float | None = None
     columns: tuple[ColumnFact, ...] = ()
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def identifiers(self) -> tuple[ColumnFact, ...]:
@@ -260,6 +262,14 @@ class LogData:
     def reward_terms(self) -> FloatArray:
         """The rewards, weighted such that their plain mean is the logging average: (n,)."""
         return weighted_terms(self.reward, self.weight)
+
+    def condition(self, column: str, level: float, *, inside: bool = True) -> str:
+        """Return in words that a category of the context has a level, or that it has not."""
+        if column not in self.levels and any(one.name == column for one in self.columns):
+            return f"{column} is {'missing' if inside == (level == 1) else 'given'}"
+        words = self.levels.get(column)
+        word = f"{level:g}" if words is None else words[int(level)]
+        return f"{column} is {'' if inside else 'not '}{word}"
 
     def policy_name(self, name: str | None) -> str:
         """Return the name of a policy to evaluate, of the only one where None is given.

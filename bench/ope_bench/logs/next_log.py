@@ -98,11 +98,7 @@ def next_log(
     if not 0 < share <= 1:
         msg = f"share {share:g} of rows that are logged as today is not above 0 and at most 1"
         raise UsageError(msg)
-    target = log.targets[name]
-    policy = target.matrix
-    if target.action is not None:
-        at = np.arange(log.n), target.action
-        policy = sparse.csr_array((np.ones(log.n), at), shape=(log.n, len(log.actions)))
+    policy = log.targets[name].whole(len(log.actions))
     if policy is None:
         return None
     count, squares = (

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.special import pdtrc
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.logs.finding import Check, Finding
@@ -18,7 +20,7 @@ Words = np.ndarray[tuple[Any, ...], np.dtype[np.uint64]]
 _MOST_CELLS = 10_000_000
 """Rows times columns up to which near copies are sought."""
 
-_COPIES_Z = 5.0
+_COPIES_Z, _COPIES_RATE = 5.0, 0.003
 _LEAST_VALUES, _MOST_ROWS_OF_VALUE = 30, 100
 _COINCIDE, _COINCIDE_SHARE = 10.0, 0.2
 _LIKE_CHANCE = (0.75, 1.33)
@@ -28,45 +30,44 @@ _TREND_RATE = 0.0015
 _DROP_Z, _FLAT_Z = 4.0, 2.0
 _CUTS = np.arange(0.5, 0.96, 0.05)
 _MOST_PAIRS = 60
+_PENALTY = 10.0
 
 
-def near_copies(log: LogData) -> Iterator[Finding]:
-    """Find rows that are equal but for one context column, as edited or retried copies are.
+def copies(log: LogData) -> Iterator[Finding]:
+    """Find rows that are equal, and rows that are equal but for one context column.
 
-    Neighbors of equal context, that column apart, have the same action by the propensity and the
-    same reward at most as often; more than that are copies.
+    Copies that were edited or written again are either. Neighbors of equal context, that column
+    apart, have the same action by the propensity and the same reward at most as often; more than
+    that are copies.
     """
-    if log.propensity is None:
-        return
-    context = np.asarray(log.context)
-    names = log.context_names
-    n = min(log.n, _MOST_CELLS // max(context.shape[1], 1))
-    if len(set(names)) < 2 or n < 2:
-        return
     rng = np.random.default_rng(20)
-    key = [_hashed(context[:n, j], rng) for j in range(context.shape[1])]
-    unit = np.zeros(n, np.uint64)
-    if log.unit is not None:
-        unit = _hashed(log.unit[:n].astype(np.float64), rng)
-    answer = _hashed(log.action[:n].astype(np.float64), rng) + _hashed(log.reward[:n], rng)
+    context, names = np.asarray(log.context), log.context_names
+    key = [_hashed(column, rng) for column in context.T]
+    named = [_hashed(one, rng) for one in (log.unit, log.time) if one is not None]
+    answer = _hashed(log.action, rng) + _hashed(log.reward, rng)
+    rest = sum([*key, *named], np.zeros(log.n, np.uint64))
+    twice = len(_again(rest + answer))
+    what = f"{twice:,} rows are equal to an earlier one"
+    fine = twice == 0 if log.time is not None else None
+    if log.time is None:
+        what += " (the log names no `time`, so they may be chance)"
+        if log.propensity is not None:
+            equal, chance = _like_neighbors(log.propensity, rest, answer)
+            fine = equal == 0 or bool(pdtrc(equal - 1, chance) >= _COPIES_RATE)
+            what += f"; neighbors by context: {equal:,} are equal, {chance:,.1f} by chance"
+    yield Finding(check=Check.REPEATED, value=twice, passed=fine, message=what)
+    n = min(log.n, _MOST_CELLS // max(context.shape[1], 1))
+    if log.propensity is None or len(set(names)) < 2 or n < 2:
+        return
+    if log.time is not None:
+        rest = rest - named[-1]
     worst, where, count = 0.0, "", 0
     for name in dict.fromkeys(names):
         # A column and the indicator of its missing values are left out together.
-        rest = sum((one for one, own in zip(key, names, strict=True) if own != name), unit)
-        ordered = np.sort(rest)
-        twice = ordered[1:][ordered[1:] == ordered[:-1]]
-        if not len(twice):
-            continue
-        order = np.flatnonzero(
-            twice[np.searchsorted(twice, rest).clip(max=len(twice) - 1)] == rest
+        own = sum(word for word, of in zip(key, names, strict=True) if of == name)
+        equal, chance = _like_neighbors(
+            log.propensity[:n], (rest - own)[:n], answer[:n], differing=own
         )
-        order = order[np.argsort(rest[order], kind="stable")]
-        first, second = order[:-1], order[1:]
-        same = rest[first] == rest[second]
-        own = np.array([one == name for one in names])
-        same &= (context[first][:, own] != context[second][:, own]).any(axis=1)
-        chance = float(log.propensity[first][same].sum())
-        equal = int((answer[first] == answer[second])[same].sum())
         z = (equal - chance) / np.sqrt(chance + 1.0)
         if z > worst:
             worst, where, count = z, name, equal
@@ -76,7 +77,30 @@ def near_copies(log: LogData) -> Iterator[Finding]:
     )
 
 
-def _hashed(values: FloatArray, rng: np.random.Generator) -> Words:
+def _like_neighbors(
+    propensity: FloatArray, key: Words, answer: Words, differing: Words | None = None
+) -> tuple[int, float]:
+    """Return how many rows of one key have their neighbor's answer, and how many may by chance."""
+    again = _again(key)
+    if not len(again):
+        return 0, 0.0
+    order = np.flatnonzero(again[np.searchsorted(again, key).clip(max=len(again) - 1)] == key)
+    order = order[np.argsort(key[order], kind="stable")]
+    first, second = order[:-1], order[1:]
+    same = key[first] == key[second]
+    if differing is not None:
+        same &= differing[first] != differing[second]
+    equal = (answer[first] == answer[second])[same].sum()
+    return int(equal), float(propensity[first][same].sum())
+
+
+def _again(words: Words) -> Words:
+    """Return the words that come again, sorted, each time but the first."""
+    ordered = np.sort(words)
+    return ordered[1:][ordered[1:] == ordered[:-1]]
+
+
+def _hashed(values: FloatArray | IntArray, rng: np.random.Generator) -> Words:
     """Return pseudo-random words of values, equal for equal ones: (n,)."""
     words = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
     odd, start = rng.integers(1, 2**63, 2, dtype=np.uint64)
@@ -219,24 +243,16 @@ def reward_in_time(log: LogData, unit: IntArray, time: FloatArray) -> Iterator[F
 
 
 def _linear(log: LogData, reward: FloatArray, row: FloatArray) -> FloatArray:
-    """Return rewards by a ridge regression on context and shrunken effects of actions: (n,)."""
-    table, _ = described(log, np.arange(log.n))
-    if table.shape[1]:
-        table = table - np.average(table, axis=0, weights=row)
-        spread = np.sqrt(np.average(np.square(table), axis=0, weights=row))
-        table = table / np.maximum(spread, 1e-12)
-    average = float(np.average(reward, weights=row))
-    fit = np.full(log.n, average)
-    count = np.bincount(log.action, row, minlength=len(log.actions))
-    for _ in range(2):
-        left = reward - fit
-        effect = np.bincount(log.action, row * left, minlength=len(count)) / (count + 10.0)
-        fit = fit + effect[log.action]
-        if table.shape[1]:
-            weighted = table * row[:, None]
-            gram = weighted.T @ table + np.eye(table.shape[1])
-            fit = fit + table @ np.linalg.solve(gram, weighted.T @ (reward - fit))
-    return np.asarray(fit)
+    """Return rewards by a ridge regression on context and actions: (n,)."""
+    from sklearn.linear_model import Ridge
+
+    every = np.arange(log.n)
+    table, _ = described(log, every)
+    table = (table - table.mean(axis=0)) / np.maximum(table.std(axis=0), 1e-12)
+    actions = sparse.csr_array((np.ones(log.n), (every, log.action)))
+    both = sparse.csr_array(sparse.hstack([sparse.csr_array(table), actions]))
+    model = Ridge(_PENALTY, solver="lsqr").fit(both, reward, sample_weight=row)
+    return np.asarray(model.predict(both))
 
 
 def _trend(values: FloatArray) -> float:

@@ -4,7 +4,8 @@ A model of the logged action given the context, fitted to the other half of the 
 rows by s = π0(a'|x) / share(a'), a' being the new policy's choice. Among the first k rows M logged
 actions are a', where E = sum share(a') would be usual. The largest k at which the 95 % upper bound
 of M is at most .05 E is the unsupported mass. The bound is Poisson's, so that nothing is found
-where E is under 60: chance would leave M = 0 too often.
+where E is under 60: chance would leave M = 0 too often. The largest k at which M itself is at most
+.02 E too is the part that is not logged, and not only seldom, as steep loggers that explore do.
 
 The model is a forest on the context and on the linear scores of a logistic regression. A forest
 alone misses rules that are linear in many columns, a linear model alone misses all others.
@@ -39,7 +40,9 @@ _MOST_ACTIONS, _GROUPS = 20, 12
 _TIE = 1e-6
 _MOST_LEVELS = 50
 _MOST_PRODUCTS = 16
-_RARE = 0.05
+_RARE, _HARDLY = 0.05, 0.02
+"""Shares of the usual matches up to which a choice is rare, and up to which it is not logged."""
+
 _PRIOR_ROWS = 5.0
 
 
@@ -68,6 +71,7 @@ class UnsupportedRows:
     Parameters
     ----------
     mass : share of all rows.
+    clear : share of all rows that is not only logged seldom.
     rows : (k,), rows of the log, the clearest first.
     choice : (k,), the new policy's actions there.
     matches, usual : logged actions that are of the choice's group, and how many would be usual.
@@ -76,6 +80,7 @@ class UnsupportedRows:
     """
 
     mass: float
+    clear: float
     rows: IntArray
     choice: IntArray
     matches: int
@@ -186,12 +191,11 @@ def _predict(
     return found
 
 
-def choices(target: Target, rows: IntArray) -> IntArray:
+def choices(target: Target, rows: IntArray, n_actions: int) -> IntArray:
     """Return actions of the new policy in some rows, drawn where its probabilities are known."""
-    if target.action is not None:
-        return np.asarray(target.action)[rows]
-    assert target.matrix is not None  # noqa: S101  # the callers know the form
-    part = target.matrix[rows].tocsr()
+    policy = target.whole(n_actions)
+    assert policy is not None  # noqa: S101  # the callers know the form
+    part = policy[rows].tocsr()
     ends = np.cumsum(part.data)
     start = np.append(0.0, ends)[part.indptr]
     aim = start[:-1] + stream("support in context", "choices").random(len(rows)) * np.diff(start)
@@ -213,7 +217,7 @@ def unsupported_rows(
         only if their mean weight is below 1/2 by its 99 % upper bound.
     """
     rows = fitted.rows
-    choice = choices(log.targets[name], rows)
+    choice = choices(log.targets[name], rows, len(log.actions))
     action = np.asarray(log.action)[rows]
     seen = np.bincount(action, minlength=len(log.actions)) > 0
     width = fitted.probability.shape[1]
@@ -228,13 +232,17 @@ def unsupported_rows(
     order = shuffled[np.argsort(score[shuffled], kind="stable")]
     matches = np.cumsum((of_new == of_logged)[order])
     usual = np.cumsum(share[order])
-    below = np.flatnonzero(gammaincinv(matches + 1.0, 0.95) <= _RARE * usual)
-    k = int(below[-1]) + 1 if len(below) else 0
+    few = gammaincinv(matches + 1.0, 0.95) <= _RARE * usual
+    k, clear = (
+        int(np.flatnonzero(some).max(initial=-1)) + 1
+        for some in (few, few & (matches <= _HARDLY * usual))
+    )
     if k and weights is not None and not mean_bound(weights[rows[order[:k]]]) < 0.5:
-        k = 0
+        k = clear = 0
     first = order[:k]
     return UnsupportedRows(
         mass=k / len(rows),
+        clear=clear / len(rows),
         rows=rows[first],
         choice=choice[first],
         matches=int(matches[k - 1]) if k else 0,
@@ -310,12 +318,7 @@ def _conditions(
     for (column, above), end in ends.items():
         name, level = names[column]
         if level is not None:
-            found.append(f"{name} is {'' if above else 'not '}{level_name(log, name, level)}")
+            found.append(log.condition(name, level, inside=above))
         else:
             found.append(f"{name} is {'at least' if above else 'under'} {end:.3g}")
     return found
-
-
-def level_name(log: LogData, column: str, level: float) -> str:
-    """Return a level of a context column as the user knows it."""
-    return f"{level:g}"

@@ -255,12 +255,9 @@ class Target:
         those that no row logged. None where only probabilities of logged actions are known.
         """
         share = np.ones(len(action)) if row_weight is None else row_weight
-        if self.matrix is not None and logging is not None:
-            supported = share @ self.matrix.multiply((logging > 0).astype(np.float64)).sum(axis=1)
+        if logging is not None and (policy := self.whole(logging.shape[1])) is not None:
+            supported = share @ policy.multiply((logging > 0).astype(np.float64)).sum(axis=1)
             return max(0.0, 1.0 - float(supported / share.sum()))
-        if self.action is not None and logging is not None:
-            probability = np.asarray(logging[np.arange(len(action)), self.action])
-            return float(np.average(probability == 0, weights=share))
         if self.action is not None:
             return float(np.average(~np.isin(self.action, action), weights=share))
         if self.matrix is None:
@@ -268,6 +265,13 @@ class Target:
         never = np.ones(self.matrix.shape[1])
         never[action] = 0.0
         return float(share @ (self.matrix @ never) / share.sum())
+
+    def whole(self, n_actions: int) -> sparse.csr_array | None:
+        """Return all probabilities, those of a sample being 0 and 1; None where unknown."""
+        if self.action is None:
+            return self.matrix
+        at = np.arange(len(self.action)), self.action
+        return sparse.csr_array((np.ones(len(self.action)), at), (len(self.action), n_actions))
 
 
 class ActionCodes:

@@ -142,7 +142,7 @@ def test_the_mass_is_the_longest_run_by_a_plain_loop():
     log = log_of(x, a, TargetPolicy(action=rng.integers(2, size=1500)))
     fitted = fit_logger(log)
     found = unsupported_rows(log, "target", fitted, None)
-    new = choices(log.targets["target"], fitted.rows)
+    new = choices(log.targets["target"], fitted.rows, len(log.actions))
     share = np.bincount(log.action)[new] / log.n
     score = fitted.probability[np.arange(log.n), new] / share
     # Ties are in another order, so that the run is the same up to them.
@@ -181,7 +181,7 @@ def test_choices_are_drawn_by_the_policys_probabilities():
     log = log_of(rng.normal(size=(9000, 1)), np.arange(9000) % 5,
                  TargetPolicy(table=np.tile(row, (9000, 1))))  # fmt: skip
     rows = np.arange(0, 9000, 2)
-    drawn = choices(log.targets["target"], rows)
+    drawn = choices(log.targets["target"], rows, len(log.actions))
     assert np.bincount(drawn, minlength=5) / 4500 == pytest.approx(row, abs=0.03)
     assert not np.bincount(drawn, minlength=5)[[0, 2]].any()
 
