@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from judging.field import FALLBACK, TRACKS, Setting, Track, settings_of
-from judging.leaderboard import FAULTS, log_ratios, mean_interval
+from judging.leaderboard import log_ratios, mean_interval
 from judging.page import opening, table
+from ope_bench.logs.finding import Check
 from ope_bench.statistics.coverage import wilson
 
 CLASSES: Sequence[tuple[str, Track, str, tuple[str, ...]]] = (
@@ -22,16 +23,22 @@ CLASSES: Sequence[tuple[str, Track, str, tuple[str, ...]]] = (
 """Title, settings, recommended estimator, and what rules choose among, in their order."""
 
 ENOUGH = 50.0
-"""Effective sample size from which a log has enough data."""
+"""Effective rewarded rows from which a log has enough data."""
 
-CHECKS = (
-    "mean weight", "implausible propensities", "unsupported mass", "repeated rows",
-    "drift of reward", "drift of actions", "leaks",
-)  # fmt: skip
+LEAST_SIZE, LEAST_USUAL = 30.0, 60.0
+"""Effective sample size, and matches of a tenth of the policy, from which it has."""
 
+TRUE_OF_CLEAN = {Check.EFFECTIVE_SIZE, Check.REWARDED, Check.LARGEST_WEIGHT, Check.SUPPORT_SIZE}
+"""Checks that say how much a log tells, and not that it is wrong."""
 
 UNSEEN = "retention"
 """The fault that leaves no trace in a log: rows are kept by their reward."""
+
+UNBOUNDED = {UNSEEN, "confounding", "drift"}
+"""Faults for which no share of wrong trust is promised."""
+
+FAR = 1.5
+"""Half widths of its interval beyond which a trusted value is wrong."""
 
 COUNTED = ("best_dropped", "winner_held", "wrongly_certified")
 LEFT = ("median_kept", "median_wide")
@@ -62,7 +69,7 @@ def advice_page(results: Path) -> str:
     every = [one for one in told if "skipped" not in one]
     parts = [opening("advice"), *(_class(settings, *one) for one in CLASSES)]
     parts += [f"{opening('advice verdicts')}\n\n{wrong_trust(every)}"]
-    parts += [_verdicts(every), _alarms(every)]
+    parts += [_promises(every), _verdicts(every), _alarms(every)]
     for name, section in (
         ("next_log", _next_log),
         ("shortlist", shortlist_section),
@@ -140,6 +147,64 @@ def wrong_trust(every: Sequence[Mapping[str, Any]]) -> str:
     return f"Wrong `trust`, a trusted interval without the value: {'; '.join(parts)}."
 
 
+def is_wrong(one: Mapping[str, Any]) -> bool:
+    """Return whether a trusted answer is wrong: far from the value, or of the contrary sign."""
+    if one["verdict"] != "trust" or one["low"] is None:
+        return False
+    half = (one["high"] - one["low"]) / 2
+    lift = {"better": -1, "worse": 1}.get(one["better"], 0) * (one["truth"] - one["today"])
+    return bool(abs(one["truth"] - one["low"] - half) > FAR * half or lift > 0)
+
+
+def _promises(every: Sequence[Mapping[str, Any]]) -> str:
+    """A table of what the verdict is held to."""
+    clean = [one for one in every if not one["faults"]]
+    known = [one for one in clean if one["known"]]
+    enough = [
+        one
+        for one in known
+        if (_figure(one, Check.REWARDED) or 0.0) >= ENOUGH
+        and (_figure(one, Check.EFFECTIVE_SIZE) or 0.0) >= LEAST_SIZE
+    ]
+    estimated = [one["estimated"] for one in clean if "estimated" in one]
+    estimated = [
+        one for one in estimated if (_figure(one, Check.SUPPORT_SIZE) or 0.0) >= LEAST_USUAL
+    ]
+    lifts = [
+        (one, one["truth"] - one["today"], (one["lift_high"] - one["lift_low"]) / 2)
+        for one in known
+        if one["lift_low"] is not None
+    ]
+    clear = [(one, lift) for one, lift, half in lifts if abs(lift) > 2 * half]
+    tiny = [one for one, lift, half in lifts if abs(lift) < 0.1 * half]
+
+    def trusted(one: Mapping[str, Any]) -> bool:
+        return bool(one["verdict"] == "trust" and one["low"] is not None)
+
+    rows = [
+        ["clean, propensities, enough rows: `trust`", _of(enough, trusted), "80 % at least"],
+        ["clean, estimated propensities, enough matches: `trust`", _of(estimated, trusted),
+         "60 % at least"],
+        ["clean: trusted and wrong", _of(clean, is_wrong), "2 % at most"],
+        ["clean, propensities: `run-an-experiment`",
+         _of(known, lambda one: one["verdict"] == "run-an-experiment"), "5 % at most"],
+        ["lift over two half widths: `better` or `worse`, rightly",
+         _of(clear, lambda pair: pair[0]["better"] == ("better" if pair[1] > 0 else "worse")),
+         "85 % at least"],
+        ["lift under a tenth of a half width: either",
+         _of(tiny, lambda one: one["better"] != "cannot tell"), "6 % at most"],
+    ]  # fmt: skip
+    for fault in dict.fromkeys(name for one in every for name in one["faults"]):
+        those = [one for one in every if fault in one["faults"]]
+        bound = "none" if fault in UNBOUNDED else "10 % at most"
+        rows.append([f"{fault}: trusted and wrong", _of(those, is_wrong), bound])
+    return table(["logs", "share", "wanted"], rows, "lr", tight=True)
+
+
+def _of(those: Sequence[Any], holds: Callable[[Any], bool]) -> str:
+    return _share(sum(map(holds, those)), len(those))
+
+
 def _verdicts(every: Sequence[Mapping[str, Any]]) -> str:
     """A table of verdicts, and how often stated intervals held."""
     rows = []
@@ -148,8 +213,10 @@ def _verdicts(every: Sequence[Mapping[str, Any]]) -> str:
         kind = f"{'known' if known else 'samples only'}, {'faulty' if faulty else 'clean'}"
         groups = [(kind, here)]
         if known and not faulty:
-            enough = [one for one in here if (_size(one) or 0.0) >= ENOUGH]
-            groups.append((f"{kind}, effective sample from {ENOUGH:g}", enough))
+            enough = [
+                one for one in here if (_figure(one, Check.EFFECTIVE_SIZE) or 0.0) >= LEAST_SIZE
+            ]
+            groups.append((f"{kind}, effective sample from {LEAST_SIZE:g}", enough))
         if faulty and not known:
             groups.append(("all", list(every)))
         for name, those in groups:
@@ -167,8 +234,8 @@ def _verdicts(every: Sequence[Mapping[str, Any]]) -> str:
     return table([*head, "all stated held"], rows, "lr", tight=True)
 
 
-def _size(one: Mapping[str, Any]) -> float | None:
-    found: list[float | None] = one["checks"].get("effective sample size", [None])
+def _figure(one: Mapping[str, Any], check: Check) -> float | None:
+    found: list[float | None] = one["checks"].get(check.value, [None])
     return found[0]
 
 
@@ -187,19 +254,29 @@ def _held(those: Sequence[Mapping[str, Any]]) -> str:
 def _alarms(every: Sequence[Mapping[str, Any]]) -> str:
     """How often each check says LOOK on clean logs and on logs with each fault."""
     groups = {"clean": [one for one in every if not one["faults"]]}
-    groups |= {name: [one for one in every if name in one["faults"]] for name in FAULTS}
-    rows = []
+    faults = dict.fromkeys(name for one in every for name in one["faults"])
+    groups |= {name: [one for one in every if name in one["faults"]] for name in faults}
+    made = {name for one in every for name in one["checks"]}
+    checks = [one for one in Check if one.value in made and one not in TRUE_OF_CLEAN]
+    rows, shown = [], []
     for group, those in groups.items():
-        if those:
-            looks = [
-                {name for name, (_, passed) in one["checks"].items() if passed is False}
-                for one in those
-            ]
-            shares = [f"{np.mean([name in look for look in looks]):.0%}" for name in CHECKS]
-            anything = np.mean([bool(look & set(CHECKS)) for look in looks])
-            rows.append([group, str(len(those)), *shares, f"{anything:.0%}"])
-    shown = table(["logs", "logs", *CHECKS, "any of these"], rows, "lr", tight=True)
-    return f"<details><summary>What each check finds</summary>\n\n{shown}\n\n</details>"
+        looks = [
+            {name for name, (_, passed) in one["checks"].items() if passed is False}
+            for one in those
+        ]
+        shares = [float(np.mean([one.value in look for look in looks])) for one in checks]
+        anything = np.mean([bool(look & {one.value for one in checks}) for look in looks])
+        rows.append((group, len(those), shares, f"{anything:.0%}"))
+    # A check without any finding here needs no column.
+    used = [any(shares[at] for _, _, shares, _ in rows) for at in range(len(checks))]
+    for group, count, shares, anything in rows:
+        found = [f"{one:.0%}" for one, kept in zip(shares, used, strict=True) if kept]
+        shown.append([group, str(count), *found, str(anything)])
+    head = [one.value for one, kept in zip(checks, used, strict=True) if kept]
+    silent = ", ".join(one.value for one, kept in zip(checks, used, strict=True) if not kept)
+    text = table(["logs", "logs", *head, "any of these"], shown, "lr", tight=True)
+    text += f"\n\nWithout any LOOK here: {silent or 'none'}."
+    return f"<details><summary>What each check finds</summary>\n\n{text}\n\n</details>"
 
 
 # What comes after it.

@@ -134,10 +134,10 @@ def _said(log: Log, problem: Problem) -> dict[str, Any]:
             for name in ("value", "low", "high", "lift", "lift_low", "lift_high")
         },
         "checks": {
-            one.name: [None if one.value is None else _plain(one.value), one.passed]
+            one.check.value: [None if one.value is None else _plain(one.value), one.passed]
             for one in advice.checks
         },
-        "decisive": [one.name for one in advice.checks if one.decisive],
+        "decisive": [one.check.value for one in advice.checks if one.decisive],
         "rows": {row.label: [row.value, row.low, row.high] for row in advice.rows},
     }
 

@@ -14,7 +14,6 @@ from ope_bench.logs.advice_worlds import UNITS, World
 from ope_bench.logs.checks import effective_size_finding
 from ope_bench.logs.estimation import interval_of
 from ope_bench.logs.finding import Check, Finding
-from ope_bench.logs.recommendation import DISAGREEMENT
 from ope_bench.logs.result import EstimateRow
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.outcomes import Outcomes
@@ -26,6 +25,13 @@ _SUB_SAMPLES = "resample"
 """The maker whose worlds tell who is better, and not how wrong an estimate of the log is."""
 
 Verdict = Literal["trust", "caution", "run-an-experiment"]
+
+ENOUGH_ALONE = 1000.0
+"""Effective sample size from which the interval of weights alone is trusted."""
+
+_CONFIRM = (
+    "Give the new policy's probabilities of all actions, for other estimators to confirm it."
+)
 
 LEAST_OVER_WEIGHT = 5.0
 """Rows over the largest weight from which one row does not decide the answer."""
@@ -238,10 +244,19 @@ def judge(
     )
     if chosen is not None:
         said = f"{chosen}: {interval or 'none is stated for such a log'}"
-        stated = interval == DISAGREEMENT
-        if interval is not None and not stated:
+        # Normal intervals hold where weights are many and none is large.
+        size = found[1].value if found[1].check is Check.EFFECTIVE_SIZE else None
+        alone = interval == "asymptotic" and (size or 0.0) < ENOUGH_ALONE
+        if alone:
             said += ", which no other estimator confirms"
-        found.append(Finding(check=Check.INTERVAL, passed=stated, message=said))
+        found.append(
+            Finding(
+                check=Check.INTERVAL,
+                passed=interval is not None and not alone,
+                message=said,
+                cure=_CONFIRM if alone else "",
+            )
+        )
     what = "; ".join(against) or "no two estimators of one value contradict each other"
     found.append(Finding(check=Check.CONTRADICTION, passed=not against, message=what))
     taken = {one.check for one in found}

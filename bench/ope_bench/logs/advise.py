@@ -14,7 +14,7 @@ from ope_bench.boards.columns import Style
 from ope_bench.execution import Event, Executor, Finished
 from ope_bench.logs import advice_verdict, advice_worlds, estimation, problem
 from ope_bench.logs.checks import findings_of
-from ope_bench.logs.finding import Finding, contents_of, findings_table
+from ope_bench.logs.finding import Check, Finding, contents_of, findings_table
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.next_log import SHARE, NextLog, next_log
 from ope_bench.logs.recommendation import (
@@ -58,6 +58,9 @@ ANSWERS: Mapping[str, str] = {
 """Answers to the question whether a log can answer, by verdict."""
 
 Better = Literal["better", "worse", "cannot tell"]
+
+_DOUBTS = {Check.MEAN_WEIGHT, Check.LARGEST_WEIGHT, Check.CONTRADICTION}
+"""Checks after which the sign of a lift may be wrong."""
 
 _CANDIDATES_LEGEND = "* recommended; error, rank, cover: over the worlds below"
 _WORLDS_LEGEND = (
@@ -157,6 +160,8 @@ class Advice(Shown):
         chosen = self.recommended
         if chosen is None or chosen.value is None or self.verdict == "run-an-experiment":
             return "cannot tell"
+        if any(one.passed is False and one.check in _DOUBTS for one in self.checks):
+            return "cannot tell"
         if chosen.lift_low is not None and chosen.lift_low > 0:
             return "better"
         return "worse" if chosen.lift_high is not None and chosen.lift_high < 0 else "cannot tell"
@@ -219,20 +224,15 @@ class Advice(Shown):
 
     def _lift(self) -> str:
         """Return the lift over today's average, in percent where that is not about 0."""
-        chosen, average = self.recommended, self.logging_average
-        if chosen is None or chosen.lift is None:
-            return ""
-        known = chosen.lift_low is not None and chosen.lift_high is not None
-        interval = (chosen.lift_low, chosen.lift_high) if known else ()
-        unit, scale = "", 1.0
+        chosen, average, unit, scale = self.recommended, self.logging_average, "", 1.0
         if self.average_error is not None and abs(average) > 2 * self.average_error:
-            scale, unit = 100 / abs(average), "%"
-        numbers = [scale * one for one in (chosen.lift, *interval) if one is not None]
-        # Without an interval, percent have no decimals.
-        width = numbers[2] - numbers[1] if known else max(scale * abs(average), abs(numbers[0]))
-        lift, *between = as_wide(numbers, width, signed=True)
-        ends = " to ".join(f"{one}{unit}" for one in between)
-        return f": {lift}{unit}" + (f" ({ends})" if ends else "")
+            unit, scale = "%", 100 / abs(average)
+        known = () if chosen is None else (chosen.lift, chosen.lift_low, chosen.lift_high)
+        numbers = [scale * one for one in known if one is not None]
+        if len(numbers) < 3:
+            return ""
+        lift, low, high = as_wide(numbers, numbers[2] - numbers[1], signed=True)
+        return f": {lift}{unit} ({low}{unit} to {high}{unit})"
 
     def tables(self) -> list[TextTable]:
         """Return tables of the checks, the candidates and the worlds."""

@@ -310,7 +310,8 @@ def _support_of(log: LogData, name: str, fitted: FittedLogger | None) -> Iterato
         mass, what = never, f"{never:.1%} of the policy is on actions that were never logged"
     clear = mass
     if fitted is not None and target.form != "probability":
-        found = unsupported_rows(log, name, fitted, weights)
+        known = mass if mass > SOME_UNSUPPORTED else 0.0
+        found = unsupported_rows(log, name, fitted, weights, known)
         clear = max(clear, found.clear)
         if found.mass > mass:
             mass = found.mass

@@ -8,7 +8,9 @@ where E is under 60: chance would leave M = 0 too often. The largest k at which 
 .02 E too is the part that is not logged, and not only seldom, as steep loggers that explore do.
 
 The model is a forest on the context and on the linear scores of a logistic regression. A forest
-alone misses rules that are linear in many columns, a linear model alone misses all others.
+alone misses rules that are linear in many columns, a linear model alone misses all others. A rule
+of two of many columns is lost among them: where that predicts the actions of left-out rows better,
+the forest is of the columns alone whose products in pairs vary most with the action.
 """
 
 from __future__ import annotations
@@ -40,6 +42,9 @@ _MOST_ACTIONS, _GROUPS = 20, 12
 _TIE = 1e-6
 _MOST_LEVELS = 50
 _MOST_PRODUCTS = 16
+_MOST_NARROW, _MOST_PAIRED = 8, 256
+"""Columns among which a forest sees pairs by itself, and above which pairs are not sought."""
+
 _RARE, _HARDLY = 0.05, 0.02
 """Shares of the usual matches up to which a choice is rare, and up to which it is not logged."""
 
@@ -172,23 +177,44 @@ def _predict(
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
 
+    def forest(columns: FloatArray) -> tuple[float, FloatArray]:
+        """Return the accuracy on rows outside of each tree's sample, and probabilities."""
+        columns = columns.astype(np.float32)
+        # The rows were drawn, or stand in the order of the log: every some-th is a fair part.
+        part = slice(None, None, 1 + len(train) * columns.shape[1] // _TRAIN_ENTRIES)
+        model = RandomForestClassifier(
+            30, min_samples_leaf=10, max_features=0.7, random_state=0, n_jobs=1, oob_score=True
+        ).fit(columns[train[part]], action[part])
+        found = np.zeros((len(test), width))
+        found[:, model.classes_] = model.predict_proba(columns[test])
+        return model.oob_score_, found
+
     with warnings.catch_warnings():
-        # Of rules the coefficients grow without end; their direction is enough.
+        # Of rules the coefficients grow without end; their direction is enough. Of 30 samples one
+        # in a million rows is in all.
         warnings.simplefilter("ignore")
         linear = LogisticRegression(max_iter=40, tol=1e-3).fit(table[train], action)
-    chance = linear.predict_proba(table)
-    scores = np.log(chance.clip(1e-12))
-    both = np.column_stack([context, scores]).astype(np.float32)
-    # The rows were drawn, or stand in the order of the log: every some-th is a fair part.
-    part = slice(None, None, 1 + len(train) * both.shape[1] // _TRAIN_ENTRIES)
-    forest = RandomForestClassifier(
-        30, min_samples_leaf=10, max_features=0.7, random_state=0, n_jobs=1
-    ).fit(both[train[part]], action[part])
-    found = np.zeros((len(test), width))
-    found[:, forest.classes_] = forest.predict_proba(both[test])
+        chance = linear.predict_proba(table)
+        score, found = forest(np.column_stack([context, np.log(chance.clip(1e-12))]))
+        if _MOST_NARROW < table.shape[1] <= _MOST_PAIRED:
+            narrow, of_pairs = forest(table[:, _paired(table[train], action)])
+            found = of_pairs if narrow > score else found
     # Where leaves of all trees are pure, the linear model orders the rows.
     found[:, linear.classes_] += _TIE * chance[test]
     return found
+
+
+def _paired(table: FloatArray, action: IntArray) -> IntArray:
+    """Return the columns of the three pairs whose products vary most with the action."""
+    short = np.clip(table, -1.0, 1.0)
+    short -= short.mean(axis=0)
+    told = np.zeros((short.shape[1],) * 2)
+    for one in np.unique(action):
+        apart = (action == one) - np.mean(action == one)
+        told = np.maximum(told, np.abs(short.T @ (short * apart[:, None])) / apart.std())
+    first, second = np.triu_indices(short.shape[1], 1)
+    best = np.argsort(-told[first, second], kind="stable")[:3]
+    return np.unique([first[best], second[best]])
 
 
 def choices(target: Target, rows: IntArray, n_actions: int) -> IntArray:
@@ -204,7 +230,11 @@ def choices(target: Target, rows: IntArray, n_actions: int) -> IntArray:
 
 
 def unsupported_rows(
-    log: LogData, name: str, fitted: FittedLogger, weights: FloatArray | None
+    log: LogData,
+    name: str,
+    fitted: FittedLogger,
+    weights: FloatArray | None,
+    known: float = 0.0,
 ) -> UnsupportedRows:
     """Find the rows in which a policy's choice is not logged.
 
@@ -215,6 +245,7 @@ def unsupported_rows(
     fitted : the model of the logged action.
     weights : (n,), importance weights by given propensities; None without. With them rows count
         only if their mean weight is below 1/2 by its 99 % upper bound.
+    known : share without support by other evidence; the sentence is of so many rows at least.
     """
     rows = fitted.rows
     choice = choices(log.targets[name], rows, len(log.actions))
@@ -239,7 +270,7 @@ def unsupported_rows(
     )
     if k and weights is not None and not mean_bound(weights[rows[order[:k]]]) < 0.5:
         k = clear = 0
-    first = order[:k]
+    first, told = order[:k], order[: max(k, round(known * len(rows)))]
     return UnsupportedRows(
         mass=k / len(rows),
         clear=clear / len(rows),
@@ -248,7 +279,7 @@ def unsupported_rows(
         matches=int(matches[k - 1]) if k else 0,
         usual=float(usual[k - 1]) if k else 0.0,
         findable=0.1 * float(usual[-1]) * log.n / len(rows),
-        sentence=_where(log, rows, choice, action, first) if k else "",
+        sentence=_where(log, rows, choice, action, told) if len(told) else "",
     )
 
 

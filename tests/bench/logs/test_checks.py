@@ -209,7 +209,7 @@ def test_the_effective_sample_size_counts_units():
         ess = found["target: effective sample size"]
         assert ess.value == pytest.approx(size)
         assert ess.passed is passed
-    assert ess.message.startswith("40 of 40 units")
+    assert ess.message.startswith("20 of 20 units")
 
 
 def test_a_column_that_determines_the_reward_is_a_leak():
