@@ -269,9 +269,9 @@ def _alarms(every: Sequence[Mapping[str, Any]]) -> str:
         rows.append((group, len(those), shares, f"{anything:.0%}"))
     # A check without any finding here needs no column.
     used = [any(shares[at] for _, _, shares, _ in rows) for at in range(len(checks))]
-    for group, count, shares, anything in rows:
+    for group, count, shares, whole in rows:
         found = [f"{one:.0%}" for one, kept in zip(shares, used, strict=True) if kept]
-        shown.append([group, str(count), *found, str(anything)])
+        shown.append([group, str(count), *found, whole])
     head = [one.value for one, kept in zip(checks, used, strict=True) if kept]
     silent = ", ".join(one.value for one, kept in zip(checks, used, strict=True) if not kept)
     text = table(["logs", "logs", *head, "any of these"], shown, "lr", tight=True)

@@ -7,9 +7,10 @@ a user would have them: one row a decision with its time, units where the log na
 propensities where the world grants them, and the target policy's probability of the logged action,
 or a sample of it. A log with duplicates has the time of each decision in both of its rows. A
 finding counts as an alarm where it says that the log is wrong; how many rows' worth the weights
-and rewards carry, and how much of the policy is hardly ever logged, is true of clean logs as well
-and is counted apart. Worlds in which a rule lacks the policy's choices, or propensities are
-averaged over phases, are not clean. Interrupted, it goes on where it was.
+and rewards carry, how much of the policy is hardly ever logged, that a logger is a rule, or that
+all rewards are equal, is true of clean logs as well and is counted apart. Worlds in which a rule
+lacks the policy's choices, or propensities are averaged over phases, are not clean. Interrupted,
+it goes on where it was.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 from advice_verdicts import UNSUPPORTED
 from sections import put, table
 
-from ope_bench import Estimate, Log, Problem, TargetPolicy, UnavailableError
+from ope_bench import DiscretePolicy, Estimate, Log, Problem, TargetPolicy, UnavailableError
 from ope_bench.contracts.random import DataSeed
 from ope_bench.logs.checks import findings_of
 from ope_bench.logs.finding import Check
@@ -36,7 +37,11 @@ from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.trial import build
 
 TRUE_OF_CLEAN_LOGS = {
-    one.value for one in (Check.EFFECTIVE_SIZE, Check.SUPPORT, Check.REWARDED, Check.SUPPORT_SIZE)
+    one.value
+    for one in (
+        *(Check.EFFECTIVE_SIZE, Check.SUPPORT, Check.REWARDED, Check.SUPPORT_SIZE),
+        *(Check.EXPLORATION, Check.REWARD),
+    )
 }
 FIRST = 51_001
 """Worlds of no suite, on which no level was set: those were 5001 to 5500, 7001 to 9000, and 11001
@@ -96,7 +101,7 @@ def exported(problem: Problem, *, times: bool, copies: bool, whole: bool) -> Log
         rows["t"], names["time"] = np.cumsum(new), "t"
     if problem.target_policy is None:
         target = TargetPolicy(action=problem.target_action[:n].astype(int))
-    elif whole:
+    elif whole and isinstance(problem.target_policy, DiscretePolicy):
         target = TargetPolicy(table=problem.target_policy.table(problem.context))
     else:
         action = problem.action.astype(int)
@@ -137,7 +142,7 @@ def found(
         return None
     facts = built.examine(problem, Estimate(0.0))
     lacking = float(facts.get("world_unsupported") or 0.0) > UNSUPPORTED
-    if spec.reference == "population" and (lacking or facts.get("world_phases") == "averaged"):
+    if spec.id == "population" and (lacking or facts.get("world_phases") == "averaged"):
         return None
     log = exported(problem, times=times, copies=copies, whole=whole)
     return sorted({one.check.value for one in findings_of(log) if one.passed is False})
@@ -206,7 +211,9 @@ def main() -> int:
     told = {"clean": {"logs": logs, "alarmed": alarmed, "checks": dict(by_check)}, "faults": {}}
     rows = []
     for name, those in kinds.items():
-        n, hit, checks = counted(those, {Check.SUPPORT.value} if name in OF_SUPPORT else set())
+        n, hit, checks = counted(
+            those, {"unsupported mass", "exploration"} if name in OF_SUPPORT else set()
+        )
         if not n:
             continue
         told["faults"][name] = {"logs": n, "found": hit, "checks": dict(checks)}

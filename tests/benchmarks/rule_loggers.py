@@ -164,7 +164,7 @@ def cases(first: int) -> Iterator[dict[str, Any]]:
 
     Parameters
     ----------
-    first : seed of the first log; seeds below 1,000 were those that settled the statistic.
+    first : seed of the first log; seeds below 6,000 settled the statistic.
     """
     for seed in range(20):
         for at, kind in enumerate(RULES):
@@ -264,7 +264,7 @@ def main() -> int:
     """Judge all logs, and print or write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", type=Path, metavar="PAGE.md")
-    parser.add_argument("--first", type=int, default=5_000, help="seed of the first logs")
+    parser.add_argument("--first", type=int, default=6_000, help="seed of the first logs")
     parser.add_argument("--seconds", type=float, default=600.0, help="of the processor, at most")
     parser.add_argument("--store", type=Path, default=Path("rule-loggers.jsonl"))
     given = parser.parse_args()

@@ -59,8 +59,8 @@ ANSWERS: Mapping[str, str] = {
 
 Better = Literal["better", "worse", "cannot tell"]
 
-_DOUBTS = {Check.MEAN_WEIGHT, Check.LARGEST_WEIGHT, Check.CONTRADICTION}
-"""Checks after which the sign of a lift may be wrong."""
+_DOUBTS = {Check.LARGEST_WEIGHT, Check.CONTRADICTION}
+"""Checks after which neither size nor sign of a lift is said."""
 
 _CANDIDATES_LEGEND = "* recommended; error, rank, cover: over the worlds below"
 _WORLDS_LEGEND = (
@@ -160,11 +160,15 @@ class Advice(Shown):
         chosen = self.recommended
         if chosen is None or chosen.value is None or self.verdict == "run-an-experiment":
             return "cannot tell"
-        if any(one.passed is False and one.check in _DOUBTS for one in self.checks):
+        if self._doubted:
             return "cannot tell"
         if chosen.lift_low is not None and chosen.lift_low > 0:
             return "better"
         return "worse" if chosen.lift_high is not None and chosen.lift_high < 0 else "cannot tell"
+
+    @property
+    def _doubted(self) -> bool:
+        return any(one.passed is False and one.check in _DOUBTS for one in self.checks)
 
     def contents(self) -> dict[str, Any]:
         """Return verdict, recommendation and evidence, facts of the log, notes and exit code."""
@@ -229,7 +233,7 @@ class Advice(Shown):
             unit, scale = "%", 100 / abs(average)
         known = () if chosen is None else (chosen.lift, chosen.lift_low, chosen.lift_high)
         numbers = [scale * one for one in known if one is not None]
-        if len(numbers) < 3:
+        if len(numbers) < 3 or self._doubted:
             return ""
         lift, low, high = as_wide(numbers, numbers[2] - numbers[1], signed=True)
         return f": {lift}{unit} ({low}{unit} to {high}{unit})"

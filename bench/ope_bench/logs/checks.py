@@ -73,7 +73,7 @@ _DRIFT_RATE = 0.001
 
 _MOST_BINS = 200
 
-_LEAK = 0.9
+_LEAK = 0.95
 """Share of the reward's variance explained by one column above which the column is a leak."""
 
 _MATTERS = 0.02
@@ -305,7 +305,7 @@ def _support_of(log: LogData, name: str, fitted: FittedLogger | None) -> Iterato
         mass = max(0.0, 1.0 - float(terms.mean()) - 3.0 * error)
         what = f"{mass:.1%} of the policy, by the mean weight, is on actions hardly ever logged"
     # Chance alone leaves rare actions unlogged; propensities know them, and weights the rest.
-    counts = never is not None and (weights is None or log.logging is not None)
+    counts = weights is None or log.logging is not None
     if counts and never is not None and never >= mass:
         mass, what = never, f"{never:.1%} of the policy is on actions that were never logged"
     clear = mass
@@ -393,8 +393,7 @@ def _mean_weight(log: LogData, name: str, weights: FloatArray, lacks: str) -> It
     cure = ""
     if above:
         spec = log.spec
-        given = None if spec is None else spec.targets.get(name)
-        column = given.value if given is not None and given.form == "probability" else None
+        column = None if spec is None else spec.targets[name].probability
         new = f"`{column}`" if isinstance(column, str) else "the new policy's probability"
         old = "`propensity`" if spec is None else f"`{spec.propensity}`"
         what = f"the weights average {mean:.3g} instead of 1"
@@ -420,18 +419,22 @@ def _mean_weight(log: LogData, name: str, weights: FloatArray, lacks: str) -> It
         withholds=above or below,
         cure=cure,
     )
-    found = [(part, *_part_weight(terms, unit_of(log), rows)) for part, rows in _parts(log)]
-    tested = [(part, one, z) for part, one, z, rows in found if z is not None and rows]
+    tested, unit = [], unit_of(log)
+    for part, rows in _parts(log):
+        # Few rows lack those of the largest weights, and no z knows it.
+        if len(rows) >= max(_PART_ROWS, _PART_OVER_WEIGHT * float(terms.max())):
+            z = skewed_z(terms[rows] - 1.0, unit[rows])
+            tested += [] if z is None else [(part, float(terms[rows].mean()), z)]
     if not tested:
         return
     wrong = holm(np.array([two_sided(z) for _, _, z in tested])) <= _PART_RATE
-    off = np.array([abs(one - 1.0) > _PART_MATTERS for _, one, _ in tested])
-    # Below 1 a part may lack the rows of its largest weights.
-    off &= np.array([one > 1.0 or least * log.n >= 1 for _, one, _ in tested])
-    bad = sorted(
-        (one for one, flag in zip(tested, wrong & off, strict=True) if flag),
-        key=lambda one: -abs(one[2]),
-    )
+    bad = [
+        one
+        for one, flag in zip(tested, wrong, strict=True)
+        # Below 1 a part may lack the rows of its largest weights.
+        if flag and abs(one[1] - 1.0) > _PART_MATTERS and (one[1] > 1.0 or least * log.n >= 1)
+    ]
+    bad.sort(key=lambda one: -abs(one[2]))
     shown = ", ".join(f"{one:.2f} for {part} (z = {z:.1f})" for part, one, z in bad[:3])
     yield Finding.at_most(
         Check.WEIGHT_PARTS,
@@ -444,28 +447,15 @@ def _mean_weight(log: LogData, name: str, weights: FloatArray, lacks: str) -> It
     )
 
 
-def _part_weight(
-    terms: FloatArray, unit: IntArray, rows: IntArray
-) -> tuple[float, float | None, int]:
-    """Return mean, z and number of the weights of a part of the rows; z None where few."""
-    part = terms[rows]
-    # Few rows lack those of the largest weights, and no z knows it.
-    enough = len(rows) >= max(_PART_ROWS, _PART_OVER_WEIGHT * float(terms.max()))
-    z = skewed_z(part - 1.0, unit[rows]) if enough else None
-    return (float(part.mean()) if len(part) else 1.0), z, len(rows)
-
-
 def _parts(log: LogData) -> Iterator[tuple[str, IntArray]]:
     """Yield tenths of the time, and levels or quarters of each context column, as rows."""
     if log.time is not None:
         order = np.argsort(log.time, kind="stable")
         for tenth, rows in enumerate(np.array_split(order, 10)):
             yield f"tenth {tenth + 1} of the time", rows
-    known = set()
     for j, name in enumerate(log.context_names):
-        if name in known:
+        if name in log.context_names[:j]:
             continue
-        known.add(name)
         values = np.asarray(log.context)[:, j]
         if log.schema.context[j].kind == "categorical":
             levels = np.unique(values)[:_MOST_PARTS]
@@ -545,27 +535,23 @@ def _drift(log: LogData) -> Iterator[Finding]:
         yield Finding(check=Check.DRIFT, message=message)
         return
     yield from reward_in_time(log, unit, time)
-    mass, z, halves = np.bincount(unit, log.weight), {}, {}
+    mass, z, said = np.bincount(unit, log.weight), {}, {}
     for j, name in enumerate(log.context_names):
         column = log.schema.context[j]
         if name in z or (column.kind == "categorical" and len(column.categories) != 2):
             continue
         values = np.asarray(log.context)[:, j]
         means = np.bincount(unit, values if log.weight is None else values * log.weight) / mass
-        early, later = halves[name] = means[~late], means[late]
-        error = means.std(ddof=1) * np.sqrt(1 / len(early) + 1 / len(later))
-        z[name] = float((later.mean() - early.mean()) / error) if error > 0 else 0.0
+        early, later = float(means[~late].mean()), float(means[late].mean())
+        error = means.std(ddof=1) * np.sqrt(1 / late.sum() + 1 / (~late).sum())
+        z[name] = float((later - early) / error) if error > 0 else 0.0
+        said[name] = f"mean {early:.4g} in the earlier part, {later:.4g} in the later one"
     wrong = holm(np.array([two_sided(one) for one in z.values()])) <= _DRIFT_RATE
     for (name, one), bad in zip(z.items(), wrong, strict=True):
         if bad:
-            early, later = halves[name]
+            what, subjects = f"{said[name]} (z = {one:.1f})", (name,)
             yield Finding(
-                check=Check.CONTEXT_DRIFT,
-                subjects=(name,),
-                value=one,
-                passed=False,
-                message=f"mean {float(early.mean()):.4g} in the earlier part, "
-                f"{float(later.mean()):.4g} in the later one (z = {one:.1f})",
+                check=Check.CONTEXT_DRIFT, subjects=subjects, value=one, passed=False, message=what
             )
     yield _drift_of_actions(log, late[unit])
 

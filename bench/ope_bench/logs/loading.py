@@ -392,7 +392,8 @@ def _action_codes(
     for name, (source, of) in columns.items():
         found = source.column(of).codes()[1]
         sources[f"policy '{name}'"] = found
-        if source.column(of).is_number and not {*found} & {*logged} and items is None:
+        known = {*logged, *(spec.actions or ())}
+        if source.column(of).is_number and not {*found} & known and items is None:
             shown = ", ".join(found[:2])
             msg = (
                 f"{name}: {shown} are no actions of column '{spec.action}'; give a column of "

@@ -240,11 +240,6 @@ class LogData:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def identifiers(self) -> tuple[ColumnFact, ...]:
-        """Columns of the context that have more levels than a category may have."""
-        return tuple(one for one in self.columns if one.identifier and one.role == "context")
-
-    @property
     def n(self) -> int:
         """Number of rows."""
         return len(self.reward)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import pdtrc
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.logs.finding import Check, Finding
-from ope_bench.logs.log_data import LogData
+from ope_bench.logs.log_data import LogData, most_levels
 from ope_bench.logs.problem import below_one, two_sided, unit_of
 from ope_bench.logs.support import described
 
@@ -24,13 +23,11 @@ _COPIES_Z, _COPIES_RATE = 5.0, 0.003
 _LEAST_VALUES, _MOST_ROWS_OF_VALUE = 30, 100
 _COINCIDE, _COINCIDE_SHARE = 10.0, 0.2
 _LIKE_CHANCE = (0.75, 1.33)
-_LEVELS = 50
 _LEAST_KEPT = 0.98
 _TREND_RATE = 0.0015
 _DROP_Z, _FLAT_Z = 4.0, 2.0
 _CUTS = np.arange(0.5, 0.96, 0.05)
 _MOST_PAIRS = 60
-_PENALTY = 10.0
 
 
 def copies(log: LogData) -> Iterator[Finding]:
@@ -45,7 +42,8 @@ def copies(log: LogData) -> Iterator[Finding]:
     key = [_hashed(column, rng) for column in context.T]
     named = [_hashed(one, rng) for one in (log.unit, log.time) if one is not None]
     answer = _hashed(log.action, rng) + _hashed(log.reward, rng)
-    rest = sum([*key, *named], np.zeros(log.n, np.uint64))
+    none = np.zeros(log.n, np.uint64)
+    rest: Words = sum([*key, *named], none)
     twice = len(_again(rest + answer))
     what = f"{twice:,} rows are equal to an earlier one"
     fine = twice == 0 if log.time is not None else None
@@ -59,12 +57,11 @@ def copies(log: LogData) -> Iterator[Finding]:
     n = min(log.n, _MOST_CELLS // max(context.shape[1], 1))
     if log.propensity is None or len(set(names)) < 2 or n < 2:
         return
-    if log.time is not None:
-        rest = rest - named[-1]
+    rest = rest - (none if log.time is None else named[-1])
     worst, where, count = 0.0, "", 0
     for name in dict.fromkeys(names):
         # A column and the indicator of its missing values are left out together.
-        own = sum(word for word, of in zip(key, names, strict=True) if of == name)
+        own: Words = sum((word for word, of in zip(key, names, strict=True) if of == name), none)
         equal, chance = _like_neighbors(
             log.propensity[:n], (rest - own)[:n], answer[:n], differing=own
         )
@@ -97,7 +94,7 @@ def _like_neighbors(
 def _again(words: Words) -> Words:
     """Return the words that come again, sorted, each time but the first."""
     ordered = np.sort(words)
-    return ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.asarray(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _hashed(values: FloatArray | IntArray, rng: np.random.Generator) -> Words:
@@ -159,18 +156,17 @@ def _drawn_anew(count: IntArray) -> bool:
 
 def identifiers(log: LogData) -> Iterator[Finding]:
     """Find context columns that tell rows apart instead of describing them."""
-    most = max(_LEVELS, log.n / 50)
     # Categories of identifiers hold their most frequent levels only.
-    found = [(one.levels or 0, one.name) for one in log.identifiers]
-    known = {name for _, name in found}
+    levels = {one.name: one.levels or 0 for one in log.columns if one.role == "context"}
+    found = []
     for j, name in enumerate(log.context_names):
-        if name in known:
-            continue
         column, values = log.schema.context[j], np.asarray(log.context)[:, j]
-        whole = column.kind != "categorical" and bool((values == np.round(values)).all())
-        different = len(np.unique(values)) if column.kind == "categorical" or whole else 0
-        if different > most if column.kind == "categorical" else different == log.n >= 200:
-            found.append((different, name))
+        if column.kind == "categorical":
+            different = max(levels.get(name, 0), len(np.unique(values)))
+            if different > most_levels(log.n):
+                found.append((different, name))
+        elif (values == np.round(values)).all() and len(np.unique(values)) == log.n >= 200:
+            found.append((log.n, name))
     found.sort(reverse=True)
     what = "no context column tells single rows apart"
     if found:
@@ -243,16 +239,24 @@ def reward_in_time(log: LogData, unit: IntArray, time: FloatArray) -> Iterator[F
 
 
 def _linear(log: LogData, reward: FloatArray, row: FloatArray) -> FloatArray:
-    """Return rewards by a ridge regression on context and actions: (n,)."""
-    from sklearn.linear_model import Ridge
-
-    every = np.arange(log.n)
-    table, _ = described(log, every)
-    table = (table - table.mean(axis=0)) / np.maximum(table.std(axis=0), 1e-12)
-    actions = sparse.csr_array((np.ones(log.n), (every, log.action)))
-    both = sparse.csr_array(sparse.hstack([sparse.csr_array(table), actions]))
-    model = Ridge(_PENALTY, solver="lsqr").fit(both, reward, sample_weight=row)
-    return np.asarray(model.predict(both))
+    """Return rewards by a ridge regression on context and shrunken effects of actions: (n,)."""
+    table, _ = described(log, np.arange(log.n))
+    if table.shape[1]:
+        table = table - np.average(table, axis=0, weights=row)
+        spread = np.sqrt(np.average(np.square(table), axis=0, weights=row))
+        table = table / np.maximum(spread, 1e-12)
+    average = float(np.average(reward, weights=row))
+    fit = np.full(log.n, average)
+    count = np.bincount(log.action, row, minlength=len(log.actions))
+    for _ in range(2):
+        left = reward - fit
+        effect = np.bincount(log.action, row * left, minlength=len(count)) / (count + 10.0)
+        fit = fit + effect[log.action]
+        if table.shape[1]:
+            weighted = table * row[:, None]
+            gram = weighted.T @ table + np.eye(table.shape[1])
+            fit = fit + table @ np.linalg.solve(gram, weighted.T @ (reward - fit))
+    return np.asarray(fit)
 
 
 def _trend(values: FloatArray) -> float:

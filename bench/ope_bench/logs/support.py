@@ -78,7 +78,6 @@ class UnsupportedRows:
     mass : share of all rows.
     clear : share of all rows that is not only logged seldom.
     rows : (k,), rows of the log, the clearest first.
-    choice : (k,), the new policy's actions there.
     matches, usual : logged actions that are of the choice's group, and how many would be usual.
     findable : matches that would be usual in a tenth of all rows.
     sentence : in which contexts; "" where there are none.
@@ -87,7 +86,6 @@ class UnsupportedRows:
     mass: float
     clear: float
     rows: IntArray
-    choice: IntArray
     matches: int
     usual: float
     findable: float
@@ -275,7 +273,6 @@ def unsupported_rows(
         mass=k / len(rows),
         clear=clear / len(rows),
         rows=rows[first],
-        choice=choice[first],
         matches=int(matches[k - 1]) if k else 0,
         usual=float(usual[k - 1]) if k else 0.0,
         findable=0.1 * float(usual[-1]) * log.n / len(rows),

@@ -121,7 +121,7 @@ FAILED = {"passed": False}
             "run-an-experiment",
             "effective sample size",
         ),
-        ({"over_weight": 4.9}, "run-an-experiment", "rows over the largest weight"),
+        ({"over_weight": 4.9}, "caution", "rows over the largest weight"),
         ({"over_weight": 5.0}, "trust", "all"),
         ({"over_weight": None}, "trust", "all"),
         (
@@ -132,9 +132,9 @@ FAILED = {"passed": False}
         # Without propensities the estimated weights tell the effective sample size.
         ({"checks": checks(effective_sample_size=None)}, "trust", "all"),
         (
-            {"checks": checks(effective_sample_size=None), "n": 80},
+            {"checks": checks(effective_sample_size=None), "n": 50},
             "caution",
-            "40 of 80 rows",
+            "25 of 50 rows",
         ),
         (
             {
@@ -294,7 +294,7 @@ def test_a_tiny_effective_sample_has_no_interval():
     found = advise(log_of(tiny))
     size = next(one for one in found.checks if one.name == "effective sample size")
     assert size.value < 10
-    assert found.verdict == "run-an-experiment"
+    assert found.verdict == "caution"
     assert (found.recommended.low, found.recommended.high) == (None, None)
     assert found.recommended.first_action.startswith("Log ")
 
@@ -551,8 +551,10 @@ def test_the_exit_code_is_what_a_pipeline_asked_for(
     lift = {"better": (0.1, 0.3), "cannot tell": (-0.1, 0.3)}[better]
     low, high = lift
     chosen = replace(found.recommended, lift=0.2, lift_low=low, lift_high=high)
-    told = replace(found, verdict=verdict, recommended=chosen)
+    told = replace(found, verdict=verdict, recommended=chosen, checks=())
     assert told.better == better
+    doubt = Finding(check=Check.LARGEST_WEIGHT, passed=False, message="")
+    assert replace(told, checks=[doubt]).better == "cannot tell"
     monkeypatch.setattr("ope_bench.advise", lambda *given, **options: told)
     assert invoke(["advise", str(path), "--jobs=1", *options]) == code
     assert capsys.readouterr().out.startswith("Can this log answer? ")
@@ -659,13 +661,13 @@ def test_the_command_says_which_policy_wins(tmp_path, capsys, monkeypatch):
 
 
 def test_an_experiment_is_proposed_where_the_log_cannot_answer():
-    few = log_of(discrete(12))
+    few = log_of(discrete(4))
     found = advise(few)
     assert found.verdict == "run-an-experiment"
     given = found.experiment
     assert found.as_json()["experiment"].keys() == {"share", "today", "factors", "rows", "width"}
     assert any(given.sentence() == note for note in found.notes)
-    assert (given.share, given.today, given.rows) == (0.2, "logging", 12)
+    assert (given.share, given.today, given.rows) == (0.2, "logging", 4)
     assert set(given.factors) == set(few.actions)
     mass = np.asarray(few.targets["target"].matrix.mean(axis=0)).reshape(-1)
     assert mass @ np.array(list(given.factors.values())) == pytest.approx(1.0)

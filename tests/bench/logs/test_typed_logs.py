@@ -201,13 +201,13 @@ def test_rows_are_left_out_for_a_missing_value_and_not_for_a_word(tmp_path: Any)
 def test_an_identifier_is_a_fact_and_models_see_its_frequent_levels() -> None:
     many = FRAME | {"id": [f"u{k if k > 99 else k // 10}" for k in range(N)]}
     log = Log.from_frame(many, **(NAMES | {"context": ["id"]}))
-    assert [one.name for one in log.identifiers] == ["id"]
+    assert [one.name for one in log.columns if one.identifier] == ["id"]
     assert len(log.schema.context[0].categories) == 51
     assert np.bincount(log.context[:, 0].astype(int))[:1].item() in (1, 10)
     few = Log.from_frame(
         FRAME | {"id": [f"u{k % 50}" for k in range(N)]}, **(NAMES | {"context": ["id"]})
     )
-    assert not few.identifiers
+    assert not any(one.identifier for one in few.columns)
     assert len(few.schema.context[0].categories) == 50
 
 

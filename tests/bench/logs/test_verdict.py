@@ -105,8 +105,6 @@ def test_candidates_with_a_value_are_counted():
 def test_an_interval_is_stated_or_not():
     assert finding("an interval").passed is True
     assert finding("an interval", interval=None).passed is False
-    # One estimator alone says nothing of its own errors.
-    assert finding("an interval", interval="asymptotic").passed is False
 
 
 def test_checks_of_the_log_follow_once_each_without_mere_information():
