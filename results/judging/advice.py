@@ -28,7 +28,10 @@ ENOUGH = 50.0
 LEAST_SIZE, LEAST_USUAL = 30.0, 60.0
 """Effective sample size, and matches of a tenth of the policy, from which it has."""
 
-TRUE_OF_CLEAN = {Check.EFFECTIVE_SIZE, Check.REWARDED, Check.LARGEST_WEIGHT, Check.SUPPORT_SIZE}
+TRUE_OF_CLEAN = {
+    *(Check.EFFECTIVE_SIZE, Check.REWARDED, Check.LARGEST_WEIGHT, Check.SUPPORT_SIZE),
+    *(Check.KNOWN_SIZE, Check.INTERVAL),
+}
 """Checks that say how much a log tells, and not that it is wrong."""
 
 UNSEEN = "retention"
@@ -69,7 +72,9 @@ def advice_page(results: Path) -> str:
     every = [one for one in told if "skipped" not in one]
     parts = [opening("advice"), *(_class(settings, *one) for one in CLASSES)]
     parts += [f"{opening('advice verdicts')}\n\n{wrong_trust(every)}"]
-    parts += [_promises(every), _verdicts(every), _alarms(every)]
+    # Files made before lifts were judged know no value of today's policy.
+    parts += [_promises(every)] if all("today" in one for one in every) else []
+    parts += [_verdicts(every), _alarms(every)]
     for name, section in (
         ("next_log", _next_log),
         ("shortlist", shortlist_section),
@@ -274,8 +279,15 @@ def _alarms(every: Sequence[Mapping[str, Any]]) -> str:
         shown.append([group, str(count), *found, whole])
     head = [one.value for one, kept in zip(checks, used, strict=True) if kept]
     silent = ", ".join(one.value for one, kept in zip(checks, used, strict=True) if not kept)
+    old = made - {one.value for one in Check}
+    others = ", ".join(sorted(one for one in old if not one.startswith(Check.CONTEXT_DRIFT)))
+    later = ", ".join(one.value for one in Check if one.value not in made and one.first_action)
     text = table(["logs", "logs", *head, "any of these"], shown, "lr", tight=True)
-    text += f"\n\nWithout any LOOK here: {silent or 'none'}."
+    text += (
+        f"\n\nWithout any LOOK here: {silent or 'none'}. Of the checks that made these verdicts "
+        f"these are none today: {others or 'none'}. Today's other checks, of which these verdicts "
+        f"know nothing: {later or 'none'}."
+    )
     return f"<details><summary>What each check finds</summary>\n\n{text}\n\n</details>"
 
 
