@@ -393,7 +393,8 @@ def _mean_weight(log: LogData, name: str, weights: FloatArray, lacks: str) -> It
     cure = ""
     if above:
         spec = log.spec
-        column = None if spec is None else spec.targets[name].probability
+        given = {} if spec is None else spec.targets
+        column = given[name].probability if name in given else None
         new = f"`{column}`" if isinstance(column, str) else "the new policy's probability"
         old = "`propensity`" if spec is None else f"`{spec.propensity}`"
         what = f"the weights average {mean:.3g} instead of 1"
