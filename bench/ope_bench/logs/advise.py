@@ -158,9 +158,8 @@ class Advice(Shown):
     def better(self) -> Better:
         """Whether the policy is better than what was logged."""
         chosen = self.recommended
-        if chosen is None or chosen.value is None or self.verdict == "run-an-experiment":
-            return "cannot tell"
-        if self._doubted:
+        never = self._doubted or self.verdict == "run-an-experiment"
+        if never or chosen is None or chosen.value is None:
             return "cannot tell"
         if chosen.lift_low is not None and chosen.lift_low > 0:
             return "better"

@@ -62,16 +62,13 @@ def copies(log: LogData) -> Iterator[Finding]:
     for name in dict.fromkeys(names):
         # A column and the indicator of its missing values are left out together.
         own: Words = sum((word for word, of in zip(key, names, strict=True) if of == name), none)
-        equal, chance = _like_neighbors(
-            log.propensity[:n], (rest - own)[:n], answer[:n], differing=own
-        )
+        equal, chance = _like_neighbors(log.propensity[:n], (rest - own)[:n], answer[:n], own)
         z = (equal - chance) / np.sqrt(chance + 1.0)
         if z > worst:
             worst, where, count = z, name, equal
     what = f"{count:,} neighbors are equal but for column '{where}'" if where else "none found"
-    yield Finding.at_most(
-        Check.NEAR_COPIES, worst, _COPIES_Z, what, subjects=(where,) if where else ()
-    )
+    subjects = (where,) if where else ()
+    yield Finding.at_most(Check.NEAR_COPIES, worst, _COPIES_Z, what, subjects=subjects)
 
 
 def _like_neighbors(
