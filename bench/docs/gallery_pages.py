@@ -139,13 +139,16 @@ def _code_digest() -> str:
 def _run(script: Path) -> tuple[str, str]:
     """Run a script in an empty folder; return what it prints and draws.
 
-    It runs in a fork of this process, which has imported the libraries.
+    It runs in a fork of this process, which has imported the libraries; after Polars has been used
+    a fork would wait for its threads for ever.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "empty").mkdir()
-        fork = multiprocessing.get_context("fork")
-        process = fork.Process(target=_execute, args=(script, folder))
+        method = "spawn" if "polars" in sys.modules else "fork"
+        process = multiprocessing.get_context(method).Process(
+            target=_execute, args=(script, folder)
+        )
         process.start()
         process.join(SECONDS)
         process.kill()
