@@ -381,8 +381,8 @@ class Results(_Records):
             partial.write_text(render_page(self._content(truth)), encoding="utf-8")
 
     def _content(self, truth: TruthKind) -> ReportData:
+        from ope_bench.outcomes import Outcomes
         from ope_bench.report.content import ReportData
-        from ope_bench.sourced import SourcedOutcomes
         from ope_bench.store import Run
 
         now = time.time()
@@ -396,7 +396,7 @@ class Results(_Records):
             planned=len(self),
             exit_code=0,
         )
-        return ReportData.of(Path(), {truth: SourcedOutcomes.by_setting(self)}, [run])
+        return ReportData.of(Path(), {truth: Outcomes.by_setting(self)}, [run])
 
     def __repr__(self) -> str:
         if not self:

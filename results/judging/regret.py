@@ -10,9 +10,9 @@ from judging.committed import records_of
 from judging.page import opening, table
 from ope_bench.base.canonical import canonical_json
 from ope_bench.boards.over_settings import RegretBoard, RegretRow, regret_board
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve
 from ope_bench.suites.nested import NestedEstimator
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
 FAILS = 1.25

@@ -15,6 +15,7 @@ import numpy as np
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.random import ProblemSampling
+from ope_bench.outcomes import STATUSES, Outcomes
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.coverage import Coverage, ErrorIntervals, Share, wilson
 from ope_bench.statistics.error_distribution import (
@@ -24,7 +25,6 @@ from ope_bench.statistics.error_distribution import (
     scaled_rms,
     summarize,
 )
-from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.status import Status
 
 By = Literal["rmse", "positivity", "coverage", "time", "ratio", "balance"]
@@ -309,6 +309,7 @@ class Board:
     truth_se : root mean square of the expected truth's Monte Carlo standard error.
     truth_rms : root mean square of the truth over replicates.
     label : the environment's id with the parameters in which settings of the same id differ.
+    left_out : estimators that ran on data which the environment draws no more.
     """
 
     by: By
@@ -319,6 +320,7 @@ class Board:
     truth_rms: float | None
     label: str = ""
     rows: tuple[Row, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<board of {self.label or self.environment} by {self.by}: {len(self.rows)} rows>"
@@ -350,7 +352,8 @@ class Board:
             *("environment_version", "worlds", "truth", "truth_se", "truth_rms", "label"),
         )
         facts = {name: getattr(self, name) for name in names}
-        return facts | {"environment_params": dict(self.environment_params)}
+        params = dict(self.environment_params)
+        return facts | {"environment_params": params, "left_out": list(self.left_out)}
 
 
 # Aggregate the outcomes of one estimator on one setting.

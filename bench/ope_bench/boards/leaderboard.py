@@ -32,8 +32,8 @@ from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, as_json
 from ope_bench.boards.over_settings import summaries
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
+from ope_bench.outcomes import Outcomes, linked
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
-from ope_bench.sourced import SourcedOutcomes, linked
 from ope_bench.statistics.error_distribution import (
     BOOTSTRAP_SEED,
     RESAMPLES,
@@ -44,7 +44,6 @@ from ope_bench.statistics.error_distribution import (
 )
 from ope_bench.statistics.paired_tests import compare_rows, detectable_growth, holm
 from ope_bench.statistics.ranks import shared_ranks
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import TrialRecord
 
 
@@ -75,7 +74,7 @@ def boards(
         rows that have it.
     truth : the value against which errors are measured.
     """
-    return stream_boards(SourcedOutcomes.by_setting(records), by=by, truth=truth)
+    return stream_boards(Outcomes.by_setting(records), by=by, truth=truth)
 
 
 def stream_boards(
@@ -94,14 +93,24 @@ def stream_boards(
     found: list[tuple[PluginSpec, Board]] = []
     for group in settings:
         if len(group):
-            outcomes = _in_order(SourcedOutcomes.extended(group).newest())
+            outcomes = _in_order(group.newest())
             # Finite estimates may be so large that a figure made of them is not.
             with np.errstate(over="ignore", invalid="ignore"):
-                board = _board(outcomes, by, truth)
+                board = replace(_board(outcomes, by, truth), left_out=_lost(group, outcomes))
             found.append((outcomes.environment[0], board))
     found.sort(key=lambda one: (_sortable(one[0]), one[0].identity_json))
     labels = distinct_labels([spec for spec, _ in found])
     return [replace(board, label=label) for (_, board), label in zip(found, labels, strict=True)]
+
+
+def _lost(before: Outcomes, after: Outcomes) -> tuple[str, ...]:
+    """Return the estimators that no trial is left of."""
+    # Thousands of trials share a spec.
+    lost, kept = (
+        {one.identity_json: one for one in {id(one): one for one in specs}.values()}
+        for specs in (before.estimator.tolist(), after.estimator.tolist())
+    )
+    return tuple(distinct_labels([spec for name, spec in lost.items() if name not in kept]))
 
 
 def averaged(settings: Iterable[Outcomes], parameter: str) -> Iterator[Outcomes]:
@@ -118,9 +127,9 @@ def averaged(settings: Iterable[Outcomes], parameter: str) -> Iterator[Outcomes]
     ------
     UsageError : no environment has the parameter.
     """
-    groups: dict[str, list[SourcedOutcomes]] = {}
+    groups: dict[str, list[Outcomes]] = {}
     known: dict[str, None] = {}
-    for one in settings:
+    for one in map(Outcomes.newest, settings):
         spec = one.environment[0]
         known |= dict.fromkeys(spec.params)
         params = {name: value for name, value in spec.params.items() if name != parameter}
@@ -128,13 +137,12 @@ def averaged(settings: Iterable[Outcomes], parameter: str) -> Iterator[Outcomes]
         shared = np.full(len(one), kept, np.object_)
         group = groups.setdefault(kept.identity_json, [])
         part = np.full(len(one), len(group), np.int64)
-        outcomes = SourcedOutcomes.extended(one)
-        group.append(replace(outcomes, environment=shared, part=part))
+        group.append(replace(one, environment=shared, part=part))
     if groups and parameter not in known:
         msg = f"no environment has the parameter '{parameter}'{did_you_mean(parameter, known)}"
         raise UsageError(msg)
     for group in groups.values():
-        rows: dict[tuple[str, str, int], list[SourcedOutcomes]] = {}
+        rows: dict[tuple[str, str, int], list[Outcomes]] = {}
         for one in group:
             for row in one.by_row():
                 name = row.estimator[0].identity_json, row.device[0], int(row.threads[0])
@@ -146,10 +154,10 @@ def averaged(settings: Iterable[Outcomes], parameter: str) -> Iterator[Outcomes]
             for cell in cells:
                 code = np.full(len(cell), states[min(cell.sources)], np.object_)
                 parts.append(replace(cell, code=code if cell.codes == 1 else cell.code))
-        yield SourcedOutcomes.joined(parts, sum(map(len, parts)))
+        yield Outcomes.joined(parts, sum(map(len, parts)))
 
 
-def _in_order(outcomes: SourcedOutcomes) -> SourcedOutcomes:
+def _in_order(outcomes: Outcomes) -> Outcomes:
     """Order outcomes by estimator, device, threads and data set; those of one key are one."""
     specs = {id(spec): spec for spec in outcomes.estimator.tolist()}
     places = {name: _sortable(spec) for name, spec in specs.items()}
@@ -173,7 +181,7 @@ def _sortable(spec: PluginSpec) -> tuple[Any, ...]:
     return (spec.id, params, spec.worlds, spec.version)
 
 
-def _board(outcomes: SourcedOutcomes, by: By, truth: TruthKind) -> Board:
+def _board(outcomes: Outcomes, by: By, truth: TruthKind) -> Board:
     facts = ReplicateFacts.of(outcomes, truth)
     groups = list(outcomes.by_row())
     whole = _in_each_part(groups)
@@ -221,11 +229,11 @@ def _board(outcomes: SourcedOutcomes, by: By, truth: TruthKind) -> Board:
     )
 
 
-_FULL = 0.5
+_FULL = 0.9
 """Share of a setting's part in all data sets from which a row of averages counts as run there."""
 
 
-def _in_each_part(rows: Sequence[SourcedOutcomes]) -> list[bool]:
+def _in_each_part(rows: Sequence[Outcomes]) -> list[bool]:
     """Return of each row whether its data sets are spread over the settings as all rows' are."""
     parts = [row.part[row.tried] for row in rows]
     size = 1 + max((int(one.max()) for one in parts if len(one)), default=0)

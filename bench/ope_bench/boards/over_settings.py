@@ -21,8 +21,8 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.plugins import CHOSEN_ESTIMATOR
 from ope_bench.contracts.random import stream
+from ope_bench.outcomes import Outcomes, codes_over
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
-from ope_bench.sourced import SourcedOutcomes, codes_over
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED
 from ope_bench.statistics.ranks import (
     Selection,
@@ -32,7 +32,6 @@ from ope_bench.statistics.ranks import (
     performance_profile,
     selection,
 )
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 
@@ -116,7 +115,7 @@ def _matched_rows(
         yield {"spec": spec, "label": label, "device": name[1], "codes": codes}, row
 
 
-def _cells(outcomes: SourcedOutcomes, make: Callable[[SourcedOutcomes], C]) -> dict[_Name, C]:
+def _cells(outcomes: Outcomes, make: Callable[[Outcomes], C]) -> dict[_Name, C]:
     """Make the cell of each row of a setting from its outcomes."""
     return {
         (row.estimator[0].identity_json, row.device[0]): make(row)
@@ -386,7 +385,7 @@ def selection_boards(settings: Iterable[Outcomes]) -> list[SelectionBoard]:
         of_data = (outcomes.salt, outcomes.seed, outcomes.replicate)
         return list(zip(*(column.tolist() for column in of_data), strict=True))
 
-    def estimates(row: SourcedOutcomes) -> _Estimates:
+    def estimates(row: Outcomes) -> _Estimates:
         estimate = np.where(row.has(Status.OK), row.estimate, np.nan).tolist()
         pairs = zip(estimate, row.logging_average.tolist(), strict=True)
         found = dict(zip(replicates(row), pairs, strict=True))
@@ -396,7 +395,7 @@ def selection_boards(settings: Iterable[Outcomes]) -> list[SelectionBoard]:
     for outcomes in settings:
         if not len(outcomes):
             continue
-        newest = SourcedOutcomes.extended(outcomes).newest()
+        newest = outcomes.newest()
         of_policy = newest.take(~np.isnan(newest.truth_expected))
         logged = of_policy.take(~np.isnan(of_policy.logging_average))
         logs = zip(replicates(logged), logged.logging_average.tolist(), strict=True)
@@ -605,7 +604,7 @@ def regret_board(
     with np.errstate(over="ignore", invalid="ignore"):
         for outcomes in settings:
             if len(outcomes):
-                newest = SourcedOutcomes.extended(outcomes).newest()
+                newest = outcomes.newest()
                 facts = ReplicateFacts.of(newest, truth)
                 spec = newest.environment[0]
                 found[spec.identity_json] = spec, _cells(newest, partial(_errors, facts=facts))
@@ -641,7 +640,7 @@ def regret_board(
     )
 
 
-def _errors(row: SourcedOutcomes, facts: ReplicateFacts) -> _Errors:
+def _errors(row: Outcomes, facts: ReplicateFacts) -> _Errors:
     """Return a row's errors, and those of the candidates whose values its trials report."""
     statistics = aggregate(row, facts)
     fixed = CHOSEN_ESTIMATOR not in row.diagnostics.names

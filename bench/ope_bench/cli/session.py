@@ -27,12 +27,12 @@ from ope_bench.contracts.data import TruthKind
 from ope_bench.execution import Executor
 from ope_bench.execution.machine import available_cores, machine_facts
 from ope_bench.execution.runner import Outcome, digest_of, run
+from ope_bench.outcomes import STATUSES, Outcomes
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import is_installed, pip_line
 from ope_bench.store import Freshness, Seconds, Store
 from ope_bench.suites.manifest import Manifest
 from ope_bench.suites.suite import Suite, adhoc, find_suite, overrides, parse_selector, selector_of
-from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.record import reason_of
 from ope_bench.trials.status import Retry, Severity, Status
 from ope_bench.trials.trial import build, devices_of

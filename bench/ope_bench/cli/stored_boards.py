@@ -18,13 +18,13 @@ from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import averaged, stream_boards
 from ope_bench.cli import options
 from ope_bench.contracts.data import TruthKind
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report import boards as board_text
 from ope_bench.report import content
 from ope_bench.store import Store
 from ope_bench.suites.manifest import selects
 from ope_bench.suites.suite import Selector, parse_selector
-from ope_bench.trials.outcomes import Outcomes
 
 OVER_SETTINGS: dict[str, type[over_settings.OverSettings]] = {
     "selection": over_settings.SelectionBoard,

@@ -15,8 +15,8 @@ from ope_bench.logs.checks import effective_size_finding
 from ope_bench.logs.estimation import interval_of
 from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.result import EstimateRow
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 
 LEVEL = 0.95

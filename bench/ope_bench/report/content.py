@@ -21,13 +21,12 @@ from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.boards.over_settings import Summary, across
 from ope_bench.contracts.data import TruthKind
+from ope_bench.outcomes import STATUSES, Outcomes
 from ope_bench.plugins.registry import Kind
 from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels
 from ope_bench.report.notes import OURS
-from ope_bench.sourced import SourcedOutcomes
 from ope_bench.statistics.error_distribution import squared_error_cdf
 from ope_bench.store import Run, Store
-from ope_bench.trials.outcomes import STATUSES, Outcomes
 from ope_bench.trials.status import Status
 
 _TRUTHS: tuple[TruthKind, ...] = ("empirical", "expected")
@@ -74,7 +73,7 @@ class Setting:
     label: str
     board: Board
     estimators: tuple[int, ...]
-    trials: tuple[SourcedOutcomes, ...]
+    trials: tuple[Outcomes, ...]
     dirty: tuple[bool, ...]
 
     @property
@@ -92,9 +91,9 @@ class Setting:
         """Return the number of trials."""
         return sum(map(len, self.trials))
 
-    def outcomes(self) -> SourcedOutcomes:
+    def outcomes(self) -> Outcomes:
         """Return the trials of all rows, one row behind another."""
-        return SourcedOutcomes.joined(self.trials, self.size)
+        return Outcomes.joined(self.trials, self.size)
 
 
 def summaries_of(settings: Iterable[Setting]) -> tuple[tuple[str, Summary], ...]:
@@ -245,15 +244,14 @@ class ReportData:
 
 def _with_trials(
     settings: Iterable[Outcomes], truth: TruthKind
-) -> list[tuple[Board, list[tuple[Row, SourcedOutcomes]]]]:
+) -> list[tuple[Board, list[tuple[Row, Outcomes]]]]:
     """Match each board's rows with their trials."""
-    trials: dict[tuple[str, str, str, int], SourcedOutcomes] = {}
+    trials: dict[tuple[str, str, str, int], Outcomes] = {}
 
-    def remember_rows() -> Iterator[SourcedOutcomes]:
+    def remember_rows() -> Iterator[Outcomes]:
         for outcomes in settings:
-            newest = SourcedOutcomes.extended(outcomes).newest()
-            yield newest
-            for row in newest.without_diagnostics().by_row():
+            yield outcomes
+            for row in outcomes.newest().without_diagnostics().by_row():
                 specs = row.environment[0].identity_json, row.estimator[0].identity_json
                 trials[*specs, row.device[0], int(row.threads[0])] = row.by_data()
 

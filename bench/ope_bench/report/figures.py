@@ -35,6 +35,7 @@ from ope_bench.report.content import (
     sweep_lines,
     sweeps,
 )
+from ope_bench.report.notes import codes_of_labels, notes_on_codes, notes_on_machines
 from ope_bench.report.styles import HIGHLIGHT, Style, apply
 from ope_bench.report.tables import span
 
@@ -100,6 +101,10 @@ class Figure:
         parts.append(layout.CAPTIONS[self.kind])
         if self.cut:
             parts.append("The axis ends below the largest values, which arrows name.")
+        notes = [*notes_on_codes(codes_of_labels(self.boards))]
+        if self.kind in ("times", "pareto"):
+            notes += notes_on_machines(self.boards)
+        parts += [f"{one[0].upper()}{one[1:]}." for one in notes]
         return " ".join(parts)
 
 

@@ -9,9 +9,9 @@ from statistics import median
 from ope_bench.boards import built_in_columns as built_in
 from ope_bench.boards.board import Board, Row
 from ope_bench.boards.over_settings import OverSettings, RegretBoard
+from ope_bench.outcomes import codes_over
 from ope_bench.report import tables
 from ope_bench.report.tables import figure, percent, row_name
-from ope_bench.sourced import codes_over
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED, COVERED, resamples_of
 from ope_bench.trials.status import Status
 
@@ -72,9 +72,21 @@ def notes_on_base(board: Board | OverSettings) -> Iterator[str]:
         return
     if lacking_rows := [row_name(row) for row in board.rows if not row.shares_settings]:
         yield f"without rank, since they lack settings of the others: {', '.join(lacking_rows)}"
-    machines = [(row.machine or "unknown", row_name(row)) for row in board.rows]
-    if board.by == "time" and len(dict(machines)) > 1:
+    if board.left_out:
+        names = ", ".join(board.left_out)
+        yield f"left out, since the environment has drawn other data since: {names}"
+    machines = [*notes_on_machines([board])] if board.by == "time" else []
+    if machines:
         yield "times of several machines: ranks are among the rows of one"
+        yield from machines
+
+
+def notes_on_machines(boards: Iterable[Board]) -> Iterator[str]:
+    """Name the rows of each machine, if their times are of several."""
+    machines = dict.fromkeys(
+        (row.machine or "unknown", row_name(row)) for board in boards for row in board.rows
+    )
+    if len({machine for machine, _ in machines}) > 1:
         yield from (f"on {machine}: {names}" for machine, names in _grouped(machines))
 
 
@@ -112,7 +124,7 @@ def _notes_on_errors(board: Board, shown: set[str], tied: str) -> Iterator[str]:
                 f"{built_in.OPEN} nor do these, but a score larger by half would have been missed "
                 "too: more replicates are needed"
             )
-    if by_rmse and shown & {"rank", "score"} and any(r.rank is None and r.finite for r in rows):
+    if by_rmse and shown & {"rank", "score"} and any(r.mostly_failed and r.finite for r in rows):
         yield "without rank: failed on more than half of the data sets"
     if "rmse_interval" in shown and any(row.heavy_tailed for row in rows):
         yield f"{built_in.HEAVY.sign} {built_in.HEAVY.explanation}; intervals are unreliable"

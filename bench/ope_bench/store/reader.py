@@ -21,10 +21,9 @@ import numpy as np
 
 from ope_bench.contracts.arrays import IntArray
 from ope_bench.contracts.data import TruthKind
+from ope_bench.outcomes import OF_RECORD, BoolArray, Outcomes
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.sourced import SourcedOutcomes
 from ope_bench.store.file import reading
-from ope_bench.trials.outcomes import OF_RECORD, BoolArray
 from ope_bench.trials.record import (
     RECORD,
     RECORD_COLUMNS,
@@ -244,11 +243,7 @@ class Reader:
         self._records, self._through, self._environments, self._estimators, *facts = rows.T
         if one_code and len(rows):
             kept = self._of_newest_code(*facts)
-            self.outdated = int(len(rows) - kept.sum())
             self._records, self._through, self._environments, self._estimators = rows[kept].T[:4]
-
-    outdated = 0
-    """Number of trials that are left out, since newer ones of their row are of other code."""
 
     def _of_newest_code(self, code: IntArray, cell: IntArray) -> BoolArray:
         """Return whether each result is of its row's newest code, or of unknown code: (n,).
@@ -272,14 +267,14 @@ class Reader:
         newest[row[order]] = code[order]
         return np.asarray((code == 0) | (code == newest[row]))
 
-    def outcomes(self) -> Iterator[SourcedOutcomes]:
+    def outcomes(self) -> Iterator[Outcomes]:
         """Yield the outcomes of one environment setting after another, each ordered by key."""
         for places in self.by_setting().values():
             parts = self._parts(places)
             if len(places) <= COLUMNS_AT_ONCE:
                 yield from parts
             elif (first := next(parts, None)) is not None:
-                yield SourcedOutcomes.joined(itertools.chain([first], parts), len(places))
+                yield Outcomes.joined(itertools.chain([first], parts), len(places))
 
     def by_row(self) -> dict[tuple[str, str], list[int]]:
         """Return the places of each setting's and estimator's results, by their identities."""
@@ -290,7 +285,7 @@ class Reader:
             found.setdefault((names[environment], names[estimator]), []).append(place)
         return found
 
-    def _parts(self, places: Sequence[int]) -> Iterator[SourcedOutcomes]:
+    def _parts(self, places: Sequence[int]) -> Iterator[Outcomes]:
         """Yield the outcomes of some of the results, a part at a time."""
         for start in range(0, len(places), COLUMNS_AT_ONCE):
             part = places[start : start + COLUMNS_AT_ONCE]
@@ -365,7 +360,7 @@ class Reader:
                     found.append((part[row[0]], Result(record, through, sys.intern(row[1]))))
             yield from found
 
-    def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> SourcedOutcomes:
+    def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
         names = ("index", *_NAMES, *OF_RECORD)
         columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
         read = np.array(places)[np.array(columns.pop("index"))]
@@ -384,13 +379,14 @@ class Reader:
         columns["selected_by"] = [self._numbered[number].id for number in numbers]
         machines = {run: _processors(self._runs[run].machine) for run in {*columns["made_by"]}}
         columns["machine"] = [machines[run] for run in columns["made_by"]]
+        columns["run"] = numbers
         columns["code"] = [*map(sys.intern, columns["code"])]
         columns["diagnostics"] = _objects(columns["diagnostics"])
         for name, restored in _RESTORED.items():
             # Thousands of trials share a value; None stays what it is.
             values = {value: restored(value) for value in {*columns[name]} - {None}}
             columns[name] = [*map(values.get, columns[name])]
-        return SourcedOutcomes.from_columns(columns)
+        return Outcomes.from_columns(columns)
 
     def _spec(self, number: int, through: Run) -> PluginSpec:
         """Return a spec with its label in a run."""

@@ -17,8 +17,8 @@ from ope_bench.base.canonical import canonical_json, digest
 from ope_bench.base.errors import StoreError
 from ope_bench.base.files import file_identity
 from ope_bench.contracts.data import TruthKind
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.sourced import SourcedOutcomes
 from ope_bench.store import file, maintenance
 from ope_bench.store.reader import (
     RUN_COLUMNS,
@@ -269,7 +269,7 @@ class Store:
         for _, result in self.reader(suite=suite, run=run).results():
             yield result
 
-    def outcomes(self, **selected: Any) -> Iterator[SourcedOutcomes]:
+    def outcomes(self, **selected: Any) -> Iterator[Outcomes]:
         """Yield what `reader` selects by column, one setting after another, to bound memory.
 
         Of each row, only the trials whose code is that of the newest.

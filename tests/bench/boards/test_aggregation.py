@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ope_bench.boards.board import ReplicateFacts, aggregate, errors_of
-from ope_bench.trials.outcomes import Outcomes
+from ope_bench.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 

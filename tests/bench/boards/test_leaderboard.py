@@ -10,9 +10,9 @@ from ope_bench import STANDARD_ERROR_WITHHELD
 from ope_bench.boards.built_in_columns import as_json
 from ope_bench.boards.leaderboard import boards, boards_document, stream_boards
 from ope_bench.boards.over_settings import across
+from ope_bench.outcomes import Outcomes
 from ope_bench.report.notes import board_notes
 from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, RARE_WEIGHTS
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 FIXED_KEYS = [

@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 
 from ope_bench.boards.over_settings import selection_boards
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 

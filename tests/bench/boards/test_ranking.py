@@ -12,8 +12,8 @@ import pytest
 
 from ope_bench.boards.board import ReplicateFacts, aggregate
 from ope_bench.boards.leaderboard import boards, joint_values, ordered, reordered
+from ope_bench.outcomes import Outcomes
 from ope_bench.statistics.error_distribution import rmse_intervals
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Status
 
 

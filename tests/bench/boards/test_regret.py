@@ -13,9 +13,9 @@ import pytest
 from ope_bench.boards import over_settings
 from ope_bench.boards.over_settings import RESAMPLES, ratio_intervals, regret_board
 from ope_bench.contracts.random import stream
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 

@@ -15,11 +15,12 @@ import pytest
 from ope_bench.boards.board import By
 from ope_bench.boards.leaderboard import averaged, boards, boards_document, stream_boards
 from ope_bench.boards.over_settings import regret_board
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.boards import BoardFormat, parameter_sweeps, render, render_result
 from ope_bench.report.content import ReportData
+from ope_bench.report.figures import figures
 from ope_bench.report.page.html import payload
-from ope_bench.sourced import SourcedOutcomes
 from ope_bench.store import Store
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -171,20 +172,79 @@ def test_averages_and_regret_order_rows_over_shared_settings() -> None:
         for n, error in zip((EASY, HARD), errors, strict=True):
             records += [record(name, k, error, n) for k in range(6)]
     # Few trials of a setting are not what the others rest on, either.
-    records += [record("few", k, 0.15) for k in range(6)] + [record("few", 0, 1.5, HARD)]
-    (board,) = stream_boards(averaged(SourcedOutcomes.by_setting(records), "n_actions"))
+    for name, trials in (("few", 1), ("half", 3)):
+        records += [record(name, k, 0.15) for k in range(6)]
+        records += [record(name, k, 1.5, HARD) for k in range(trials)]
+    (board,) = stream_boards(averaged(Outcomes.by_setting(records), "n_actions"))
     assert [(row.estimator, row.rank) for row in board.rows] == [
         *(("good", 1), ("bad", 2)),
-        *(("easy", None), ("few", None)),
+        *(("easy", None), ("few", None), ("half", None)),
     ]
     assert board.rows[0].tied
-    assert "they lack settings of the others: easy, few" in " ".join(render([board]).split())
-    regret = regret_board(SourcedOutcomes.by_setting(records))
+    said = " ".join(render([board]).split())
+    assert "they lack settings of the others: easy, few, half" in said
+    assert "failed on more than half" not in said
+    regret = regret_board(Outcomes.by_setting(records))
     assert regret is not None
     assert [row.estimator for row in regret.rows][-1] == "easy"
     assert "lack settings of the others: easy (1 of 2)" in " ".join(render([regret]).split())
     overview = render_result(boards(records)).split("over 2 settings")[0]
     assert overview.index("bad") < overview.index("easy")
+
+
+@pytest.mark.parametrize("fact", ["truth_expected", "truth_empirical", "logging_average"])
+def test_trials_on_data_that_an_edited_environment_draws_no_more_are_left_out(
+    tmp_path: Path, cli: Cli, fact: str
+) -> None:
+    """The environment changed, and one of two estimators, and a part of a third, ran again."""
+    path = tmp_path / "e.sqlite"
+    new = {fact: 9.0, "estimate": 8.0}
+    with Store.open(path, write=True) as store:
+        names = ("cap", "other", "third")
+        plan = [(name, n, k) for name in names for n in (EASY, HARD) for k in range(4)]
+        add(store, [record(name, k, n=n, code_digest=f"old {name}") for name, n, k in plan])
+        again = [("cap", k) for k in range(3)] + [("third", k) for k in range(4)]
+        runs = store.runs()
+        add(store, [record(name, k, code_digest=f"new {name}", **new) for name, k in again])
+        # A trial whose process died knows nothing of its data.
+        none = dict.fromkeys(("truth_expected", "truth_empirical", "logging_average", "estimate"))
+        died = record("cap", 3, code_digest="new cap", **none)
+        add(store, [replace(died, status=Status.CRASH)])
+        assert len(store.runs()) == len(runs) + 2
+        settings = [outcomes.newest() for outcomes in store.outcomes()]
+    told = ("leaderboard", "--all", "--store", str(path), "--format")
+    board, _ = cli(*told, "json").json["boards"]
+    assert board["left_out"] == ["other"]
+    truth = 9.0 if fact == "truth_expected" else 2.0
+    assert {row["estimator"]: (row["rmse"], row["replicates"]) for row in board["rows"]} == {
+        "cap": (abs(8.0 - truth), 4),
+        "third": (abs(8.0 - truth), 4),
+    }
+    for form in ("text", "markdown", "latex"):
+        said = " ".join(cli(*told, form, "--boards").out.split())
+        assert re.search("drawn other data since: other", said, re.IGNORECASE), form
+    assert "drawn other data since: other" in json.dumps(payload(ReportData.read(path)))
+    regret = regret_board(settings)
+    assert regret is not None
+    assert [(row.estimator, row.settings) for row in regret.rows][-1] == ("other", 1)
+
+
+def test_figures_name_rows_of_several_codes_and_times_of_several_machines(
+    settings_of_two_codes: Path,
+) -> None:
+    with Store.open(settings_of_two_codes, write=True) as store:
+        add(store, [record("slow", k, fit_seconds=2.0) for k in range(4)], machine={"cpu": "Slow"})
+    content = ReportData.read(settings_of_two_codes)
+    short = {one.label: one.label for one in content.estimators}
+    kinds = ("sweep", "pareto", "times")
+    found = [(one.kind, one.label, one.caption) for one in figures(content, short, kinds=kinds)]
+    assert {kind for kind, *_ in found} == {*kinds}
+    for kind, label, caption in found:
+        mixed = "Of several versions of its code or data: cap (2)." in caption
+        assert mixed == (kind == "sweep")
+        apart = "On unknown: cap, other. On Slow: slow." in caption
+        assert apart == (kind != "sweep" and label.endswith("=10"))
+        assert apart == ("On " in caption)
 
 
 def test_times_of_several_machines_have_ranks_of_their_own(tmp_path: Path, cli: Cli) -> None:
@@ -264,7 +324,7 @@ def test_latex_of_every_measure_and_sweep_compiles_whatever_the_labels(tmp_path:
     ]
     found = {by: boards(records, by=by) for by in get_args(By)}
     assert all(board.rows for one in found.values() for board in one)
-    regret = regret_board(SourcedOutcomes.by_setting(records))
+    regret = regret_board(Outcomes.by_setting(records))
     shown: list[Any] = [*found.values(), parameter_sweeps(found["rmse"], "n_actions"), [regret]]
     latex(tmp_path, [render(one, "latex") for one in shown])
 

@@ -150,8 +150,8 @@ def test_suites_lists_and_panels_of_ope_bench_mean_its_own_plugins(install, tmp_
         text = "schema: 1\nenvironments: [saito-toy]\nestimators: [ipw, dm]\n"
         path = tmp_path / "quick.yaml"
         path.write_text(text)
-        theirs = catalogue.SuiteFile("quick", "acme-one:quick", "acme-one 1", path)
-        both = (theirs, *catalogue.suite_files())
+        own = catalogue.SuiteFile("quick", "acme-one:quick", "acme-one 1", path)
+        both = (own, *catalogue.suite_files())
         monkeypatch.setattr(catalogue, "suite_files", lambda: both)
         cells = plan(find_suite("acme-one:quick")).cells
         assert [one.estimator.reference for one in cells] == ["acme-one:ipw", "ope-bench:dm"]

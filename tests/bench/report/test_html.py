@@ -12,6 +12,7 @@ import pytest
 
 from ope_bench.base.errors import UsageError
 from ope_bench.boards.built_in_columns import COLUMNS
+from ope_bench.outcomes import STATUSES
 from ope_bench.report import needs_extra
 from ope_bench.report.charts import CHARTS, sweep
 from ope_bench.report.content import ReportData
@@ -21,7 +22,6 @@ from ope_bench.report.page.html import (
     payload,
     render_page,
 )
-from ope_bench.trials.outcomes import STATUSES
 from ope_bench.trials.status import Status
 
 from .conftest import HOSTILE, made, plenty

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from ope_bench.base.errors import StoreError
-from ope_bench.sourced import SourcedOutcomes
+from ope_bench.outcomes import OF_STORE, Outcomes
 from ope_bench.store import Store
 from ope_bench.store import reader as reader_module
 from ope_bench.store.file import connect
 from ope_bench.store.reader import Reader
-from ope_bench.trials.outcomes import OF_STORE
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Status
 from support.stored_records import METHOD, WORLD, filled, record, trial
@@ -43,10 +42,10 @@ def test_outcomes_by_column_are_those_of_the_results(path: Path) -> None:
             told = list(store.outcomes(truth=truth))
             assert len(told) == len(groups)
             for columns, records in zip(told, groups, strict=True):
-                expected = SourcedOutcomes.of(records)
+                expected = Outcomes.of(records)
                 known = {one.id for one in store.runs()}
                 assert {*columns.made_by, *columns.selected_by} <= known
-                of_store = {name: getattr(expected, name) for name in OF_STORE}
+                of_store = {name: getattr(expected, name) for name in (*OF_STORE, "run")}
                 for name, column in vars(replace(columns, **of_store)).items():
                     other = getattr(expected, name)
                     if name == "diagnostics":

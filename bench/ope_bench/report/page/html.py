@@ -32,6 +32,7 @@ from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import reordered
 from ope_bench.boards.over_settings import Summary
 from ope_bench.contracts.arrays import FloatArray
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.registry import registry
 from ope_bench.report import needs_extra
 from ope_bench.report.content import (
@@ -46,7 +47,6 @@ from ope_bench.report.notes import board_notes, findings
 from ope_bench.report.page.libraries import chart_spec, chart_specs, vega
 from ope_bench.store.reader import RUN_COLUMNS
 from ope_bench.suites.suite import suite_files
-from ope_bench.trials.outcomes import Outcomes
 from ope_bench.trials.status import Severity, Status
 
 # A report's data for the page: compact JSON, with trials compressed by setting.

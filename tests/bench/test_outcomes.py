@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench.outcomes import OF_RECORD, OF_STORE, OF_TRIAL, STATUSES, Outcomes
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.trials.outcomes import OF_RECORD, OF_STORE, OF_TRIAL, STATUSES, Outcomes
 from ope_bench.trials.record import TrialRecord
 from ope_bench.trials.status import Device, Status
 from support.stored_records import METHOD, record, trial
@@ -28,7 +28,9 @@ def values(column: Any) -> list[Any]:
 
 def test_every_column_has_the_values_of_the_records() -> None:
     outcomes = Outcomes.of(RECORDS)
-    assert {*OF_TRIAL, *OF_RECORD, *OF_STORE} == {one.name for one in fields(Outcomes)}
+    assert {*OF_TRIAL, *OF_RECORD, *OF_STORE, "run", "code", "part"} == {
+        one.name for one in fields(Outcomes)
+    }
     assert [STATUSES[number] for number in outcomes.status] == [one.status for one in RECORDS]
     for name in set(OF_RECORD) - {"status"}:
         assert values(getattr(outcomes, name)) == [getattr(one, name) for one in RECORDS], name

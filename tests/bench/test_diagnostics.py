@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ope_bench.trials import outcomes
-from ope_bench.trials.outcomes import DiagnosticColumn
+from ope_bench import outcomes
+from ope_bench.outcomes import DiagnosticColumn
 
 MAPPINGS: list[dict[str, Any]] = [
     {"a": 1.5, "b": 2.0},

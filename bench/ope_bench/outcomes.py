@@ -1,4 +1,4 @@
-"""The outcomes of many trials by column, of which boards are made without holding records."""
+"""Outcomes of many trials by column, of which boards are made without holding records."""
 
 from __future__ import annotations
 
@@ -169,6 +169,10 @@ class Outcomes:
     diagnostics : mappings of each trial's own.
     made_by, selected_by : ids of the run that executed the trial, and of the newest one that has
         it among its trials; empty outside of stores.
+    machine : processor that ran the trial; empty outside of stores.
+    run : number of the newest run that has the trial, in the order of runs; 0 outside of stores.
+    code : digest of the code; empty where a trial ended before it was known.
+    part : number of the setting, where several are averaged as one; else 0.
     seed ... exclusive : see `ope_bench.trials.record.TrialRecord`.
     """
 
@@ -214,6 +218,10 @@ class Outcomes:
     diagnostics: DiagnosticColumn
     made_by: ObjectArray
     selected_by: ObjectArray
+    machine: ObjectArray
+    run: IntArray
+    code: ObjectArray
+    part: IntArray
 
     @classmethod
     def of(cls, records: Iterable[TrialRecord]) -> Self:
@@ -226,6 +234,7 @@ class Outcomes:
         columns["device"] = [trial.device.value for trial in trials]
         columns |= {name: [getattr(record, name) for record in kept] for name in OF_RECORD}
         columns |= {name: [""] * len(kept) for name in OF_STORE}
+        columns["code"] = [record.code_digest for record in kept]
         return cls.from_columns(columns)
 
     @classmethod
@@ -242,13 +251,14 @@ class Outcomes:
 
         Parameters
         ----------
-        columns : by the names of this class's parameters.
+        columns : by the names of this class's parameters; of one run and part by default.
 
         Raises
         ------
         ValueError, LookupError : a value is none of its column.
         """
-        return cls(**{name: make(columns[name]) for name, make in _ARRAYS.items()})
+        given = {**dict.fromkeys(("run", "part"), [0] * len(columns["key"])), **columns}
+        return cls(**{name: make(given[name]) for name, make in _ARRAYS.items()})
 
     @classmethod
     def joined(cls, parts: Iterable[Self], most: int) -> Self:
@@ -301,9 +311,35 @@ class Outcomes:
         return self.take(np.array([answers[id(spec)] for spec in specs], dtype=np.bool_))
 
     def newest(self) -> Self:
-        """Return the last trial of each key, ordered by key."""
+        """Return the last trial of each key, ordered by key, if its data are today's.
+
+        An environment whose code has changed draws other data for the same key. Errors on both
+        have no common truth, so what ran on the older ones is left out.
+        """
         last = {key: place for place, key in enumerate(self.key.tolist())}
-        return self.take(np.array([last[key] for key in sorted(last)], np.int64))
+        places = np.array([last[key] for key in sorted(last)], np.int64)
+        other = self._on_older_data(places)
+        if other.any():
+            older = {*self.code[places][other].tolist()} - {""}
+            other |= np.array([code in older for code in self.code[places].tolist()], np.bool_)
+        return self.take(places[~other])
+
+    def _on_older_data(self, places: IntArray) -> BoolArray:
+        """Return which of some trials have other facts than the newest on the same data."""
+        numbers: dict[str, int] = {}
+        keys = self.data_key[places].tolist()
+        at = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+        order = np.lexsort((places, self.run[places]))
+        other = np.zeros(len(places), np.bool_)
+        for values in (self.truth_expected, self.truth_empirical, self.logging_average):
+            fact = values[places]
+            newest = np.full(len(numbers), np.nan)
+            known = order[~np.isnan(fact[order])]
+            # Of assignments to one place the last counts.
+            newest[at[known]] = fact[known]
+            # Other processors round otherwise.
+            other |= ~np.isnan(fact) & ~np.isclose(fact, newest[at], rtol=1e-6, atol=1e-9)
+        return other
 
     def by_row(self, *, threads: bool = True) -> Iterator[Self]:
         """Yield the trials of each estimator and device, as they first come.
@@ -336,6 +372,17 @@ class Outcomes:
         return replace(self, diagnostics=DiagnosticColumn.empty(len(self)))
 
     @property
+    def codes(self) -> int:
+        """Return how many digests the trials have, at least one."""
+        return max(1, len({*self.code.tolist()} - {""}))
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Return the digests of the trials, and the runs that made or hold them."""
+        columns = (self.code, self.made_by, self.selected_by)
+        return frozenset(name for column in columns for name in column.tolist())
+
+    @property
     def tried(self) -> BoolArray:
         """Return whether each trial's estimator ran: (n,)."""
         return _TRIED[self.status]
@@ -361,10 +408,11 @@ OF_TRIAL = (
 )
 """The columns that a trial has, and not its record."""
 
-OF_STORE = ("made_by", "selected_by")
+OF_STORE = ("made_by", "selected_by", "machine")
 """The columns that a store adds."""
 
-OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in (*OF_TRIAL, *OF_STORE))
+_OTHERS = (*OF_TRIAL, *OF_STORE, "run", "code", "part")
+OF_RECORD = tuple(one.name for one in fields(Outcomes) if one.name not in _OTHERS)
 """The columns that a record has."""
 
 
@@ -387,3 +435,32 @@ _ARRAYS: dict[str, Callable[[Sequence[Any]], Any]] = {
     "status": lambda values: np.array([_NUMBER[value] for value in values], np.int64),
 }
 """Functions that make each column from a sequence, by its type."""
+
+
+def linked(cells: Iterable[frozenset[str]]) -> list[frozenset[str]]:
+    """Return the groups of cells that share a digest or a run, as all their sources.
+
+    Of two settings the digests may differ since their environments do; the trials of one run are
+    of one state of the code.
+    """
+    groups: list[frozenset[str]] = []
+    for cell in cells:
+        apart = [one for one in groups if one.isdisjoint(cell)]
+        groups = [*apart, cell.union(*(one for one in groups if not one.isdisjoint(cell)))]
+    return groups
+
+
+def codes_over(cells: Iterable[tuple[str, frozenset[str]]]) -> int:
+    """Return how many versions of the code the cells of a row over settings are of.
+
+    Parameters
+    ----------
+    cells : id of the environment, and `Outcomes.sources`, of each setting. Digests of
+        different environments are not compared, nor are cells whose sources are unknown, as
+        those of a JSON document.
+    """
+    by_environment: dict[str, list[frozenset[str]]] = {}
+    for environment, sources in cells:
+        if sources:
+            by_environment.setdefault(environment, []).append(sources)
+    return max((len(linked(one)) for one in by_environment.values()), default=1)
