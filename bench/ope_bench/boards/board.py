@@ -352,8 +352,8 @@ class Board:
             *("environment_version", "worlds", "truth", "truth_se", "truth_rms", "label"),
         )
         facts = {name: getattr(self, name) for name in names}
-        params = dict(self.environment_params)
-        return facts | {"environment_params": params, "left_out": list(self.left_out)}
+        facts |= {"left_out": list(self.left_out)} if self.left_out else {}
+        return facts | {"environment_params": dict(self.environment_params)}
 
 
 # Aggregate the outcomes of one estimator on one setting.
