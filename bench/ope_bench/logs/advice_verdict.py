@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -226,15 +226,9 @@ def judge(
     if over_weight is not None:
         what = f"the largest weight is {n / over_weight:.3g} on {n:,} rows"
         found.append(Finding.at_least(Check.LARGEST_WEIGHT, over_weight, LEAST_OVER_WEIGHT, what))
-    found.append(
-        Finding(
-            check=Check.ESTIMATE,
-            value=float(len(working)),
-            limit=1.0,
-            passed=chosen is not None,
-            message=f"{len(working)} of {len(rows)} candidates have a value",
-        )
-    )
+    what = f"{len(working)} of {len(rows)} candidates have a value"
+    given = Finding.at_least(Check.ESTIMATE, float(len(working)), 1.0, what)
+    found.append(replace(given, passed=chosen is not None))
     if chosen is not None:
         said = f"{chosen}: {interval or 'none is stated for such a log'}"
         found.append(Finding(check=Check.INTERVAL, passed=interval is not None, message=said))

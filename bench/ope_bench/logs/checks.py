@@ -55,6 +55,9 @@ LEAST_ESS, _NO_ANSWER = 30.0, 3.0
 SOME_UNSUPPORTED, MOST_UNSUPPORTED = 0.03, 0.1
 """Unsupported mass from which there is no trust, and from which the log cannot answer."""
 
+_ROWS_A_COLUMN = 100
+"""Rows for each context column from which missing support is seen without propensities."""
+
 _NOTHING, _SURE, _MOSTLY = 0.001, 0.999, 0.5
 """Mass that is none; propensity of a rule, and the share of such rows that makes a logger one."""
 
@@ -326,9 +329,12 @@ def _support_of(log: LogData, name: str, fitted: FittedLogger | None) -> Iterato
                 what += ". If the logger explores, give its propensities"
         if weights is None:
             few = f"{found.findable:,.0f} logged rows would match a tenth of the policy by chance"
-            yield Finding.at_least(
-                Check.SUPPORT_SIZE, found.findable, LEAST_USUAL, few, policy=name
-            )
+            # In fewer rows no model sees a rule of several of so many columns.
+            width = len(set(log.context_names))
+            worth = min(found.findable, LEAST_USUAL * log.n / (_ROWS_A_COLUMN * width))
+            if worth < min(found.findable, LEAST_USUAL):
+                few += f"; {width} context columns need {_ROWS_A_COLUMN * width:,} rows"
+            yield Finding.at_least(Check.SUPPORT_SIZE, worth, LEAST_USUAL, few, policy=name)
     elif weights is None and never is None:
         yield Finding(
             check=Check.SUPPORT, policy=name, passed=False, far=True,

@@ -75,8 +75,13 @@ def test_a_rule_of_two_of_many_columns_is_found():
     x, rng = columns(2000, 64, 3)
     rule = ((x[:, 3] > 0) ^ (x[:, 20] > 0.2)).astype(int)
     other = np.where(rng.random(2000) < 0.4, 1 - rule, rule)
-    found = of(log_of(x, rule, TargetPolicy(action=other)), Check.SUPPORT)
-    assert found.value == pytest.approx((other != rule).mean(), abs=0.02)
+    findings = check_log(log_of(x, rule, TargetPolicy(action=other))).findings
+    found = {one.check: one for one in findings}
+    assert found[Check.SUPPORT].value == pytest.approx((other != rule).mean(), abs=0.02)
+    # One of several columns is not: 64 columns need 6,400 rows.
+    size = found[Check.SUPPORT_SIZE]
+    assert size.value == pytest.approx(60 * 2000 / 6400)
+    assert not size.passed
 
 
 def test_the_sentence_names_the_contexts_that_are_missing():
