@@ -226,6 +226,11 @@ def _tree(path: Path) -> ast.Module:
 def _path(module: str) -> Path | None:
     loaded = sys.modules.get(module)
     origin = getattr(loaded, "__file__", None)
+    if origin is None and module.startswith("ope_bench."):
+        # `find_spec` would import the packages that hold it.
+        place = Path(__file__).parents[1].joinpath(*module.split(".")[1:])
+        found = (place.with_suffix(".py"), place / "__init__.py")
+        return next((one for one in found if one.is_file()), None)
     if origin is None:
         parent = _path(module.rpartition(".")[0]) if "." in module else None
         if parent is not None and parent.name != "__init__.py":
