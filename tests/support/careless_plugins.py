@@ -93,6 +93,17 @@ def _attribute_deleted(view: View) -> None:
     del view.logging_policy.beta  # type: ignore[attr-defined]
 
 
+def _another_method(view: View) -> None:
+    policy: Any = view.target_policy
+    before = policy.probability
+    policy.probability = lambda context, action: np.clip(before(context, action), 0.05, 1.0)
+
+
+def _another_class(view: View) -> None:
+    policy: Any = view.target_policy
+    policy.__class__ = type("Halved", (type(policy),), {"probability": _half})
+
+
 def _print_put_back(view: View) -> None:
     before = builtins.print
     builtins.print = lambda *_, **__: None
@@ -118,6 +129,10 @@ PATCHES: dict[str, tuple[Callable[[View], Any], str]] = {
     "json": (lambda view: setattr(json, "dumps", _half), "json.dumps"),
     "view": (lambda view: setattr(View, "reward", 3.0), "View.reward"),
     "policy": (lambda view: setattr(DiscretePolicy, "expect", _half), "DiscretePolicy.expect"),
+    "class-of-the-data": (
+        lambda view: setattr(type(view.target_policy), "probability", _half),
+        "LinearGreedy.probability",
+    ),
     "estimator": (lambda view: delattr(Estimator, "fit"), "Estimator.fit"),
 }
 
@@ -133,6 +148,8 @@ WAYS: dict[str, Callable[[View], Any]] = {
     "inside-a-policy": _inside_a_policy,
     "attribute": _attribute,
     "attribute-deleted": _attribute_deleted,
+    "another-method": _another_method,
+    "another-class": _another_class,
 }
 
 

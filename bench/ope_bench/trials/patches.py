@@ -1,7 +1,8 @@
 """Patches: attributes of NumPy, Python's own modules and the harness that a trial assigns.
 
-Modules note assignments as they happen, also those that are put back. Classes of the contracts are
-compared after the trial, for a metaclass of their own would clash with those of plugins.
+Modules note assignments as they happen, also those that are put back. Classes of the contracts and
+of the data are compared after the trial, for a metaclass of their own would clash with those of
+plugins.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import importlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -79,6 +80,17 @@ def _classes() -> dict[type, dict[str, object]]:
     }
 
 
+def watch_classes(classes: Iterable[type]) -> None:
+    """Compare classes of the data, too, but for private attributes, which may be their caches."""
+    for cls in classes:
+        if cls.__module__.partition(".")[0] not in (*sys.stdlib_module_names, "numpy"):
+            _classes().setdefault(cls, _public(vars(cls)))
+
+
+def _public(held: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in held.items() if name[0] != "_"}
+
+
 @contextlib.contextmanager
 def patches_noted() -> Iterator[list[str]]:
     """Note what the block patches: names, once it has ended; then all is as it was before."""
@@ -89,7 +101,9 @@ def patches_noted() -> Iterator[list[str]]:
     finally:
         noted = _noted.pop()
         for cls, before in tuple(classes.items()):
-            now = vars(cls)
+            now = dict(vars(cls))
+            if "__module__" not in before:  # of the data
+                now = _public(now)
             # Identity comes first, so that equality is a matter of a microsecond.
             if now != before:
                 changed = {one for one in before if now.get(one, _GONE) is not before[one]}
@@ -97,7 +111,7 @@ def patches_noted() -> Iterator[list[str]]:
                 changed |= {one for one in now.keys() - before.keys() if not one.startswith("__")}
                 noted |= {(cls, name): before.get(name, _GONE) for name in changed}
                 if not changed:
-                    classes[cls] = dict(now)
+                    classes[cls] = now
         for (owner, name), was in noted.items():
             names.append(f"{owner.__name__}.{name}")
             if was is not _GONE:

@@ -16,13 +16,15 @@ import pickle
 import tempfile
 import types
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ope_bench.contracts.data import Problem
+from ope_bench.trials.patches import watch_classes
 
 COPY_FIRST = "copy first; torch does not respect read-only arrays"
 """What helps an estimator that changes data in place."""
@@ -61,15 +63,18 @@ class Seal:
         except Exception:
             self.problem, buffers = sampled, []
         self._attributes: list[tuple[str, dict[Any, Any], Any, object]] = []
+        self._objects: list[tuple[str, object, type, set[str]]] = []
         paths: dict[int, str] = {}
         loose: list[tuple[str, object]] = []
         for path, part in _parts(self.problem):
+            if path and hasattr(part, "__dict__"):
+                self._objects.append((path, part, type(part), set(vars(part))))
             if isinstance(part, np.ndarray):
                 paths[_address(part)] = path
                 if part.flags.writeable or part.dtype.hasobject or self.problem is sampled:
                     part.flags.writeable = False
                     loose.append((path, part))
-            elif hasattr(type(part), "__array__"):
+            elif isinstance(part, bytearray) or hasattr(type(part), "__array__"):
                 loose.append((path, part))
             elif path and "._" not in f".{path}":
                 held = _held(part)
@@ -79,6 +84,7 @@ class Seal:
                     for name, value in held.items()
                     if value is not None and not str(name).startswith("_")
                 ]
+        watch_classes({cls for _, _, cls, _ in self._objects})
         self.compared = bool(loose) or self.problem is sampled
         bare = ((paths.get(_address(one), "an array of a policy"), one) for one in buffers)
         self._sums = [(path, part, _checksum(part)) for path, part in (*bare, *loose)]
@@ -87,13 +93,26 @@ class Seal:
         """Return the names of the arrays and attributes that have changed."""
         arrays = [path for path, part, before in self._sums if _checksum(part) != before]
         held = ((path, now.get(name, _GONE), was) for path, now, name, was in self._attributes)
-        return arrays + [
+        arrays += [
             path for path, now, was in held if now is not was and _checksum(now) != _checksum(was)
         ]
+        for path, part, cls, names in self._objects:
+            if type(part) is not cls:
+                arrays.append(f"{path}.__class__")
+            # What a class computes once stands among the attributes from then on.
+            arrays += [
+                f"{path}.{name}"
+                for name in vars(part).keys() - names
+                if name[0] != "_" and not isinstance(getattr(cls, name, None), cached_property)
+            ]
+        return arrays
 
     def forgive(self) -> None:
         """Compare no attributes that have changed so far: policies change them when asked."""
         self._attributes = [one for one in self._attributes if one[1].get(one[2]) is one[3]]
+        self._objects = [
+            (path, part, cls, names | set(vars(part))) for path, part, cls, names in self._objects
+        ]
 
 
 def _copied(sampled: Problem, mapped: bool) -> tuple[Problem, list[bytes]]:
@@ -193,7 +212,7 @@ def _parts(whole: object) -> Iterator[tuple[str, object]]:
         yield path, one
         inner: Iterable[tuple[object, object]]
         match one:
-            case list() | tuple():
+            case list() | tuple() | deque() | set() | frozenset():
                 inner = enumerate(one)
             case types.MethodType():
                 inner = [("__self__", one.__self__)]
@@ -201,10 +220,13 @@ def _parts(whole: object) -> Iterator[tuple[str, object]]:
                 cells = zip(one.__code__.co_freevars, one.__closure__ or (), strict=True)
                 # A cell may be empty.
                 inner = [(name, value) for name, cell in cells for value in gc.get_referents(cell)]
+                inner += enumerate(
+                    (*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values())
+                )
             case partial():
                 inner = enumerate((one.func, *one.args, *one.keywords.values()))
             case _:
-                inner = _held(one).items()
+                inner = [*_held(one).items(), *_in_slots(one)]
         waiting += [(f"{path}.{name}".lstrip("."), value) for name, value in inner]
 
 
@@ -214,15 +236,26 @@ def _held(one: object) -> dict[Any, Any]:
     return held if isinstance(held, dict) else {}
 
 
+def _in_slots(one: object) -> Iterator[tuple[str, object]]:
+    for cls in type(one).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            value = getattr(one, name, _GONE)
+            if value is not _GONE:
+                yield name, value
+
+
 def _checksum(part: Any) -> int:
     """Return the CRC32 of an array's memory, or of an object's pickle; 0 where it has none."""
-    if isinstance(part, bytes):
+    if isinstance(part, bytes | bytearray):
         return zlib.crc32(part)
     import cloudpickle
 
     try:
+        # A tensor that records gradients is no array as it is.
+        part = part.detach() if hasattr(part, "detach") else part
         array = np.ascontiguousarray(part)
         return zlib.crc32(cloudpickle.dumps(part) if array.dtype.hasobject else array.tobytes())
-    # A tensor that records gradients is no array as it is; some objects have no pickle.
+    # Some objects have no pickle.
     except Exception:
         return 0

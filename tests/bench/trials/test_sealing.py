@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import pickle
 import re
 import subprocess
 import sys
 import warnings
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -124,6 +126,8 @@ def test_data_changed_in_this_process_are_an_error_that_names_them(
         "thread": "propensity",
         "attribute": "target_policy.n_actions",
         "attribute-deleted": "logging_policy.beta",
+        "another-method": "target_policy.probability",
+        "another-class": "target_policy.__class__",
     }
     if way in named:
         assert f": {named[way]}; copy first" in (record.error_message or "")
@@ -143,6 +147,60 @@ def test_an_odd_policy_survives_all_attacks_or_its_records_say_that_it_was_compa
         harmless = lacking.get(way, how) != how
         assert (record.status == "ok") == harmless, (way, record.error_message)
         assert ("compared after each trial" in record.environment_origin) == (how != "")
+
+
+class _Slots:
+    __slots__ = ("array",)
+
+    def __init__(self) -> None:
+        self.array = np.ones(3)
+
+
+def _default(array: Any = np.ones(3)) -> Any:  # noqa: B008  where a policy may keep it
+    return array
+
+
+@pytest.mark.parametrize(
+    ("kept", "change"),
+    [
+        pytest.param(_Slots(), lambda kept: kept.array, id="slots"),
+        pytest.param(deque([np.ones(3)]), lambda kept: kept[0], id="deque"),
+        pytest.param(_default, lambda kept: kept(), id="default of a function"),
+        pytest.param(bytearray(b"abc"), lambda kept: kept, id="bytes"),
+    ],
+)
+def test_arrays_are_compared_wherever_a_policy_without_a_pickle_keeps_them(
+    kept: Any, change: Any
+) -> None:
+    policy: Any = Odd("lock")
+    policy.kept = kept
+    world = careless_plugins.OddWorld("lock")
+    given, _ = world.sample(
+        **{f"{name}_rng": np.random.default_rng(0) for name in ("world", "logged", "target")}
+    )
+    seal = Seal(dataclasses.replace(given, target_policy=policy))
+    assert seal.compared
+    assert seal.changes() == []
+    array = change(policy.kept)
+    if isinstance(array, np.ndarray):
+        array.flags.writeable = True
+    array[0] = 7
+    (path,) = seal.changes()
+    assert path.startswith("target_policy.kept")
+
+
+def test_a_tensor_that_records_gradients_is_compared() -> None:
+    torch = pytest.importorskip("torch")
+    policy: Any = Odd("lock")
+    policy.weight = torch.nn.Parameter(torch.ones(3))
+    world = careless_plugins.OddWorld("lock")
+    given, _ = world.sample(
+        **{f"{name}_rng": np.random.default_rng(0) for name in ("world", "logged", "target")}
+    )
+    seal = Seal(dataclasses.replace(given, target_policy=policy))
+    assert seal.changes() == []
+    policy.weight.data.mul_(2.0)
+    assert seal.changes() == ["target_policy.weight"]
 
 
 # Patches
