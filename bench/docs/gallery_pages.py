@@ -146,9 +146,8 @@ def _run(script: Path) -> tuple[str, str]:
         folder = Path(name)
         (folder / "empty").mkdir()
         method = "spawn" if "polars" in sys.modules else "fork"
-        process = multiprocessing.get_context(method).Process(
-            target=_execute, args=(script, folder)
-        )
+        context: Any = multiprocessing.get_context(method)
+        process = context.Process(target=_execute, args=(script, folder))
         process.start()
         process.join(SECONDS)
         process.kill()

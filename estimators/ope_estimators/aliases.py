@@ -29,8 +29,10 @@ ALIASES: Mapping[str, str] = {
     "KernelizedInverseProbabilityWeighting": "kernel-ipw",
     "KernelizedSelfNormalizedInverseProbabilityWeighting": "kernel-ipws",
     "KernelizedDoublyRobust": "kernel-dr",
-    "StandardIPS": "sips",
-    "RewardInteractionIPS": "rips",
-    "IndependentIPS": "iips",
+    "BalancedInverseProbabilityWeighting": "ipw-star",
+    "SlateStandardIPS": "sips",
+    "SlateRewardInteractionIPS": "rips",
+    "SlateIndependentIPS": "iips",
+    "SlateCascadeDoublyRobust": "cascade-dr",
 }
 """The id of the estimator that each name means; letters may be small or capital."""

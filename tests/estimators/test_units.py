@@ -157,7 +157,7 @@ def fresh(estimator: Any) -> Any:
 
 
 def quick(reference: str) -> Any:
-    cls = registry().find("estimator", reference).cls
+    cls: Any = registry().find("estimator", reference).cls
     known = signature(cls)
     wanted = {"cross_fit": 3, "composition": "concat", "calibration": "none"}
     wanted |= {"regressor": "ridge", "classifier": "logistic"}

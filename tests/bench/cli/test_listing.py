@@ -177,7 +177,7 @@ def test_other_names_of_estimators_stand_in_lists_pages_and_messages(cli):
     rows = {row["id"]: row for row in listed}
     expected = {"snips", "hajek", "SelfNormalizedInverseProbabilityWeighting"}
     assert expected <= {*rows["ipws"]["aliases"]}
-    assert rows["sips"]["aliases"] == ["StandardIPS"]
+    assert rows["sips"]["aliases"] == ["SlateStandardIPS"]
     assert "(also snips," in " ".join(cli("list", "estimators").out.split())
     said = cli("show", "snips")
     assert said.out.startswith("ipws ")

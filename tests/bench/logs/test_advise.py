@@ -266,10 +266,10 @@ def test_the_interval_is_the_rule_that_the_page_states(log):
     values = [rows[selectors.get(name, name)].value for name in names]
     error = max(rows[name].standard_error for name in errors)
     half = 1.959964 * error, float(constant) * (max(values) - min(values))
-    found = advise(log).recommended
-    assert (found.label, found.value) == (center, rows[center].value)
-    assert found.high - found.value == pytest.approx(math.hypot(*half), rel=1e-4)
-    assert found.value - found.low == pytest.approx(math.hypot(*half), rel=1e-4)
+    chosen = advise(log).recommended
+    assert (chosen.label, chosen.value) == (center, rows[center].value)
+    assert chosen.high - chosen.value == pytest.approx(math.hypot(*half), rel=1e-4)
+    assert chosen.value - chosen.low == pytest.approx(math.hypot(*half), rel=1e-4)
     # Every part matters on this log.
     assert len({*values}) == len(names)
     assert min(half) > 0.05 * max(half)

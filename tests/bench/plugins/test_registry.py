@@ -345,7 +345,7 @@ def test_every_alias_means_a_built_in_and_is_none():
     [
         *(("snips", "ipws"), ("SNIPS", "ipws"), ("IPW", "ipw"), ("hajek", "ipws")),
         *(("dros", "dr-os"), ("SelfNormalizedDoublyRobust", "sndr"), ("MIPS", "mips")),
-        ("StandardIPS", "sips"),
+        ("SlateStandardIPS", "sips"),
     ],
 )
 def test_an_alias_is_the_estimator_that_it_means_and_says_so_once(alias, meant):
