@@ -151,7 +151,7 @@ def test_estimators_are_listed_by_kind_with_their_number_and_needs(cli):
     assert not any(line.startswith("  dm ") for line in members)
     words = " ".join(said.out.split())
     assert "policy takes the action. [pT]" in words
-    assert "known by their actions only. ipws" in words, "samples need no letter"
+    assert "IPWStar with weights that sum to one. ix-ipw" in words, "samples need no letter"
     assert "p propensity, L logging policy" in words
     rows = cli("list", "estimators", "--format", "json").json["estimators"]
     assert f"{len(rows)} estimators (" in said.out
