@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ope_bench.base.errors import UsageError
+from ope_bench.contracts.arrays import IntArray
+from ope_bench.logs.targets import policy_array
 
 KEYS = {"context", "action", "reward", "pscore"}
 """Keys by which a ``bandit_feedback`` is known."""
@@ -31,25 +33,29 @@ def feedback_of(frame: Any, target: Any) -> dict[str, Any]:
             f"Pipeline (a dictionary with {', '.join(sorted(KEYS))}) needs no names"
         )
         raise UsageError(msg)
-    action = np.asarray(frame["action"])
-    n_actions = int(frame.get("n_actions", action.max() + 1))
+    action = _whole_numbers("action", frame["action"])
+    n_actions = int(_whole_numbers("n_actions", [frame.get("n_actions", action.max() + 1)])[0])
     position = frame.get("position")
+    at = np.zeros_like(action) if position is None else _whole_numbers("position", position)
     columns: dict[str, Any] = {name: np.asarray(frame[name]) for name in sorted(KEYS)}
     if columns["context"].ndim == 1:
         columns["context"] = columns["context"][:, None]
 
     def at_position(given: Any) -> Any:
-        array = np.asarray(given)
+        array = policy_array(given, "target", None)
         if array.ndim != 3:
             return given
-        if array.shape[:2] != (len(action), n_actions):
+        positions = array.shape[2]
+        if array.shape[:2] != (len(action), n_actions) or not positions:
             msg = (
                 f"an action distribution of shape {array.shape}; expected ({len(action)}, "
                 f"{n_actions}, positions), a row for each round"
             )
             raise UsageError(msg)
-        at = np.zeros(len(action), dtype=np.int64) if position is None else np.asarray(position)
-        return array[np.arange(len(action)), :, at if array.shape[2] > 1 else 0]
+        if positions > 1 and not (len(at) == len(action) and at.max() < positions):
+            msg = f"position: give one for each round, each from 0 and below {positions}"
+            raise UsageError(msg)
+        return array[np.arange(len(action)), :, at if positions > 1 else 0]
 
     arrays = isinstance(target, np.ndarray | list)
     logging = frame.get("pi_b")
@@ -63,3 +69,11 @@ def feedback_of(frame: Any, target: Any) -> dict[str, Any]:
         "logging": None if logging is None else at_position(logging),
         "actions": range(n_actions),
     }
+
+
+def _whole_numbers(name: str, given: Any) -> IntArray:
+    array = np.asarray(given)
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "iu" or array.min() < 0:
+        msg = f"bandit_feedback, '{name}': is not of whole numbers from 0; give one for each round"
+        raise UsageError(msg)
+    return array

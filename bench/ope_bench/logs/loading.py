@@ -31,6 +31,7 @@ from ope_bench.logs.targets import (
     Target,
     TargetTable,
     is_frame,
+    policy_array,
     policy_column,
     refuse_near_names,
     resolve,
@@ -311,7 +312,7 @@ def _predicted_rewards(
     n, n_actions = table.n, len(codes.names)
     rows = np.arange(n)
     if given is None:
-        array = np.asarray(spec.predicted_reward, dtype=np.float64)
+        array = policy_array(spec.predicted_reward, "predicted_reward")
         columns = codes.names if spec.actions is None else spec.actions
         if spec.actions is None:
             codes.require_order("predicted_reward")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -162,12 +162,15 @@ class Log(LogData):
         if action is None or reward is None:
             known = feedback_of(frame, target)
             return cls.from_frame(**known)
-        if isinstance(context, str):
-            msg = f'context: "{context}" is a text; give a list of columns, ["{context}"]'
-            raise UsageError(msg)
+        lists = {"context": context, "categorical": categorical, "embedding": embedding}
+        lists |= {"missing": missing, "actions": actions}
+        for name, value in lists.items():
+            if isinstance(value, str) or not (value is None or isinstance(value, Iterable)):
+                msg = f'{name}: "{value}" is no list; give one, ["{value}"]'
+                raise UsageError(msg)
         spec = LogSpec(
             table=frame,
-            context=tuple(context),
+            context=tuple(context or ()),
             action=action,
             reward=reward,
             categorical=None if categorical is None else tuple(categorical),

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,11 @@ class LogSpec:
             twice = next(name for name in self.actions if self.actions.count(name) > 1)
             msg = f"actions names '{twice}' twice"
             raise UsageError(msg)
+        limits = tuple(self.reward_range or (0.0, 1.0))
+        numbers = (self.decisions, self.largest_unit, self.smallest_propensity, *limits)
+        if len(limits) != 2 or any(not isinstance(one, Real | None) for one in numbers):
+            msg = "reward_range is no pair of numbers, or decisions, largest_unit or "
+            raise UsageError(msg + "smallest_propensity no number; write numbers")
         low, high = self.reward_range or (0.0, 1.0)
         if not -math.inf < low < high < math.inf:
             msg = f"reward_range: {low:g} is not below {high:g}; write [smallest, largest]"

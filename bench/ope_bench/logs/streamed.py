@@ -37,6 +37,7 @@ from ope_bench.reader import DataFileError, Table
 from ope_bench.reader.frames import typed
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
 from ope_bench.reader.mistakes import column_indices
+from ope_bench.reader.parquet import require_sizes
 from ope_bench.reader.text import sorted_names
 from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.isolation import thread_limit
@@ -366,6 +367,7 @@ def _prepared(spec: LogSpec) -> tuple[LogSpec, list[Group]]:
             with guarded(path):
                 scan = library().scan_parquet(path, glob=False)
                 names = scan.collect_schema().names()
+                require_sizes(path, names)
                 size = int(scan.select(library().len()).collect().item())
         except LibraryRefusalError as exc:
             raise DataFileError(path, f"is no Parquet file, or damaged: {exc}") from exc

@@ -136,7 +136,7 @@ def read_policy(given: Any, name: str) -> TargetPolicy:
         return TargetPolicy(**{form: value})
     series = type(given).__name__ == "Series"
     if series or (isinstance(given, np.ndarray | list) and not _is_structured(given)):
-        array = np.asarray(given)
+        array = np.asarray(given) if series else policy_array(given, name, None)
         if array.ndim == 1:
             msg = (
                 f"{name}: an array of one dimension may be actions or probabilities; write "
@@ -582,11 +582,11 @@ def resolve(
     return Target(name, form, matrix=matrix)
 
 
-def policy_array(given: Any, name: str) -> FloatArray:
+def policy_array(given: Any, name: str, dtype: Any = np.float64) -> FloatArray:
     """Return an array of probabilities; a third dimension of length one is left out."""
     try:
-        array = np.asarray(given, dtype=np.float64)
+        array = np.asarray(given, dtype=dtype)
     except (TypeError, ValueError) as exc:
-        msg = f"{name}: the array of probabilities holds other things than numbers"
+        msg = f"{name}: the array holds other things than numbers, or rows differ in length"
         raise UsageError(msg) from exc
     return array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array

@@ -31,6 +31,7 @@ from ope_bench.reader.mistakes import (
     column_indices,
     wanted_columns,
 )
+from ope_bench.reader.parquet import require_sizes
 from ope_bench.reader.table import Table
 from ope_bench.reader.text import TextForm, finite_number
 
@@ -170,6 +171,8 @@ def _binary(
             lazy = scan(path, glob=False) if kind == "Parquet" else scan(path)
             names = lazy.collect_schema().names()
             wanted = wanted_columns(path, names, columns)
+            if kind == "Parquet":
+                require_sizes(path, wanted)
             frame = lazy.select(wanted).collect()
             return typed(frame, spelled, form)
     except LibraryRefusalError as exc:

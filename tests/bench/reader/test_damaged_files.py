@@ -119,7 +119,8 @@ def test_a_damaged_binary_file_is_read_or_one_line(
     path = tmp_path / f"t.{kind}"
     (frame.write_parquet if kind == "parquet" else frame.write_ndjson)(path)
     whole, wrong = path.read_bytes(), 0
-    for seed in range(150):
+    # With the last one a page claims -22 values, and Polars would abort the process.
+    for seed in (*range(100), 10_947):
         rng = random.Random(seed)
         data = bytearray(whole)
         for _ in range(rng.randint(1, 4)):

@@ -6,6 +6,7 @@ Run as a script it writes the table of bench/docs/own-log-tables.md.
 from __future__ import annotations
 
 import gzip
+import importlib
 import importlib.util
 import json
 import os
@@ -131,9 +132,14 @@ def of_written(name: str, how: str) -> Callable[[str, list[Any]], Table]:
     return table
 
 
-def duckdb_relation(kind: str, values: list[Any]) -> Any:
-    import duckdb
+@cache
+def duckdb_connection() -> Any:
+    connection = importlib.import_module("duckdb").connect()
+    connection.execute("set TimeZone='UTC'; set threads=1")
+    return connection
 
+
+def duckdb_relation(kind: str, values: list[Any]) -> Any:
     types = {
         "integer": "BIGINT",
         "integer above 2^53": "BIGINT",
@@ -144,9 +150,8 @@ def duckdb_relation(kind: str, values: list[Any]) -> Any:
         "list": "DOUBLE[]",
     }
     dtype = types.get(kind, "DOUBLE" if "float" in kind else "VARCHAR")
-    connection = duckdb.connect()
-    connection.execute("set TimeZone='UTC'")
-    connection.execute(f"create table t (x {dtype})")
+    connection = duckdb_connection()
+    connection.execute(f"create or replace table t (x {dtype})")
     connection.executemany("insert into t values (?)", [[value] for value in values])
     return connection.table("t")
 
@@ -257,22 +262,20 @@ def cells() -> dict[str, str]:
     }
 
 
-def without_arrow(folder: Path) -> dict[str, str]:
-    """Return the cells of an environment that has every installed package but pyarrow."""
+def without_arrow(folder: Path) -> subprocess.Popen[str]:
+    """Start to print the cells of an environment with every installed package but pyarrow."""
     for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
         for entry in Path(site).iterdir():
             if not entry.name.startswith("pyarrow") and not (folder / entry.name).exists():
                 (folder / entry.name).symlink_to(entry)
     sources = [str(PAGE.parents[2] / name) for name in ("bench", "estimators", "environments")]
-    run = subprocess.run(
+    path = os.pathsep.join([*sources, str(folder)])
+    return subprocess.Popen(
         [sys.executable, "-S", __file__, "cells"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sources, str(folder)])},
-        capture_output=True,
+        env={**os.environ, "PYTHONPATH": path, "POLARS_MAX_THREADS": "1"},
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    found: dict[str, str] = json.loads(run.stdout)
-    return found
 
 
 def page(found: dict[str, str]) -> str:
@@ -308,11 +311,13 @@ def page(found: dict[str, str]) -> str:
 
 
 def test_every_type_is_the_same_from_every_form_with_and_without_pyarrow(tmp_path: Path) -> None:
-    found = cells()
+    with without_arrow(tmp_path) as run:
+        found = cells()
+        bare = json.loads(run.communicate()[0])
+    assert run.returncode == 0
     assert not [f"{at}: {cell}" for at, cell in found.items() if "DIFFERENT" in cell or not cell]
     assert set(page(found).splitlines()) <= set(PAGE.read_text().splitlines())
     assert {f"| {form} " in PAGE.read_text() for form in FORMS} == {True}
-    bare = without_arrow(tmp_path)
     assert bare == {
         at: cell for at, cell in found.items() if at.rpartition("|")[2] not in NEED_ARROW
     }
