@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -156,6 +156,19 @@ STATUSES = tuple(Status)
 _NUMBER = {status: number for number, status in enumerate(STATUSES)}
 
 
+class Sources(NamedTuple):
+    """What tells the code of some trials of an estimator.
+
+    Parameters
+    ----------
+    names : digests of the trials, and the runs that made or hold them.
+    estimator : digests of the estimator alone, which are the same on every environment.
+    """
+
+    names: frozenset[str] = frozenset()
+    estimator: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcomes:
     """Trials by column; all columns are (n,), and a number that does not exist is NaN.
@@ -172,6 +185,7 @@ class Outcomes:
     machine : processor that ran the trial; empty outside of stores.
     run : number of the newest run that has the trial, in the order of runs; 0 outside of stores.
     code : digest of the code; empty where a trial ended before it was known.
+    own_code : digest of the estimator's code alone; empty where unknown and outside of stores.
     part : number of the setting, where several are averaged as one; else 0.
     seed ... exclusive : see `ope_bench.trials.record.TrialRecord`.
     """
@@ -219,6 +233,7 @@ class Outcomes:
     made_by: ObjectArray
     selected_by: ObjectArray
     machine: ObjectArray
+    own_code: ObjectArray
     run: IntArray
     code: ObjectArray
     part: IntArray
@@ -377,10 +392,11 @@ class Outcomes:
         return max(1, len({*self.code.tolist()} - {""}))
 
     @property
-    def sources(self) -> frozenset[str]:
-        """Return the digests of the trials, and the runs that made or hold them."""
+    def sources(self) -> Sources:
+        """Return what tells the code of the trials."""
         columns = (self.code, self.made_by, self.selected_by)
-        return frozenset(name for column in columns for name in column.tolist())
+        names = frozenset(name for column in columns for name in column.tolist())
+        return Sources(names, frozenset(self.own_code.tolist()) - {""})
 
     @property
     def tried(self) -> BoolArray:
@@ -408,7 +424,7 @@ OF_TRIAL = (
 )
 """The columns that a trial has, and not its record."""
 
-OF_STORE = ("made_by", "selected_by", "machine")
+OF_STORE = ("made_by", "selected_by", "machine", "own_code")
 """The columns that a store adds."""
 
 _OTHERS = (*OF_TRIAL, *OF_STORE, "run", "code", "part")
@@ -450,17 +466,18 @@ def linked(cells: Iterable[frozenset[str]]) -> list[frozenset[str]]:
     return groups
 
 
-def codes_over(cells: Iterable[tuple[str, frozenset[str]]]) -> int:
+def codes_over(cells: Iterable[tuple[str, Sources]]) -> int:
     """Return how many versions of the code the cells of a row over settings are of.
 
     Parameters
     ----------
-    cells : id of the environment, and `Outcomes.sources`, of each setting. Digests of
-        different environments are not compared, nor are cells whose sources are unknown, as
-        those of a JSON document.
+    cells : id of the environment, and `Outcomes.sources`, of each setting. Of different
+        environments, only digests of the estimator alone are compared. The sources of a JSON
+        document are unknown.
     """
     by_environment: dict[str, list[frozenset[str]]] = {}
+    own: set[str] = set()
     for environment, sources in cells:
-        if sources:
-            by_environment.setdefault(environment, []).append(sources)
-    return max((len(linked(one)) for one in by_environment.values()), default=1)
+        by_environment.setdefault(environment, []).append(sources.names)
+        own |= sources.estimator
+    return max(len(own), *(len(linked(filter(None, one))) for one in by_environment.values()), 1)

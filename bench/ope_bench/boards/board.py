@@ -15,7 +15,7 @@ import numpy as np
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.random import ProblemSampling
-from ope_bench.outcomes import STATUSES, Outcomes
+from ope_bench.outcomes import STATUSES, Outcomes, Sources
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.coverage import Coverage, ErrorIntervals, Share, wilson
 from ope_bench.statistics.error_distribution import (
@@ -238,7 +238,7 @@ class Row(RowValues, JointValues, EstimatorRow):
     access : flags that the estimator declared.
     origin : distribution and version of the estimator's plugin, or its file.
     codes : how many digests of code the trials have.
-    sources : their digests, and the runs that made or hold them.
+    sources : what tells the code of the trials.
     machines : processors that ran the timed trials.
     shares_settings : where settings are averaged, whether it ran in all of them, so that rows of
         which this is true are compared on the same data.
@@ -249,7 +249,7 @@ class Row(RowValues, JointValues, EstimatorRow):
     threads: int
     origin: str
     codes: int = 1
-    sources: frozenset[str] = field(default=frozenset(), compare=False)
+    sources: Sources = field(default=Sources(), compare=False)
     machines: tuple[str, ...] = field(default=(), compare=False)
     shares_settings: bool = True
 

@@ -150,9 +150,10 @@ def averaged(settings: Iterable[Outcomes], parameter: str) -> Iterator[Outcomes]
         # Digests of settings with other data differ; those of one state of the code are one.
         parts = []
         for cells in rows.values():
-            states = {name: min(one) for one in linked(x.sources for x in cells) for name in one}
+            alike = linked(cell.sources.names for cell in cells)
+            states = {name: min(one) for one in alike for name in one}
             for cell in cells:
-                code = np.full(len(cell), states[min(cell.sources)], np.object_)
+                code = np.full(len(cell), states[min(cell.sources.names)], np.object_)
                 parts.append(replace(cell, code=code if cell.codes == 1 else cell.code))
         yield Outcomes.joined(parts, sum(map(len, parts)))
 

@@ -21,7 +21,7 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.plugins import CHOSEN_ESTIMATOR
 from ope_bench.contracts.random import stream
-from ope_bench.outcomes import Outcomes, codes_over
+from ope_bench.outcomes import Outcomes, Sources, codes_over
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED
 from ope_bench.statistics.ranks import (
@@ -351,7 +351,7 @@ class _Estimates:
 
     spec: PluginSpec
     of: Mapping[_Replicate, tuple[float, float]]
-    sources: frozenset[str]
+    sources: Sources
 
 
 @dataclass(frozen=True, eq=False)
@@ -578,7 +578,7 @@ class _Errors:
     """A row's errors by data set in one setting, and those of its candidates if it chooses."""
 
     spec: PluginSpec
-    sources: frozenset[str]
+    sources: Sources
     errors: Mapping[str, float]
     failed: bool
     fixed: bool

@@ -43,8 +43,8 @@ def gate_command(
         typer.Option(
             "--reuse",
             help="Take stored outcomes of unchanged code instead of running their trials, for "
-            "example to resume an interrupted gate. Changes of environment variables, data "
-            "files or C libraries go unseen.",
+            "example to resume an interrupted gate. Changes of environment "
+            "variables, of data files that the code does not name, or of C libraries go unseen.",
         ),
     ] = False,
     allow_missing: Annotated[

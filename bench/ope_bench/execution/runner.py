@@ -22,9 +22,9 @@ from ope_bench.base.errors import UsageError
 from ope_bench.execution import Executor, Finished, Message, Reused, RunEvent, Stopping
 from ope_bench.execution.machine import software_changes
 from ope_bench.plugins.registry import Kind, registry
-from ope_bench.plugins.spec import result_digest
+from ope_bench.plugins.spec import PluginSpec, result_digest
 from ope_bench.store import Freshness, Store
-from ope_bench.trials.record import Trial
+from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Retry, Status
 from ope_bench.trials.trial import environment_failed
 
@@ -114,6 +114,7 @@ def run(
         )
         stored: set[str] = set()
         sampled: set[int] = set()
+        known: dict[tuple[int, int], tuple[str, str | None]] = {}
         waiting = iter(planned.values())
         # Look up in chunks, to bound memory on large plans.
         while some := list(islice(waiting, LOOKED_UP_AT_ONCE)):
@@ -149,7 +150,13 @@ def run(
                         raise UsageError(record.reason)
                     if record.logging_average is not None:
                         sampled.add(environment)
-                    store.add(record, run_id, timeout=limits.timeout, memory=limits.memory)
+                    store.add(
+                        record,
+                        run_id,
+                        timeout=limits.timeout,
+                        memory=limits.memory,
+                        estimator_digest=_own_digest(planned[record.key], record, known),
+                    )
                     outcome.executed += 1
                     outcome.status[record.status] += 1
                 outcome.seconds = time.monotonic() - begun
@@ -180,11 +187,31 @@ def _environments_first(trials: Sequence[Trial], sampled: Container[int]) -> lis
 
 def digest_of(trial: Trial) -> str:
     """Return the digest of the current code and data of a trial."""
-    environment, estimator = (
-        _object(spec.kind, spec.reference, spec.identity_json)
-        for spec in (trial.environment, trial.estimator)
-    )
-    return result_digest(environment, estimator)
+    return _digest(trial.environment, trial.estimator)
+
+
+def _digest(*specs: PluginSpec) -> str:
+    built = (_object(spec.kind, spec.reference, spec.identity_json) for spec in specs)
+    return result_digest(*built)
+
+
+def _own_digest(
+    trial: Trial, record: TrialRecord, known: dict[tuple[int, int], tuple[str, str | None]]
+) -> str | None:
+    """Return the digest of the estimator alone; None where a trial ran on other code than here.
+
+    Parameters
+    ----------
+    known : digests of trials and their estimators, by the ids of both specs.
+    """
+    pair = id(trial.environment), id(trial.estimator)
+    if pair not in known:
+        known[pair] = "", None
+        # A plugin may be built on the workers alone.
+        with contextlib.suppress(Exception):
+            known[pair] = digest_of(trial), _digest(trial.estimator)
+    whole, own = known[pair]
+    return own if whole == record.code_digest else None
 
 
 @cache

@@ -60,9 +60,9 @@ LARGE = 1 << 26
 """Bytes beyond which a data file is identified by size and modification time, not by content."""
 
 
-def result_digest(environment: Environment, estimator: Estimator) -> str:
-    """Return the `code_digest` of both classes, of nested plugins, and of data files."""
-    code, *marks = _marks(environment, estimator)
+def result_digest(*plugins: Environment | Estimator) -> str:
+    """Return the `code_digest` of their classes, of nested plugins, and of data files."""
+    code, *marks = _marks(*plugins)
     return hashlib.sha256("\n".join([code, *marks]).encode()).hexdigest()[:16] if marks else code
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from ope_bench.boards import built_in_columns as built_in
 from ope_bench.boards.board import Board, Row
 from ope_bench.boards.over_settings import OverSettings, RegretBoard
-from ope_bench.outcomes import codes_over
+from ope_bench.outcomes import Sources, codes_over
 from ope_bench.report import tables
 from ope_bench.report.tables import figure, percent, row_name
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED, COVERED, resamples_of
@@ -99,7 +99,7 @@ def notes_on_codes(rows: Iterable[tuple[str, int]]) -> Iterator[str]:
 
 def codes_of_labels(boards: Sequence[Board]) -> list[tuple[str, int]]:
     """Return of how many versions of its code each estimator's boards are."""
-    cells: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    cells: dict[str, list[tuple[str, Sources]]] = {}
     for board in boards:
         for row in board.rows:
             cells.setdefault(row_name(row), []).append((board.environment, row.sources))

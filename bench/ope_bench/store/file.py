@@ -101,6 +101,7 @@ MIGRATIONS: Sequence[tuple[str, Sequence[str]]] = (
     ("checksums of records", ("ALTER TABLE record ADD COLUMN checksum INTEGER",)),
     ("salts", ("ALTER TABLE record ADD COLUMN salt TEXT",)),
     ("plans", ("ALTER TABLE run ADD COLUMN plan TEXT",)),
+    ("code of estimators", ("ALTER TABLE record ADD COLUMN estimator_digest TEXT",)),
 )
 
 ADDED: Mapping[int, Mapping[str, Mapping[str, str]]] = {
@@ -116,6 +117,7 @@ ADDED: Mapping[int, Mapping[str, Mapping[str, str]]] = {
     4: {"record": {"checksum": "NULL"}},
     5: {"record": {"salt": "NULL"}},
     6: {"run": {"plan": "NULL"}},
+    7: {"record": {"estimator_digest": "NULL"}},
 }
 """Columns by the migration that adds them, by table, and what stands for them before it."""
 

@@ -168,7 +168,7 @@ def merge(db: sqlite3.Connection) -> int:
 # Damage that SQLite does not notice: a checksum of each record, digests of what it refers to.
 
 COVERED: tuple[str, ...] = (
-    *("key", "run", "finished", "timeout", "memory"),
+    *("key", "run", "finished", "timeout", "memory", "estimator_digest"),
     *TRIAL_COLUMNS,
     *RECORD_COLUMNS,
     *("environment", "estimator"),

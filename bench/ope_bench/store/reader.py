@@ -380,7 +380,8 @@ class Reader:
         machines = {run: _processors(self._runs[run].machine) for run in {*columns["made_by"]}}
         columns["machine"] = [machines[run] for run in columns["made_by"]]
         columns["run"] = numbers
-        columns["code"] = [*map(sys.intern, columns["code"])]
+        for name in ("code", "own_code"):
+            columns[name] = [sys.intern(one or "") for one in columns[name]]
         columns["diagnostics"] = _objects(columns["diagnostics"])
         for name, restored in _RESTORED.items():
             # Thousands of trials share a value; None stays what it is.
@@ -424,7 +425,7 @@ def _processors(machine: Mapping[str, Any]) -> str:
 _OF_TRIAL = ("run", "environment", "estimator", *TRIAL_COLUMNS)
 _FIRST = 1 + len(_OF_TRIAL)
 """Place of the first column of the record in a row, after the row's index."""
-_NAMES = ("key", "made_by", "code", "environment", "estimator", *TRIAL_COLUMNS)
+_NAMES = ("key", "made_by", "code", "own_code", "environment", "estimator", *TRIAL_COLUMNS)
 _RESTORED: Mapping[str, Callable[[Any], Any]] = {
     one.name: one.from_plain
     for one in RECORD
@@ -433,7 +434,10 @@ _RESTORED: Mapping[str, Callable[[Any], Any]] = {
     and one.name not in ("status", "exclusive", "diagnostics")
 } | {"made_by": sys.intern, "device": sys.intern}
 """Functions that restore plain values by column, where `Outcomes` does not do it for all."""
-_OF_STORE = ("key", "run", "code_digest", "environment", "estimator", *TRIAL_COLUMNS)
+_OF_STORE = (
+    *("key", "run", "code_digest", "estimator_digest", "environment", "estimator"),
+    *TRIAL_COLUMNS,
+)
 
 
 def _objects(texts: Sequence[str]) -> list[dict[str, Any]]:

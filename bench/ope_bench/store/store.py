@@ -182,13 +182,14 @@ class Store:
         *,
         timeout: float | None = None,
         memory: int | None = None,
+        estimator_digest: str | None = None,
     ) -> None:
-        """Store one record and its limits, in one transaction."""
+        """Store one record, its limits and its estimator's own code, in one transaction."""
         trial = record.trial
         with self._transaction() as db:
             specs = self._specs_of(trial, run_id)
             limit = None if timeout is None else float(timeout)
-            made = (trial.key, run_id, time.time(), limit, memory)
+            made = (trial.key, run_id, time.time(), limit, memory, estimator_digest)
             facts = (*trial_row(trial), *to_row(record))
             names = (spec_row(trial.environment)[0], spec_row(trial.estimator)[0])
             row = (*made, *facts, *specs, maintenance.checksum((*made, *facts, *names)))

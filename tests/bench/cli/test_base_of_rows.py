@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -16,14 +18,17 @@ from ope_bench.boards.board import By
 from ope_bench.boards.leaderboard import averaged, boards, boards_document, stream_boards
 from ope_bench.boards.over_settings import regret_board
 from ope_bench.outcomes import Outcomes
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.plugins.registry import registry
+from ope_bench.plugins.spec import PluginSpec, result_digest
 from ope_bench.report.boards import BoardFormat, parameter_sweeps, render, render_result
 from ope_bench.report.content import ReportData
 from ope_bench.report.figures import figures
 from ope_bench.report.page.html import payload
 from ope_bench.store import Store
+from ope_bench.trials import trial as trial_module
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
+from support.paths import TINY_PLUGINS
 from support.stored_records import begin
 
 if TYPE_CHECKING:
@@ -163,6 +168,134 @@ def test_rows_over_settings_of_several_codes_say_so(settings_of_two_codes: Path,
         assert codes == {"cap": 2, "other": 1}
     page = json.dumps(payload(ReportData.read(settings_of_two_codes)))
     assert marked in page.lower()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_estimator_code_of_two_environments_is_compared_by_its_own_digest(
+    tmp_path: Path, cli: Cli, known: bool
+) -> None:
+    """The digest of a trial has the environment in it; a store of before has that one alone."""
+    names = []
+    for number, place in enumerate(("toy", "bandit")):
+        names.append(f"{place}.sqlite")
+        spec = PluginSpec("environment", place, place, {})
+        with Store.open(tmp_path / names[-1], write=True) as store:
+            run = begin(store, suite="adhoc", truth="expected")
+            for estimator, own in (("cap", f"cap {number}"), ("other", "other"), ("new", None)):
+                for k in range(4):
+                    one = record(estimator, k, code_digest=f"{estimator} {number}")
+                    one = replace(one, trial=replace(one.trial, environment=spec))
+                    store.add(one, run, estimator_digest=own if known else None)
+            store.end_run(run, 0)
+            assert not store.check().damage
+    assert cli("store", "merge", *names, "--store", "m.sqlite").code == 0
+    views = (("--by", "regret"), ())
+    options = ("--all", "--store", "m.sqlite", "--format")
+    said = [cli("leaderboard", *view, *options, "text").out for view in views]
+    said.append(json.dumps(payload(ReportData.read(tmp_path / "m.sqlite"))))
+    marked = "several versions of its code or data: cap (2)"
+    assert [marked in " ".join(text.split()) for text in said] == [known] * 3
+    (board,) = cli("leaderboard", *views[0], *options, "json").json["boards"]
+    codes = {row["estimator"]: row["codes"] for row in board["rows"]}
+    assert codes == {"cap": 1 + known, "other": 1, "new": 1}
+
+
+def test_a_run_stores_the_digest_of_each_estimator_alone(
+    cli: Cli, tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stored(name: str) -> list[Outcomes]:
+        plan = ("--env", tiny("Coins"), "--env", "saito-toy[n_samples=50]", "--replicates", "2")
+        how = ("--executor", "inprocess", "--store", f"{name}.sqlite")
+        assert cli("run", *plan, "--est", tiny("Average"), *how).code == 0
+        with Store.open(tmp_path / f"{name}.sqlite") as opened:
+            return list(opened.outcomes())
+
+    outcomes = stored("here")
+    assert len({code for one in outcomes for code in one.code}) == 2
+    cls = registry().find("estimator", f"{TINY_PLUGINS}:Average").cls
+    assert {code for one in outcomes for code in one.own_code} == {result_digest(cls())}
+    # Trials that ran on other code than is here say nothing of the estimator here.
+    monkeypatch.setattr(trial_module, "result_digest", lambda *_: "elsewhere")
+    assert {code for one in stored("there") for code in one.own_code} == {""}
+
+
+FILE_CAP = """
+from pathlib import Path
+from ope_bench import Access, Estimate, Estimator
+
+class FileIPW(Estimator):
+    access = Access.PROPENSITY | Access.TARGET_POLICY
+
+    def estimate(self, view):
+        cap = float(Path(__file__).with_name("cap.json").read_text())
+        w = view.target_policy.probability(view.context, view.action) / view.propensity
+        return Estimate(float((w.clip(max=cap) * view.reward).mean()))
+"""
+
+
+@pytest.mark.usefixtures("here")
+def test_trials_run_again_after_an_edit_of_a_data_file_that_the_code_names(
+    tmp_path: Path, cli: Cli
+) -> None:
+    (tmp_path / "my.py").write_text(FILE_CAP)
+    data = tmp_path / "cap.json"
+    data.write_text("100.0")
+    plan = ["--env", "saito-toy[n_actions=100]", "--est", "./my.py:FileIPW", "--est", "ipw"]
+    plan += ["--replicates", "8"]
+
+    def ran(store: str = "s.sqlite") -> tuple[int, float]:
+        options = ("--executor", "inprocess", "--store", store, "--format", "json")
+        document = cli("run", *plan, *options).json
+        (board,) = cli("leaderboard", "--store", store, "--format", "json").json["boards"]
+        (row,) = [one for one in board["rows"] if one["estimator"] == "file-ipw"]
+        assert (row["replicates"], row["codes"]) == (8, 1)
+        return document["reused"], row["rmse"]
+
+    reused, before = ran()
+    assert reused == 0
+    assert ran() == (16, before)
+    assert cli("baseline", "save", "b.json", *plan, "--store", "s.sqlite").code == 0
+    gate = ("gate", "b.json", "--reuse", "--format", "json", "--store")
+    shutil.copy("s.sqlite", "g.sqlite")
+    assert cli(*gate, "g.sqlite").json["reused"] == 16
+    data.write_text("1.0")
+    assert cli(*gate, "g.sqlite").json["reused"] == 8
+    reused, after = ran()
+    assert reused == 8
+    assert after != pytest.approx(before, rel=0.05)
+    assert ran("new.sqlite") == (0, after)
+
+
+def test_two_versions_of_one_package_in_two_stores_are_two_codes(tmp_path: Path, cli: Cli) -> None:
+    for version, cap in (("1.0", 100.0), ("2.0", 0.1)):
+        info = tmp_path / version / f"lab_two-{version}.dist-info"
+        info.mkdir(parents=True)
+        facts = f"Metadata-Version: 2.1\nName: lab-two\nVersion: {version}\n"
+        (info / "METADATA").write_text(facts)
+        (info / "RECORD").write_text("lab_two.py,,\n")
+        entry = "[ope_bench.estimators]\nlab-cap = lab_two:FileIPW\n"
+        (info / "entry_points.txt").write_text(entry)
+        code = re.sub(r"float\(Path.*", str(cap), FILE_CAP)
+        (tmp_path / version / "lab_two.py").write_text(code)
+        command = [sys.executable, "-m", "ope_bench", "run", "--executor", "inprocess"]
+        command += ["--env", "saito-toy[n_actions=100]", "--est", "lab-cap", "--est", "ipw"]
+        command += ["--store", f"{version}.sqlite", "--replicates", "8" if cap > 1 else "4"]
+        env = {**os.environ, "PYTHONPATH": str(tmp_path / version)}
+        subprocess.run(command, env=env, capture_output=True, check=True)
+    merged = cli("store", "merge", "1.0.sqlite", "2.0.sqlite", "--store", "m.sqlite")
+    assert merged.code == 0
+    assert "other outcomes" not in merged.out + merged.err
+
+    def rows(name: str) -> dict[str, Any]:
+        said = cli("leaderboard", "--all", "--store", name, "--format", "json")
+        return {row["estimator"]: row for row in said.json["boards"][0]["rows"]}
+
+    merged_rows = rows("m.sqlite")
+    assert (merged_rows["ipw"]["replicates"], merged_rows["ipw"]["codes"]) == (8, 1)
+    newest = {"replicates": 4, "codes": 1, "origin": "lab-two 2.0"}
+    assert merged_rows["lab-cap"].items() >= newest.items()
+    older, newer = (rows(f"{version}.sqlite")["lab-cap"]["rmse"] for version in ("1.0", "2.0"))
+    assert merged_rows["lab-cap"]["rmse"] == newer != older
 
 
 def test_averages_and_regret_order_rows_over_shared_settings() -> None:

@@ -171,7 +171,7 @@ def older_schema(path: Path, schema: int, *records: TrialRecord) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("schema", [1, 2])
+@pytest.mark.parametrize("schema", [1, 2, 6])
 def test_a_store_of_an_older_schema_is_read_and_merged_as_it_is(path: Path, schema: int) -> None:
     older_schema(path, schema, record())
     before = path.read_bytes()

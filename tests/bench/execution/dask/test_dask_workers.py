@@ -15,6 +15,8 @@ from ope_bench.base.errors import UsageError
 from ope_bench.execution import Finished, Message
 from ope_bench.execution.dask import executor as executor_module
 from ope_bench.execution.dask.executor import DaskExecutor
+from ope_bench.plugins import registry as registry_module
+from ope_bench.plugins.spec import resolve
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Status
 
@@ -104,3 +106,45 @@ def test_workers_that_differ_are_refused_before_anything_runs_and_when_they_come
     assert "pip install acme-ope==1.2" in line
     assert "it cannot load ope-bench: No module named 'ope_bench." in line
     assert "pip install ope-bench==" in line
+
+
+LAB = """
+from lab_help import value
+from ope_bench import Access, Estimate, Estimator
+
+class Lab(Estimator):
+    access = Access(0)
+
+    def estimate(self, view):
+        return Estimate(value)
+"""
+
+
+def test_workers_with_another_checkout_of_a_helper_of_a_plugin_are_refused(
+    clusters: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plugin itself is the same; what it imports is on the module search path alone."""
+    for place, value in (("ours", 1.0), ("theirs", 2.0)):
+        info = tmp_path / place / "lab_dask-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lab-dask\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[ope_bench.estimators]\nlab = lab_dask:Lab\n")
+        (info.parent / "lab_dask.py").write_text(LAB)
+        (info.parent / "lab_help.py").write_text(f"value = {value}\n")
+    monkeypatch.syspath_prepend(tmp_path / "ours")
+    registry_module.registry.cache_clear()
+    try:
+        world, lab = resolve("environment", "saito-toy", {}), resolve("estimator", "lab", {})
+        with clusters(tmp_path) as cluster:
+            cluster.worker("--no-nanny", plugins=tmp_path / "ours")
+            cluster.wait_for(1)
+            with executor(cluster, [Trial(world, lab, 0)]) as dask:
+                dask.connect()
+            cluster.worker("--no-nanny", plugins=tmp_path / "theirs")
+            cluster.wait_for(2)
+            with pytest.raises(UsageError) as refused:
+                executor(cluster, [Trial(world, lab, 0)]).connect()
+    finally:
+        registry_module.registry.cache_clear()
+    assert str(refused.value).count("worker tcp://") == 1
+    assert "other code of estimator 'lab' there" in str(refused.value)
