@@ -77,7 +77,7 @@ def test_a_checksum_is_the_same_in_every_version_of_python() -> None:
     assert checksum([fixed.get(name) for name in COVERED]) == CHECKSUM
 
 
-LATER = frozenset({"salt"})
+LATER = frozenset({"salt", "estimator_digest"})
 """Columns of records that were added after the checksum below was written down."""
 
 CHECKSUM = 2_072_835_977
