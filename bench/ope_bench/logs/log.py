@@ -166,7 +166,7 @@ class Log(LogData):
         lists |= {"missing": missing, "actions": actions}
         for name, value in lists.items():
             if isinstance(value, str) or not (value is None or isinstance(value, Iterable)):
-                msg = f'{name}: "{value}" is no list; give one, ["{value}"]'
+                msg = f'{name}: "{value}" is no list; give a list of columns or words, ["{value}"]'
                 raise UsageError(msg)
         spec = LogSpec(
             table=frame,
