@@ -1,6 +1,6 @@
 """What `advise` and `log check` say of logs of drawn worlds, whose values are known.
 
-    python tests/benchmarks/advice_verdicts.py --worlds 40001 40400 \\
+    python tests/benchmarks/advice_verdicts.py --worlds 40001 40120 \\
         --output results/advice/verdicts.json
 
 Worlds below the middle are clean, those above have one to three drawn faults, all by version 2 of
