@@ -25,7 +25,7 @@ ENVIRONMENTS = (
     "gaussian[n_samples=200]",
     "linear-gaussian[n_samples=200]",
     "ranking[n_samples=200]",
-    "multiclass[loggers=[0.5,0.9]]",
+    "linear-bandit[n_samples=200,target=softmax,target_beta=2,loggers=[-2,2]]",
 )
 """Policies; embeddings with densities; continuous actions; lists; several loggers."""
 
