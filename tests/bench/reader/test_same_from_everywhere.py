@@ -186,8 +186,12 @@ FORMS: dict[str, Callable[[str, list[Any]], Table]] = {
     "arrays": lambda kind, values: table_of({"x": as_array(kind, values)}),
     "mapping of Series": lambda kind, values: table_of({"x": pandas_series(kind, values, NUMPY)}),
 }
-LIBRARIES = {"pandas": "pandas", "mapping of Series": "pandas", "pandas, nullable": "pandas"}
-LIBRARIES |= {"DuckDB": "duckdb", "Arrow table": "pyarrow", "pandas, Arrow": "pyarrow"}
+LIBRARIES = {
+    **dict.fromkeys(("pandas", "pandas, nullable", "mapping of Series"), ("pandas",)),
+    "pandas, Arrow": ("pandas", "pyarrow"),
+    "Arrow table": ("pyarrow",),
+    "DuckDB": ("duckdb",),
+}
 NEED_ARROW = {"pandas, Arrow", "Arrow table"}
 FILES = {"CSV", "CSV, gzip", "JSON lines", "Parquet", "Arrow file"}
 
@@ -248,8 +252,7 @@ def values_of(kind: str, nulls: bool) -> list[Any]:
 
 def known_forms() -> list[str]:
     """Return the forms whose libraries are installed."""
-    needed = {form: LIBRARIES.get(form, "polars") for form in FORMS}
-    return [form for form, name in needed.items() if importlib.util.find_spec(name)]
+    return [form for form in FORMS if all(map(importlib.util.find_spec, LIBRARIES.get(form, ())))]
 
 
 def cells() -> dict[str, str]:

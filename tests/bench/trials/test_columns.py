@@ -71,6 +71,7 @@ def test_every_field_of_a_record_has_a_column_in_the_store(tmp_path: Path) -> No
     with Store.open(tmp_path / "new.sqlite", write=True) as store:
         stored = {row[1] for row in store._db.execute("PRAGMA table_info(record)")}
     of_the_run = {"id", "key", "run", "finished", "timeout", "memory", "checksum"}
+    of_the_run |= {"estimator_digest"}
     of_the_trial = {"environment", "estimator", "replicate", "seed", "device", "threads", "salt"}
     assert stored == {*RECORD_COLUMNS} | of_the_run | of_the_trial
 
