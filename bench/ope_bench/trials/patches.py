@@ -83,7 +83,8 @@ def _classes() -> dict[type, dict[str, object]]:
 def watch_classes(classes: Iterable[type]) -> None:
     """Compare classes of the data, too, but for private attributes, which may be their caches."""
     for cls in classes:
-        if cls.__module__.partition(".")[0] not in (*sys.stdlib_module_names, "numpy"):
+        root = cls.__module__.partition(".")[0]
+        if root != "numpy" and root not in sys.stdlib_module_names:
             _classes().setdefault(cls, _public(vars(cls)))
 
 
@@ -101,7 +102,7 @@ def patches_noted() -> Iterator[list[str]]:
     finally:
         noted = _noted.pop()
         for cls, before in tuple(classes.items()):
-            now = dict(vars(cls))
+            now: Mapping[str, object] = vars(cls)
             if "__module__" not in before:  # of the data
                 now = _public(now)
             # Identity comes first, so that equality is a matter of a microsecond.
@@ -111,7 +112,7 @@ def patches_noted() -> Iterator[list[str]]:
                 changed |= {one for one in now.keys() - before.keys() if not one.startswith("__")}
                 noted |= {(cls, name): before.get(name, _GONE) for name in changed}
                 if not changed:
-                    classes[cls] = now
+                    classes[cls] = dict(now)
         for (owner, name), was in noted.items():
             names.append(f"{owner.__name__}.{name}")
             if was is not _GONE:
