@@ -205,3 +205,11 @@ def test_a_trial_records_the_balance_and_balanced_means_have_no_difference():
     assert facts["smd_after"] == pytest.approx(0.0, abs=1e-6)
     assert facts["smd_before"] > 0.05
     assert 0 < facts["mmd_after"] < facts["mmd_before"]
+
+
+def test_mean_differences_have_the_bits_of_a_product_with_more_columns():
+    given = problem(n=3000, m=2000)
+    sides = module._sides(given)
+    share = weights_of(3000)
+    wide = np.hstack([sides.logged, np.zeros((3000, 128))])
+    assert (share @ sides.logged).tolist() == (share @ wide)[: sides.logged.shape[1]].tolist()
