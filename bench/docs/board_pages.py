@@ -31,15 +31,16 @@ KINDS = {
     "ranks": "Ranks",
     "coverage": "Intervals",
     "positivity": "Failures",
-    "sweep-log10-rmse": "Along a parameter, log10 of the error",
-    "intervals": "Setting by setting",
     "pareto": "Error against time",
     "times": "Times",
 }
 """Kinds of figures, as files begin, with their headings; in the order of a page."""
 
-FOLDED = ("sweep-log10-rmse", "intervals", "pareto", "times")
+FOLDED = ("pareto", "times")
 """Kinds that a page shows when asked."""
+
+LEFT_OUT = ("sweep-log10-rmse-", "intervals-")
+"""Kinds that say once more what another shows; ``ope-bench report`` draws them."""
 
 WIDE = 300
 """Width of a figure, in points, from which it has a row of its own."""
@@ -199,6 +200,8 @@ def _figures(path: Path, folder: str) -> Iterator[str]:
     """Yield the figures by kind, those of single settings folded."""
     found: dict[str, list[str]] = {}
     for one in sorted((path / "figures").glob("*.svg")):
+        if one.name.startswith(LEFT_OUT):
+            continue
         kind = next((kind for kind in KINDS if one.name.startswith(f"{kind}-")), "")
         about = one.stem.removeprefix(f"{kind}-").replace("-", " ")
         image = f"![{about}](../../../results/{folder}/figures/{one.name})"

@@ -1,7 +1,8 @@
 """Settings of the documentation site.
 
-``sphinx-build -W -c bench/docs . build/site`` in a checkout builds it. The source folder is the
-whole checkout, so that a link between two Markdown files works here and in the repository alike.
+``sphinx-build -W -c bench/docs -d build/doctrees . build/site`` in a checkout builds it. The
+source folder is the whole checkout, so that a link between two Markdown files works here and in
+the repository alike.
 """
 
 from __future__ import annotations
@@ -48,11 +49,8 @@ html_title = "ope-bench"
 html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sphinx = False
-# Excerpts of the pages found would be fetched, which browsers refuse for pages opened from a file.
-html_show_search_summary = False
 html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")
-# Not of files of code: two hundred pages, of which none is in the table of contents.
-html_sidebars = {"[!c]**": ["globaltoc.html"], "code/**": []}
+html_sidebars = {"**": ["globaltoc.html"]}
 html_additional_pages = {"index": "forward.html"}
 templates_path = ["_templates"]
 html_static_path = ["_static"]

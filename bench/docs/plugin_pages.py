@@ -14,6 +14,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,6 @@ SIZES = ((0, 1000), (1000, 3000), (3000, 10_000), (10_000, np.inf))
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
     app.connect("builder-inited", _write)
-    app.connect("html-collect-pages", _code_pages)
     return {"parallel_read_safe": True}
 
 
@@ -232,31 +232,18 @@ def _parameter_table(plugin: Plugin, sections: Mapping[str, Sequence[str]]) -> s
     return markdown_table(("parameter", "meaning", "accepts", "default"), rows)
 
 
-def _code_name(plugin: Plugin) -> str:
-    source = Path(inspect.getsourcefile(plugin.cls) or "").resolve()
-    return source.relative_to(ROOT).as_posix() if ROOT in source.parents else ""
+@cache
+def repository() -> str:
+    """Return the address of the repository, without a slash at its end."""
+    urls = dict(one.split(", ", 1) for one in metadata("ope-bench").get_all("Project-URL") or ())
+    return urls["Repository"]
 
 
 def _code_link(plugin: Plugin) -> str:
-    name = _code_name(plugin)
-    return f'<a href="../../../code/{name}.html">{name.rpartition("/")[2]}</a>' if name else ""
-
-
-def _code_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield a page of highlighted code for each plugin's file."""
-    for kind in FOLDERS:
-        for plugin in built_in(kind):
-            name = _code_name(plugin)
-            if not name:
-                continue
-            builder: Any = app.builder
-            text = (ROOT / name).read_text(encoding="utf-8")
-            shown = builder.highlighter.highlight_block(text, "python", linenos=False)
-            back = builder.get_relative_uri(
-                f"code/{name}", f"bench/docs/{FOLDERS[kind]}/{page_name(plugin.id)}"
-            )
-            body = f'<h1>{name}</h1><p><a href="{back}">{plugin.id}</a></p>{shown}'
-            yield f"code/{name}", {"title": name, "body": body}, "page.html"
+    source = Path(inspect.getsourcefile(plugin.cls) or "").resolve()
+    if ROOT not in source.parents:
+        return ""
+    return f'<a href="{repository()}/{source.relative_to(ROOT).as_posix()}">{source.name}</a>'
 
 
 def _facts(rows: Iterable[tuple[str, str]]) -> str:

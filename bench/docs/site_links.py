@@ -1,21 +1,20 @@
-"""Sphinx extension: links to public names, to plugins' pages, and to files that are no pages.
+"""Sphinx extension: links to public names, to plugins' pages, and to files of the repository.
 
-Columns of numbers are marked, too, so that they stand at the right.
+Columns of numbers are marked, too, so that they stand at the right; files that no page needs go.
 """
 
 from __future__ import annotations
 
-import html
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ope_bench
 from board_pages import board_name
-from plugin_pages import FOLDERS, built_in, page_name
+from plugin_pages import FOLDERS, built_in, page_name, repository
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["link_files", "setup"]
 
-LINK = re.compile(r"(?<!!)\[([^]]+)\]\(([^():#\s]+)\.md(#[\w-]*)?\)")
+LINK = re.compile(r"(?<!!)\[([^]]+)\]\(<?([^():#<>\s]+)>?(#[\w-]*)?\)")
 WITHIN = re.compile(r"\[([^]]+)\]\(#([\w-]+)\)")
 """A link to a place that the page names by itself, which Markdown does not know."""
 
@@ -35,10 +34,28 @@ MOVED = {
 }
 """Catalogues of the repository, and what the site has in their place."""
 
+SOUGHT = {
+    "bench/docs/own-logs": "A/B test, counterfactual evaluation, logged data, click-through rate",
+    "bench/docs/own-log-checks": "confounding, overlap, data quality",
+    "bench/docs/own-log-tables": "pandas, Polars, CSV, Parquet, data frame, Vowpal Wabbit",
+    "bench/docs/choose": "which estimator, best estimator, recommendation",
+    "bench/docs/install": "pip, Windows, macOS, Docker",
+    "bench/docs/batched-devices": "GPU, CUDA",
+    "bench/docs/clusters": "Dask, Slurm, Kubernetes",
+    "bench/docs/gate": "continuous integration, regression test, GitHub Actions",
+    "bench/docs/faq": "reinforcement learning, Markov decision process, policy learning",
+    "results/intervals/README": "confidence interval, error bar, uncertainty, coverage",
+    "results/propensities/README": "propensity score, unknown propensities",
+}
+"""What readers search for in words of their own, by the page that answers."""
+
 NUMBER = re.compile(
     r"[<~+–-]?\s?[\d.][\d.,]*(?:e[+-]?\d+)?\s?(?:%|s|ms|µs)?(?:\s\(.*\)|\sof\s\d+)?"
 )
 """A number with its unit, its interval, or out of how many."""
+
+INNER = re.compile(r' (?:aria-[\w-]+|role|class)="[^"]*"')
+"""Attributes inside of an image, which a page shows as one thing with one text."""
 
 BOARD = re.compile(r"results/(?P<folder>[\w/-]+)/(?:leaderboard|positivity)")
 
@@ -49,7 +66,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", _link_files)
     app.connect("doctree-resolved", _link_ids)
     app.connect("doctree-resolved", _mark_numbers)
-    app.connect("html-collect-pages", _files)
+    app.connect("build-finished", _shrink)
     app.connect("html-page-context", _resolve_once, priority=400)
     return {"parallel_read_safe": True}
 
@@ -67,25 +84,27 @@ def _public_name(
     )
 
 
-_FOUND: set[str] = set()
-
-
 def _link_files(app: Sphinx, page: str, content: list[str]) -> None:
-    content[0] = link_files(content[0], page, app.env.found_docs, _FOUND)
+    text = link_files(content[0], page, app.env.found_docs)
+    if page in SOUGHT:
+        title, end, rest = text.partition("\n")
+        # Main entries, which the search lists first.
+        words = ", ".join(f"! {one}" for one in SOUGHT[page].split(", "))
+        text = f"{title}{end}\n```{{index}} {words}\n```\n{rest}"
+    content[0] = text
 
 
-def link_files(text: str, page: str, pages: Collection[str], files: set[str] | None = None) -> str:
-    """Point links to Markdown files that are no pages to a suite's page, or to the file's text.
+def link_files(text: str, page: str, pages: Collection[str]) -> str:
+    """Point links to files that are no pages to a suite's page, or to the repository.
 
     Parameters
     ----------
     text : Markdown.
     page : path of the page from the root of the repository, without its ending.
     pages : all pages of the site.
-    files : receives the files whose text is linked.
 
-    >>> link_files("See [b](b.md), [c](../c.md#d).", "x/a", {"x/a", "x/b"})
-    'See [b](b.md), <a href="../code/c.md.html">c</a>.'
+    >>> link_files("See [b](b.md), [c](../c.py).", "x/a", {"x/a", "x/b"})
+    'See [b](b.md), [c](https://ope-bench.example/ope-bench/c.py).'
     >>> link_files("[l](q/leaderboard.md)", "results/README", {"bench/docs/boards/q"})
     '[l](../bench/docs/boards/q.md)'
     """
@@ -93,18 +112,16 @@ def link_files(text: str, page: str, pages: Collection[str], files: set[str] | N
 
     def made(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(folder, link[2]))
-        if path in pages:
+        name = path.removesuffix(".md")
+        if name in pages:
             return link[0]
-        board = BOARD.fullmatch(path)
+        board = BOARD.fullmatch(name)
         target = (
-            f"bench/docs/boards/{board_name(board['folder'])}" if board else MOVED.get(path, "")
+            f"bench/docs/boards/{board_name(board['folder'])}" if board else MOVED.get(name, "")
         )
         if target in pages and not page.startswith("bench/docs/boards/"):
             return f"[{link[1]}]({posixpath.relpath(target, folder)}.md)"
-        if files is not None:
-            files.add(f"{path}.md")
-        href = posixpath.relpath(f"code/{path}.md.html", folder)
-        return f'<a href="{html.escape(href)}">{link[1]}</a>'
+        return f"[{link[1]}]({repository()}/{path}{link[3] or ''})"
 
     named = set(re.findall(r'<a name="([^"]+)"', text))
     # Out of headings, which the table of contents repeats.
@@ -117,12 +134,15 @@ def link_files(text: str, page: str, pages: Collection[str], files: set[str] | N
     return LINK.sub(made, WITHIN.sub(within, text))
 
 
-def _files(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield the text of files that are linked, as pages that the search does not know."""
-    for name in sorted(_FOUND):
-        text = (Path(app.srcdir) / name).read_text(encoding="utf-8")
-        shown = f"<h1>{name}</h1><pre>{html.escape(text)}</pre>"
-        yield f"code/{name}", {"title": name, "body": shown}, "page.html"
+def _shrink(app: Sphinx, error: Exception | None) -> None:
+    """Delete maps of the theme's sources, and what no reader of an image inside a page sees."""
+    if error is not None:
+        return
+    for path in Path(app.outdir, "_static").rglob("*.map"):
+        path.unlink()
+    for path in Path(app.outdir, "_images").glob("*.svg"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(INNER.sub("", text), encoding="utf-8")
 
 
 def _resolve_once(

@@ -1,4 +1,6 @@
 /* Tables sort by the column whose heading is clicked, or chosen with Enter; long ones can be filtered. */
+// Excerpts of the pages found are fetched, which browsers refuse for pages opened from a file.
+if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 document.addEventListener("DOMContentLoaded", () => {
   const value = (row, column) => row.cells[column] ? row.cells[column].innerText.trim() : "";
   const number = (text) => {

@@ -17,7 +17,7 @@ from field_charts import comparison_chart, estimator_chart
 from mathml import FormulaError, mathml
 from ope_bench.plugins.registry import Plugin
 from ope_bench.testing.checks import formula_of
-from plugin_pages import FOLDERS, built_in, page_name, plugin_pages
+from plugin_pages import FOLDERS, built_in, page_name, plugin_pages, repository
 from site_links import link_files
 from support.paths import ROOT
 
@@ -124,19 +124,20 @@ def test_a_sum_before_a_fraction_stays_before_it() -> None:
     assert text.index("∑") < text.rindex("<mfrac>")
 
 
-def test_links_to_what_is_no_page_lead_to_a_suite_or_to_the_text() -> None:
+def test_links_to_what_is_no_page_lead_to_a_suite_or_to_the_repository() -> None:
     pages = {"results/README", "bench/docs/boards/paper-actions", "bench/docs/estimators/index"}
-    files: set[str] = set()
     text = (
-        "[a](paper/actions/positivity.md) [b](CHANGES.md#x) [c](../estimators/README.md) [d](#y)"
+        "[a](paper/actions/positivity.md) [b](CHANGES.md#x) [c](../estimators/README.md) [d](#y) "
+        "[e](../tests/test_x.py) ![f](x.svg) [g](https://x.org/a.py) [h](README.md)"
     )
-    made = link_files(text + '<a name="y"></a>', "results/README", pages, files)
+    made = link_files(text + '<a name="y"></a>', "results/README", pages)
     assert made == (
         "[a](../bench/docs/boards/paper-actions.md) "
-        '<a href="../code/results/CHANGES.md.html">b</a> '
-        '[c](../bench/docs/estimators/index.md) <a href="#y">d</a><a id="y"></a>'
+        f"[b]({repository()}/results/CHANGES.md#x) "
+        '[c](../bench/docs/estimators/index.md) <a href="#y">d</a> '
+        f"[e]({repository()}/tests/test_x.py) ![f](x.svg) [g](https://x.org/a.py) [h](README.md)"
+        '<a id="y"></a>'
     )
-    assert files == {"results/CHANGES.md"}
 
 
 def test_the_figure_of_the_first_page_names_its_lines_in_their_colors() -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -43,7 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     else:
         command = [*("-m", "sphinx", "-W", "--keep-going", "-q", "-c", "bench/docs")]
         done = subprocess.run(
-            [sys.executable, *command, ".", str(folder)],
+            [sys.executable, *command, "-d", f"{folder}-trees", ".", str(folder)],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -91,6 +91,13 @@ def _broken(site: Path) -> list[str]:
 
 def test_links_between_pages_lead_somewhere(site: Path) -> None:
     assert _broken(site) == []
+
+
+def test_a_page_is_light_and_nothing_but_pages_is_published(site: Path) -> None:
+    files = [path for path in site.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 16_000_000
+    assert max(path.stat().st_size for path in files if path.suffix == ".html") < 400_000
+    assert not [path for path in files if path.suffix in (".map", ".doctree", ".pickle")]
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
@@ -185,6 +192,23 @@ def test_search_finds_the_page_of_an_id_first(site: Path, browser: Browser, word
     browser.until("document.querySelector('#search-results li a')")
     first = browser.js("document.querySelector('#search-results li a').getAttribute('href')")
     assert re.search(rf"/(estimators|environments)/{word}\.html", first), first
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("A/B test", "bench/docs/own-logs"),
+        ("confidence interval", "results/intervals/README"),
+        ("pandas", "bench/docs/own-log-tables"),
+    ],
+)
+def test_search_knows_the_words_that_readers_use(
+    site: Path, browser: Browser, words: str, page: str
+) -> None:
+    _open(browser, (site / "search.html").as_uri() + f"?q={quote(words)}")
+    browser.until("document.querySelector('#search-results li a')")
+    first = browser.js("document.querySelector('#search-results li a').getAttribute('href')")
+    assert first.partition("?")[0].partition("#")[0] == f"{page}.html"
 
 
 def test_search_finds_words_without_a_network(site: Path, browser: Browser) -> None:
