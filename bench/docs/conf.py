@@ -15,6 +15,8 @@ from ope_bench import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from plugin_pages import repository
+
 # Documents are kept whole, as circles of nodes: to look for garbage among them frees nothing.
 gc.set_threshold(100_000)
 
@@ -46,7 +48,7 @@ python_use_unqualified_type_names = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "ope-bench"
-html_context = {"default_mode": "auto"}
+html_context = {"default_mode": "auto", "repository": repository()}
 html_copy_source = False
 html_show_sphinx = False
 html_search_scorer = str(Path(__file__).parent / "_static" / "search_scorer.js")
@@ -62,6 +64,7 @@ html_theme_options = {
     "show_prev_next": False,
     "secondary_sidebar_items": {"**": ["page-toc"], "bench/docs/index": []},
     "navbar_center": ["doors.html"],
+    "navbar_end": ["repository.html", "theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }

@@ -76,14 +76,12 @@ def _write(app: Sphinx) -> None:
         importlib.import_module(name)
     found = {name: example(name) for name in ORDER}
     pages = {f"examples/{_page(name)}.md": _text(name, one) for name, one in found.items()}
-    listed = "\n".join(
-        f"- [{one.title}]({_page(name)}.md): {re.split(r'(?<=[.?:]) ', one.text)[0]}"
-        for name, one in found.items()
-    )
+    listed = "\n\n".join(_card(name, one) for name, one in found.items())
     tree = "\n".join(_page(name) for name in ORDER)
     pages["examples/index.md"] = (
         "# Examples\n\nShort scripts, run when this site was built, with what they print.\n\n"
-        f"{listed}\n\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
+        f"::::{{container}} doors pictures\n{listed}\n::::\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
     )
     write_pages(folder, pages)
     for name, one in found.items():
@@ -93,6 +91,18 @@ def _write(app: Sphinx) -> None:
 
 def _page(name: str) -> str:
     return name.replace("_", "-")
+
+
+def _card(name: str, one: Example) -> str:
+    """Return a picture of a script for the list: what it draws, else the first lines it prints."""
+    lines = [line[:46] for line in one.output.splitlines() if line.strip()][:7]
+    shown = (
+        f"![{one.title}]({_page(name)}.svg)"
+        if one.figure
+        else "```text\n" + "\n".join(lines) + "\n```"
+    )
+    about = re.split(r"(?<=[.?]) ", one.text)[0].removesuffix(":")
+    return f":::{{container}} door\n**[{one.title}]({_page(name)}.md)**\n\n{about}\n\n{shown}\n:::"
 
 
 def _text(name: str, one: Example) -> str:

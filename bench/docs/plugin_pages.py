@@ -236,7 +236,7 @@ def _parameter_table(plugin: Plugin, sections: Mapping[str, Sequence[str]]) -> s
 def repository() -> str:
     """Return the address of the repository, without a slash at its end."""
     urls = dict(one.split(", ", 1) for one in metadata("ope-bench").get_all("Project-URL") or ())
-    return urls["Repository"]
+    return str(urls["Repository"])
 
 
 def _code_link(plugin: Plugin) -> str:

@@ -57,6 +57,9 @@ NUMBER = re.compile(
 INNER = re.compile(r' (?:aria-[\w-]+|role|class)="[^"]*"')
 """Attributes inside of an image, which a page shows as one thing with one text."""
 
+HELD = 80
+"""Percent of intervals at 95 % that must hold the value, for the cell not to be red."""
+
 BOARD = re.compile(r"results/(?P<folder>[\w/-]+)/(?:leaderboard|positivity)")
 
 
@@ -173,7 +176,7 @@ def _link_ids(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def _mark_numbers(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Give the cells of columns that hold numbers alone a class of their own."""
+    """Give cells of columns that hold numbers alone a class, and coverages that are too low."""
     from docutils import nodes
 
     for table in doctree.findall(nodes.tgroup):
@@ -183,6 +186,10 @@ def _mark_numbers(app: Sphinx, doctree: nodes.document, page: str) -> None:
             if all(text in ("", "–") or NUMBER.fullmatch(text) for text in texts) and any(texts):
                 for cell in (head, *cells):
                     cell["classes"].append("number")
+            if _text_of(head) in ("coverage", "holds"):
+                for cell, text in zip(cells, texts, strict=True):
+                    if re.match(r"\d+%", text) and int(text.partition("%")[0]) < HELD:
+                        cell["classes"].append("low")
 
 
 def _text_of(node: nodes.Node) -> str:

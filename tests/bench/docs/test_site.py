@@ -259,6 +259,14 @@ def test_long_tables_can_be_filtered(site: Path, browser: Browser) -> None:
     assert all("epws" in name for name in names)
 
 
+def test_coverages_that_are_too_low_are_red(site: Path) -> None:
+    text = (site / "results/leaderboard.html").read_text(encoding="utf-8")
+    cells = re.findall(r'<td class="([^"]*number[^"]*)"><p>(\d+)%</p></td>', text)
+    low = [int(share) for classes, share in cells if "low" in classes.split()]
+    assert low
+    assert max(low) < 80
+
+
 def test_results_and_their_figures_are_pages(site: Path) -> None:
     for page in ("leaderboard", "claims", "defects", "paper/README", "intervals/README"):
         assert (site / "results" / f"{page}.html").is_file(), page
