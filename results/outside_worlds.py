@@ -146,7 +146,7 @@ def _reward(rng: np.random.Generator) -> tuple[Callable[..., Floats], Callable[.
     base = rng.uniform(-4.0, 0.5)
 
     def chance(score: Floats) -> Floats:
-        return 1 / (1 + np.exp(-base - score))
+        return np.asarray(1 / (1 + np.exp(-base - score)))
 
     if kind == "click":
         return chance, lambda p, rng: (rng.random(p.shape) < p).astype(np.float64), kind

@@ -19,13 +19,12 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from outside_worlds import FAULTS, LOGGERS, outside_log
 
 from ope_bench import (
-    Advice,
     FloatArray,
     Log,
     Problem,
@@ -106,7 +105,7 @@ def _drawn(number: int, faulty: bool) -> tuple[Problem, float, dict[str, Any]]:
     names = ("world", "logged", "target")
     rngs = {f"{name}_rng": stream("verdicts", number, name) for name in names}
     problem, truth = environment.sample(**rngs)
-    return problem, float(truth.expected), dict(environment.examine(problem, None))
+    return problem, float(truth.expected), dict(environment.examine(problem, cast("Any", None)))
 
 
 def judged(kind: str, which: Any) -> dict[str, Any]:
@@ -168,7 +167,7 @@ def _of_priors(number: int, sort: str) -> tuple[Log, dict[str, Any]]:
     }
 
 
-def _trial(data: str, target: str) -> tuple[Log, dict[str, Any]]:
+def _trial(data: Any, target: Any) -> tuple[Log, dict[str, Any]]:
     """Return a log of a randomized trial, and what all of its rows tell of both policies."""
     environment = Randomized(data=data, target=target, n_samples=1_000, toward=0.5)
     names = ("world", "logged", "target")
@@ -204,7 +203,8 @@ def log_of(problem: Problem) -> Log:
     names = [f"x{j}" for j in range(problem.context.shape[1])]
     frame: dict[str, Any] = {name: problem.context[:, j] for j, name in enumerate(names)}
     frame |= {"action": problem.action, "reward": problem.reward, "time": np.arange(n)}
-    kinds = zip(names, problem.schema.context, strict=True)
+    schema: Any = problem.schema
+    kinds = zip(names, schema.context, strict=True)
     given: dict[str, Any] = {
         "categorical": [name for name, column in kinds if column.kind == "categorical"],
         "propensity": None if problem.propensity is None else "propensity",
@@ -223,7 +223,7 @@ def log_of(problem: Problem) -> Log:
         reward="reward",
         time="time",
         target=TargetPolicy(table=policy.table(problem.context)),
-        actions=range(problem.n_actions),
+        actions=range(problem.n_actions or 0),
         **given,
     )
 
@@ -231,8 +231,7 @@ def log_of(problem: Problem) -> Log:
 def asked(log: Log) -> dict[str, Any]:
     """Return what `advise` says of a log, and what the other tools look at."""
     begun = time.process_time()
-    advice = advise(log)
-    assert isinstance(advice, Advice)  # of one policy
+    advice: Any = advise(log)
     seconds = time.process_time() - begun
     chosen, weights = advice.recommended, log.weights(advice.target)
     begun = time.process_time()
