@@ -113,7 +113,7 @@ def _contexts(rng: np.random.Generator, n: int, d: int) -> Floats:
     x /= x.std(axis=0)
     x[:, ::3] = np.exp(0.7 * x[:, ::3])
     x[:, 1::4] = np.floor(np.abs(2 * x[:, 1::4]))
-    return (x - x.mean(axis=0)) / x.std(axis=0)
+    return np.asarray((x - x.mean(axis=0)) / x.std(axis=0))
 
 
 def _utility(rng: np.random.Generator, d: int, k: int) -> Callable[[Floats], Floats]:

@@ -114,7 +114,7 @@ def lift_of(log: Log) -> float:
 def sure(log: Log) -> bool:
     """Whether it is known which policy is better, and the difference is one."""
     error = log["error"] / log["deviation"]
-    return abs(lift_of(log)) >= max(ALIKE, 2 * error)
+    return bool(abs(lift_of(log)) >= max(ALIKE, 2 * error))
 
 
 def _groups(logs: Sequence[Log]) -> dict[str, list[Log]]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from judging.verdicts import TOOLS, lift_of, sure
 from outside_worlds import FAULTS, LOGGERS, outside_log
 
