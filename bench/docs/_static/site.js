@@ -7,6 +7,10 @@ document.addEventListener("DOMContentLoaded", () => {
     const found = text.replace(/,/g, "").match(/^<?\s*(-?\.?\d[\d.]*(?:e-?\d+)?)/i);
     return found ? parseFloat(found[1]) : NaN;
   };
+  for (const box of document.querySelectorAll("article .pst-scrollable-table-container")) {
+    if (box.scrollWidth <= box.clientWidth) continue;
+    box.before(Object.assign(document.createElement("div"), { className: "hint", textContent: "scroll →" }));
+  }
   for (const table of document.querySelectorAll("article table.table")) {
     const body = table.tBodies[0];
     if (!table.tHead || !body || body.rows.length < 5) continue;
