@@ -119,6 +119,14 @@ def write_package(
         f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nAuthor: A\nLicense: MIT\n"
     )
     (info / "entry_points.txt").write_text(f"[ope_bench.estimators]\n{name} = {module}:Entry\n")
+    record(folder, module)
+
+
+def record(folder: Path, module: str) -> None:
+    """Write the RECORD of a distribution: its package, as pip does."""
+    paths = [one for one in (folder / module).rglob("*") if one.is_file()]
+    lines = [f"{one.relative_to(folder).as_posix()},," for one in paths]
+    (folder / f"{module}.dist-info" / "RECORD").write_text("\n".join(lines) + "\n")
 
 
 def write_home(folder: Path) -> Path:

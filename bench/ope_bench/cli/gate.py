@@ -420,21 +420,29 @@ def verify_command(
     folder: Annotated[Path, typer.Argument(help="A suite's results, or a submission.")],
     secret: Annotated[
         str | None,
-        typer.Option(help="Secret of the round: run the submission on the seeds derived from it."),
+        typer.Option(
+            help="Secret of the round, or - for standard input: run the submission on the seeds "
+            "derived from it."
+        ),
     ] = None,
     shard: Annotated[
-        str, typer.Option(metavar="I/N", help="With --secret: only this part of the suite.")
-    ] = "1/1",
+        str | None,
+        typer.Option(
+            metavar="I/N", help="With --secret: its part of the suite, which follows from it."
+        ),
+    ] = None,
     share: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Part of the trials that run again.")
     ] = 0.02,
     jobs: JobsOption = 1,
+    allow_code: options.AllowCodeOption = False,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
     """Check committed results, and run a part of the trials again.
 
-    Offline; installs nothing. Numbers are equal bit for bit where the machines' facts agree, else
-    up to rounding. With --secret a submission runs on fresh seeds, which adds to attempts.jsonl.
+    Offline; installs nothing; runs installed plugins, and no Python file that a suite names.
+    Numbers are equal bit for bit where the machines' facts agree, else up to rounding. With
+    --secret a submission runs on fresh seeds, which adds to attempts.jsonl.
     Exits with 1 if something does not agree, with 4 if no trial could run.
     """
     from ope_bench.cli import submissions

@@ -141,3 +141,11 @@ NoCodeOption = Annotated[
         help="Refuse suites and selectors that would run a Python file.",
     ),
 ]
+AllowCodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        callback=lambda allowed: not _allow_files(not allowed),
+        help="Run the Python files that a suite of the folder names.",
+    ),
+]

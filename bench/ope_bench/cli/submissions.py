@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
+import sys
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from ope_bench.cli import exit_codes
 from ope_bench.cli.check import check_lines, checks_of
 from ope_bench.cli.session import run_session
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.gate import verification
+from ope_bench.gate import submission, verification
+from ope_bench.gate.submission import Attempt, append_attempt, fresh_path, read_attempts, salt_of
 from ope_bench.gate.verdict import alike
-from ope_bench.gate.verification import Findings, Rounds, Submission
+from ope_bench.gate.verification import Entrant, Findings, Rounds
 from ope_bench.plugins.registry import registry
 from ope_bench.store import Store, export
 from ope_bench.suites.manifest import Manifest, specs_of
@@ -33,7 +35,7 @@ SHOWN = 10
 
 
 def _run(
-    manifest: Manifest, to: Path, jobs: int, rounds: Rounds, estimators: Sequence[str]
+    manifest: Manifest, to: Path, jobs: int, rounds: Rounds, entrants: Sequence[Entrant]
 ) -> dict[str, Any]:
     """Run a plan, write its trials and the facts of its run; return these, with the figures."""
     write_rows, suite = export.writer_for(to), manifest.suite
@@ -47,10 +49,10 @@ def _run(
             write_rows(partial, export.rows_of(store.results()))
             runs, status = [vars(run) for run in store.runs()], store.info().status
     facts = {"schema": 1, "runs": runs, "trials": len(manifest.trials), "status": status}
-    facts["sha256"] = {to.name: verification.sha256(to)}
-    facts["figures"] = plain(rounds.figures(verification.read_rows(to), estimators))
+    facts["sha256"] = {to.name: submission.sha256(to)}
+    facts["figures"] = plain(rounds.figures(verification.read_trials(to)[0], entrants))
     text = json.dumps(plain(facts)) + "\n"
-    verification.facts_path(to).write_text(text, encoding="utf-8")
+    submission.facts_path(to).write_text(text, encoding="utf-8")
     return facts
 
 
@@ -77,8 +79,13 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
             msg = f"{origin} has no estimator {' or '.join(foreign)}".rstrip()
             msg += f"; its entry points of ope_bench.estimators: {', '.join(ids) or 'none'}"
             raise UsageError(msg)
+        if odd := [one for one in (found.name, *estimators) if not one.isascii()]:
+            msg = f"'{odd[0]}': ids of submissions are ASCII, so that none looks like another"
+            raise UsageError(msg)
         rounds = Rounds(into)
-        manifest = rounds.manifest(estimators, "", rounds.shard)
+        entrants = rounds.entrants(estimators)
+        manifest = rounds.manifest(estimators, "", rounds.file.shard)
+        digest = submission.submission_digest(estimators)
         results = []
         for selector in estimators:
             with isolated(0):
@@ -88,11 +95,10 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
         facts |= {"folder": str(into / name), "exit_code": int(bad)}
         if not bad:
             (into / name).mkdir(exist_ok=True)
-            made = _run(manifest, into / name / "trials.parquet", jobs, rounds, estimators)
+            made = _run(manifest, into / name / "trials.parquet", jobs, rounds, entrants)
             facts |= {"trials": made["trials"], "figures": made["figures"]}
             written = into / name / "submission.yaml"
             before = load_file(written).value if written.is_file() else {}
-            digest = verification.submission_digest(estimators)
             written.write_text(_yaml(found, estimators, digest, before), encoding="utf-8")
         emit(facts)
     for line in check_lines([one for one in results if one.bad], 80, verbose=False):
@@ -135,18 +141,20 @@ def _figure_lines(figures: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def verify(
-    folder: Path, secret: str | None, shard: str, share: float, jobs: int, output: Format
+    folder: Path, secret: str | None, shard: str | None, share: float, jobs: int, output: Format
 ) -> int:
     """Run ``ope-bench verify``; return the exit code."""
     with json_stdout(output) as emit:
         entry, path = (folder / "submission.yaml").is_file(), folder / "trials.parquet"
-        if not path.is_file() or not verification.facts_path(path).is_file():
+        if not path.is_file() or not submission.facts_path(path).is_file():
             near = [one.parent.name for one in folder.parent.glob("*/trials.parquet")]
             msg = f"{folder} has no trials.parquet and run.json{did_you_mean(folder.name, near)}"
             raise UsageError(msg)
         if secret is not None and not entry:
             msg = f"--secret: {folder} is not a submission"
             raise UsageError(msg)
+        # On the command line, every process of this machine could read it.
+        secret = sys.stdin.readline().rstrip("\n") if secret == "-" else secret  # noqa: S105
         facts: dict[str, Any] = {"schema": 1, "folder": str(folder)}
         facts["kind"] = "submission" if entry else "suite"
         found = Findings()
@@ -174,99 +182,87 @@ def verify(
 
 
 def _verify_submission(
-    found: Findings, folder: Path, secret: str | None, shard: str, share: float, jobs: int
+    found: Findings, folder: Path, secret: str | None, shard: str | None, share: float, jobs: int
 ) -> dict[str, Any]:
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
-    asked, home = load_file(folder / "submission.yaml").validate(Submission), folder.parent
-    rounds, estimators = Rounds(home), asked.estimators
-    now = verification.submission_digest(estimators)
+    asked, home = submission.read_submission(folder), folder.parent
+    rounds, attempts = Rounds(home), read_attempts(home)
+    now = submission.submission_digest(asked.estimators)
     if now != asked.digest:
         msg = (
             f"{folder}: the installed {asked.distribution} is not what was submitted (digest "
             f"{now[:12]}, submitted {asked.digest[:12]}); install that version, or submit again"
         )
         raise UsageError(msg)
+    entrants, name = rounds.entrants(asked.estimators), folder.resolve().name
+    found.problems += verification.attempt_problems(rounds, folder, attempts)
 
     def verified(path: Path, salt: str, part: str) -> list[dict[str, Any]]:
-        plan = rounds.manifest(estimators, salt, part)
+        plan = rounds.manifest(asked.estimators, salt, part)
         rows = verification.verify_trials(found, path, share, jobs, plan)
-        if salt:
-            found.problems += verification.blind_problems(rows, estimators)
-        figures: list[dict[str, Any]] = plain(rounds.figures(rows, estimators))
-        told = verification.facts_path(path)
-        if not alike(figures, json.loads(told.read_text(encoding="utf-8"))["figures"]):
-            found.problems.append(f"{told}: the figures are not those of its trials")
+        figures: list[dict[str, Any]] = plain(rounds.figures(rows, entrants))
+        told = [vars(one) for one in submission.read_facts(path).figures]
+        if not alike(figures, told):
+            text = f"{submission.facts_path(path)}: the figures are not those of its trials"
+            found.problems.append(text)
         return figures
 
-    own = verified(folder / "trials.parquet", "", rounds.shard)
-    mine = [one for one in read_attempts(home) if one["name"] == folder.name]
-    done = [one for one in mine if one["digest"] == now and "figures" in one]
+    own = verified(folder / "trials.parquet", "", rounds.file.shard)
+    done = [one for one in attempts if one.name == name and one.figures and one.digest == now]
     attempt, figures = done[-1] if done else None, None
     if secret is not None:
         attempt = _begin(folder, rounds, now, secret, shard)
-        manifest = rounds.manifest(estimators, attempt["salt"], shard)
-        _run(manifest, _fresh(folder, attempt), jobs, rounds, estimators)
     if attempt is not None:
-        figures = verified(_fresh(folder, attempt), attempt["salt"], attempt["shard"])
-        if attempt["salt"] != salt_of(attempt["secret"], now):
-            found.problems.append("attempts.jsonl: the salt is not that of secret and digest")
-        if _round_of(rounds, attempt["secret"]) is None:
-            found.problems.append("attempts.jsonl: no round published the hash of this secret")
-        if not alike(figures, attempt.get("figures", figures)):
-            found.problems.append("attempts.jsonl: the figures are not those of its trials")
+        # First where nothing but the view can be read: a later run could read what one wrote.
+        manifest = rounds.manifest(asked.estimators, attempt.salt, attempt.shard)
+        specs = {one.spec.identity_json for one in entrants}
+        path = fresh_path(folder, attempt)
+        trials = [one for one in manifest.trials if one.estimator.identity_json in specs]
+        if secret is None:
+            rows, there = verification.read_trials(path)
+            ok = {row["key"] for row in rows if row["status"] == "ok"} & {x.key for x in there}
+            trials = [one for one in trials if one.key in ok]
+        blind = verification.blind_records(trials)
+        if secret is not None:
+            _run(manifest, path, jobs, rounds, entrants)
+        figures = verified(path, attempt.salt, attempt.shard)
+        rows, _ = verification.read_trials(path)
+        found.problems += verification.blind_problems(rows, blind)
     marks = verification.marks_of(asked, own, figures)
     marks = ["refused", *marks[1:]] if found.problems else marks
-    if attempt is not None and secret is not None:
-        attempt |= {"figures": figures, "marks": marks}
-        _append(home, attempt)
-    return {"marks": marks, "own": own, "figures": figures, "attempt": attempt}
+    if attempt is not None and secret is not None and figures is not None:
+        told = [submission.Figures(**one) for one in figures]
+        attempt = append_attempt(home, replace(attempt, figures=told, marks=marks))
+    shown = None if attempt is None else json.loads(attempt.line)
+    return {"marks": marks, "own": own, "figures": figures, "attempt": shown}
 
 
-def _fresh(folder: Path, attempt: Mapping[str, Any]) -> Path:
-    """Return the file of the trials of an attempt."""
-    return folder / f"verified-{attempt['salt'][:12]}.parquet"
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def salt_of(secret: str, digest: str) -> str:
-    """Return the salt of an entry: SHA-256 of its secret and the digest of package and specs."""
-    return _sha256(f"{secret} {digest}")
-
-
-def _round_of(rounds: Rounds, secret: str) -> str | None:
-    """Return the round that published the hash of a secret."""
-    known = (name for name, hashes in rounds.rounds.items() if _sha256(secret) in hashes)
-    return next(known, None)
-
-
-def read_attempts(home: Path) -> list[dict[str, Any]]:
-    """Return all attempts, oldest first: a line when one begins, and one with its figures."""
-    path = home / "attempts.jsonl"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def _append(home: Path, attempt: Mapping[str, Any]) -> None:
-    with (home / "attempts.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(plain(attempt), sort_keys=True) + "\n")
-
-
-def _begin(folder: Path, rounds: Rounds, digest: str, secret: str, shard: str) -> dict[str, Any]:
+def _begin(folder: Path, rounds: Rounds, digest: str, secret: str, shard: str | None) -> Attempt:
     """Put an attempt on record, before its first trial runs."""
-    if (name := _round_of(rounds, secret)) is None:
-        msg = f"--secret: no round of {folder.parent / 'rounds.yaml'} published its hash"
+    attempts, file, name = read_attempts(folder.parent), rounds.file, folder.resolve().name
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    round_, reason = file.round_of(secret, at[:10], folder.parent)
+    used = [one for one in attempts if one.secret == secret]
+    if used:
+        reason = f"used on {used[0].at} by '{used[0].name}'; each is used once"
+    part = file.part_of(secret)
+    if not reason and shard not in (None, part):
+        reason = f"its part of the suite is {part}, not --shard {shard}; leave --shard out"
+    if reason:
+        msg = f"--secret: {reason}"
         raise UsageError(msg)
-    attempts = read_attempts(folder.parent)
-    other = [one for one in attempts if one["secret"] == secret and one["digest"] != digest]
-    if other:
-        msg = f"--secret: used on {other[0]['at']} by '{other[0]['name']}'; each is used once"
-        raise UsageError(msg)
-    mine = {(one["secret"], one["digest"]) for one in attempts if one["name"] == folder.name}
-    attempt = {"name": folder.name, "attempt": len(mine | {(secret, digest)}), "round": name}
-    attempt |= {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "digest": digest}
-    attempt |= {"secret": secret, "salt": salt_of(secret, digest), "shard": shard}
-    _append(folder.parent, attempt)
-    return attempt
+    number = len({one.secret for one in attempts if one.name == name}) + 1
+    return append_attempt(
+        folder.parent,
+        Attempt(
+            name=name,
+            attempt=number,
+            round=round_,
+            at=at,
+            digest=digest,
+            secret=secret,
+            salt=salt_of(secret, digest),
+            shard=part,
+            before="",
+        ),
+    )

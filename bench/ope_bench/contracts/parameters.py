@@ -362,7 +362,7 @@ def _function_of_file(path: str) -> Callable[[], Any]:
     """Run a file, once, and return the function of it that makes a learner."""
     file, _, name = path.rpartition(":")
     if not LEARNER_FILES["allowed"]:
-        msg = f"{path!r} runs a file, which --no-code refuses"
+        msg = f"{path!r} runs a file, which --no-code refuses, and verify without --allow-code"
         raise ParameterError(msg)
     try:
         function = _run_file(str(Path(file).resolve())).get(name)

@@ -7,35 +7,43 @@ and mostly ``leaderboard.json``. That of a submission also holds ``submission.ya
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import json
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
-from annotated_types import MinLen
 
-from ope_bench.base.canonical import canonical_json, digest
+from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
+from ope_bench.base.files import read_text_file
 from ope_bench.boards.leaderboard import boards, boards_document
 from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.plugins import Environment
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic
+from ope_bench.gate import submission
+from ope_bench.gate.submission import (
+    MOST_BYTES,
+    Submission,
+    Track,
+    facts_path,
+    read_facts,
+    sha256,
+)
 from ope_bench.gate.verdict import alike
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec, resolve
-from ope_bench.store.export import writer_for
-from ope_bench.suites.manifest import Manifest, parse_shard, plan, specs_of
+from ope_bench.store.export import COLUMNS, writer_for
+from ope_bench.suites.manifest import MAX_TRIALS, Manifest, parse_shard, plan, specs_of
 from ope_bench.suites.suite import Entry, Suite, find_suite, parse_selector
-from ope_bench.suites.yaml_document import load_file
+from ope_bench.suites.yaml_document import load_json
 from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from
 from ope_bench.trials.status import Device, Status
 from ope_bench.trials.trial import Workspace, build, run_trial
@@ -84,33 +92,55 @@ class Findings:
     same_arithmetic: bool = True
 
 
-def facts_path(trials: Path) -> Path:
-    """Return the file with facts of the runs that made a file of trials."""
-    return trials.with_name("run.json" if trials.stem == "trials" else f"{trials.stem}.json")
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?<!\.py)")
+
+_NEEDED = ("key", "suite", "environment", "environment_params", "estimator", "params", "replicate")
 
 
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file; empty without one."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read exported trials.
+def read_trials(path: Path) -> tuple[Rows, Trials]:
+    """Read exported trials: rows, and what each asks.
 
     Raises
     ------
-    UsageError : there are none, the file cannot be read, or pyarrow is missing.
+    UsageError : there are none, the file cannot be read, a column is missing or of another type, a
+        row names no trial, or pyarrow is missing.
     """
     writer_for(path)
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-        trial_of(rows[0])
-    except (OSError, LookupError, TypeError, ValueError) as exc:
+        with pq.ParquetFile(path) as file:
+            kinds = {one.name: one.type for one in file.schema_arrow}
+            for name in (*_NEEDED, "seed", "device", "status", "estimate", *TRUTHS):
+                kind = pa.type_for_alias({"json": "string"}.get(COLUMNS[name], COLUMNS[name]))
+                if kinds.get(name) != kind:
+                    found = kinds.get(name, "missing")
+                    msg = f"{path}: column '{name}' is {found}; expected {kind}"
+                    raise UsageError(msg)
+            if not 0 < file.metadata.num_rows <= MAX_TRIALS:
+                msg = f"{path}: {file.metadata.num_rows:,} trials; expected 1 to {MAX_TRIALS:,}"
+                raise UsageError(msg)
+            rows: list[dict[str, Any]] = file.read().to_pylist()
+    except (OSError, ValueError) as exc:
         msg = f"{path}: no exported trials: {' '.join(str(exc).split())[:200]}"
         raise UsageError(msg) from exc
-    return rows
+    trials = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            if row["suite"] is None or not _WORD.fullmatch(row["suite"]):
+                msg = f"suite = {row['suite']!r}: expected one word"
+                raise ValueError(msg)
+            ok = Status(row["status"]) is Status.OK
+            if ok and not all(math.isfinite(row[one]) for one in ("estimate", "truth_expected")):
+                msg = "status 'ok' without a finite estimate"
+                raise ValueError(msg)
+            trials.append(trial_of(row))
+        except (LookupError, TypeError, ValueError, AttributeError, OpeBenchError) as exc:
+            reason = " ".join(str(exc).split())[:200]
+            msg = f"{path}: row {number} names no trial ({reason}); export the trials again"
+            raise UsageError(msg) from exc
+    return rows, trials
 
 
 @cache
@@ -130,6 +160,10 @@ def _version(environment: str) -> int:
 
 def trial_of(row: Row) -> Trial:
     """Return the trial of an exported row, of the environment's version that its key names."""
+    for name in ("environment", "estimator"):
+        if not _WORD.fullmatch(row[name]):
+            msg = f"{name} = {row[name]!r}: expected an id"
+            raise UsageError(msg)
     (estimator,) = _specs("estimator", row["estimator"], row["params"])
     more = {"seed": row["seed"], "device": Device(row["device"]), "salt": row.get("salt") or ""}
     trials = [
@@ -137,6 +171,31 @@ def trial_of(row: Row) -> Trial:
         for environment in _specs("environment", row["environment"], row["environment_params"])
     ]
     return next((one for one in trials if one.key == row["key"]), trials[0])
+
+
+def compare_files(
+    found: Findings, path: Path, rows: Rows, trials: Trials, planned: Trials
+) -> None:
+    """Compare a file of trials with those beside it and with the plan.
+
+    Parameters
+    ----------
+    found : gets what is found.
+    path, rows, trials : the file, and what `read_trials` returns of it.
+    planned : trials that must be there, and no others.
+    """
+    facts = read_facts(path)
+    found.trials += len(rows)
+    found.problems += _row_problems(rows, trials, planned)
+    status = dict(sorted(Counter(row["status"] for row in rows).items()))
+    if facts.status != status:
+        found.problems.append(f"{facts_path(path)} counts {facts.status}, its trials {status}")
+    for name, told in facts.sha256.items():
+        if Path(name).name != name or sha256(path.with_name(name)) != told:
+            found.problems.append(f"{name} is not the file whose SHA-256 its run.json has")
+    board = path.with_name("leaderboard.json")
+    if board.exists():
+        found.problems += _board_problems(board, rows, trials)
 
 
 def verify_trials(
@@ -156,27 +215,16 @@ def verify_trials(
     -------
     The rows of the file.
     """
-    rows = read_rows(path)
-    facts = json.loads(facts_path(path).read_text(encoding="utf-8"))
-    machines = [run["machine"] for run in facts["runs"]]
-    mode = mode_of(machines[-1])
-    trials = [trial_of(row) for row in rows]
-    found.trials += len(rows)
-    same = same_arithmetic(machine_facts(mode), *machines)
-    found.same_arithmetic &= same
+    rows, trials = read_trials(path)
     names = dict.fromkeys(row["suite"] for row in rows)
     plans = [plan(_suite(path.parent, one)) for one in names] if manifest is None else [manifest]
-    found.problems += _row_problems(rows, trials, [one for each in plans for one in each.trials])
-    status = dict(sorted(Counter(row["status"] for row in rows).items()))
-    if facts["status"] != status:
-        found.problems.append(f"{facts_path(path)} counts {facts['status']}, its trials {status}")
-    for name, told in facts.get("sha256", {}).items():
-        if sha256(path.with_name(name)) != told:
-            found.problems.append(f"{name} is not the file whose SHA-256 its run.json has")
-    board = path.with_name("leaderboard.json")
-    if board.exists():
-        told = json.loads(board.read_text(encoding="utf-8"))
-        found.problems += _board_problems(told, rows, trials)
+    planned = [one for each in plans for one in each.trials]
+    compare_files(found, path, rows, trials, planned)
+    keys = {one.key for one in planned}
+    machines = read_facts(path).all_of_machines
+    mode = mode_of(machines[-1])
+    same = same_arithmetic(machine_facts(mode), *machines)
+    found.same_arithmetic &= same
     # A limit of a machine, or a crash, is no answer that comes again.
     able = [place for place, row in enumerate(rows) if Status(row["status"]).is_answer]
     chosen: dict[str, tuple[Trial, Row]] = {}
@@ -186,7 +234,7 @@ def verify_trials(
             found.skipped[f"of an older version of {trial.environment.id}"] += 1
         elif _is_gone(trial.estimator):
             found.skipped[f"of parameters that {trial.estimator.id} no longer has"] += 1
-        elif trial.key == row["key"]:
+        elif trial.key == row["key"] and trial.key in keys:
             chosen[trial.key] = trial, row
     again = sorted((one for one, _ in chosen.values()), key=lambda one: (one.group, one.key))
     timeout = max(one.suite.timeout for one in plans)
@@ -230,7 +278,10 @@ def _row_problems(rows: Rows, trials: Trials, planned: Trials) -> Iterator[str]:
         # A trial whose worker died has no truth on record.
         if not alike(values, known) and any(values) and any(known):
             yield f"{_words(row)}: its truth is not that of other trials on the same data"
-    have = set(map(_asked, trials))
+    have, asked = set(map(_asked, trials)), set(map(_asked, planned))
+    beyond = [row for row, one in zip(rows, trials, strict=True) if _asked(one) not in asked]
+    if beyond:
+        yield f"{len(beyond)} trials are not planned, the first: {_words(beyond[0])}"
     absent = [trial for trial in planned if _asked(trial) not in have]
     if absent:
         one = absent[0]
@@ -242,8 +293,36 @@ def _words(row: Row) -> str:
     return f"trial {row['key'][:12]} ({row['estimator']} on {row['environment']})"
 
 
-def _board_problems(told: Any, rows: Rows, trials: Trials) -> Iterator[str]:
+@dataclass(frozen=True, kw_only=True)
+class _BoardLine:
+    estimator: str
+    params: dict[str, Any]
+    device: str
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Board:
+    environment: str
+    environment_params: dict[str, Any]
+    worlds: str
+    truth: Literal["expected", "empirical"]
+    rows: list[_BoardLine]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BoardsFile:
+    boards: list[_Board]
+
+
+def _board_problems(path: Path, rows: Rows, trials: Trials) -> Iterator[str]:
     """Yield figures of a board that its trials do not give."""
+    document = load_json(read_text_file(path, MOST_BYTES, UsageError), str(path))
+    document.validate(_BoardsFile)
+    told = document.value
+    if not told["boards"]:
+        yield "leaderboard.json has no board"
+        return
     exported = [one.name for one in RECORD if one.exported]
     records = [
         TrialRecord(trial, **facts_from({name: row.get(name) for name in exported}))
@@ -257,9 +336,9 @@ def _board_problems(told: Any, rows: Rows, trials: Trials) -> Iterator[str]:
             continue
         found = made.pop(name)
         for figure in FIGURES:
-            if not alike(line[figure], found[figure]):
+            if not alike(line.get(figure), found[figure]):
                 here = f"leaderboard.json: {line['label']} on {json.loads(name)[0]}"
-                yield f"{here}: {figure} is {line[figure]}, of its trials {found[figure]}"
+                yield f"{here}: {figure} is {line.get(figure)}, of its trials {found[figure]}"
     if made:
         yield f"leaderboard.json lacks {len(made)} lines that the trials have"
 
@@ -270,7 +349,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
         setting = board["environment"], board["environment_params"], board["worlds"]
         for line in board["rows"]:
             row = line["estimator"], line["params"], line["device"]
-            yield canonical_json([*setting, *row]), line
+            yield json.dumps([*setting, *row], sort_keys=True, separators=(",", ":")), line
 
 
 def _is_gone(estimator: PluginSpec) -> bool:
@@ -307,90 +386,82 @@ def _differences(
         yield figure, f"{_words(row)}: {figure} {before}, now {now}"
 
 
-# Submissions: what an author declares, and what a round compares it with.
-
-_Text = Annotated[str, MinLen(1)]
+# Submissions: what an entry's error is divided by.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Submission:
-    """The content of ``submission.yaml``.
+@dataclass(frozen=True)
+class Entrant:
+    """An estimator of a submission: its selector, what names its trials, and its track."""
 
-    Parameters
-    ----------
-    distribution, version : the package; repository and commit where it is not published.
-    estimators : selectors of its estimators.
-    digest : of the package's code and these selectors.
-    tuned : what was tuned, on what data, and how often.
-    tuned_on_public_seeds : whether trials of the public seeds had a part in it.
-    conflicts : of interest, or "none".
-    out_of_competition : whether an author could know a secret of the round.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
-    schema: Literal[1]
-    distribution: _Text
-    version: _Text
-    repository: str
-    commit: str
-    estimators: Annotated[list[_Text], MinLen(1)]
-    digest: _Text
-    authors: Annotated[list[_Text], MinLen(1)]
-    license: _Text
-    tuned: _Text
-    tuned_on_public_seeds: bool
-    conflicts: _Text
-    out_of_competition: bool
+    selector: str
+    spec: PluginSpec
+    track: Track
 
 
 class Rounds:
-    """The content of ``rounds.yaml``.
+    """Plan and judge the trials of submissions by ``rounds.yaml``.
 
     Parameters
     ----------
     home : the folder of all submissions, in which it lies.
-
-    Attributes
-    ----------
-    suite : whose environments all run on.
-    shard : the part that an author runs.
-    fallback : the estimator whose estimate stands for an answer that is missing.
-    tracks : each with the words of access that it grants; the reference over whose error an
-        entrant's is divided; and a probe, unavailable exactly where a setting does not count.
-    rounds : of each round the hashes of its secrets, published when it opened.
     """
 
     def __init__(self, home: Path) -> None:
-        path = home / "rounds.yaml"
-        if not path.is_file():
-            msg = f"there is no {path}; submissions lie in results/submissions of a clone"
-            raise UsageError(msg)
-        told, self.home = load_file(path).value, home
-        self.suite, self.shard, self.fallback = told["suite"], told["shard"], told["fallback"]
-        self.tracks: list[dict[str, Any]] = told["tracks"]
-        self.rounds: dict[str, list[str]] = told["rounds"]
+        self.home, self.file = home, submission.read_rounds(home)
 
-    def track_of(self, selector: str) -> dict[str, Any]:
+    def track_of(self, selector: str) -> Track:
         """Return the first track that grants all that an estimator declares."""
         words = {*build(specs_of("estimator", selector)[0]).access.words()} - {"samples"}
-        for track in self.tracks:
-            if words <= set(track["granted"]):
+        for track in self.file.tracks:
+            if words <= set(track.granted):
                 return track
         msg = f"{selector}: no track grants {', '.join(sorted(words))}"
         raise UsageError(msg)
 
+    def entrants(self, estimators: Sequence[str]) -> list[Entrant]:
+        """Return installed estimators as entrants."""
+        return [
+            Entrant(one, specs_of("estimator", one)[0], self.track_of(one)) for one in estimators
+        ]
+
+    def entrants_named(self, figures: Sequence[submission.Figures]) -> list[Entrant]:
+        """Return entrants as an author's report names them; their package is not needed."""
+        tracks = {track.name: track for track in self.file.tracks}
+        unknown = [one.track for one in figures if one.track not in tracks]
+        if unknown or not figures:
+            msg = f"{self.home / 'rounds.yaml'} has no track {' or '.join(unknown)}".rstrip()
+            raise UsageError(msg)
+        return [
+            Entrant(
+                one.estimator,
+                PluginSpec("estimator", one.id, one.id, one.params),
+                tracks[one.track],
+            )
+            for one in figures
+        ]
+
     def manifest(self, estimators: Sequence[str], salt: str, shard: str) -> Manifest:
         """Return the trials of a submission, its tracks' references among them."""
-        suite = _suite(self.home, self.suite)
-        tracks = [self.track_of(selector) for selector in estimators]
-        others = [name for track in tracks for name in (track["reference"], track["probe"])]
-        names = dict.fromkeys([*estimators, self.fallback, *others])
+        return self._plan(estimators, self.entrants(estimators), salt, shard)
+
+    def planned(self, entrants: Sequence[Entrant], salt: str, shard: str) -> Trials:
+        """Return the trials of `manifest`; no package of an entrant is needed."""
+        others = self._plan([], entrants, salt, shard).trials
+        fallback = specs_of("estimator", self.file.fallback)[0].identity_json
+        data = [one for one in others if one.estimator.identity_json == fallback]
+        return [*others, *(replace(one, estimator=x.spec) for one in data for x in entrants)]
+
+    def _plan(
+        self, own: Sequence[str], entrants: Sequence[Entrant], salt: str, shard: str
+    ) -> Manifest:
+        suite, tracks = _suite(self.home, self.file.suite), [one.track for one in entrants]
+        others = [name for track in tracks for name in (track.reference, track.probe)]
+        names = dict.fromkeys([*own, self.file.fallback, *others])
         entries = tuple(Entry(parse_selector(name)) for name in names)
         planned = plan(replace(suite, name="submission", estimators=entries, salt=salt))
         return replace(planned, shard=parse_shard(shard))
 
-    def figures(self, rows: Rows, estimators: Sequence[str]) -> list[dict[str, Any]]:
+    def figures(self, rows: Rows, entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
         """Return each estimator's error over that of its track's reference.
 
         Settings are those where the probe is available, whatever the estimator says of them; the
@@ -404,24 +475,30 @@ class Rounds:
             setting = settings[row["environment"] + row["environment_params"]]
             setting[_identity(row)][row["replicate"]] = row
         told = []
-        for selector in estimators:
-            track = self.track_of(selector)
-            asked = (selector, track["reference"], track["probe"], self.fallback)
-            names = [specs_of("estimator", one)[0].identity_json for one in asked]
+        for one in entrants:
+            track = one.track
+            asked = (track.reference, track.probe, self.file.fallback)
+            names = [specs_of("estimator", name)[0].identity_json for name in asked]
             logs, failed = [], []
             for setting in settings.values():
-                own, reference, probe, average = map(setting.__getitem__, names)
+                reference, probe, average = map(setting.__getitem__, names)
+                own = setting[one.spec.identity_json]
                 known = all(row["status"] != "unavailable" for row in probe.values())
-                if known and all(row["status"] == "ok" for row in average.values()):
+                if known and average and all(row["status"] == "ok" for row in average.values()):
                     logs.append(_log_rmse(own, average) - _log_rmse(reference, average))
-                    failed += [row["status"] != "ok" for row in own.values()]
+                    failed += [at not in own or own[at]["status"] != "ok" for at in average]
             if len(logs) < 2:
-                msg = f"{selector}: {len(logs)} settings of track {track['name']}; two are needed"
+                msg = f"{one.selector}: {len(logs)} settings of track {track.name}; two are needed"
                 raise UsageError(msg)
             mean, error = float(np.mean(logs)), float(np.std(logs, ddof=1) / len(logs) ** 0.5)
             half = float(t.ppf(0.975, len(logs) - 1)) * error
             ratio, low, high = map(math.exp, (mean, mean - half, mean + half))
-            facts = {"estimator": selector, "track": track["name"], "reference": asked[1]}
+            facts = {
+                "estimator": one.selector,
+                "id": one.spec.id,
+                "params": plain(one.spec.params),
+            }
+            facts |= {"track": track.name, "reference": track.reference}
             figures = {"ratio": ratio, "low": low, "high": high, "log_se": error}
             counts = {"settings": len(logs), "failures": float(np.mean(failed))}
             told.append({**facts, **figures, **counts})
@@ -433,41 +510,49 @@ def _identity(row: Row) -> str:
 
 
 def _log_rmse(rows: Mapping[int, Row], average: Mapping[int, Row]) -> float:
-    answers = [row if row["status"] == "ok" else average[at] for at, row in rows.items()]
+    answers = [
+        rows[at] if at in rows and rows[at]["status"] == "ok" else average[at] for at in average
+    ]
     errors = np.array([row["estimate"] - row["truth_expected"] for row in answers])
     return 0.5 * math.log(max(float(np.square(errors).mean()), 1e-24))
 
 
-def marks_of(submission: Submission, own: Figures, fresh: Figures | None) -> list[str]:
+def marks_of(asked: Submission, own: Figures, fresh: Figures | None) -> list[str]:
     """Return the marks of a submission.
 
     Parameters
     ----------
     own, fresh : `Rounds.figures` of its own report and of its verification, None without one.
     """
-    tuned = submission.tuned_on_public_seeds
+    tuned = asked.tuned_on_public_seeds
     for one, other in zip(own, fresh or (), strict=False):
         gap = math.log(other["ratio"] / one["ratio"])
         tuned = tuned or gap > TUNED * math.hypot(one["log_se"], other["log_se"]) > 0
     marks = ["own report" if fresh is None else "verified"]
     marks += ["tuned on public seeds"] * tuned
-    return marks + ["out of competition"] * submission.out_of_competition
+    return marks + ["out of competition"] * asked.out_of_competition
 
 
-def submission_digest(estimators: Sequence[str]) -> str:
-    """Return the digest of the packages of estimators, with their data, and of the selectors."""
-    contents: list[Any] = [list(estimators)]
-    for selector in estimators:
-        module = registry().find("estimator", parse_selector(selector).reference).cls.__module__
-        spec: Any = importlib.util.find_spec(module.partition(".")[0])
-        for place in map(Path, spec.submodule_search_locations or [spec.origin]):
-            files = [place] if place.is_file() else sorted(place.rglob("*"))
-            contents += [
-                [path.relative_to(place.parent).as_posix(), sha256(path)]
-                for path in files
-                if path.is_file() and "__pycache__" not in path.parts
-            ]
-    return digest(contents)
+def attempt_problems(
+    rounds: Rounds, folder: Path, attempts: Sequence[submission.Attempt]
+) -> Iterator[str]:
+    """Yield what of the attempts of a submission does not agree with the files of its trials."""
+    mine = [one for one in attempts if one.name == folder.resolve().name]
+    for one in mine:
+        where, path = f"attempts.jsonl: attempt {one.attempt}", submission.fresh_path(folder, one)
+        _, reason = rounds.file.round_of(one.secret, one.at[:10], rounds.home)
+        if reason:
+            yield f"{where}: {reason}"
+        if one.shard != rounds.file.part_of(one.secret):
+            yield f"{where}: the shard is not that of its secret"
+        if one.figures is not None:
+            rows = read_trials(path)[0]
+            names = rounds.entrants_named(one.figures)
+            if not alike(plain(rounds.figures(rows, names)), [vars(x) for x in one.figures]):
+                yield f"{where}: the figures are not those of {path.name}"
+    known = {submission.fresh_path(folder, one) for one in mine}
+    for path in sorted({*folder.glob("verified-*.parquet")} - known if attempts else ()):
+        yield f"attempts.jsonl has no line of {path.name}"
 
 
 # A trial that runs without its environment, so that nothing but the view can be read.
@@ -484,25 +569,28 @@ class _Given(Environment):
         return self.problem, Truth(0.0, 0.0, 0.0)
 
 
-def blind_problems(rows: Rows, estimators: Sequence[str]) -> list[str]:
-    """Return the trials whose answers change where truth, environment and store are out of reach.
+def blind_records(trials: Trials) -> dict[str, TrialRecord]:
+    """Run some of the trials where truth, environment and store are out of reach.
 
-    Each trial of these estimators runs in a process that is given the sampled problem alone.
+    Each runs in a process that is given the sampled problem alone. To be called before any other
+    run of these trials, which could leave a truth on disk.
     """
     from joblib import Parallel, delayed
 
-    own = {specs_of("estimator", one)[0].identity_json for one in estimators}
-    able = [row for row in rows if row["status"] == "ok" and _identity(row) in own]
-    chosen = [able[place] for place in np.random.default_rng().permutation(len(able))[:BLIND]]
+    chosen = [trials[at] for at in np.random.default_rng().permutation(len(trials))[:BLIND]]
     tasks = []
-    for trial in map(trial_of, chosen):
+    for trial in chosen:
         environment = build(trial.environment)
         environment.suite_salt = trial.salt
         given = _Given(Workspace().data(trial, environment).problem)
         tasks.append(delayed(run_trial)(trial, Workspace(), environment=given))
-    problems = []
-    for row, record in zip(chosen, Parallel(n_jobs=2)(tasks), strict=True):
-        shown = replace(record, **{name: row[name] for name in TRUTHS})
-        told = _differences(row, shown, rows, same=False)
-        problems += [f"{text}, without its environment in reach" for _, text in told]
-    return problems
+    return {one.key: one for one in Parallel(n_jobs=2)(tasks)}
+
+
+def blind_problems(rows: Rows, blind: Mapping[str, TrialRecord]) -> Iterator[str]:
+    """Yield the answers that are others than those of `blind_records`."""
+    for row in rows:
+        if (record := blind.get(row["key"])) and Status(row["status"]).is_answer:
+            shown = replace(record, **{name: row[name] for name in TRUTHS})
+            for _, text in _differences(row, shown, rows, same=False):
+                yield f"{text}, without its environment in reach"

@@ -236,7 +236,10 @@ class Registry:
         head, _, tail = reference.rpartition(":")
         if head.endswith(".py"):
             if not self.files_allowed:
-                msg = f"{kind} '{reference}' runs the code of a file; --no-code refuses that"
+                msg = (
+                    f"{kind} '{reference}' runs the code of a file; --no-code refuses that, and "
+                    "verify without --allow-code"
+                )
                 raise PluginError(msg)
             path = os.path.realpath(head)
             target = f"{path}:{tail}"

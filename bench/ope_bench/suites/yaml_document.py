@@ -9,6 +9,7 @@ ruamel.yaml also gives line numbers and YAML 1.2, but would accept most of what 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -92,6 +93,46 @@ class Document:
             )
             path = self._known_path(worst["loc"])
             raise self.error(_describe(worst, path, [one.name for one in keys]), *path) from exc
+
+
+@dataclass(frozen=True)
+class JsonDocument(Document):
+    """A parsed JSON text; its values have no lines, so messages name the path of keys."""
+
+    def error(self, message: str, *path: str | int) -> SuiteError:
+        """Return an error that names the file and the keys that lead to the value at ``path``."""
+        place = "".join(f"{one}: " for one in (self.source, ".".join(map(str, path))) if one)
+        return SuiteError(f"{place}{message}")
+
+    def _known_path(self, path: Sequence[str | int]) -> Place:
+        known, value = list[str | int](), self.value
+        for part in path:
+            try:
+                value = value[part]
+            except (LookupError, TypeError):
+                continue
+            known.append(part)
+        return tuple(known)
+
+
+def _refuse_constant(word: str) -> float:
+    msg = f"{word} is no number of JSON"
+    raise ValueError(msg)
+
+
+def load_json(text: str, source: str) -> JsonDocument:
+    """Parse a JSON text; ``source`` names it in messages.
+
+    Raises
+    ------
+    SuiteError : it is no JSON, or nested too deeply.
+    """
+    try:
+        return JsonDocument(json.loads(text, parse_constant=_refuse_constant), source)
+    except (ValueError, RecursionError) as exc:
+        reason = "nested too deeply" if isinstance(exc, RecursionError) else str(exc)
+        msg = f"{source}: not valid JSON: {reason}; restore the file as it was written"
+        raise SuiteError(msg) from exc
 
 
 def _describe(problem: Any, path: Place, known: Sequence[str]) -> str:
