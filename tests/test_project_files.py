@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -107,15 +108,71 @@ def test_workflows_may_only_read_and_end_by_themselves(path: Path) -> None:
 def test_code_of_a_submission_meets_no_secret_and_no_token_that_writes() -> None:
     text = (WORKFLOWS / "submission.yml").read_text(encoding="utf-8")
     assert "secrets." not in text
-    verify, accept = (yaml.safe_load(text)["jobs"][name] for name in ("verify", "open"))
-    assert set(verify["permissions"].values()) == {"read"}
-    assert verify["steps"][0]["with"]["persist-credentials"] is False
+    jobs = yaml.safe_load(text)["jobs"]
+    verify, board, push = (jobs[name] for name in ("verify", "board", "open"))
     assert "inputs.package" in str(verify)
-    # A cache is shared with workflows that publish.
-    assert "cache" not in str(verify)
-    assert "inputs.package" not in str(accept)
-    runs = [step["run"] for step in accept["steps"] if "run" in step]
-    assert runs[0].startswith(".ci/accept-submission ")
+    assert "inputs.package" not in str([board, push])
+    for reads in (verify, board):
+        assert set(reads["permissions"].values()) == {"read"}
+        assert reads["steps"][0]["with"]["persist-credentials"] is False
+    # What failed, or was stopped by a trial, has no figures.
+    assert "${{ needs.verify.result }}" in str(board)
+    # No process keeps the environment of the step that has the secret.
+    (run,) = (one["run"] for one in verify["steps"] if "SECRET" in one.get("env", {}))
+    assert run.startswith("exec ")
+    assert "$SECRET" not in run.partition("<<<")[0]
+
+
+def _runs(job: Any) -> str:
+    return "\n".join(step.get("run", "") for step in job["steps"])
+
+
+def test_a_job_that_writes_runs_git_alone() -> None:
+    push = _yaml(WORKFLOWS / "submission.yml")["jobs"]["open"]
+    programs = {line.split()[0] for line in _runs(push).splitlines() if line.strip()}
+    assert programs == {'branch="submission/$(basename', "git", "gh"}
+    assert "--include='results/*'" in _runs(push)
+
+
+@pytest.mark.parametrize("name", ["submission.yml", "gate.yml", "release.yml"])
+def test_jobs_that_run_code_of_others_write_no_cache(name: str) -> None:
+    """The cache of the main branch is read by workflows that publish."""
+    used = re.findall(r"\n[^#\n]*\bcache\b\S*", (WORKFLOWS / name).read_text(encoding="utf-8"))
+    assert used == []
+
+
+def test_a_release_is_uploaded_before_its_wheel_runs() -> None:
+    jobs = _yaml(WORKFLOWS / "release.yml")["jobs"]
+    assert "upload-artifact" in jobs["build"]["steps"][-1]["uses"]
+    running = [name for name, job in jobs.items() if "ope-bench run" in _runs(job)]
+    assert running == ["alone"]
+    assert jobs["alone"]["needs"] == "build"
+    # Tools that see the archives are of one version.
+    for word in ("build", "twine"):
+        assert re.search(rf"pip install .*\b{word}==", _runs(jobs["build"]))
+
+
+def test_trials_of_a_submission_see_no_secret_and_no_file_of_the_workflow(tmp_path: Path) -> None:
+    """A command in the place of `ope-bench` that shows what it sees."""
+    (tmp_path / "ope-bench").write_text("#!/bin/sh\nread -r secret\nenv\necho read $secret $*\n")
+    (tmp_path / "ope-bench").chmod(0o755)
+    done = subprocess.run(
+        [ROOT / ".ci" / "verify-submission", "FOLDER", "-"],
+        input="hush\n",
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            **dict.fromkeys(("SECRET", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_TOKEN"), "hush"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 2:
+        pytest.skip("no network namespaces here")
+    *environment, said = done.stdout.splitlines()
+    assert said == "read hush verify FOLDER --secret - --jobs 2 --format json"
+    assert not [one for one in environment if "hush" in one or "GITHUB" in one]
 
 
 def test_a_source_archive_holds_license_changelog_and_citation(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from judging.page import opening, table
+from ope_bench.gate.submission import Attempt, read_attempts, read_facts
 
 SAME = 1.96
 """Standard errors within which two entries, compared unpaired, share a rank."""
+
+MOST_FAILURES = 0.5
+"""Share of data sets on which a ranked entry may fail."""
+
+FAILS = "fails on most data sets"
 
 Figures = Mapping[str, Any]
 
@@ -53,7 +58,7 @@ class Entry:
 
     @property
     def ranked(self) -> bool:
-        """Whether it competes: verified, and neither tuned on public seeds nor by a maintainer."""
+        """Whether it competes: verified, and without any other mark."""
         return self.marks == ("verified",)
 
 
@@ -63,12 +68,10 @@ def entries_of(home: Path) -> list[Entry]:
     Submissions with the same answers are one line: that of the first to try. Equal figures stand
     in the order in which they came; no name decides anything.
     """
-    path = home / "attempts.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    attempts = [json.loads(line) for line in lines]
+    attempts = read_attempts(home)
     found: list[Entry] = []
     for folder in sorted(one.parent for one in home.glob("*/submission.yaml")):
-        found += _entries(folder, [one for one in attempts if one["name"] == folder.name])
+        found += _entries(folder, [one for one in attempts if one.name == folder.name])
     kept: dict[tuple[Any, ...], Entry] = {}
     for one in sorted(found, key=lambda one: (not one.since, one.since)):
         key = one.likeness, one.marks
@@ -81,25 +84,26 @@ def entries_of(home: Path) -> list[Entry]:
     return _ranked(order)
 
 
-def _entries(folder: Path, attempts: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    own = json.loads((folder / "run.json").read_text(encoding="utf-8"))["figures"]
-    done = [one for one in attempts if "figures" in one]
-    latest = done[-1]["figures"] if done else own
-    tries = len({(one["secret"], one["digest"]) for one in attempts})
-    marks = tuple(done[-1]["marks"]) if done else ("own report",)
+def _entries(folder: Path, attempts: Sequence[Attempt]) -> list[Entry]:
+    own = [vars(one) for one in read_facts(folder / "trials.parquet").figures]
+    done = [one for one in attempts if one.figures]
+    runs = [[vars(one) for one in run.figures or ()] for run in done]
+    latest = runs[-1] if runs else own
+    tries = len({one.secret for one in attempts})
+    marks = tuple(done[-1].marks or ()) if done else ("own report",)
     entries = []
     for figures in latest:
         estimator = figures["estimator"]
-        known = [one for run in done for one in run["figures"] if one["estimator"] == estimator]
+        known = [one for run in runs for one in run if one["estimator"] == estimator]
         entries.append(
             Entry(
                 folder.name,
                 estimator,
                 known[0] if known else figures,
                 figures,
-                attempts[0]["at"] if attempts else "",
+                attempts[0].at if attempts else "",
                 tries,
-                marks,
+                marks + (FAILS,) * (figures["failures"] > MOST_FAILURES),
                 _likeness(own, estimator),
             )
         )
@@ -109,7 +113,8 @@ def _entries(folder: Path, attempts: Sequence[Mapping[str, Any]]) -> list[Entry]
 def _likeness(own: Sequence[Figures], estimator: str) -> tuple[Any, ...]:
     """Return figures on the public seeds that only the same answers give."""
     names = ("track", "ratio", "log_se", "failures")
-    return next((*(one[name] for name in names),) for one in own if one["estimator"] == estimator)
+    known = ((*(one[name] for name in names),) for one in own if one["estimator"] == estimator)
+    return next(known, (estimator,))
 
 
 def _ranked(entries: Sequence[Entry]) -> list[Entry]:

@@ -10,11 +10,13 @@ FILE holds the secrets. It stays outside the repository, in which only their SHA
 from __future__ import annotations
 
 import argparse
+import datetime
 import hashlib
-import json
 import secrets
 import sys
 from pathlib import Path
+
+from ope_bench.gate.submission import read_attempts
 
 HOME = Path(__file__).resolve().parent
 ROUNDS = HOME / "rounds.yaml"
@@ -35,9 +37,9 @@ def open_round(name: str, keep: Path, ends: str, count: int) -> str:
     drawn = [secrets.token_hex(32) for _ in range(count)]
     keep.touch(mode=0o600)
     keep.write_text("\n".join(drawn) + "\n", encoding="utf-8")
-    listed = "".join(f"    - {sha256(one)}\n" for one in drawn)
+    listed = "".join(f"      - {sha256(one)}\n" for one in drawn)
     head = "rounds: {}\n" if "rounds: {}\n" in text else "rounds:\n"
-    opened = text.replace(head, f"rounds:\n  {name}:  # ends {ends}\n{listed}")
+    opened = text.replace(head, f"rounds:\n  {name}:\n    ends: {ends}\n    secrets:\n{listed}")
     ROUNDS.write_text(opened, encoding="utf-8")
     return (
         f"{keep} holds {count} secrets: copy it to a second safe place.\n"
@@ -47,9 +49,7 @@ def open_round(name: str, keep: Path, ends: str, count: int) -> str:
 
 def unused(name: str, keep: Path) -> list[str]:
     """Return the secrets of a round that no attempt has used."""
-    path = HOME / "attempts.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    used = {json.loads(line)["secret"] for line in lines}
+    used = {one.secret for one in read_attempts(HOME)}
     published = ROUNDS.read_text(encoding="utf-8").partition(f"\n  {name}:")[2]
     kept = keep.read_text(encoding="utf-8").split()
     if not kept or not all(sha256(one) in published for one in kept):
@@ -89,6 +89,10 @@ def main() -> int:
     if given.action == "open":
         if given.ends is None:
             parser.error("open needs --ends")
+        try:
+            datetime.date.fromisoformat(given.ends)
+        except ValueError:
+            parser.error("--ends is no day; write it as 2027-03-31")
         told = open_round(given.name, given.keep, given.ends, given.secrets)
     elif not given.keep.is_file():
         parser.error(f"there is no {given.keep}")

@@ -7,27 +7,34 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from judging.blocks import runs
 from judging.entries import Entry, entries_of, entries_section
 
+from ope_bench.base.errors import SuiteError
+from ope_bench.gate.submission import Figures, append_attempt
 from support.paths import RESULTS
+from support.submissions import begin
 
 
-def _figures(estimator: str, ratio: float, track: str = "propensities") -> dict[str, Any]:
+def _figures(estimator: str, ratio: float, failures: float = 0.0) -> dict[str, Any]:
     return {
         "estimator": estimator,
-        "track": track,
+        "id": estimator,
+        "params": {},
+        "track": "propensities",
         "reference": "ipws",
         "ratio": ratio,
         "low": ratio * 0.9,
         "high": ratio * 1.1,
         "log_se": 0.02,
         "settings": 300,
-        "failures": 0.0,
+        "failures": failures,
     }
 
 
@@ -38,17 +45,17 @@ def _enter(
     own: float = 0.9,
     day: int = 1,
     marks: tuple[str, ...] = ("verified",),
+    failures: float = 0.0,
 ) -> None:
     folder = home / name
     folder.mkdir(parents=True)
     (folder / "submission.yaml").write_text("schema: 1\n")
-    (folder / "run.json").write_text(json.dumps({"figures": [_figures(name, own)]}))
-    with (home / "attempts.jsonl").open("a") as stream:
-        for number, ratio in enumerate(ratios):
-            at = f"2026-12-{day:02}T00:00:{number:02}Z"
-            begun = {"name": name, "secret": f"{name}{number}", "digest": "d", "at": at}
-            done = {"figures": [_figures(name, ratio)], "marks": list(marks)}
-            stream.write(f"{json.dumps(begun)}\n{json.dumps(begun | done)}\n")
+    facts = {"runs": [{"machine": {}}], "status": {}, "figures": [_figures(name, own)]}
+    (folder / "run.json").write_text(json.dumps(facts))
+    for number, ratio in enumerate(ratios):
+        begun = begin(home, name, f"{name}{number}", f"2026-12-{day:02}T00:00:{number:02}Z")
+        figures = [Figures(**_figures(name, ratio, failures))]
+        append_attempt(home, replace(begun, figures=figures, marks=list(marks)))
 
 
 def _places(entries: list[Entry]) -> dict[str, int | None]:
@@ -98,8 +105,7 @@ def test_first_and_latest_stand_and_the_best_of_many_does_not(tmp_path: Path) ->
 
 def test_a_try_that_was_never_finished_counts(tmp_path: Path) -> None:
     _enter(tmp_path, "stopped", 0.9)
-    with (tmp_path / "attempts.jsonl").open("a") as stream:
-        stream.write(json.dumps({"name": "stopped", "secret": "s", "digest": "e", "at": "2027"}))
+    begin(tmp_path, "stopped", "another")
     assert entries_of(tmp_path)[0].tries == 2
 
 
@@ -112,6 +118,29 @@ def test_marked_entries_have_no_rank(tmp_path: Path) -> None:
     assert [places[name] for name in ("tuned", "ours", "claims")] == [None] * 3
     assert [places[name] for name in ("better", "worse")] == [1, 2]
     assert "own report" in entries_section(tmp_path)
+
+
+def test_an_entry_that_fails_on_most_data_sets_has_no_rank(tmp_path: Path) -> None:
+    _board(tmp_path)
+    _enter(tmp_path, "half", 0.5, own=0.4, failures=0.5)
+    _enter(tmp_path, "most", 0.4, own=0.3, failures=0.51)
+    assert _places(entries_of(tmp_path)) == {
+        "half": 1,
+        "better": 2,
+        "near": 2,
+        "worse": 3,
+        "most": None,
+    }
+    assert "fails on most data sets" in entries_section(tmp_path)
+
+
+def test_a_board_is_made_of_a_whole_chain_of_attempts_alone(tmp_path: Path) -> None:
+    _enter(tmp_path, "tries", 0.9, 1.1)
+    path = tmp_path / "attempts.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:1], lines[1].replace("0.9", "0.8"), *lines[2:]]) + "\n")
+    with pytest.raises(SuiteError, match=r"attempts\.jsonl:3"):
+        entries_of(tmp_path)
 
 
 def _round(folder: Path, action: str, name: str, *more: str, keep: str = "") -> str:
@@ -144,7 +173,9 @@ def test_a_round_publishes_hashes_and_keeps_its_secrets_elsewhere(tmp_path: Path
     for name in ("first", "second"):
         kept = (outside / name).read_text().split()
         hashes = [hashlib.sha256(one.encode()).hexdigest() for one in kept]
-        assert yaml.safe_load(text)["rounds"][name] == hashes
+        opened = yaml.safe_load(text)["rounds"][name]
+        assert opened["secrets"] == hashes
+        assert str(opened["ends"]) == "2027-03-31"
         assert not any(one in text for one in kept)
         assert (outside / name).stat().st_mode & 0o077 == 0
 
@@ -155,7 +186,7 @@ def test_secrets_are_used_once_and_those_left_are_published_at_the_end(tmp_path:
     one, other = (tmp_path / "first").read_text().split()
     assert _round(clone, "next", "first").startswith(one)
     home = clone / "results" / "submissions"
-    (home / "attempts.jsonl").write_text(json.dumps({"name": "a", "secret": one}) + "\n")
+    begin(home, "a", one)
     assert _round(clone, "next", "first").startswith(other)
     (tmp_path / "wrong").write_text("abc\n")
     assert "does not hold" in _round(clone, "next", "first", keep="wrong")

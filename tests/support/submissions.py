@@ -6,6 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from ope_bench.gate.submission import Attempt, append_attempt, read_attempts, salt_of
+
 SECRETS = tuple(f"secret {number}" for number in range(30))
 
 SUITE = """
@@ -144,6 +146,23 @@ def fill_in(folder: Path) -> None:
     lines = path.read_text().splitlines()
     filled = [f"{one} none" if one.strip() in ("tuned:", "conflicts:") else one for one in lines]
     path.write_text("\n".join(filled) + "\n")
+
+
+def begin(home: Path, name: str, secret: str, at: str = "2026-12-01T00:00:00Z") -> Attempt:
+    """Add the line of a run that begins."""
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    attempt = Attempt(
+        name=name,
+        attempt=1 + len({one.secret for one in read_attempts(home) if one.name == name}),
+        round="one",
+        at=at,
+        digest=digest,
+        secret=secret,
+        salt=salt_of(secret, digest),
+        shard="1/1",
+        before="",
+    )
+    return append_attempt(home, attempt)
 
 
 def attempts(home: Path) -> list[dict[str, object]]:

@@ -238,6 +238,8 @@ def verify_trials(
             chosen[trial.key] = trial, row
     again = sorted((one for one, _ in chosen.values()), key=lambda one: (one.group, one.key))
     timeout = max(one.suite.timeout for one in plans)
+    if not again:
+        return rows
     with LocalExecutor(jobs, timeout=timeout, arithmetic=mode) as executor:
         finished = [one for one in executor.run(again) if isinstance(one, Finished)]
     for record in (event.record for event in finished):

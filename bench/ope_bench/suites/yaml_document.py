@@ -73,7 +73,7 @@ class Document:
         ------
         SuiteError : a key is unknown or missing, or a value is wrong.
         """
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
         keys = fields(cls)  # type: ignore[arg-type]
         if not isinstance(self.value, dict):
@@ -82,7 +82,7 @@ class Document:
             msg = f"{problem}; it needs {', '.join(needed)}"
             raise self.error(msg)
         try:
-            return TypeAdapter(cls).validate_python(self.value)
+            validated: T = _adapter(cls).validate_python(self.value)
         except ValidationError as exc:
             # An unknown key is often a required one with a typing slip. Each member of a union
             # that does not match is a problem: the deepest one is what the user meant.
@@ -93,6 +93,14 @@ class Document:
             )
             path = self._known_path(worst["loc"])
             raise self.error(_describe(worst, path, [one.name for one in keys]), *path) from exc
+        return validated
+
+
+@cache
+def _adapter(cls: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(cls)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import math
@@ -28,12 +29,18 @@ from judging.entries import entries_of
 from ope_bench.cli import submissions
 from ope_bench.cli.app import invoke
 from ope_bench.execution import runner
-from ope_bench.gate import verification
+from ope_bench.gate import submission, verification
 from ope_bench.plugins import registry as registry_module
 from ope_bench.trials.trial import build
 from support.fresh_processes import forked_processes
-from support.paths import ROOT
+from support.paths import RESULTS, ROOT
 from support.submissions import SECRETS, attempts, fill_in, write_home, write_package
+
+_spec = importlib.util.spec_from_file_location("accept", RESULTS / "submissions" / "accept.py")
+assert _spec is not None
+assert _spec.loader is not None
+accept = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(accept)
 
 ALONE = ("unshare", "--user", "--map-root-user", "--net")
 
@@ -90,7 +97,7 @@ class Desk:
         rows = change(old.to_pylist())
         pq.write_table(pa.Table.from_pylist(rows, schema=old.schema), path)
         facts = json.loads((path.parent / "run.json").read_text())
-        facts["sha256"] = {path.name: verification.sha256(path)}
+        facts["sha256"] = {path.name: submission.sha256(path)}
         words = sorted(row["status"] for row in rows)
         facts["status"] = {word: words.count(word) for word in words}
         (path.parent / "run.json").write_text(json.dumps(facts))
@@ -114,7 +121,7 @@ Of others no package is checked, and new processes are forks of a clean one.
 """
 
 
-APART = ("test_files_of_the_run", "test_fit_has_no_network", "test_only_what")
+APART = ("test_files_of_the_run", "test_fit_has_no_network")
 """Tests of what a trial reaches from where it runs; trials of others run in this process."""
 
 
@@ -329,46 +336,131 @@ def test_fit_has_no_network_where_trials_run_without_one(desk: Desk) -> None:
     assert told["figures"][0]["failures"] == 1.0
 
 
-def _accept(result: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [ROOT / ".ci" / "accept-submission", result, folder]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def _accept(result: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [ROOT / ".ci" / "accept-submission", result, folder, *more]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-def test_only_what_a_verification_makes_is_accepted(
-    desk: Desk, honest: dict[str, Any], tmp_path: Path
-) -> None:
-    folder, result = tmp_path / "submissions" / "acme-honest", tmp_path / "result"
-    folder.mkdir(parents=True)
+@pytest.fixture
+def artifact(desk: Desk, honest: dict[str, Any], tmp_path: Path) -> tuple[Path, Path]:
+    """What the job left that verified `honest`, and the folder as it was before."""
+    home, result = tmp_path / "submissions", tmp_path / "result"
     result.mkdir()
-    earlier = json.dumps({"name": "acme-earlier", "secret": "s"}) + "\n"
-    lines = "".join(
-        json.dumps(one) + "\n" for one in attempts(desk.home) if one["name"] == "acme-honest"
-    )
-    before, after = folder.parent / "attempts.jsonl", result / "attempts.jsonl"
-    before.write_text(earlier)
+    home.mkdir()
+    for path in desk.home.glob("*.yaml"):
+        shutil.copy(path, home)
+    ignored = shutil.ignore_patterns("verified-*")
+    shutil.copytree(desk.home / "acme-honest", home / "acme-honest", ignore=ignored)
     for path in (desk.home / "acme-honest").glob("verified-*"):
         shutil.copy(path, result)
+    lines = (desk.home / "attempts.jsonl").read_text().splitlines()
+    assert [json.loads(one)["name"] for one in lines[:2]] == ["acme-honest"] * 2
+    (result / "attempts.jsonl").write_text("\n".join(lines[:2]) + "\n")
+    return result, home / "acme-honest"
 
+
+def _accepted(result: Path, folder: Path, *more: str) -> str:
+    """Call the script in this process; return its refusal."""
+    with pytest.raises(SystemExit) as ended:
+        accept.main([str(result), str(folder), *more])
+    return str(ended.value)
+
+
+def test_only_what_a_verification_makes_is_accepted(artifact: tuple[Path, Path]) -> None:
+    result, folder = artifact
+    before, after = folder.parent / "attempts.jsonl", result / "attempts.jsonl"
+    lines = after.read_text()
+    after.write_text("")
+    assert "no new line" in _accepted(*artifact)
     after.write_text(lines)
-    assert "lost or changed" in _accept(result, folder).stderr
-    after.write_text(earlier + lines + earlier)
-    assert "not of acme-honest" in _accept(result, folder).stderr
-    after.write_text(earlier)
-    assert "no new line" in _accept(result, folder).stderr
-    after.write_text(earlier + lines)
     for name in ("write.py", "verified-0.parquet", ".gitattributes"):
         (result / name).write_text("")
-        assert name in _accept(result, folder).stderr
+        assert name in _accepted(*artifact)
         (result / name).unlink()
     (result / "verified-0123456789ab.json").symlink_to("/etc/hostname")
-    assert "no plain file" in _accept(result, folder).stderr
+    assert "no plain file" in _accepted(*artifact)
     (result / "verified-0123456789ab.json").unlink()
-    assert before.read_text() == earlier
-    assert not list(folder.iterdir())
+    assert not before.exists()
+    assert not list(folder.glob("verified-*"))
 
-    assert _accept(result, folder).returncode == 0
-    assert before.read_text() == earlier + lines
+    done = _accept(result, folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert before.read_text() == lines
     assert len(list(folder.glob("verified-*"))) == 2
+    # Once.
+    assert "exists already" in _accepted(*artifact)
+    for path in result.glob("verified-*"):
+        path.unlink()
+    assert "no new line" in _accepted(*artifact)
+
+
+def _last(result: Path, **changed: Any) -> None:
+    """Change the last line of an artifact, its chain repaired."""
+    path = result / "attempts.jsonl"
+    lines = path.read_text().splitlines()
+    told = json.loads(lines[-1]) | changed
+    path.write_text("\n".join([*lines[:-1], json.dumps(told, sort_keys=True)]) + "\n")
+
+
+def test_figures_are_computed_from_trials_and_never_read(artifact: tuple[Path, Path]) -> None:
+    result, folder = artifact
+    attempts_path = result / "attempts.jsonl"
+    text = attempts_path.read_text()
+    figures = json.loads(text.splitlines()[1])["figures"]
+    forged = [{**figures[0], "ratio": 0.01, "low": 0.01, "high": 0.01}]
+    _last(result, figures=forged)
+    assert "the figures are not those of verified-" in _accepted(*artifact)
+    _last(result, figures=forged, marks=["refused"])
+    assert "the figures are not those of verified-" in _accepted(*artifact)
+    # Another row's figures: those of the reference.
+    _last(result, figures=[{**figures[0], "id": "ipw"}], marks=["verified"])
+    assert "the figures are not those of verified-" in _accepted(*artifact)
+    _last(result, figures=figures, marks=["verified", "best"])
+    assert "marks" in _accepted(*artifact)
+    attempts_path.write_text(text)
+    # Where the job that verifies failed, a trial may have written the line.
+    assert "failure" in _accepted(result, folder, "failure")
+    (trials,) = result.glob("verified-*.parquet")
+    content = trials.read_bytes()
+    trials.unlink()
+    assert f"no {trials.name}" in _accepted(*artifact)
+    trials.write_bytes(content)
+    attempts_path.write_text(text.splitlines()[0] + "\n")
+    assert accept.main([str(result), str(folder), "failure"]) == 0
+    assert not list(folder.glob("verified-*"))
+    assert not (folder.parent / "attempts.jsonl").read_text().count("figures")
+
+
+def test_trials_that_are_forged_left_out_or_beyond_the_plan_are_not_accepted(
+    artifact: tuple[Path, Path],
+) -> None:
+    result, _ = artifact
+    (trials,) = result.glob("verified-*.parquet")
+    old = pq.read_table(trials)
+    rows = old.to_pylist()
+    changes = {
+        "planned": [*rows[:-1], {**rows[-1], "replicate": 99}],
+        "left out": rows[1:],
+        "SHA-256": [{**rows[0], "estimate": 0.1}, *rows[1:]],
+        "is there 2 times": [*rows, rows[0]],
+    }
+    for word, changed in changes.items():
+        pq.write_table(pa.Table.from_pylist(changed, schema=old.schema), trials)
+        assert "attempt 1" in (said := _accepted(*artifact)), said
+        found = verification.Findings()
+        _compare(found, artifact, trials)
+        assert any(word in one for one in found.problems), (word, found.problems)
+
+
+def _compare(found: verification.Findings, artifact: tuple[Path, Path], trials: Path) -> None:
+    _, folder = artifact
+    rounds = verification.Rounds(folder.parent)
+    report = submission.read_facts(folder / "trials.parquet").figures
+    (attempt, _) = submission.read_attempts(artifact[0])
+    planned = rounds.planned(rounds.entrants_named(report), attempt.salt, attempt.shard)
+    verification.compare_files(found, trials, *verification.read_trials(trials), planned)
 
 
 def test_the_board_shows_what_is_verified(desk: Desk, honest: dict[str, Any]) -> None:
