@@ -104,6 +104,22 @@ def _another_class(view: View) -> None:
     policy.__class__ = type("Halved", (type(policy),), {"probability": _half})
 
 
+def _shape(view: View) -> None:
+    view.reward.shape = (-1, 1)
+
+
+def _dtype(view: View) -> None:
+    reward: Any = view.reward
+    reward.dtype = np.int64
+
+
+def _private_arrays(view: View) -> None:
+    policy: Any = view.target_policy
+    for name, value in vars(policy).items():
+        if isinstance(value, np.ndarray):
+            setattr(policy, name, value[::-1].copy())
+
+
 def _print_put_back(view: View) -> None:
     before = builtins.print
     builtins.print = lambda *_, **__: None
@@ -127,6 +143,9 @@ PATCHES: dict[str, tuple[Callable[[View], Any], str]] = {
     "print-put-back": (_print_put_back, "builtins.print"),
     "random": (lambda view: setattr(random, "random", _half), "random.random"),
     "json": (lambda view: setattr(json, "dumps", _half), "json.dumps"),
+    "encoder": (lambda view: setattr(json.JSONEncoder, "default", _half), "JSONEncoder.default"),
+    "shuffle": (lambda view: setattr(random.Random, "shuffle", _half), "Random.shuffle"),
+    "masked-mean": (lambda view: setattr(np.ma.MaskedArray, "mean", _half), "MaskedArray.mean"),
     "view": (lambda view: setattr(View, "reward", 3.0), "View.reward"),
     "policy": (lambda view: setattr(DiscretePolicy, "expect", _half), "DiscretePolicy.expect"),
     "class-of-the-data": (
@@ -150,6 +169,9 @@ WAYS: dict[str, Callable[[View], Any]] = {
     "attribute-deleted": _attribute_deleted,
     "another-method": _another_method,
     "another-class": _another_class,
+    "shape": _shape,
+    "dtype": _dtype,
+    "private-arrays": _private_arrays,
 }
 
 

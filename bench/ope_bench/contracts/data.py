@@ -248,7 +248,7 @@ class Problem:
         return low, high
 
     def check_policies(self, most: int | None = None) -> None:
-        """Check propensities, and the policies at logged rows.
+        """Check propensities, the policies at logged rows, and the target policy at its own.
 
         A policy without a table is asked for the probability of each action at 200 rows at most.
 
@@ -271,10 +271,15 @@ class Problem:
         for name in ("logging_policy", "target_policy"):
             if (policy := getattr(self, name)) is not None:
                 self._check_policy(name, policy, most)
+        if self.target_policy is not None and self.has_target_sample and not self.shared_contexts:
+            self._check_policy("target_policy", self.target_policy, most, "target_context")
         for k, policy in enumerate(self.stratum_policies or ()):
             self._check_policy(f"stratum_policies[{k}]", policy, None)
 
-    def _check_policy(self, name: str, policy: Policy, most: int | None) -> None:
+    def _check_policy(
+        self, name: str, policy: Policy, most: int | None, where: str = "context"
+    ) -> None:
+        contexts = getattr(self, where)
         actions = np.arange(self.n_actions or 0)
 
         def by_probability(context: FloatArray) -> FloatArray:
@@ -286,13 +291,13 @@ class Problem:
             return  # the mean of rows of equal contexts is no distribution
         has_table = isinstance(policy, DiscretePolicy)
         table_of = policy.table if isinstance(policy, DiscretePolicy) else by_probability
-        n = len(self.reward)
+        n = len(contexts)
         count = min(n, n if most is None else most, n if has_table else _ROWS_WITHOUT_TABLE)
         checked = np.arange(count) * (n - 1) // max(1, count - 1)
         for part in row_chunks(count, len(actions)):
             rows = checked[part]
             try:
-                table = table_of(self.context[rows])
+                table = table_of(contexts[rows])
             except UnavailableError:  # of a policy known at the logged actions alone
                 return
             shape = (len(rows), self.n_actions)
@@ -308,15 +313,16 @@ class Problem:
             if wrong.any():
                 at = int(np.argmax(wrong))
                 msg = (
-                    f"{name} at context[{rows[at]}]: its probabilities sum to {total[at]:g}, the "
+                    f"{name} at {where}[{rows[at]}]: its probabilities sum to {total[at]:g}, the "
                     f"smallest is {table[at].min():g}; expected a distribution over actions"
                 )
                 raise DataError(msg)
-            if self.action_mask is not None and (table[~self.action_mask[rows]] > 0).any():
+            masked = self.action_mask is not None and where == "context"
+            if masked and (table[~self.action_mask[rows]] > 0).any():
                 msg = f"{name} gives mass to actions that action_mask says were unavailable"
                 raise DataError(msg)
 
-    @property
+    @cached_property
     def logging_average(self) -> float:
         """The mean logged reward, weighted where rows have weights."""
         if self.row_weight is None:

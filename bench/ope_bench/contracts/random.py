@@ -23,7 +23,10 @@ def stream(*words: Any) -> np.random.Generator:
     >>> stream("a", 1).random() == stream("a", 1).random()
     True
     """
-    entropy = int(digest(list(words)), 16)
+    text = digest(list(words))
+    # NumPy takes the number apart into these words, without high zeros, in twice the time.
+    parts = np.frombuffer(bytes.fromhex(text)[::-1], "<u4").astype(np.uint32)
+    entropy = parts if parts[-1] else int(text, 16)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 
 

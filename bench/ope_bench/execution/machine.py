@@ -197,7 +197,8 @@ _NUMPY_FEATURES = frozenset(
 )
 """Names of NumPy's levels up to AVX2, before release 2.4 and since."""
 
-PATIENCE = 60.0
+PATIENCE = 600.0
+"""Seconds for what takes one, or a hundred where others compute."""
 
 
 BLOCK_SIZE = "OPENBLAS_L2_SIZE"
@@ -254,6 +255,10 @@ def right_block_size() -> tuple[str | None, str]:
 
     A new process for each computes them. A right one is remembered in the user's cache folder, by
     host, processor and versions.
+
+    Raises
+    ------
+    UsageError : the process cannot start, or the machine has no time for it.
     """
     versions = [installed_version(name) for name in ("numpy", "scipy")]
     here = [platform.node(), cpu_name(), *sorted(_cpu_flags()), *map(str, versions)]
@@ -269,8 +274,9 @@ def right_block_size() -> tuple[str | None, str]:
         try:
             done = run_as_worker(kernel_probe.__name__, environment, PATIENCE)
         except (OSError, subprocess.SubprocessError) as exc:
-            wrong.append(f"{size}: {type(exc).__name__}")
-            continue
+            # That says nothing of the arithmetic.
+            msg = f"cannot check the arithmetic of workers ({type(exc).__name__}); try again"
+            raise UsageError(msg) from exc
         told = (done.stdout or done.stderr or "no output").splitlines()[-1]
         if done.returncode == 0 and told == "right":
             return write_cache(name, size), ""

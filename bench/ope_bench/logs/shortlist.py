@@ -171,7 +171,10 @@ def shortlist(
         return shortlist_of(log, rule, specs, records, folder, incumbent=incumbent, alpha=alpha)
 
 
-NEEDS = "a shortlist needs propensities and the policies' probabilities of all actions"
+NEEDS = (
+    "a shortlist needs propensities, and probabilities of all actions (`table: FILE` or `policy: "
+    "FILE.py:NAME`); `ope-bench estimate` compares policies by those of logged actions, too"
+)
 
 
 def values_alone(log: LogData, values: Sequence[tuple[str, float | None]]) -> Shortlist:

@@ -1,8 +1,8 @@
 """Patches: attributes of NumPy, Python's own modules and the harness that a trial assigns.
 
-Modules note assignments as they happen, also those that are put back. Classes of the contracts and
-of the data are compared after the trial, for a metaclass of their own would clash with those of
-plugins.
+Modules note assignments as they happen, also those that are put back. Classes are compared after
+the trial, for a metaclass of their own would clash with those of plugins: the public ones of
+NumPy, of Python's modules and of the contracts, and those of the data.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import contextlib
 import importlib
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 from typing import Any
 
 _ROOTS = ("builtins", "json", "numpy", "ope_bench", "random")
 """Modules that are watched, with all modules in them."""
+
+_WITH_CLASSES = ("json", "numpy.ma", "random")
+"""Modules whose public classes are compared, beside those of the contracts."""
 
 _OF_IMPORTS = (
     *("__cached__", "__file__", "__loader__", "__package__", "__path__", "__spec__"),
@@ -25,6 +29,15 @@ _OF_IMPORTS = (
 )
 
 _GONE = object()
+
+_classes: dict[type, dict[str, object]] = {}
+"""Classes that are compared, each with its attributes as they are."""
+
+_views: list[Iterable[object]] = []
+"""Their values, as they are whenever they are asked for."""
+
+_held: list[object] = []
+"""All these values when they were last as they should be."""
 
 _noted: list[dict[tuple[Any, str], object]] = []
 """What was assigned during the trial that runs now, if any, and the values before."""
@@ -56,66 +69,72 @@ def _note(module: types.ModuleType, name: str) -> None:
 
 def _watch(root: str) -> None:
     """Watch a module and all modules in it."""
+    public = dir(sys.modules["ope_bench"])
     for name, module in tuple(sys.modules.items()):
         if f"{name}.".startswith(f"{root}.") and type(module) is types.ModuleType:
             module.__class__ = _Module
-
-
-@cache
-def _classes() -> dict[type, dict[str, object]]:
-    """Watch the modules; return the contracts' classes, each with its attributes as they are."""
-    for root in _ROOTS:
-        _watch(root)
-    public = dir(sys.modules["ope_bench"])
-    return {
-        value: dict(vars(value))
-        for name, module in tuple(sys.modules.items())
-        if name.startswith("ope_bench.contracts.")
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and value.__module__ == name
-        and value.__name__ in public
-        # Nobody calls methods of a protocol's own.
-        and not getattr(value, "_is_protocol", False)
-    }
+            contracts = name.startswith("ope_bench.contracts.")
+            if contracts or name in _WITH_CLASSES:
+                classes = [one for one in vars(module).values() if isinstance(one, type)]
+                own = [one for one in classes if one.__module__.startswith(name)]
+                watch_classes(one for one in own if one.__name__ in public or not contracts)
 
 
 def watch_classes(classes: Iterable[type]) -> None:
-    """Compare classes of the data, too, but for private attributes, which may be their caches."""
+    """Compare classes, of data for example; those of C refuse assignments."""
     for cls in classes:
-        root = cls.__module__.partition(".")[0]
-        if root != "numpy" and root not in sys.stdlib_module_names:
-            _classes().setdefault(cls, _public(vars(cls)))
+        if cls not in _classes and "__module__" in vars(cls):
+            _classes[cls] = dict(vars(cls))
+            _views.append(vars(cls).values())
+    _held[:] = chain.from_iterable(_views)
 
 
-def _public(held: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in held.items() if name[0] != "_"}
+@cache
+def _begin() -> None:
+    for root in _ROOTS:
+        _watch(root)
 
 
 @contextlib.contextmanager
 def patches_noted() -> Iterator[list[str]]:
     """Note what the block patches: names, once it has ended; then all is as it was before."""
-    classes, names = _classes(), list[str]()
+    _begin()
+    names = list[str]()
     _noted.append({})
     try:
         yield names
     finally:
         noted = _noted.pop()
-        for cls, before in tuple(classes.items()):
-            now: Mapping[str, object] = vars(cls)
-            if "__module__" not in before:  # of the data
-                now = _public(now)
-            # Identity comes first, so that equality is a matter of a microsecond.
-            if now != before:
-                changed = {one for one in before if now.get(one, _GONE) is not before[one]}
-                # Python makes some of its own on first use.
-                changed |= {one for one in now.keys() - before.keys() if not one.startswith("__")}
-                noted |= {(cls, name): before.get(name, _GONE) for name in changed}
-                if not changed:
-                    classes[cls] = dict(now)
+        same = _same()
+        if not same:
+            noted |= dict(_changed())
         for (owner, name), was in noted.items():
             names.append(f"{owner.__name__}.{name}")
             if was is not _GONE:
                 setattr(owner, name, was)
             elif name in vars(owner):
                 delattr(owner, name)
+        if not same:
+            _classes.update((cls, dict(vars(cls))) for cls in tuple(_classes))
+            _held[:] = chain.from_iterable(_views)
+
+
+def _same() -> bool:
+    try:
+        # Identity comes first, so that equality is a matter of microseconds.
+        return [*chain.from_iterable(_views)] == _held
+    # Arrays are neither equal nor not.
+    except Exception:
+        return False
+
+
+def _changed() -> Iterator[tuple[tuple[Any, str], object]]:
+    """Yield the attributes of classes that have changed, each with its value before."""
+    for cls, before in _classes.items():
+        now, ours = vars(cls), cls.__module__.startswith("ope_bench.")
+        for name in now.keys() | before.keys():
+            was = before.get(name, _GONE)
+            # Python makes some of its own on first use; private ones of others may be caches.
+            made = was is _GONE and name.startswith("__")
+            if now.get(name, _GONE) is not was and not made and (ours or name[0] != "_"):
+                yield (cls, name), was

@@ -8,6 +8,7 @@ has no pickle, its own arrays are compared.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import mmap
@@ -17,8 +18,10 @@ import tempfile
 import types
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, partial
+from itertools import chain
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -32,9 +35,15 @@ COPY_FIRST = "copy first; torch does not respect read-only arrays"
 _ALIGNED = 64
 """Bytes at whose multiples arrays begin, as those that NumPy allocates for fast loops."""
 
+MOST_COMPARED = 10_000
+"""Items of a list or a dictionary up to which they are compared."""
+
 _GONE = object()
 
-_LEAVES = (type, types.ModuleType, str, bytes, int, float, np.generic)
+_FORM = attrgetter("shape", "strides", "dtype")
+"""What can be set of an array whose memory only reads."""
+
+_LEAVES = (type, types.CodeType, types.ModuleType, str, bytes, int, float, np.generic)
 """Types of values within which no data of a problem lie."""
 
 
@@ -54,7 +63,7 @@ class Seal:
 
     def __init__(self, sampled: Problem, *, mapped: bool = False) -> None:
         # Derived data of all trials: computed now, they are sealed too.
-        _ = sampled.row_units
+        _ = sampled.row_units, sampled.logging_average
         try:
             self.problem, buffers = _copied(sampled, mapped)
         except (MemoryError, OSError):
@@ -62,57 +71,78 @@ class Seal:
         # Locks, connections and generators have no pickle; a plugin's class may raise anything.
         except Exception:
             self.problem, buffers = sampled, []
-        self._attributes: list[tuple[str, dict[Any, Any], Any, object]] = []
-        self._objects: list[tuple[str, object, type, set[str]]] = []
-        paths: dict[int, str] = {}
-        loose: list[tuple[str, object]] = []
+        self._inner: list[tuple[str, object, dict[Any, object]]] = []
+        self._ordinary, self._others = list[object](), list[object]()
+        self._forgiven: set[str] = set()
+        arrays: dict[str, np.ndarray[Any, Any]] = {}
+        loose: dict[str, object] = {}
         for path, part in _parts(self.problem):
-            if path and hasattr(part, "__dict__"):
-                self._objects.append((path, part, type(part), set(vars(part))))
+            inside = _inside(part)
+            fixed = not (inside or isinstance(part, list | dict | set | deque))
+            if not (fixed or isinstance(part, tuple | frozenset) or len(inside) > MOST_COMPARED):
+                self._inner.append((path, part, inside))
+                ordinary = "__class__" in inside and not _slots(part.__class__)
+                (self._ordinary if ordinary else self._others).append(part)
             if isinstance(part, np.ndarray):
-                paths[_address(part)] = path
+                arrays[path] = part
                 if part.flags.writeable or part.dtype.hasobject or self.problem is sampled:
                     part.flags.writeable = False
-                    loose.append((path, part))
+                    loose[path] = part
             elif isinstance(part, bytearray) or hasattr(type(part), "__array__"):
-                loose.append((path, part))
-            elif path and "._" not in f".{path}":
-                held = _held(part)
-                # Private values may be caches; None, one that is made on first use.
-                self._attributes += [
-                    (f"{path}.{name}", held, name, value)
-                    for name, value in held.items()
-                    if value is not None and not str(name).startswith("_")
-                ]
-        watch_classes({cls for _, _, cls, _ in self._objects})
+                loose[path] = part
+        watch_classes({type(part) for _, part, _ in self._inner})
         self.compared = bool(loose) or self.problem is sampled
+        paths = {_address(array): path for path, array in arrays.items()}
         bare = ((paths.get(_address(one), "an array of a policy"), one) for one in buffers)
-        self._sums = [(path, part, _checksum(part)) for path, part in (*bare, *loose)]
+        self._sums = [(path, part, _checksum(part)) for path, part in (*bare, *loose.items())]
+        self._arrays, self._forms = arrays, [*map(_FORM, arrays.values())]
+        self._values = self._now()
 
-    def changes(self) -> list[str]:
-        """Return the names of the arrays and attributes that have changed."""
-        arrays = [path for path, part, before in self._sums if _checksum(part) != before]
-        held = ((path, now.get(name, _GONE), was) for path, now, name, was in self._attributes)
-        arrays += [
-            path for path, now, was in held if now is not was and _checksum(now) != _checksum(was)
-        ]
-        for path, part, cls, names in self._objects:
-            if type(part) is not cls:
-                arrays.append(f"{path}.__class__")
-            # What a class computes once stands among the attributes from then on.
-            arrays += [
-                f"{path}.{name}"
-                for name in vars(part).keys() - names
-                if name[0] != "_" and not isinstance(getattr(cls, name, None), cached_property)
-            ]
-        return arrays
+    def changes(self) -> dict[str, bool]:
+        """Return the names of what has changed, each with whether a trial must have done it.
+
+        A policy may have changed its private attributes itself, or what was None.
+        """
+        found = {path: True for path, part, before in self._sums if _checksum(part) != before}
+        forms = [*map(_FORM, self._arrays.values())]
+        if forms != self._forms:
+            each = zip(self._arrays, forms, self._forms, strict=True)
+            found |= {path: True for path, now, before in each if now != before}
+        for path, part, value, was in self._rebound():
+            private = "._" in f".{path.removesuffix('.__class__')}"
+            # What is made on first use stands among the attributes from then on.
+            once = getattr(type(part), path.rpartition(".")[2], None)
+            made = was is None or was is _GONE
+            cache = made and (private or isinstance(once, cached_property))
+            # Two objects without a pickle are not known to be equal.
+            equal = 0 != _checksum(value) == _checksum(was)
+            if not (equal or cache or path in self._forgiven):
+                found[path] = not private and was is not None
+        return found
 
     def forgive(self) -> None:
-        """Compare no attributes that have changed so far: policies change them when asked."""
-        self._attributes = [one for one in self._attributes if one[1].get(one[2]) is one[3]]
-        self._objects = [
-            (path, part, cls, names | set(vars(part))) for path, part, cls, names in self._objects
-        ]
+        """Compare nothing that has changed so far: policies change themselves when asked."""
+        self._forgiven |= {path for path, *_ in self._rebound()}
+        self._inner = [(path, part, _inside(part)) for path, part, _ in self._inner]
+        self._values = self._now()
+
+    def _now(self) -> list[object]:
+        """Return what lies in all objects, to be compared in one go."""
+        held = chain.from_iterable(map(dict.values, map(vars, self._ordinary)))
+        others = (value for part in self._others for value in _inside(part).values())
+        return [*map(type, self._ordinary), *held, *others]
+
+    def _rebound(self) -> Iterator[tuple[str, object, object, object]]:
+        """Yield what is another object than before: path, owner, value, value before."""
+        values = self._now()
+        if len(values) == len(self._values) and all(map(is_, values, self._values)):
+            return
+        for path, part, before in self._inner:
+            now = _inside(part)
+            for name in now.keys() | before.keys():
+                value, was = now.get(name, _GONE), before.get(name, _GONE)
+                if value is not was:
+                    yield f"{path}.{name}".lstrip("."), part, value, was
 
 
 def _copied(sampled: Problem, mapped: bool) -> tuple[Problem, list[bytes]]:
@@ -189,20 +219,31 @@ def _in_bytes(buffers: Sequence[memoryview]) -> list[Any]:
 def _mapped(buffers: Sequence[memoryview]) -> list[Any]:
     """Return the buffers' contents in pages that are mapped to be read only."""
     made = getattr(os, "memfd_create", None)
-    with open(made("ope-bench"), "w+b") if made else tempfile.TemporaryFile() as file:
+    flags = getattr(os, "MFD_CLOEXEC", 0) | getattr(os, "MFD_ALLOW_SEALING", 0)
+    with open(made("ope-bench", flags), "w+b") if made else tempfile.TemporaryFile() as file:
         ends = []
         for one in buffers:
             file.seek(-(-file.tell() // _ALIGNED) * _ALIGNED)
             file.write(one)
             ends.append(file.tell())
         file.truncate(max(1, file.tell()))
+        # Nor can the file be written, or cut, by its descriptor, which the mapping keeps open.
+        with contextlib.suppress(ImportError, AttributeError, OSError):
+            import fcntl  # not everywhere
+
+            sizes = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, sizes | _F_SEAL_FUTURE_WRITE)
         pages = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     return [pages[end - len(one) : end] for end, one in zip(ends, buffers, strict=True)]
 
 
-def _parts(whole: object) -> Iterator[tuple[str, object]]:
+_F_SEAL_FUTURE_WRITE = 16
+"""A constant of Linux, from 5.1 on, that ``fcntl`` does not name."""
+
+
+def _parts(whole: object) -> Iterator[tuple[str, Any]]:
     """Yield an object and what lies in its attributes, items and closures, each with its path."""
-    waiting, seen = [("", whole)], dict[int, object]()
+    waiting, seen = list[tuple[str, Any]]([("", whole)]), dict[int, object]()
     while waiting:
         path, one = waiting.pop()
         if isinstance(one, _LEAVES) or id(one) in seen:
@@ -210,39 +251,37 @@ def _parts(whole: object) -> Iterator[tuple[str, object]]:
         # Kept, for an id is that of another object later.
         seen[id(one)] = one
         yield path, one
-        inner: Iterable[tuple[object, object]]
-        match one:
-            case list() | tuple() | deque() | set() | frozenset():
-                inner = enumerate(one)
-            case types.MethodType():
-                inner = [("__self__", one.__self__)]
-            case types.FunctionType():
-                cells = zip(one.__code__.co_freevars, one.__closure__ or (), strict=True)
-                # A cell may be empty.
-                inner = [(name, value) for name, cell in cells for value in gc.get_referents(cell)]
-                inner += enumerate(
-                    (*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values())
-                )
-            case partial():
-                inner = enumerate((one.func, *one.args, *one.keywords.values()))
-            case _:
-                inner = [*_held(one).items(), *_in_slots(one)]
-        waiting += [(f"{path}.{name}".lstrip("."), value) for name, value in inner]
+        waiting += [(f"{path}.{name}".lstrip("."), value) for name, value in _inside(one).items()]
 
 
-def _held(one: object) -> dict[Any, Any]:
-    """Return the dictionary of an object's attributes, or a dictionary itself."""
-    held = one if isinstance(one, dict) else getattr(one, "__dict__", None)
-    return held if isinstance(held, dict) else {}
+def _inside(one: Any) -> dict[Any, Any]:
+    """Return what lies in an object's attributes, items and closure, by name or place."""
+    match one:
+        case dict():
+            return dict(one)
+        case list() | tuple() | deque() | set() | frozenset():
+            return dict(enumerate(one))
+        case types.MethodType():
+            return {"__self__": one.__self__}
+        case types.FunctionType():
+            cells = zip(one.__code__.co_freevars, one.__closure__ or (), strict=True)
+            # A cell may be empty.
+            inner = {name: value for name, cell in cells for value in gc.get_referents(cell)}
+            given = (*(one.__defaults__ or ()), *(one.__kwdefaults__ or {}).values())
+            return {"__code__": one.__code__, **inner, **dict(enumerate(given))}
+        case partial():
+            return dict(enumerate((one.func, *one.args, *one.keywords.values())))
+    held, slots = getattr(one, "__dict__", None), _slots(one.__class__)
+    if not (slots or isinstance(held, dict)):
+        return {}
+    values = {name: getattr(one, name, _GONE) for name in slots}
+    return {"__class__": type(one), **(held or {}), **values}
 
 
-def _in_slots(one: object) -> Iterator[tuple[str, object]]:
-    for cls in type(one).__mro__:
-        slots = cls.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            value = getattr(one, name, _GONE)
-            if value is not _GONE:
-                yield name, value
+@cache
+def _slots(cls: type) -> list[str]:
+    named = [one.__dict__.get("__slots__", ()) for one in cls.__mro__]
+    return [name for one in named for name in ((one,) if isinstance(one, str) else one)]
 
 
 def _checksum(part: Any) -> int:

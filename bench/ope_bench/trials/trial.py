@@ -233,8 +233,11 @@ class Workspace:
         return self._data
 
     def changes(self) -> list[str]:
-        """Return what has changed of the problem since it was sampled."""
-        return self._data.seal.changes() if self._data is not None else []
+        """Return what a trial has changed of the problem; discard one that has changed."""
+        found = self._data.seal.changes() if self._data is not None else {}
+        if found:
+            self.clear()
+        return [name for name, changed in found.items() if changed]
 
     def clear(self) -> None:
         """Discard the cached problem and fits."""
@@ -483,10 +486,9 @@ class _Attempt:
                 self.facts["fallback"] = float(exc.fallback)
 
     def check_data(self, workspace: Workspace) -> None:
-        """Fail the trial and discard the data if the trial changed them."""
+        """Fail the trial if it changed the data, which are discarded."""
         changed = workspace.changes()
         if changed:
-            workspace.clear()
             self._withdraw()
             msg = f"changed data of all trials: {', '.join(changed)}; {COPY_FIRST}"
             self.set_failure(DataError(msg))

@@ -314,6 +314,17 @@ def test_every_row_is_looked_at_unless_fewer_are_asked_for(name):
     problem.check_policies(16)
 
 
+def test_the_target_policy_is_checked_at_its_own_contexts_too():
+    rows = {"target_action": np.zeros(3, int), "target_embedding": np.zeros((3, 1))}
+    problem = dataclasses.replace(
+        long_problem(2000, target_policy=Rows(0.5, 0.5)),
+        target_context=np.array([[1.0], [4321.0], [3.0]]),
+        **rows,
+    )
+    with pytest.raises(DataError, match=r"target_policy at target_context\[1\].* sum to 2"):
+        problem.check_policies()
+
+
 def test_the_policies_of_loggers_are_checked_at_every_row():
     problem = long_problem(logging_policy=None)
     loggers = (Table(0.5, 0.5), Rows(0.5, 0.5))

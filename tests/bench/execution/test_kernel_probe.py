@@ -123,6 +123,18 @@ def test_a_cache_that_cannot_be_written_is_no_error(break_processes, tmp_path):
     assert right_block_size() == ("2048", "")
 
 
+def test_a_machine_without_time_for_the_check_is_not_told_to_be_wrong(
+    break_processes, monkeypatch
+):
+    started = break_processes({"512": "computes right"})
+    monkeypatch.setattr(machine, "PATIENCE", 0.01)
+    for asked in (None, "portable"):
+        with pytest.raises(UsageError, match="TimeoutExpired"):
+            choose_arithmetic(asked)
+    assert set(started()) <= {"512"}
+    assert choose_arithmetic("native") == ("native", "")
+
+
 def test_the_size_changes_no_bit_and_no_comparison_of_machines(break_processes):
     answers, facts = [], []
     for faults in ({}, {"512": "dies"}, {"512": "dies", "2048": "dies"}):

@@ -132,3 +132,8 @@ def test_policies_given_by_columns_of_probabilities_have_no_value(incumbent, tmp
         ("second", None),
     ]
     assert found["winner"] is None
+    assert invoke(["shortlist", str(path), *incumbent]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no policy has a value here" in said
+    assert "`table: FILE` or `policy: FILE.py:NAME`" in said
+    assert "`ope-bench estimate`" in said
