@@ -94,7 +94,11 @@ class Findings:
 
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?<!\.py)")
 
-_NEEDED = ("key", "suite", "environment", "environment_params", "estimator", "params", "replicate")
+_NEEDED = (
+    *("key", "suite", "environment", "environment_params", "estimator", "params", "replicate"),
+    *("seed", "device", "status"),
+)
+"""Columns without which a row names no trial."""
 
 
 def read_trials(path: Path) -> tuple[Rows, Trials]:
@@ -112,9 +116,10 @@ def read_trials(path: Path) -> tuple[Rows, Trials]:
     try:
         with pq.ParquetFile(path) as file:
             kinds = {one.name: one.type for one in file.schema_arrow}
-            for name in (*_NEEDED, "seed", "device", "status", "estimate", *TRUTHS):
-                kind = pa.type_for_alias({"json": "string"}.get(COLUMNS[name], COLUMNS[name]))
-                if kinds.get(name) != kind:
+            for name, word in COLUMNS.items():
+                kind = pa.type_for_alias("string" if word == "json" else word)
+                needed = name in (*_NEEDED, "estimate", *TRUTHS)
+                if kinds.get(name, None if needed else kind) != kind:
                     found = kinds.get(name, "missing")
                     msg = f"{path}: column '{name}' is {found}; expected {kind}"
                     raise UsageError(msg)
@@ -128,7 +133,10 @@ def read_trials(path: Path) -> tuple[Rows, Trials]:
     trials = []
     for number, row in enumerate(rows, start=1):
         try:
-            if row["suite"] is None or not _WORD.fullmatch(row["suite"]):
+            if empty := [name for name in _NEEDED if row[name] is None]:
+                msg = f"no {empty[0]}"
+                raise ValueError(msg)
+            if not _WORD.fullmatch(row["suite"]):
                 msg = f"suite = {row['suite']!r}: expected one word"
                 raise ValueError(msg)
             ok = Status(row["status"]) is Status.OK
@@ -136,7 +144,14 @@ def read_trials(path: Path) -> tuple[Rows, Trials]:
                 msg = "status 'ok' without a finite estimate"
                 raise ValueError(msg)
             trials.append(trial_of(row))
-        except (LookupError, TypeError, ValueError, AttributeError, OpeBenchError) as exc:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            RecursionError,
+            OpeBenchError,
+        ) as exc:
             reason = " ".join(str(exc).split())[:200]
             msg = f"{path}: row {number} names no trial ({reason}); export the trials again"
             raise UsageError(msg) from exc
