@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections import Counter
@@ -44,7 +45,8 @@ def gate_command(
             "--reuse",
             help="Take stored outcomes of unchanged code instead of running their trials, for "
             "example to resume an interrupted gate. Changes of environment "
-            "variables, of data files that the code does not name, or of C libraries go unseen.",
+            "variables, of data files that the code does not name, of modules that it imports by "
+            "computed names, or of C libraries go unseen.",
         ),
     ] = False,
     allow_missing: Annotated[
@@ -65,6 +67,9 @@ def gate_command(
     """
     from ope_bench.gate import verdict_tables
 
+    if not math.isfinite(margin):
+        msg = f"--margin {margin}: with it no row could be worse; give a share, such as 0.02"
+        raise UsageError(msg)
     with json_stdout(output) as emit:
         try:
             if not file.exists():
@@ -92,6 +97,7 @@ def gate_command(
         code, reason = report.exit_code()
         facts = {
             "suite": baseline.suite.name,
+            "margin": margin,
             **{name: getattr(report, name) for name in NUMBERS},
             "verdicts": {word.value: count for word, count in report.verdicts.items()},
             "rows": verdict_tables.judgements_json(report.judgements),
@@ -101,7 +107,8 @@ def gate_command(
     for line in report.notices:
         note(line)
     at = "" if store == options.DEFAULT_STORE else f" --store {shlex.quote(str(store))}"
-    lines = verdict_tables.verdict_lines(report, (code, reason), str(file), at)
+    told = f"{reason}, margin {margin:g}"
+    lines = verdict_tables.verdict_lines(report, (code, told), str(file), at)
     _print(output, file, baseline, report, lines)
     for line in lines:
         note(line)

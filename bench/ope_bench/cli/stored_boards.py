@@ -152,6 +152,7 @@ class StorePart:
         """
         found: list[Any] = []
         with gc_disabled(), Store.open(self.store) as opened:
+            opened.require_sound()
             check_suite(opened, self.suite)
             if by == "selection":
                 return list(over_settings.selection_boards(self._settings(opened, None)))

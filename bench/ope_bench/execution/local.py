@@ -205,6 +205,8 @@ class LocalExecutor(Executor):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
         if self._watchdog is not None:
+            # Of a keeper that was killed, what its trials had started lives on.
+            watchdog.kill_marked(self._mark)
             self._watchdog.kill()
             self._watchdog.communicate()
             self._watchdog = None

@@ -428,6 +428,11 @@ def load(path: Path) -> Baseline:
         where = f"line {len(records) + 2}" if records else "its header or line 2"
         msg = f"{path}, {where}: {type(exc).__name__}: {exc}; it is no valid baseline"
         raise StoreError(msg) from exc
+    for group, of in (("environments", "environment"), ("estimators", "estimator")):
+        used = {id(getattr(record.trial, of)) for record in records}
+        if lost := [name for name, one in names.specs[group].items() if id(one) not in used]:
+            msg = f"{path} lists {of} '{lost[0]}' without any trial of it; save it anew"
+            raise StoreError(msg)
     return Baseline(suite, tuple(records), machine, history, given)
 
 

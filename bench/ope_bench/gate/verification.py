@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -586,6 +589,19 @@ class _Given(Environment):
         return self.problem, Truth(0.0, 0.0, 0.0)
 
 
+def _run_alone(trial: Trial, given: Environment) -> TrialRecord:
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        # Killed, `verify` cannot end its processes.
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    return run_trial(trial, Workspace(), environment=given)
+
+
 def blind_records(trials: Trials) -> dict[str, TrialRecord]:
     """Run some of the trials where truth, environment and store are out of reach.
 
@@ -600,7 +616,7 @@ def blind_records(trials: Trials) -> dict[str, TrialRecord]:
         environment = build(trial.environment)
         environment.suite_salt = trial.salt
         given = _Given(Workspace().data(trial, environment).problem)
-        tasks.append(delayed(run_trial)(trial, Workspace(), environment=given))
+        tasks.append(delayed(_run_alone)(trial, given))
     return {one.key: one for one in Parallel(n_jobs=2)(tasks)}
 
 

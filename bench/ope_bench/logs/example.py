@@ -42,13 +42,19 @@ def write_example(folder: Path) -> list[Path]:
             msg = f"{path} is already there; name another folder"
             raise UsageError(msg)
     shop = _Shop()
-    with atomic_write(paths[0], UsageError) as partial:
-        partial.write_bytes(Path(__file__).with_name("example_log.yaml").read_bytes())
-    _write(paths[1], ("ts", "age", "visits", "device", "item", "p", "click"), shop.decisions())
-    _write(paths[2], ("item", "price", "kind", "e0", "e1"), shop.items())
-    _write(paths[3], ("row", "action", "probability"), shop.target())
-    with atomic_write(paths[4], UsageError) as partial:
-        partial.write_text(f"{shop.value():.3f}\n", encoding="utf-8")
+    try:
+        with atomic_write(paths[0], UsageError) as partial:
+            partial.write_bytes(Path(__file__).with_name("example_log.yaml").read_bytes())
+        _write(paths[1], ("ts", "age", "visits", "device", "item", "p", "click"), shop.decisions())
+        _write(paths[2], ("item", "price", "kind", "e0", "e1"), shop.items())
+        _write(paths[3], ("row", "action", "probability"), shop.target())
+        with atomic_write(paths[4], UsageError) as partial:
+            partial.write_text(f"{shop.value():.3f}\n", encoding="utf-8")
+    except BaseException:
+        # All or nothing: none of these was there before.
+        for path in paths:
+            path.unlink(missing_ok=True)
+        raise
     return paths
 
 

@@ -29,6 +29,7 @@ from typing import Literal
 
 from ope_bench import __version__
 from ope_bench.base.errors import USER_EXITS, PluginError, did_you_mean
+from ope_bench.plugins.requirements import class_name, message_of
 
 Kind = Literal["environment", "estimator"]
 
@@ -51,6 +52,10 @@ FILE_MODULE = "ope_bench_file_"
 
 FILE_FOLDERS: set[str] = set()
 """Folders that loading a file has added to the module search path."""
+
+
+MOST_SHOWN = 1_000
+"""Characters of a broken plugin's message that are shown."""
 
 
 def class_id(cls: type) -> str:
@@ -103,7 +108,7 @@ class Plugin:
                 raise
             msg = (
                 f"{self.kind} '{self.id}' ({self.origin}, {self.target}) cannot be loaded: "
-                f"{type(exc).__name__}: {exc}"
+                f"{class_name(exc)}: {message_of(exc)[:MOST_SHOWN]}"
             )
             raise PluginError(msg) from exc
         base = Environment if self.kind == "environment" else Estimator

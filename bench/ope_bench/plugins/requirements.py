@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ope_bench.base.errors import UnavailableError
+from ope_bench.base.errors import SignalExit, UnavailableError
 
 
 def class_name(exc: BaseException) -> str:
@@ -32,7 +32,9 @@ def message_of(exc: BaseException) -> str:
     """Return an exception's message, or that it cannot be read."""
     try:
         return str(exc)
-    except Exception as failure:
+    except (KeyboardInterrupt, SignalExit):
+        raise
+    except BaseException as failure:  # SystemExit, too
         return f"(its message cannot be read: {class_name(failure)})"
 
 
@@ -60,6 +62,8 @@ _SIGNS = (
     "Memory allocation still failed",
 )
 
+_OF_VALUES = (ValueError, TypeError, LookupError, ArithmeticError, AssertionError, AttributeError)
+
 _LOADER_SIGNS = ("failed to map segment", "cannot map zero-fill pages")
 """The dynamic loader's messages, also used for libraries without permission to execute."""
 
@@ -79,7 +83,9 @@ def ran_out_of_memory(exc: BaseException) -> bool:
             return True
         if isinstance(link, OSError) and link.errno == errno.ENOMEM:
             return True
-        if isinstance(link, Exception) and is_out_of_memory(message_of(link)):
+        # What a plugin says of a value is no report of a library.
+        of_library = isinstance(link, Exception) and not isinstance(link, _OF_VALUES)
+        if of_library and is_out_of_memory(message_of(link)):
             return True
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
     return False

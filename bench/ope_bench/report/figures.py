@@ -19,6 +19,7 @@ import altair as alt
 from ope_bench.base.canonical import canonical_json
 from ope_bench.base.errors import UsageError
 from ope_bench.base.files import atomic_write
+from ope_bench.base.printable import printable
 from ope_bench.boards.board import Board
 from ope_bench.report import charts
 from ope_bench.report import figure_layout as layout
@@ -451,4 +452,15 @@ def figure_spec(
     if figure.symbol and figure.kind != "times":
         spec["height"] += height
     data = {name: [dict(line) for line in lines] for name, lines in figure.data.items()}
-    return spec | {"config": layout.config() | {"legend": legend}, "datasets": data}
+    whole = spec | {"config": layout.config() | {"legend": legend}, "datasets": data}
+    drawn: dict[str, Any] = _printable(whole)
+    return drawn
+
+
+def _printable(value: Any) -> Any:
+    """Return a specification with control characters as escapes, of which the renderer dies."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {_printable(key): _printable(one) for key, one in value.items()}
+    return [*map(_printable, value)] if isinstance(value, list | tuple) else value

@@ -58,7 +58,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as exc:
         raise store_error(path, exc) from exc
-    except (ValueError, TypeError, LookupError, AttributeError) as exc:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as exc:
         msg = f"store {path} is damaged: `ope-bench store check --store {path}` says where"
         raise StoreError(msg) from exc
 
@@ -229,6 +229,9 @@ def _check(connection: sqlite3.Connection, path: Path, *, write: bool) -> None:
     unborn = application == 0 and version == 0 and tables == 0
     if application != APPLICATION_ID and not (write and unborn):
         msg = f"{path} is not an ope-bench store"
+        raise StoreError(msg)
+    if version < 0:
+        msg = f"store {path} is damaged: its schema is {version}; restore a copy"
         raise StoreError(msg)
     if version > len(MIGRATIONS):
         msg = (

@@ -413,6 +413,15 @@ class Store:
         with file.reading(self.path):
             return maintenance.check(self._db)
 
+    def require_sound(self) -> None:
+        """Raise StoreError if the structure of the file is damaged; checksums are not compared."""
+        with file.reading(self.path):
+            found = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if found != ("ok",):
+            cure = f"`ope-bench store check --store {self.path}` says where"
+            msg = f"store {self.path} is damaged: {cure}"
+            raise StoreError(msg)
+
     def prune(self) -> int:
         """Delete records that newer runs replaced; return their number.
 

@@ -381,11 +381,15 @@ def spec_row(spec: PluginSpec) -> tuple[str, tuple[Plain, ...]]:
 
 def spec_from(row: Mapping[str, Any], label: str = "") -> PluginSpec:
     """Build a spec from a row."""
+    params = json.loads(row["params"])
+    if not isinstance(params, dict):
+        msg = f"the parameters of {row['plugin']!r} are no mapping"
+        raise TypeError(msg)
     spec = PluginSpec(
         row["kind"],
         row["reference"],
         row["plugin"],
-        json.loads(row["params"]),
+        params,
         worlds=row["worlds"],
         version=row["version"],
         origin=row["origin"],

@@ -1,6 +1,9 @@
 """`ope-bench new`."""
 
+import errno
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -134,3 +137,27 @@ def test_a_class_that_cannot_be_copied_is_one_line(tmp_path, capsys, text, why):
     (line,) = said.err.splitlines()
     assert why in line
     assert not (tmp_path / "my-switch").exists()
+
+
+def test_on_a_full_disk_no_half_package_is_left(tmp_path, capsys, monkeypatch):
+    def full(path, text, **_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    assert invoke(["new", "estimator", "my-ipw", "--into", str(tmp_path)]) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_full_disk_no_half_example_is_left(tmp_path, capsys, monkeypatch):
+    written = Path.write_text
+
+    def full(path, text, **options):
+        if "truth" in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written(path, text, **options)
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    assert invoke(["log", "example", str(tmp_path / "shop")]) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert list((tmp_path / "shop").iterdir()) == []

@@ -111,3 +111,12 @@ def test_no_code_refuses_baselines_that_name_files(
     # Nothing of the suite could be planned, so nothing was compared.
     assert (gated.code, "EVIL" in gated.out + gated.err) == (4, False)
     assert cli("show", "ipw", "--no-code").code == 0
+
+
+def test_the_message_of_a_broken_plugin_is_cut(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text("raise ValueError('loud ' * 20_000)\n")
+    place = f"{tmp_path / 'loud.py'}:Loud"
+    said = cli("run", "--env", "saito-toy", "--est", place, "--dry-run")
+    assert said.code == 2
+    assert "ValueError: loud loud" in " ".join(said.err.split())
+    assert len(said.err) < 3_000

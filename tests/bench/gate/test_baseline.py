@@ -228,3 +228,15 @@ def _meaning(text):
         return [json.loads(line) for line in text.splitlines()]
     except ValueError:
         return text.splitlines()
+
+
+def test_a_listed_estimator_without_a_trial_is_refused(file):
+    header, *body = file.read_text().splitlines()
+    told = json.loads(header)
+    kept = [line for line in body if '"dm' not in line]
+    assert len(kept) == len(body) - 20
+    told["trials"] = len(kept)
+    told["sha256"] = _checksum({k: v for k, v in told.items() if k != "sha256"}, kept)
+    file.write_text("\n".join([json.dumps(told), *kept]) + "\n")
+    with pytest.raises(StoreError, match="lists estimator 'dm"):
+        load(file)

@@ -16,7 +16,9 @@ from ope_bench.plugins.requirements import (
     NUMERICAL,
     import_all,
     installed_version,
+    message_of,
     pip_line,
+    ran_out_of_memory,
 )
 from support.paths import ROOT
 
@@ -60,3 +62,27 @@ def test_the_pip_line_of_a_module_names_its_extra_or_its_distribution() -> None:
 def test_a_missing_module_inside_a_package_is_named() -> None:
     with pytest.raises(UnavailableError, match="needs 'no_such_module': pip install no_such"):
         import_all(["json", "no_such_module.inner"])
+
+
+class _OddError(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("exc", "memory"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), True),
+        (ValueError("no MemoryError, but out of memory is in this text"), False),
+        (KeyError("MemoryError"), False),
+        (_OddError(), False),
+    ],
+)
+def test_memory_ran_out_where_a_library_says_so(exc: Exception, memory: bool) -> None:
+    assert ran_out_of_memory(exc) is memory
+
+
+def test_a_message_that_ends_the_process_cannot_be_read() -> None:
+    assert message_of(_OddError()) == "(its message cannot be read: SystemExit)"

@@ -269,3 +269,17 @@ def test_a_band_breaks_where_few_data_sets_determine_the_error(stored, tmp_path)
     ((first, _),) = ends_of_bands(1.0)
     ((third, last),) = ends_of_bands(1e4)
     assert third == pytest.approx(first + (last - first) * 2 / 3, abs=0.01)
+
+
+def test_control_characters_are_escapes_in_figures(stored, tmp_path):
+    """The renderer ended the process."""
+    names = ("ipw", "a\x1b[31mb", "c\x00d")
+    records = [
+        made(name, r, 0.1 * at + 0.01 * r) for at, name in enumerate(names) for r in range(9)
+    ]
+    drawn = write_figures(ReportData.read(stored(records)), tmp_path / "figures")
+    pages = [path for path in drawn.paths if path.suffix == ".svg"]
+    assert pages
+    drawn = "".join(path.read_text(encoding="utf-8") for path in pages)
+    assert "\x1b" not in drawn
+    assert "x1b" in drawn

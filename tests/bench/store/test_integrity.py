@@ -168,3 +168,55 @@ def test_a_broken_file_is_all_that_is_said() -> None:
     found = check(Broken())  # type: ignore[arg-type]
     damage = ("row 3 missing from index", "wrong # of entries")
     assert found == Check(records=0, unchecked=0, damage=damage)
+
+
+def _edit(path: Path, statement: str, *values: object) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(statement, values)
+        db.commit()
+
+
+def test_a_schema_below_zero_is_damage(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _edit(path, "PRAGMA user_version = -1")
+    for command in ("leaderboard", "export"):
+        more = ["--to", str(path.with_suffix(".csv"))] if command == "export" else []
+        assert invoke([command, "--store", str(path), *more]) == 2
+        assert "its schema is -1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stored", ["[" * 50_000, 0, "0", "[]", '{"a":', None, b"\xff"])
+@pytest.mark.parametrize("column", ["spec.params", "record.diagnostics", "machine.facts"])
+def test_stored_json_of_another_form_is_told_in_one_line(
+    column: str, stored: object, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, name = column.split(".")
+    try:
+        _edit(path, f"UPDATE {table} SET {name} = ?", stored)
+    except sqlite3.IntegrityError:
+        return  # SQLite itself refuses that.
+    for command in ("leaderboard", "show", "export"):
+        more = {"export": ["--to", str(path.with_suffix(".csv"))], "show": [MANY[0].key[:12]]}
+        code = invoke([command, *more.get(command, []), "--store", str(path)])
+        told = capsys.readouterr().err
+        assert "Traceback" not in told, (command, told)
+        assert code in (0, 2), (command, code, told)
+
+
+def test_a_board_of_a_damaged_file_is_refused(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        (name,) = db.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'record'"
+        ).fetchone()
+        # An index that lacks rows: readers that go by it leave them out.
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("DELETE FROM sqlite_master WHERE name = ?", (name,))
+        db.commit()
+    assert invoke(["leaderboard", "--store", str(path)]) == 2
+    assert "store check" in capsys.readouterr().err
+
+
+def test_readers_may_not_write(path: Path) -> None:
+    with Store.open(path) as store, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        store._db.execute("DELETE FROM record")

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import keyword
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -242,6 +243,7 @@ def write_package(names: Names, parent: Path, source: PluginSource | None = None
         msg = f"{root} exists already; nothing was written: choose another name or folder"
         raise UsageError(msg) from exc
     except OSError as exc:
+        shutil.rmtree(root, ignore_errors=True)
         msg = f"cannot write {root}: {exc.strerror or exc}"
         raise UsageError(msg) from exc
     return written

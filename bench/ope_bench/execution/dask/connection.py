@@ -15,9 +15,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ope_bench.base.errors import UsageError
+from ope_bench.base.files import temporary_folder
 from ope_bench.execution import Arithmetic
 from ope_bench.execution.machine import arithmetic_variables, machine_facts, run_as_worker
 from ope_bench.plugins.registry import Kind, registry
@@ -209,13 +211,17 @@ class Connection:
     ----------
     client : of ``distributed``.
     cluster : local cluster to close at the end, None for an external one.
+    folder : closed at the end; the files of a local cluster.
     """
 
-    def __init__(self, client: Any, cluster: Any = None) -> None:
+    def __init__(
+        self, client: Any, cluster: Any = None, folder: contextlib.ExitStack | None = None
+    ) -> None:
         self.messages: queue.SimpleQueue[Begun | Done] = queue.SimpleQueue()
         self.own = cluster is not None
         self._client = client
         self._cluster = cluster
+        self._folder = folder
         self._answered_at = time.monotonic()
 
     @property
@@ -299,6 +305,8 @@ class Connection:
             if one is not None:
                 with contextlib.suppress(Exception):
                     one.close(timeout=5)
+        if self._folder is not None:
+            self._folder.close()
 
 
 def _done(tag: Any, future: Any) -> Done:
@@ -313,6 +321,20 @@ def _done(tag: Any, future: Any) -> Done:
     # Workers that die, results that are lost with them, and other errors of Dask.
     except BaseException as exc:
         return Done(tag, problem=f"{type(exc).__name__}: {exc}")
+
+
+def _local_cluster(dask: Any, jobs: int, folder: Path) -> Any:
+    return dask.LocalCluster(
+        n_workers=jobs,
+        threads_per_worker=1,
+        # Trials have their own memory limit and run in other processes.
+        memory_limit=None,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+        # The trial checks for its device, as in a local run.
+        resources={"GPU": 1},
+        local_directory=str(folder),
+    )
 
 
 def connect(address: str | None, jobs: int) -> Connection:
@@ -331,17 +353,17 @@ def connect(address: str | None, jobs: int) -> Connection:
         raise UsageError(msg) from exc
     dask: Any = distributed
     if address is None:
-        cluster = dask.LocalCluster(
-            n_workers=jobs,
-            threads_per_worker=1,
-            # Trials have their own memory limit and run in other processes.
-            memory_limit=None,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-            # The trial checks for its device, as in a local run.
-            resources={"GPU": 1},
-        )
-        return Connection(dask.Client(cluster, set_as_default=False), cluster)
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(temporary_folder("ope-bench-dask"))
+            try:
+                cluster = _local_cluster(dask, jobs, folder)
+                client = dask.Client(cluster, set_as_default=False)
+            # A process that dies while the cluster starts: each part raises its own exception.
+            except Exception as exc:
+                reason = str(exc).splitlines()[0] if str(exc) else type(exc).__name__
+                msg = f"--executor dask: the local cluster did not start ({reason}); run it again"
+                raise UsageError(msg) from exc
+            return Connection(client, cluster, stack.pop_all())
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         # Validate the address first: a Client with a malformed address cannot be closed.

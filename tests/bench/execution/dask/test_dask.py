@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -164,3 +165,42 @@ def test_without_distributed_the_exact_pip_line_is_told(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r'pip install "ope-bench\[dask\]"'):
         DaskExecutor([]).connect()
+
+
+def test_a_cluster_that_does_not_start_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(**options: Any) -> None:
+        msg = "Nanny failed to start."
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr("distributed.LocalCluster", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(UsageError, match=r"did not start .*Nanny failed to start") as told:
+        DaskExecutor([]).connect()
+    assert "\n" not in str(told.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_files_of_a_local_cluster_go_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ope_bench.execution.dask import connection
+
+    folders: list[Path] = []
+
+    class Fake:
+        def __init__(self, *_: Any, **options: Any) -> None:
+            if "local_directory" in options:
+                folders.append(Path(options["local_directory"]))
+                (folders[0] / "dask-scratch-space").mkdir()
+
+        def close(self, **_: Any) -> None: ...
+
+    monkeypatch.setattr("distributed.LocalCluster", Fake)
+    monkeypatch.setattr("distributed.Client", Fake)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = connection.connect(None, 1)
+    assert folders[0].parent == tmp_path
+    made.close()
+    assert list(tmp_path.iterdir()) == []
