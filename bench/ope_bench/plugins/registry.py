@@ -204,9 +204,15 @@ class Registry:
                 points = list(importlib.metadata.entry_points(group=GROUPS[kind]))
             # A distribution may be on the path twice; its entry points count once.
             found: dict[tuple[str, str, str], Plugin] = {}
+            names: dict[int, tuple[str, str]] = {}
             for point in points:
-                dist = point.dist.name if point.dist else "unknown"
-                version = point.dist.version if point.dist else "0"
+                # Python reads the file of a distribution anew for each of its facts.
+                if id(point.dist) not in names:
+                    told = point.dist.metadata if point.dist else None
+                    names[id(point.dist)] = (
+                        (told["Name"], told["Version"]) if told else ("unknown", "0")
+                    )
+                dist, version = names[id(point.dist)]
                 reference, target = f"{dist}:{point.name}", point.value
                 plugin = Plugin(
                     kind,

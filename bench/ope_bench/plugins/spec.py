@@ -258,7 +258,8 @@ def _imports(module: str, plugin: str) -> tuple[str, ...]:
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     ours = module.partition(".")[0] in _OURS
     names: list[str] = []
-    for node in ast.walk(_tree(path)):
+    # Ours import by statements alone; most nodes of a tree are expressions.
+    for node in _statements(_tree(path)) if ours else ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -280,6 +281,15 @@ def _imports(module: str, plugin: str) -> tuple[str, ...]:
         if _first_party(name.partition(".")[0], plugin) or (not ours and _is_unversioned(name))
     )
     return tuple(name for name in first_party if _path(name) is not None)
+
+
+def _statements(tree: ast.AST) -> list[ast.AST]:
+    """Return the statements of a tree, also those within others."""
+    found = [tree]
+    for node in found:
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found += getattr(node, block, ())
+    return found
 
 
 def _resolved(name: object, package: str) -> list[str]:
