@@ -21,7 +21,7 @@ from support.paths import ROOT
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-N = 3000
+N = 1000
 ACTIONS = 5
 SEPARATE = "regressor=ridge,action_features=separate"
 FORMS = [
@@ -90,14 +90,14 @@ def folder(tmp_path_factory):
     made = columns()
     for k, part in enumerate(np.array_split(np.arange(N), 3)):
         table = pa.table({name: values[part] for name, values in made.items()})
-        pq.write_table(table, at / f"part-{k}.parquet", row_group_size=410)
+        pq.write_table(table, at / f"part-{k}.parquet", row_group_size=200)
     return at
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(streamed, "BATCH", 100)
-    monkeypatch.setattr(streamed, "PART", 500)
+    monkeypatch.setattr(streamed, "BATCH", 80)
+    monkeypatch.setattr(streamed, "PART", 250)
 
 
 def spec_of(table, tilts=(0.8,), **changes):
