@@ -56,6 +56,7 @@ from ope_bench.contracts.view import Access as Access
 from ope_bench.contracts.view import BatchedNuisance as BatchedNuisance
 from ope_bench.contracts.view import Nuisance as Nuisance
 from ope_bench.contracts.view import View as View
+from ope_bench.logs.ab import ab as ab
 from ope_bench.logs.advise import advise as advise
 from ope_bench.logs.estimation import estimate as estimate
 from ope_bench.logs.log import Log as Log

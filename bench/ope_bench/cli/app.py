@@ -50,6 +50,7 @@ VERB_GROUPS = {
         "estimate": "own_log",
         "advise": "own_log",
         "shortlist": "own_log",
+        "ab": "own_log",
     },
     "Extend": {
         "new": "check",

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import typer
 
 import ope_bench
-from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
+from ope_bench.base.console import Format, json_stdout, note, use_color, write
+from ope_bench.base.console import width as terminal_width
 from ope_bench.base.errors import UsageError
 from ope_bench.base.units import format_duration
 from ope_bench.cli import options
@@ -35,6 +36,14 @@ LogFileArgument = Annotated[Path, typer.Argument(help="A log file (.yaml).")]
 ReportOption = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE.html", help="Also write a page that needs no network."),
+]
+
+
+ByOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Also the value in each level of a column, 20 at most; who loses."
+    ),
 ]
 
 
@@ -56,7 +65,9 @@ def _check_report(path: Path | None) -> None:
 def _write_tables(shown: Iterable[TextTable]) -> None:
     from ope_bench.report.tables import render_text
 
-    texts = (render_text(table, width=width(), color=use_color()).rstrip() for table in shown)
+    texts = (
+        render_text(table, width=terminal_width(), color=use_color()).rstrip() for table in shown
+    )
     write("\n\n".join(texts))
 
 
@@ -275,9 +286,7 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         raise UsageError(msg)
 
     def columns(name: str) -> tuple[str, ...]:
-        # As a line of a CSV file: names that hold a comma are quoted.
-        words = next(csv.reader([described.get(name, "") or ","], skipinitialspace=True))
-        return tuple(word.strip() for word in words if word.strip())
+        return _words(described.get(name))
 
     for name in ("action", "reward"):
         if not columns(name):
@@ -325,6 +334,12 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         logging=policy,
         targets={DEFAULT_TARGET: targets[0]},
     )
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    """Return the words of a line of a CSV file: names that hold a comma are quoted."""
+    words = next(csv.reader([text or ","], skipinitialspace=True))
+    return tuple(word.strip() for word in words if word.strip())
 
 
 def _unescaped(mark: str | None) -> str | None:
@@ -424,6 +439,7 @@ def advise_command(
         float, typer.Option(help="Share of the next log drawn from the current policy.")
     ] = 0.2,
     est: options.EstOption = None,
+    by: ByOption = None,
     fail_on: Annotated[
         Literal["caution", "run-an-experiment"] | None,
         typer.Option(help="Exit code 1 where the verdict on a policy is this or worse."),
@@ -470,6 +486,7 @@ def advise_command(
                 budget=budget,
                 today_share=today_share,
                 candidates=est,
+                by=by,
                 executor=executor,
                 on_event=fits,
                 observe=observe,
@@ -479,7 +496,7 @@ def advise_command(
             note(f"wrote {report}")
         emit(result.as_json())
     if output is Format.TEXT:
-        write(fill(result.opening(), width()))
+        write(fill(result.opening(), terminal_width()))
         write("")
         _write_tables(result.tables())
         if isinstance(result, PoliciesAdvice):
@@ -524,6 +541,98 @@ def shortlist_command(
     return 3 if result.winner is None else 0
 
 
+# ``ope-bench ab``: two randomized policies, by a log of each.
+
+
+def _described(name: str) -> Any:
+    metavar, text = DESCRIBED[name]
+    return typer.Option(metavar=metavar, help=text)
+
+
+def ab_command(
+    a: Annotated[Path, typer.Argument(help="The log of policy A, or of both with --arm.")],
+    b: Annotated[Path | None, typer.Argument(help="The log of policy B.")] = None,
+    probability_a: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="A's probability of the logged action, in both logs."),
+    ] = None,
+    probability_b: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="B's probability of the logged action, in both logs."),
+    ] = None,
+    reward: Annotated[str | None, _described("reward")] = None,
+    arm: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Names the policy that chose; the first name is A."),
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The action, for more checks.")
+    ] = None,
+    unit: Annotated[str | None, _described("unit")] = None,
+    weight: Annotated[str | None, _described("weight")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN,...", help="Context: a reward model narrows the interval."),
+    ] = None,
+    categorical: Annotated[str | None, _described("categorical")] = None,
+    reward_range: Annotated[str | None, _described("reward-range")] = None,
+    width: Annotated[
+        float | None,
+        typer.Option(help="The width that is wanted; half of the one found by default."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    missing: Annotated[str | None, _described("missing")] = None,
+    encoding: Annotated[str | None, _described("encoding")] = None,
+    delimiter: Annotated[str | None, _described("delimiter")] = None,
+    decimal: Annotated[str | None, _described("decimal")] = None,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Compare two randomized policies whose probabilities were logged: an A/B test.
+
+    The difference A minus B by the probabilities needs fewer rows than the difference of means;
+    checks tell whether the probabilities can be right.
+    """
+    from ope_bench.reader import TextForm
+
+    needed = {"probability-a": probability_a, "probability-b": probability_b, "reward": reward}
+    for name, column in needed.items():
+        if not column:
+            msg = f"--{name}: is missing; name the column"
+            raise UsageError(msg)
+    for one in filter(None, (a, b)):
+        if not one.is_file():
+            msg = f"{one}: {'is a folder' if one.exists() else 'no such file'}; give a table"
+            raise UsageError(msg)
+        if one.suffix in LOG_FILES:
+            msg = f"{one}: a log file describes one policy's log; give the table that it names"
+            raise UsageError(msg)
+    form = TextForm(_words(missing), encoding, _unescaped(delimiter), decimal or ".", None)
+    with exit_on_signals(), json_stdout(output) as emit:
+        result = ope_bench.ab(
+            *(a, b),
+            **{name.replace("-", "_"): str(column) for name, column in needed.items()},
+            arm=arm,
+            action=action,
+            unit=unit,
+            weight=weight,
+            context=_words(context),
+            categorical=_words(categorical) or None,
+            reward_range=_range_of(reward_range),
+            width=width,
+            level=level,
+            form=form,
+        )
+        emit(result.as_json())
+    if output is Format.TEXT:
+        write(fill(result.opening(), terminal_width()))
+        write("")
+        _write_tables(result.tables())
+    else:
+        for line in result.notes:
+            note(line)
+    return 0
+
+
 # ``ope-bench estimate``: the value of a new policy, from a log.
 
 EstimateFormat = Literal["text", "json", "csv", "markdown"]
@@ -550,6 +659,7 @@ def estimate_command(
             "the lift changes sign.",
         ),
     ] = False,
+    by: ByOption = None,
     stream: Annotated[
         bool,
         typer.Option(
@@ -584,12 +694,21 @@ def estimate_command(
             if sensitivity:
                 msg = "--sensitivity: not for rows in batches; sample rows into a log that fits"
                 raise UsageError(msg)
+            if by is not None:
+                msg = "--by: not for rows in batches; sample rows into a log that fits"
+                raise UsageError(msg)
             cores = jobs or available_cores()
             result = estimate_stream(log, est, **asked, jobs=cores, timeout=timeout, memory=memory)
         else:
             with _executor(jobs, timeout, memory) as executor, _Fits() as fits:
                 result = ope_bench.estimate(
-                    log, est, **asked, sensitivity=sensitivity, executor=executor, on_event=fits
+                    log,
+                    est,
+                    **asked,
+                    sensitivity=sensitivity,
+                    by=by,
+                    executor=executor,
+                    on_event=fits,
                 )
         if report is not None:
             result.source.report(result, report)

@@ -26,13 +26,17 @@ from ope_bench.logs.recommendation import (
 )
 from ope_bench.logs.result import (
     EstimateRow,
+    Segment,
     Shown,
     as_wide,
     plot_values,
+    segments_document,
+    segments_table,
     shared_notes,
     span,
     value_lines,
 )
+from ope_bench.logs.segments import segment_codes, segments_by_policy
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
@@ -132,6 +136,7 @@ class Advice(Shown):
     checks : what the verdict rests on.
     experiment : what to log next, where the verdict asks for it and the log can say.
     notes : what the reader must know; that no log shows hidden causes is always among them.
+    by, segments : a column, and the policy in each of its levels, where it was asked for.
     """
 
     log: Mapping[str, Any]
@@ -148,6 +153,8 @@ class Advice(Shown):
     checks: Sequence[Finding]
     experiment: NextLog | None
     notes: Sequence[str]
+    by: str = ""
+    segments: Sequence[Segment] = ()
 
     @property
     def exit_code(self) -> int:
@@ -177,8 +184,8 @@ class Advice(Shown):
         lift = {key: chosen and getattr(chosen, name) for key, name in ends.items()}
         found |= {"better": self.better, "lift": lift}
         found |= {"candidates": self.ranked(), "exit_code": self.exit_code}
-        del found["rows"]
-        return found
+        del found["rows"], found["by"], found["segments"]
+        return found | segments_document(self.by, self.segments)
 
     def ranked(self) -> list[dict[str, Any]]:
         """Return the candidates with their figures, in the order of their ranks."""
@@ -299,6 +306,8 @@ class Advice(Shown):
             )
             notes = (_WORLDS_LEGEND, *failed, *self.notes)
             shown.append(TextTable(title="evidence", columns=columns, rows=worlds, notes=notes))
+        if self.by:
+            shown.append(segments_table(f"{self.target} by {self.by}", self.segments))
         return shown
 
 
@@ -387,6 +396,7 @@ def advise(
     budget: float | None = 300.0,
     today_share: float = SHARE,
     candidates: Sequence[str] | None = None,
+    by: str | None = None,
     executor: Executor | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
     observe: Observer | None = None,
@@ -409,6 +419,7 @@ def advise(
     budget : seconds for the worlds, None for no limit; whole data sets that have ended count.
     today_share : of the rows to log next, the share that is logged as today.
     candidates : selectors of the estimators to run; the recommended one and its panel by default.
+    by : a column of the log; its at most 20 levels are segments with a value each.
     executor : where trials run; by default this process, where nothing can be ended from outside.
     on_event : called with each event of the trials on the log.
     observe : called with all trials on worlds; its context manager is told their events.
@@ -423,6 +434,7 @@ def advise(
     if replicates < 1:
         msg = f"replicates {replicates} is not positive"
         raise UsageError(msg)
+    cut = None if by is None else segment_codes(log, by)
     log = replace(log, targets={name: log.targets[name] for name in policies})
     rules = {name: recommendation_for(log, name) for name in policies}
     listed = [text for rule in rules.values() for text in rule.estimators]
@@ -484,6 +496,7 @@ def advise(
             )
             for name in policies
         }
+        segments = segments_by_policy(log, cut, specs, records, folder, advice_verdict.LEVEL)
         rule, *others = rules.values()
         same = bool(rule.errors) and all(other is rule for other in others)
         if others and same and candidates is None:
@@ -504,6 +517,12 @@ def advise(
         )
         for name in policies
     ]
+    if by is not None:
+        stated = (one.recommended is not None and one.recommended.value is None for one in advice)
+        advice = [
+            replace(one, by=by, segments=() if withheld else segments[one.target])
+            for one, withheld in zip(advice, stated, strict=True)
+        ]
     advice.sort(key=lambda one: math.inf if (value := _value(one)) is None else -value)
     if len(advice) == 1:
         return advice[0]

@@ -72,6 +72,7 @@ def estimate(
     level: float = 0.95,
     interval: str = "asymptotic",
     sensitivity: bool = False,
+    by: str | None = None,
     seed: int = 0,
     executor: Executor | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
@@ -86,6 +87,7 @@ def estimate(
     interval : their kind; ``disagreement`` runs the recommended estimator and its panel too.
     sensitivity : whether estimators with a parameter ``hidden_cause`` say how strong one would
         turn their lift's sign.
+    by : a column of the log; its at most 20 levels are segments with a value each.
     seed : from which all random streams derive.
     executor : where trials run; by default this process.
     on_event : called with each event of the trials.
@@ -94,7 +96,10 @@ def estimate(
     ------
     UsageError : an estimator, the level or the interval is unknown or wrong.
     """
+    from ope_bench.logs.segments import segment_codes, segments_by_policy
+
     check_interval(level, interval)
+    cut = None if by is None else segment_codes(log, by)
     predictions = log.predicted_reward is not None
     default, slow, most = default_estimators(log.n, predictions=predictions)
     given = estimator_pairs(
@@ -122,6 +127,9 @@ def estimate(
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
         differences = _differences(log, records, labels, folder, level, kind)
         terms = {name: terms_of(records[name], labels, folder) for name in log.targets}
+        segments = segments_by_policy(
+            log, cut, [spec for spec, _ in given], records, folder, level
+        )
     small = slow_pairs = None
     if slow and estimators is None:
         small = log.part(_some_units(log, most, seed))
@@ -183,6 +191,8 @@ def estimate(
                 left_out=tuple((row.label, row.message or "") for row in unavailable),
                 recommended=None if against else centers.get(rule.center),
                 withheld=withheld_by(findings, name),
+                segments=() if withheld_by(findings, name) else segments.get(name, ()),
+                by=by or "",
             )
         )
     notes = []

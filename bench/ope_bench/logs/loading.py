@@ -64,7 +64,7 @@ def load_log(
     table = _read(spec) if table is None else table
     context = context_names(spec.context, table.names)
     _refuse_stray_categories(spec, context)
-    table, kept, dropped = _without_missing(spec, table)
+    table, kept, dropped = without_missing(spec, table)
     rows = None if kept.all() else np.flatnonzero(kept)
     used = table if rows is None else table.select(rows)
     reward = _reward(spec, used)
@@ -107,7 +107,7 @@ def load_log(
     }
     codes = _action_codes(spec, used, items, tables, predictions, columns)
     logged = codes.of(used, spec.action)
-    encoded = _encode(used, context, spec.categorical, levels=levels or {})
+    encoded = encode(used, context, spec.categorical, levels=levels or {})
     raw = raw_columns(table, context, encoded.levels)
     found: dict[str, Target] = {
         name: resolve(
@@ -234,7 +234,7 @@ def _refuse_stray_categories(spec: LogSpec, context: Sequence[str]) -> None:
         raise DataFileError(path_of(spec.table), what)
 
 
-def _without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tuple[str, ...]]:
+def without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tuple[str, ...]]:
     """Return the table, which rows have action, reward and propensity, and a note on the others.
 
     A row that has all values is kept, whatever its words.
@@ -374,7 +374,7 @@ def _load_items(spec: LogSpec, items: Items) -> tuple[Table, _Encoded]:
         first = np.unique(codes, return_index=True)[1]
         row = int(np.setdiff1d(np.arange(len(codes)), first)[0])
         table.raise_error(row, items.key, f"item '{keys[codes[row]]}' is there twice; keep one")
-    return table, _encode(table, names, categorical, items=True)
+    return table, encode(table, names, categorical, items=True)
 
 
 def _action_codes(
@@ -475,7 +475,7 @@ class _Encoded:
     levels: dict[str, tuple[str, ...]]
 
 
-def _encode(
+def encode(
     table: Table,
     names: Sequence[str],
     categorical: Collection[str] | None,

@@ -100,6 +100,28 @@ class EstimateRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Segment:
+    """A policy in the rows of one level of a column.
+
+    Parameters
+    ----------
+    level : of the column; "" where the value is missing.
+    rows : how many there are.
+    value, low, high : the policy's value there, with its simultaneous interval.
+    lift, lift_low, lift_high : value minus the mean logged reward there, the same.
+    """
+
+    level: str
+    rows: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    lift: float | None = None
+    lift_low: float | None = None
+    lift_high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetEstimates:
     """All estimates of one policy's value.
 
@@ -112,6 +134,7 @@ class TargetEstimates:
     recommended : label of the recommended one; None where it is not among the rows, or others
         contradict it.
     withheld : why no value may be stated; "" where they may.
+    segments : the policy in each level of the column ``by``, where one was asked for.
     """
 
     name: str
@@ -120,6 +143,8 @@ class TargetEstimates:
     left_out: tuple[tuple[str, str], ...] = ()
     recommended: str | None = None
     withheld: str = ""
+    segments: tuple[Segment, ...] = ()
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,6 +203,7 @@ class Estimates(Shown):
                 "name": target.name,
                 "unsupported_mass": target.unsupported_mass,
                 "rows": [asdict(row) for row in target.rows],
+                **segments_document(target.by, target.segments),
             }
             for target in self.targets
         ]
@@ -186,6 +212,7 @@ class Estimates(Shown):
             "logging_average": self.logging_average,
             "targets": targets,
             "notes": list(self.notes),
+            **segments_document(self.targets[0].by, self.targets[0].segments),
         }
         if len(self.targets) > 1:
             document["differences"] = [asdict(one) for one in self.differences]
@@ -213,7 +240,12 @@ class Estimates(Shown):
 
     def tables(self) -> list[TextTable]:
         """Return a table for each policy, and one of differences where there are several."""
-        found = [_target_table(self, target) for target in self.targets]
+        found = []
+        for target in self.targets:
+            found.append(_target_table(self, target))
+            if target.by:
+                title = f"{target.name} by {target.by}"
+                found.append(segments_table(title, target.segments))
         if len(self.targets) > 1:
             columns = (
                 tables.TableColumn(
@@ -306,6 +338,46 @@ def _target_table(result: Estimates, target: TargetEstimates) -> tables.TextTabl
     table = TextTable(title=" | ".join(parts), columns=_COLUMNS, rows=rows, notes=notes)
     fine = all(row.status == "ok" for row in target.rows)
     return table.without({"status"}) if fine else table
+
+
+def segments_document(by: str, segments: Sequence[Segment]) -> dict[str, Any]:
+    """Return the key ``segments`` of a document, where segments were asked for."""
+    return {"segments": [asdict(one) for one in segments]} if by else {}
+
+
+def segments_table(title: str, segments: Sequence[Segment]) -> tables.TextTable:
+    """Return the table of a policy's segments, with who loses."""
+    columns = (
+        tables.TableColumn(key="level", title="segment", right=False, overflow="cut"),
+        tables.TableColumn(key="rows", title="rows"),
+        tables.TableColumn(key="value", title="value"),
+        tables.TableColumn(key="interval", title="interval", right=False),
+        tables.TableColumn(key="lift", title="lift"),
+        tables.TableColumn(key="ends", title="its interval", right=False),
+    )
+    worse = [one.level or "missing" for one in segments if (one.lift_high or 0.0) < 0]
+    better = [one.level or "missing" for one in segments if (one.lift_low or 0.0) > 0]
+    notes = [
+        f"worse for: {', '.join(worse) or 'no segment, as far as the log tells'}",
+        *([f"better for: {', '.join(better)}"] if better else []),
+        "intervals hold for all segments at once",
+    ]
+    if any(one.low is None and one.value is not None for one in segments):
+        notes.append("no interval: too few effective rewarded rows")
+    return tables.TextTable(
+        title=title, columns=columns, rows=tuple(map(_line, segments)), notes=tuple(notes)
+    )
+
+
+def _line(one: Segment) -> Any:
+    style: Any = ""
+    if one.lift_low is not None and one.lift_high is not None:
+        style = "bad" if one.lift_high < 0 else "good" if one.lift_low > 0 else ""
+    return tables.cells(
+        tables.Entry(one.level or "missing", style=style),
+        *(f"{one.rows:,}", tables.figure(one.value), span(one.low, one.high)),
+        *(_signed(one.lift), span(one.lift_low, one.lift_high, signed=True)),
+    )
 
 
 def shared_notes(said: Iterable[tuple[str, str, str | None]]) -> tuple[str, ...]:

@@ -1,0 +1,144 @@
+"""A policy's value in each segment of a log, with intervals that hold for all segments at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ope_bench.base.errors import UsageError
+from ope_bench.contracts.arrays import FloatArray, IntArray
+from ope_bench.logs import problem
+from ope_bench.logs.estimation import COMPARED, by_selector
+from ope_bench.logs.loading import without_missing
+from ope_bench.logs.log_data import LogData
+from ope_bench.logs.recommendation import few_rewards, recommendation_for
+from ope_bench.logs.result import Segment
+from ope_bench.logs.shortlist import simultaneous
+from ope_bench.logs.source import load_table, path_of
+from ope_bench.plugins.spec import PluginSpec
+from ope_bench.trials.record import TrialRecord
+
+MOST_SEGMENTS = 20
+
+
+def segment_codes(log: LogData, by: str) -> tuple[IntArray, list[str]]:
+    """Return the code of each row's segment, and the names of the segments.
+
+    Raises
+    ------
+    UsageError : there is no such column, or it has one level or more than `MOST_SEGMENTS`.
+    """
+    spec = log.spec
+    if spec is None:
+        msg = f"by: '{by}' cannot be read of a stored log; read its file"
+        raise UsageError(msg)
+    needed = [spec.action, spec.reward, *([] if log.propensity is None else [spec.propensity])]
+
+    def chosen(names: list[str]) -> list[str]:
+        return list(dict.fromkeys([*map(str, needed), by]))
+
+    table = load_table(spec.table, chosen, spelled=[spec.action, by], form=spec.form)
+    table, kept, _ = without_missing(spec, table)
+    codes, names = table.select(np.flatnonzero(kept)).codes(by, optional=True)
+    if not 2 <= len(names) <= MOST_SEGMENTS:
+        levels = f"has {len(names):,} levels in the rows that count"
+        cure = f"name a column of 2 to {MOST_SEGMENTS}, or make groups of its values"
+        msg = f"{path_of(spec.table)}: column '{by}' {levels}; {cure}"
+        raise UsageError(msg)
+    return codes, names
+
+
+def segments_by_policy(
+    log: LogData,
+    cut: tuple[IntArray, list[str]] | None,
+    specs: Sequence[PluginSpec],
+    records: Mapping[str, Sequence[TrialRecord]],
+    folder: Path,
+    level: float,
+) -> dict[str, tuple[Segment, ...]]:
+    """Return the segments of each policy, by the estimator whose error counts, or another.
+
+    Parameters
+    ----------
+    cut : codes and names of the segments; None for none.
+    specs, records : of the estimators, from `run_on_log`.
+    folder : where the log is stored.
+    """
+    found = {}
+    for name in log.targets if cut is not None else ():
+        rule = recommendation_for(log, name)
+        known = by_selector(records[name], specs, rule)
+        others = sorted(records[name], key=lambda one: one.trial.estimator.id not in COMPARED)
+        file = terms_file([*map(known.get, rule.errors), *others])
+        at = folder / file if file else None
+        found[name] = segments_of(log, name, *cut, at, level) if cut is not None else ()
+    return found
+
+
+def terms_file(records: Sequence[TrialRecord | None]) -> str:
+    """Return the file of the first estimate's terms, "" where none has some."""
+    found = (one.diagnostics.get(problem.TERMS) for one in records if one is not None)
+    return str(next((one for one in found if one), ""))
+
+
+def segments_of(
+    log: LogData, name: str, codes: IntArray, names: Sequence[str], file: Path | None, level: float
+) -> tuple[Segment, ...]:
+    """Return a policy's segments; without values where no estimator has terms.
+
+    Parameters
+    ----------
+    log : the log.
+    name : of the policy.
+    codes, names : of the segments.
+    file : of the terms of an estimate.
+    level : with which all intervals of the values hold at once, and all of the lifts.
+    """
+    rows = np.bincount(codes, minlength=len(names))
+    found = [Segment(level=one, rows=int(n)) for one, n in zip(names, rows, strict=True)]
+    if file is None:
+        return tuple(found)
+    terms = np.asarray(np.load(file))
+    unit = problem.unit_of(log)
+    values = simultaneous_means(terms, codes, len(names), unit, level)
+    lifts = simultaneous_means(terms - log.reward_terms, codes, len(names), unit, level)
+    for at, one in enumerate(found):
+        (value, half), (lift, lift_half) = values[at], lifts[at]
+        found[at] = one = replace(one, value=value, lift=lift)
+        if not few_rewards(log.part(np.flatnonzero(codes == at)), name):
+            found[at] = replace(
+                one,
+                low=value - half,
+                high=value + half,
+                lift_low=lift - lift_half,
+                lift_high=lift + lift_half,
+            )
+    return tuple(found)
+
+
+def simultaneous_means(
+    terms: FloatArray, codes: IntArray, count: int, unit: IntArray, level: float
+) -> list[tuple[float, float]]:
+    """Return the mean of terms in each segment, and half the width of its interval.
+
+    Parameters
+    ----------
+    terms : (n,)
+    codes : (n,), segments, all below ``count``.
+    unit : (n,)
+    level : with which all intervals hold at once.
+    """
+    rows = np.bincount(codes, minlength=count)
+    means = np.bincount(codes, weights=terms, minlength=count) / rows
+    inside = codes[:, None] == np.arange(count + 1)
+    # One more column without spread: differences to it are the means.
+    parts = inside * (terms[:, None] - np.append(means, 0.0)) / np.append(rows, 1)
+    influence = np.stack([problem.sum_by_unit(one, unit) for one in parts.T], axis=1)
+    quantile, error = simultaneous(influence, 1 - level, versus_last=True)
+    return [
+        (float(mean), quantile * float(one))
+        for mean, one in zip(means, error[:-1, -1], strict=True)
+    ]
