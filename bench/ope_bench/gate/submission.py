@@ -14,7 +14,7 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -393,7 +393,7 @@ def submission_digest(estimators: Sequence[str]) -> str:
     """
     plugins = [registry().find("estimator", parse_selector(one).reference) for one in estimators]
     own = {_normal(plugin.reference.partition(":")[0]) for plugin in plugins}
-    shared = _required({"ope-bench"}, set(), extras=True)
+    shared = _shared()
     contents: list[Any] = [list(estimators)]
     for name in sorted(_required(own, shared, extras=False)):
         found = importlib.metadata.distribution(name)
@@ -415,7 +415,13 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _required(names: set[str], without: set[str], *, extras: bool) -> set[str]:
+@cache
+def _shared() -> frozenset[str]:
+    """Return the distributions that ope-bench and its extras require."""
+    return _required({"ope-bench"}, frozenset(), extras=True)
+
+
+def _required(names: Collection[str], without: frozenset[str], *, extras: bool) -> frozenset[str]:
     """Return distributions and what they require, as far as it is installed."""
     known, waiting = set[str](), set(names)
     while waiting:
@@ -429,7 +435,7 @@ def _required(names: set[str], without: set[str], *, extras: bool) -> set[str]:
             match = re.match(r"[\w.-]+", need)
             if match and ("extra ==" not in need or (extras and name in names)):
                 waiting |= {_normal(match[0])} - known - without
-    return known
+    return frozenset(known)
 
 
 def _recorded(found: importlib.metadata.Distribution) -> dict[str, Path] | None:
@@ -449,7 +455,7 @@ def _recorded(found: importlib.metadata.Distribution) -> dict[str, Path] | None:
     }
 
 
-def _in_place(plugins: Sequence[Plugin], shared: set[str]) -> dict[str, Path]:
+def _in_place(plugins: Sequence[Plugin], shared: frozenset[str]) -> dict[str, Path]:
     """Return the files of packages that are installed in place, which no RECORD lists.
 
     These are the plugins' packages, and what they import from the same folder.
@@ -519,7 +525,8 @@ def _refusal(name: str, shown: str, path: Path, *, whole: bool) -> str:
         return "is compiled, so that nobody can review it"
     if top in sys.stdlib_module_names:
         return "has the name of a module of Python"
-    if (top in _OURS and name != "ope-bench") or (whole and _owners().get(top, {name}) != {name}):
+    foreign = whole and top != ".." and _owners().get(top, {name}) != {name}
+    if (top in _OURS and name != "ope-bench") or foreign:
         return "has the name of another distribution's package"
     return ""
 

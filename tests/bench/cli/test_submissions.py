@@ -183,7 +183,15 @@ def test_a_secret_is_used_once_and_must_be_of_a_round(desk: Desk, honest: dict[s
     desk.install("acme-other", "version", shift=0.1)
     desk.submit("acme-other")
     assert desk.verify("acme-other", "--secret", SECRETS[0])["exit_code"] == 2
+    # Nor again for the same code, nor for a part of the suite that does not follow from it.
+    assert desk.verify("acme-honest", "--secret", SECRETS[0])["exit_code"] == 2
+    assert desk.verify("acme-other", "--secret", SECRETS[-1], "--shard", "1/2")["exit_code"] == 2
     assert attempts(desk.home) == before
+
+
+def test_ids_of_submissions_are_ascii(desk: Desk) -> None:
+    desk.install("acme-\u0456pws", "honest")
+    assert desk.submit("acme-\u0456pws")["exit_code"] == 2
 
 
 def test_only_a_packages_own_estimators_are_submitted(desk: Desk, honest: dict[str, Any]) -> None:
@@ -256,7 +264,7 @@ def test_a_forged_attempt_is_found(desk: Desk, honest: dict[str, Any], tmp_path:
     lines = path.read_text().splitlines()
     told = json.loads(lines[1])
     told["figures"][0]["ratio"] *= 0.99
-    path.write_text("\n".join([lines[0], json.dumps(told)]) + "\n")
+    path.write_text("\n".join([lines[0], json.dumps(told, sort_keys=True)]) + "\n")
     found = _said("verify", str(home / "acme-honest"), "--share", "0")
     assert found["exit_code"] == 1
     assert any("attempts.jsonl" in one for one in found["problems"])
@@ -287,6 +295,17 @@ def test_truths_read_from_memory_are_found(desk: Desk) -> None:
     assert any("without its environment" in one for one in told["problems"])
     (entry,) = [one for one in entries_of(desk.home) if one.name == "acme-memory"]
     assert (entry.rank, entry.marks[0]) == (None, "refused")
+
+
+def test_truths_kept_on_disk_are_found_too(desk: Desk, tmp_path: Path) -> None:
+    """The trials without their environment run first."""
+    desk.install("acme-disk", "disk", place=tmp_path)
+    (figures,) = desk.submit("acme-disk")["figures"]
+    assert figures["ratio"] < 0.5
+    told = desk.fresh("acme-disk")
+    assert list(tmp_path.iterdir())
+    assert (told["exit_code"], told["marks"][0]) == (1, "refused")
+    assert any("without its environment" in one for one in told["problems"])
 
 
 def test_files_of_the_run_hold_no_truth_of_data_that_an_entry_sees(
