@@ -36,7 +36,7 @@ from ope_bench.logs.result import (
     span,
     value_lines,
 )
-from ope_bench.logs.segments import segment_codes, segments_by_policy
+from ope_bench.logs.segments import segment_codes
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
@@ -496,7 +496,9 @@ def advise(
             )
             for name in policies
         }
-        segments = segments_by_policy(log, cut, specs, records, folder, advice_verdict.LEVEL)
+        segments = estimation.segments_by_policy(
+            log, cut, specs, records, folder, advice_verdict.LEVEL
+        )
         rule, *others = rules.values()
         same = bool(rule.errors) and all(other is rule for other in others)
         if others and same and candidates is None:

@@ -36,7 +36,15 @@ from ope_bench.logs.recommendation import (
     likelihood,
     recommendation_for,
 )
-from ope_bench.logs.result import Difference, EstimateRow, Estimates, TargetEstimates, span
+from ope_bench.logs.result import (
+    Difference,
+    EstimateRow,
+    Estimates,
+    Segment,
+    TargetEstimates,
+    span,
+)
+from ope_bench.logs.segments import segment_codes, segments_of, terms_file
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
 from ope_bench.statistics.weight_checks import (
@@ -96,8 +104,6 @@ def estimate(
     ------
     UsageError : an estimator, the level or the interval is unknown or wrong.
     """
-    from ope_bench.logs.segments import segment_codes, segments_by_policy
-
     check_interval(level, interval)
     cut = None if by is None else segment_codes(log, by)
     predictions = log.predicted_reward is not None
@@ -216,6 +222,33 @@ def estimate(
         notes=(*notes, *advice, *log.notes, CONFOUNDING),
         source=log,
     )
+
+
+def segments_by_policy(
+    log: LogData,
+    cut: tuple[IntArray, list[str]] | None,
+    specs: Sequence[PluginSpec],
+    records: Mapping[str, Sequence[TrialRecord]],
+    folder: Path,
+    level: float,
+) -> dict[str, tuple[Segment, ...]]:
+    """Return the segments of each policy, by the estimator whose error counts, or another.
+
+    Parameters
+    ----------
+    cut : codes and names of the segments; None for none.
+    specs, records : of the estimators, from `run_on_log`.
+    folder : where the log is stored.
+    """
+    found = {}
+    for name in log.targets if cut is not None else ():
+        rule = recommendation_for(log, name)
+        known = by_selector(records[name], specs, rule)
+        others = sorted(records[name], key=lambda one: one.trial.estimator.id not in COMPARED)
+        file = terms_file([*map(known.get, rule.errors), *others])
+        at = folder / file if file else None
+        found[name] = segments_of(log, name, *cut, at, level) if cut is not None else ()
+    return found
 
 
 def check_interval(level: float, interval: str, kinds: Sequence[str] = INTERVALS) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +11,12 @@ import numpy as np
 from ope_bench.base.errors import UsageError
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.logs import problem
-from ope_bench.logs.estimation import COMPARED, by_selector
 from ope_bench.logs.loading import without_missing
 from ope_bench.logs.log_data import LogData
-from ope_bench.logs.recommendation import few_rewards, recommendation_for
+from ope_bench.logs.recommendation import few_rewards
 from ope_bench.logs.result import Segment
-from ope_bench.logs.shortlist import simultaneous
 from ope_bench.logs.source import load_table, path_of
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.statistics.simultaneous import simultaneous
 from ope_bench.trials.record import TrialRecord
 
 MOST_SEGMENTS = 20
@@ -49,33 +47,6 @@ def segment_codes(log: LogData, by: str) -> tuple[IntArray, list[str]]:
         msg = f"{path_of(spec.table)}: column '{by}' {levels}; {cure}"
         raise UsageError(msg)
     return codes, names
-
-
-def segments_by_policy(
-    log: LogData,
-    cut: tuple[IntArray, list[str]] | None,
-    specs: Sequence[PluginSpec],
-    records: Mapping[str, Sequence[TrialRecord]],
-    folder: Path,
-    level: float,
-) -> dict[str, tuple[Segment, ...]]:
-    """Return the segments of each policy, by the estimator whose error counts, or another.
-
-    Parameters
-    ----------
-    cut : codes and names of the segments; None for none.
-    specs, records : of the estimators, from `run_on_log`.
-    folder : where the log is stored.
-    """
-    found = {}
-    for name in log.targets if cut is not None else ():
-        rule = recommendation_for(log, name)
-        known = by_selector(records[name], specs, rule)
-        others = sorted(records[name], key=lambda one: one.trial.estimator.id not in COMPARED)
-        file = terms_file([*map(known.get, rule.errors), *others])
-        at = folder / file if file else None
-        found[name] = segments_of(log, name, *cut, at, level) if cut is not None else ()
-    return found
 
 
 def terms_file(records: Sequence[TrialRecord | None]) -> str:

@@ -27,7 +27,6 @@ import numpy as np
 from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.boards.columns import Style
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.contracts.random import stream
 from ope_bench.execution import Event, Executor
 from ope_bench.logs import problem
 from ope_bench.logs.estimation import CONFOUNDING, by_selector, estimator_pairs, run_on_log
@@ -36,6 +35,7 @@ from ope_bench.logs.recommendation import Recommendation, recommendation_for
 from ope_bench.logs.result import Shown, span
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, figure
+from ope_bench.statistics.simultaneous import simultaneous
 from ope_bench.trials.record import TrialRecord
 
 Status = Literal["certified", "dominated", "unresolved"]
@@ -46,8 +46,6 @@ STATUS_STYLES: Mapping[str, Style] = {"certified": "good", "dominated": "bad", "
 
 LOGGED = "logged"
 """The incumbent where none is named: what the log earned."""
-
-RESAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,32 +279,3 @@ def decide(
         half = float(np.hypot(quantile * error[one, -1], rule.constant * apart))
         winner = {"name": name, "value": value, "low": value - half, "high": value + half}
     return Shortlist(alpha=alpha, incumbent=incumbent, policies=tuple(rows[::-1]), winner=winner)
-
-
-@np.errstate(over="ignore", invalid="ignore")  # an error that overflows decides nothing
-def simultaneous(
-    influence: FloatArray, alpha: float, *, versus_last: bool = False
-) -> tuple[float, FloatArray]:
-    """Return the quantile of the largest studentized difference, and the differences' errors.
-
-    Parameters
-    ----------
-    influence : (n_units, n_policies), each unit's part of a value, centered.
-    alpha : probability above the quantile.
-    versus_last : whether only differences to the last policy count.
-    """
-    k = influence.shape[1]
-    gram = influence.T @ influence
-    spread = np.maximum(np.add.outer(np.diag(gram), np.diag(gram)) - 2 * gram, 0.0)
-    error: FloatArray = np.sqrt(spread * len(influence) / max(len(influence) - 1, 1))
-    # Policies of equal terms differ by nothing.
-    tiny = 1e-9 * float(np.sqrt(np.diag(gram)).max(initial=0.0))
-    inverse = np.divide(1.0, error, out=np.zeros_like(error), where=error > tiny)
-    draws = (stream("shortlist").standard_normal((RESAMPLES, len(influence))) @ influence).T.copy()
-    largest = np.zeros(RESAMPLES)
-    for one in range(k - 1):
-        others = slice(k - 1 if versus_last else one + 1, k)
-        studentized = draws[one] - draws[others]
-        studentized *= inverse[one, others, None]
-        np.maximum(largest, np.abs(studentized, out=studentized).max(axis=0), out=largest)
-    return float(np.quantile(largest, 1 - alpha)), error
