@@ -6,7 +6,9 @@ import importlib
 import json
 import random
 import threading
+import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -120,6 +122,18 @@ def _private_arrays(view: View) -> None:
             setattr(policy, name, value[::-1].copy())
 
 
+@dataclass(frozen=True)
+class Mean:
+    """A shared fit: the mean reward."""
+
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> types.SimpleNamespace:
+        return types.SimpleNamespace(value=float(view.reward.mean()))
+
+
+def _fit(view: View) -> None:
+    view.fitted(Mean()).value = 7.0
+
+
 def _print_put_back(view: View) -> None:
     before = builtins.print
     builtins.print = lambda *_, **__: None
@@ -172,6 +186,7 @@ WAYS: dict[str, Callable[[View], Any]] = {
     "shape": _shape,
     "dtype": _dtype,
     "private-arrays": _private_arrays,
+    "fit": _fit,
 }
 
 
@@ -187,6 +202,13 @@ class Careless(Estimator):
     def estimate(self, view: View) -> Estimate:
         WAYS[self.way](view)
         return Estimate(float(view.reward.mean()))
+
+
+class SharedMean(Estimator):
+    """Answers with the shared fit of the mean."""
+
+    def estimate(self, view: View) -> Estimate:
+        return Estimate(view.fitted(Mean()).value)
 
 
 class Odd(DiscretePolicy):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
@@ -96,10 +96,13 @@ class CachedFit:
     error: BaseException | None = None
     origin: TracebackType | None = None
     inner: frozenset[str] = frozenset()
+    held: list[tuple[str, Any]] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         # All trials on the data share the fit.
-        for array in getattr(self.value, "__dict__", {}).values():
+        held = getattr(self.value, "__dict__", {}).items()
+        object.__setattr__(self, "held", [item for item in held if item[1] is not None])
+        for _, array in self.held:
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
 
@@ -149,6 +152,11 @@ class FitCache:
     def keys(self) -> frozenset[str]:
         """Return the keys of all cached fits."""
         return frozenset(self._entries)
+
+    def changed(self) -> list[str]:
+        """Return the keys of fits whose attributes a trial has replaced."""
+        pairs = ((key, one.value, item) for key, one in self._entries.items() for item in one.held)
+        return [key for key, fit, (name, was) in pairs if vars(fit).get(name) is not was]
 
     def put(self, key: str, entry: CachedFit) -> None:
         """Store a fit that was made elsewhere."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import sys
 import types
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import chain
 from typing import Any
 
-_ROOTS = ("builtins", "json", "numpy", "ope_bench", "random")
+_ROOTS = ("builtins", "json", "numpy", "ope_bench", "ope_estimators", "ope_environments", "random")
 """Modules that are watched, with all modules in them."""
 
 _WITH_CLASSES = ("json", "numpy.ma", "random")
@@ -27,6 +27,9 @@ _OF_IMPORTS = (
     # Every extension in Rust that takes arrays, such as that of Polars, sets it on first use.
     "_RUST_NUMPY_BORROW_CHECKING_API",
 )
+
+_OF_PYTHON = ("__annotations__", "__annotations_cache__", "__slotnames__")
+"""What Python adds to a class on first use."""
 
 _GONE = object()
 
@@ -89,16 +92,12 @@ def watch_classes(classes: Iterable[type]) -> None:
     _held[:] = chain.from_iterable(_views)
 
 
-@cache
-def _begin() -> None:
-    for root in _ROOTS:
-        _watch(root)
-
-
 @contextlib.contextmanager
 def patches_noted() -> Iterator[list[str]]:
     """Note what the block patches: names, once it has ended; then all is as it was before."""
-    _begin()
+    for root in _ROOTS:
+        if type(sys.modules.get(root)) is types.ModuleType:
+            _watch(root)
     names = list[str]()
     _noted.append({})
     try:
@@ -134,7 +133,7 @@ def _changed() -> Iterator[tuple[tuple[Any, str], object]]:
         now, ours = vars(cls), cls.__module__.startswith("ope_bench.")
         for name in now.keys() | before.keys():
             was = before.get(name, _GONE)
-            # Python makes some of its own on first use; private ones of others may be caches.
-            made = was is _GONE and name.startswith("__")
-            if now.get(name, _GONE) is not was and not made and (ours or name[0] != "_"):
+            # Private ones of others may be caches.
+            cache = name in _OF_PYTHON or (re.match("_[^_]", name) and not ours)
+            if now.get(name, _GONE) is not was and not cache:
                 yield (cls, name), was

@@ -155,7 +155,7 @@ def _copied(sampled: Problem, mapped: bool) -> tuple[Problem, list[bytes]]:
     found: dict[Any, Any] = dict(zip(places, raw, strict=True))
     # Pages of a file that is mapped to be read, as those of a stored log, are sealed already.
     inner = {place: one for place, one in found.items() if not (mapped and _is_sealed(one))}
-    sealed = (_mapped if mapped else _in_bytes)([*inner.values()])
+    sealed = _mapped([*inner.values()]) if mapped else [*map(bytes, inner.values())]
     found |= zip(inner, sealed, strict=True)
     copy: Problem = pickle.loads(  # noqa: S301  just made
         pickled.getvalue(), buffers=[found[place] for place in places]
@@ -212,10 +212,6 @@ def _address(buffer: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _in_bytes(buffers: Sequence[memoryview]) -> list[Any]:
-    return [bytes(one) for one in buffers]
-
-
 def _mapped(buffers: Sequence[memoryview]) -> list[Any]:
     """Return the buffers' contents in pages that are mapped to be read only."""
     made = getattr(os, "memfd_create", None)
@@ -232,13 +228,9 @@ def _mapped(buffers: Sequence[memoryview]) -> list[Any]:
             import fcntl  # not everywhere
 
             sizes = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, sizes | _F_SEAL_FUTURE_WRITE)
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, sizes | 16)  # F_SEAL_FUTURE_WRITE, without a name
         pages = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     return [pages[end - len(one) : end] for end, one in zip(ends, buffers, strict=True)]
-
-
-_F_SEAL_FUTURE_WRITE = 16
-"""A constant of Linux, from 5.1 on, that ``fcntl`` does not name."""
 
 
 def _parts(whole: object) -> Iterator[tuple[str, Any]]:

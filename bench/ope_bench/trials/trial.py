@@ -234,7 +234,9 @@ class Workspace:
 
     def changes(self) -> list[str]:
         """Return what a trial has changed of the problem; discard one that has changed."""
-        found = self._data.seal.changes() if self._data is not None else {}
+        if self._data is None:
+            return []
+        found = self._data.seal.changes() | dict.fromkeys(self._data.fit_cache.changed(), True)
         if found:
             self.clear()
         return [name for name, changed in found.items() if changed]

@@ -266,6 +266,17 @@ def test_arrays_of_shared_fits_are_read_only() -> None:
         entry.value.values[0] = 2.0
 
 
+def test_a_shared_fit_whose_attribute_is_replaced_is_told_and_discarded() -> None:
+    innocent = trial(f"{FILE}:SharedMean")
+    with InProcessExecutor() as executor:
+        clean, guilty, again = run(
+            executor, [innocent, trial(f"{FILE}:Careless", "fit"), innocent]
+        )
+    assert guilty.status == "error"
+    assert "Mean()@cpu; copy first" in (guilty.error_message or "")
+    assert bits([again]) == bits([clean])
+
+
 # The seal itself
 
 
