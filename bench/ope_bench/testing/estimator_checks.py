@@ -32,7 +32,6 @@ from ope_bench.testing.checks import (
     untouched_global_random_state,
 )
 from ope_bench.trials.record import Trial
-from ope_bench.trials.sealing import Seal
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import Workspace, run_trial
 
@@ -62,7 +61,7 @@ class Answer:
     view : the view that it received.
     estimate : None if it raised PositivityViolation.
     violation : the PositivityViolation that it raised, or None.
-    changed : names of what it changed of the problem.
+    changed : names of the problem's arrays that it changed.
     """
 
     estimator: Estimator
@@ -70,6 +69,14 @@ class Answer:
     estimate: Estimate | None
     violation: PositivityViolation | None = None
     changed: tuple[str, ...] = ()
+
+
+def _hashes(data: Problem) -> dict[str, str]:
+    """Hash every array of the problem, of its policies and of its embedding distribution."""
+    hashes = problems.array_hashes(data)
+    for name in ("logging_policy", "target_policy", "embedding_distribution"):
+        hashes |= problems.array_hashes(getattr(data, name), f"{name}.")
+    return hashes
 
 
 def _failed(name: str, reason: str, before: str = "") -> CheckFailed:
@@ -94,11 +101,11 @@ class EstimatorUnderTest(UnderTest[Estimator]):
         """
         estimator, estimate, violation = self.make(), None, None
         streams = DataSeed("conformance", seed, 0)
-        step, seal = "fit", Seal(data)
+        step, before = "fit", _hashes(data)
         try:
             import_all(estimator.requires)
             view = WatchedView(
-                seal.problem,
+                data,
                 estimator.access,
                 seed=streams,
                 fit_cache=FitCache(),
@@ -122,7 +129,8 @@ class EstimatorUnderTest(UnderTest[Estimator]):
         if violation is None and not isinstance(estimate, Estimate):
             what = f"estimate returned {type(estimate).__name__}; expected ope_bench.Estimate"
             raise _failed(name, explain(what))
-        changed = tuple(name for name, surely in seal.changes().items() if surely)
+        after = _hashes(data)
+        changed = tuple(name for name in before if before[name] != after[name])
         return Answer(estimator, view, estimate, violation, changed)
 
     def answer(self, name: str, *, seed: int = 0) -> Answer:
