@@ -676,26 +676,29 @@ def test_an_experiment_is_proposed_where_the_log_cannot_answer():
     assert advise(log_of(discrete(300))).experiment is None
 
 
-def test_the_proposed_width_is_that_of_logs_of_the_proposal():
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_the_proposed_width_is_that_of_logs_of_the_proposal(value):
     """Rewards whose mean square depends on the action alone: the formula is exact then."""
     n, rng = 20_000, np.random.default_rng(0)
     policy = rng.dirichlet(np.ones(4), n)
     spread = np.array([0.2, 1.0, 3.0, 0.5])
     action = rng.integers(4, size=n)
     frame = {"x": rng.standard_normal(n), "a": action, "p": np.full(n, 0.25)}
-    frame["r"] = spread[action] * rng.standard_normal(n)
+    frame["r"] = value + spread[action] * rng.standard_normal(n)
     uniform = TargetPolicy(table=np.full((n, 4), 0.25))
     log = Log.from_frame(
         frame, context=["x"], action="a", reward="r", propensity="p", logging=uniform,
         target=TargetPolicy(table=policy),
     )  # fmt: skip
-    found = next_log(log, "target", resolve_one("dm"), 0.0, share=0.3)
+    found = next_log(log, "target", resolve_one("dm"), value, share=0.3)
     factor = np.array([found.factors[str(one)] for one in range(4)])
-    assert factor / factor[0] == pytest.approx(spread / spread[0], rel=0.1)
-    new = policy * spread
+    size = np.hypot(value, spread)
+    assert factor / factor[0] == pytest.approx(size / size[0], rel=0.1)
+    new = policy * size
     mixed = 0.7 * new / new.sum(axis=1, keepdims=True) + 0.3 * 0.25
     played = (rng.random((n, 1)) > mixed.cumsum(axis=1)).sum(axis=1).clip(0, 3)
     rows = np.arange(n)
-    terms = policy[rows, played] / mixed[rows, played] * spread[played] * rng.standard_normal(n)
+    reward = value + spread[played] * rng.standard_normal(n)
+    terms = policy[rows, played] / mixed[rows, played] * reward
     assert found.width == pytest.approx(2 * 1.96 * terms.std() / np.sqrt(n), rel=0.1)
     assert found.today == "logging"
