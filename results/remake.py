@@ -187,12 +187,13 @@ def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[R
         return list(store.results(run=number))
 
 
-def write_trials(folder: Path, old: Collection[str], new: Iterable[Result]) -> None:
+def write_trials(folder: Path, old: Collection[str], new: Sequence[Result]) -> None:
     """Write the committed rows whose keys are in ``old``, and the new ones."""
     path = folder / "trials.parquet"
     kept = pq.read_table(path).to_pylist() if path.exists() else []
     rows = [row for row in kept if row["key"] in old] + [*rows_of(new)]
-    writer_for(path)(path, iter(rows))
+    runs = {result.run.id: result.run for result in new}
+    writer_for(path)(path, iter(rows), [*runs.values()])
 
 
 def write_runs(folder: Path, new: Sequence[Result], records: int) -> None:

@@ -93,7 +93,8 @@ def export_command(
         with Store.open(store) as opened:
             stored_boards.check_suite(opened, suite)
             with atomic_write(to, UsageError) as partial:
-                count = write_rows(partial, export.rows_of(opened.results(suite=suite, run=run)))
+                rows = export.rows_of(opened.results(suite=suite, run=run))
+                count = write_rows(partial, rows, opened.runs())
         emit({"schema": 1, "file": str(to), "rows": count, "columns": list(export.COLUMNS)})
     note(f"{count} rows in {to}")
     return 0

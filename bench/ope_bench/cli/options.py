@@ -81,7 +81,7 @@ StoreOption = Annotated[
         "--store",
         envvar="OPE_BENCH_STORE",
         show_default=str(DEFAULT_STORE),
-        help="The store, one SQLite file.",
+        help="The store, one SQLite file; to read, an export .parquet too.",
     ),
 ]
 SuiteOption = Annotated[str | None, typer.Option(help="Only outcomes of runs of this suite.")]

@@ -46,7 +46,7 @@ def _run(
         if report.exit_code not in (exit_codes.CLEAN, exit_codes.FAILED_TRIALS):
             raise UsageError(report.reason)
         with Store.open(path) as store, atomic_write(to, UsageError) as partial:
-            write_rows(partial, export.rows_of(store.results()))
+            write_rows(partial, export.rows_of(store.results()), store.runs())
             runs, status = [vars(run) for run in store.runs()], store.info().status
     facts = {"schema": 1, "runs": runs, "trials": len(manifest.trials), "status": status}
     facts["sha256"] = {to.name: submission.sha256(to)}

@@ -1,13 +1,14 @@
 """Export stored outcomes as one flat table: Parquet, CSV or JSON lines.
 
-Lists and mappings are JSON: text in tables, nested in JSON lines.
+Lists and mappings are JSON: text in tables, nested in JSON lines. A Parquet file also holds the
+facts of the runs, so that `ope_bench.store.exported` can read it as a store.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,7 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.printable import without_formula
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.store.reader import Result
+from ope_bench.store.reader import Result, Run
 from ope_bench.trials.record import RECORD
 
 _OF_RECORD = {column.name: column.type for column in RECORD if column.exported}
@@ -36,8 +37,19 @@ COLUMNS: dict[str, str] = {
     "device": "string",
     **_OF_RECORD,
     "salt": "string",
+    "threads": "int64",
+    "environment_version": "int64",
+    "environment_reference": "string",
+    "reference": "string",
+    "environment_label": "string",
+    "label": "string",
+    "made_by": "string",
+    "estimator_digest": "string",
 }
 """Columns and their types."""
+
+RUNS = b"ope_bench.runs"
+"""Name of the facts of runs in the metadata of a Parquet file."""
 
 Rows = Iterator[dict[str, Any]]
 
@@ -73,6 +85,14 @@ def rows_of(results: Iterable[Result]) -> Rows:
             "device": trial.device.value,
             **{name: _cell(getattr(result.record, name), kind) for name, kind in further},
             "salt": trial.salt,
+            "threads": trial.threads,
+            "environment_version": environment.version,
+            "environment_reference": environment.reference,
+            "reference": estimator.reference,
+            "environment_label": environment.label,
+            "label": estimator.label,
+            "made_by": result.made_by,
+            "estimator_digest": result.estimator_digest,
         }
 
 
@@ -81,11 +101,21 @@ def _json(value: Any) -> str:
 
 
 def _cell(value: Any, kind: str) -> Any:
-    return _json(value) if kind == "json" else value.value if isinstance(value, Enum) else value
+    # In its own order, in which boards show diagnostics.
+    return (
+        json.dumps(plain(value), separators=(",", ":"))
+        if kind == "json"
+        else (value.value if isinstance(value, Enum) else value)
+    )
 
 
-def writer_for(path: Path) -> Callable[[Path, Rows], int]:
+Writer = Callable[[Path, Rows, Sequence[Run]], int]
+
+
+def writer_for(path: Path) -> Writer:
     """Return a function that writes rows to a file and counts them, by the ending of its name.
+
+    It is also given the runs of the store; a Parquet file keeps those that the rows name.
 
     Raises
     ------
@@ -106,7 +136,7 @@ def writer_for(path: Path) -> Callable[[Path, Rows], int]:
     return writer
 
 
-def _write_csv(path: Path, rows: Rows) -> int:
+def _write_csv(path: Path, rows: Rows, _: Sequence[Run]) -> int:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(COLUMNS), lineterminator="\n")
         writer.writeheader()
@@ -121,7 +151,7 @@ def _write_csv(path: Path, rows: Rows) -> int:
     return count
 
 
-def _write_jsonl(path: Path, rows: Rows) -> int:
+def _write_jsonl(path: Path, rows: Rows, _: Sequence[Run]) -> int:
     nested = [name for name, kind in COLUMNS.items() if kind == "json"]
     count = 0
     with path.open("w", encoding="utf-8") as stream:
@@ -132,7 +162,7 @@ def _write_jsonl(path: Path, rows: Rows) -> int:
     return count
 
 
-def _write_parquet(path: Path, rows: Rows) -> int:
+def _write_parquet(path: Path, rows: Rows, runs: Sequence[Run]) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -142,9 +172,12 @@ def _write_parquet(path: Path, rows: Rows) -> int:
             for name, kind in COLUMNS.items()
         ]
     )
-    count = 0
+    count, named = 0, set[str]()
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while group := list(islice(rows, ROW_GROUP)):
             writer.write_table(pa.Table.from_pylist(group, schema=schema))
             count += len(group)
+            named.update(row.get(name, "") for row in group for name in ("run_id", "made_by"))
+        kept = [vars(run) for run in runs if run.id in named]
+        writer.add_key_value_metadata({RUNS: _json(kept).encode()})
     return count

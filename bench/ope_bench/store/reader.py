@@ -98,11 +98,13 @@ class Result:
     record : the outcome.
     run : the newest of the selected runs that contains the trial.
     made_by : id of the run that executed the trial; others reuse it.
+    estimator_digest : digest of the estimator's own code; None where unknown.
     """
 
     record: TrialRecord
     run: Run
     made_by: str
+    estimator_digest: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,9 +357,11 @@ class Reader:
             with reading(self._path):
                 for row in rows:
                     through = self._numbered[int(self._through[part[row[0]]])]
-                    specs = self._spec(row[2], through), self._spec(row[3], through)
-                    record = build(trial_from(*specs, row[4:_FIRST]), row[_FIRST:])
-                    found.append((part[row[0]], Result(record, through, sys.intern(row[1]))))
+                    index, made_by, own, *numbers = row[:_SPECS]
+                    environment, estimator = (self._spec(one, through) for one in numbers)
+                    trial = trial_from(environment, estimator, row[_SPECS:_FIRST])
+                    record = build(trial, row[_FIRST:])
+                    found.append((part[index], Result(record, through, sys.intern(made_by), own)))
             yield from found
 
     def _outcomes(self, rows: Sequence[tuple[Any, ...]], places: Sequence[int]) -> Outcomes:
@@ -422,7 +426,8 @@ def _processors(machine: Mapping[str, Any]) -> str:
     return sys.intern(", ".join(sorted(names)))
 
 
-_OF_TRIAL = ("run", "environment", "estimator", *TRIAL_COLUMNS)
+_OF_TRIAL = ("run", "estimator_digest", "environment", "estimator", *TRIAL_COLUMNS)
+_SPECS = 5
 _FIRST = 1 + len(_OF_TRIAL)
 """Place of the first column of the record in a row, after the row's index."""
 _NAMES = ("key", "made_by", "code", "own_code", "environment", "estimator", *TRIAL_COLUMNS)

@@ -19,7 +19,7 @@ from ope_bench.base.files import file_identity
 from ope_bench.contracts.data import TruthKind
 from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.store import file, maintenance
+from ope_bench.store import exported, file, maintenance
 from ope_bench.store.reader import (
     RUN_COLUMNS,
     Conflict,
@@ -91,12 +91,19 @@ class Store:
     def open(cls, path: str | Path, *, write: bool = False) -> Self:
         """Open a store; with ``write`` it is created if missing, and locked for other writers.
 
+        A ``.parquet`` file of ``ope-bench export`` can be read, too.
+
         Raises
         ------
         StoreError : it is missing, no store, newer, in use by another run or not writable.
         """
         path = Path(path)
         file.require_utf8(path)
+        if exported.is_export(path):
+            if write:
+                msg = f"{path} is an export, which is only read; name a store, such as new.sqlite"
+                raise StoreError(msg)
+            return cls(path, exported.connect(path), None)
         lock = None
         if write:
             if not path.parent.is_dir():

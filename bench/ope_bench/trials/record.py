@@ -22,7 +22,7 @@ from ope_bench.plugins.requirements import explain
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.statistics.weight_checks import LEAST_EFFECTIVE, weight_warnings
 from ope_bench.trials import status as statuses
-from ope_bench.trials.status import ANSWER, DATA, EXPORTED, SHARED, Device, Plain, Status
+from ope_bench.trials.status import ANSWER, DATA, LOCAL, SHARED, Device, Plain, Status
 
 KEY_SCHEMA = 1
 
@@ -137,15 +137,15 @@ class TrialRecord:
     """
 
     trial: Trial
-    code_digest: str = field(metadata=EXPORTED | SHARED)
-    status: Status = field(metadata=EXPORTED)
+    code_digest: str = field(metadata=SHARED)
+    status: Status
     _: KW_ONLY
-    estimate: float | None = field(default=None, metadata=EXPORTED | ANSWER)
-    standard_error: float | None = field(default=None, metadata=EXPORTED | ANSWER)
+    estimate: float | None = field(default=None, metadata=ANSWER)
+    standard_error: float | None = field(default=None, metadata=ANSWER)
     fallback: float | None = field(default=None, metadata=ANSWER)
-    truth_expected: float | None = field(default=None, metadata=EXPORTED | DATA)
+    truth_expected: float | None = field(default=None, metadata=DATA)
     truth_expected_se: float | None = field(default=None, metadata=DATA)
-    truth_empirical: float | None = field(default=None, metadata=EXPORTED | DATA)
+    truth_empirical: float | None = field(default=None, metadata=DATA)
     logging_average: float | None = field(default=None, metadata=DATA)
     unsupported_mass: float | None = field(default=None, metadata=DATA)
     observed_unsupported_mass: float | None = field(default=None, metadata=DATA)
@@ -153,26 +153,26 @@ class TrialRecord:
     n_target_actions: int | None = field(default=None, metadata=DATA)
     ess_fraction: float | None = field(default=None, metadata=ANSWER)
     max_weight_share: float | None = field(default=None, metadata=ANSWER)
-    fit_seconds: float | None = field(default=None, metadata=EXPORTED)
-    fit_cpu_seconds: float | None = field(default=None, metadata=EXPORTED)
-    estimate_seconds: float | None = field(default=None, metadata=EXPORTED)
+    fit_seconds: float | None = None
+    fit_cpu_seconds: float | None = None
+    estimate_seconds: float | None = None
     shared_seconds: float = 0.0
-    peak_rss_bytes: int | None = field(default=None, metadata=EXPORTED)
+    peak_rss_bytes: int | None = None
     gpu_peak_bytes: int | None = None
     exclusive: bool = False
-    diagnostics: Mapping[str, Diagnostic] = field(default_factory=dict, metadata=EXPORTED)
+    diagnostics: Mapping[str, Diagnostic] = field(default_factory=dict)
     access: tuple[str, ...] = ()
     origin: str = field(default="", metadata=SHARED)
     environment_origin: str = field(default="", metadata=SHARED)
-    error_type: str | None = field(default=None, metadata=EXPORTED | SHARED)
-    error_message: str | None = field(default=None, metadata=EXPORTED | SHARED)
-    traceback: str | None = field(default=None, metadata=SHARED)
-    output_tail: str | None = field(default=None, metadata=SHARED)
+    error_type: str | None = field(default=None, metadata=SHARED)
+    error_message: str | None = field(default=None, metadata=SHARED)
+    traceback: str | None = field(default=None, metadata=SHARED | LOCAL)
+    output_tail: str | None = field(default=None, metadata=SHARED | LOCAL)
     note: str | None = field(default=None, metadata=SHARED)
-    interval_low: float | None = field(default=None, metadata=EXPORTED | ANSWER)
-    interval_high: float | None = field(default=None, metadata=EXPORTED | ANSWER)
-    interval_level: float | None = field(default=None, metadata=EXPORTED | ANSWER)
-    interval_kind: str | None = field(default=None, metadata=EXPORTED | SHARED | statuses.WORD)
+    interval_low: float | None = field(default=None, metadata=ANSWER)
+    interval_high: float | None = field(default=None, metadata=ANSWER)
+    interval_level: float | None = field(default=None, metadata=ANSWER)
+    interval_kind: str | None = field(default=None, metadata=SHARED | statuses.WORD)
 
     @property
     def key(self) -> str:

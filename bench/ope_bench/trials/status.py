@@ -82,8 +82,8 @@ class Status(enum.StrEnum):
 
 Plain = float | int | str | None
 
-EXPORTED: dict[str, Any] = {"exported": True}
-"""A column of ``ope-bench export``."""
+LOCAL: dict[str, Any] = {"exported": False}
+"""Not in exports: it names files of one machine."""
 SHARED: dict[str, Any] = {"shared": True}
 """A string shared by thousands of records: interned."""
 ANSWER: dict[str, Any] = {"baseline": "answer"}
@@ -112,7 +112,7 @@ class RecordField:
     to_plain: Callable[[Any], Plain]
     from_plain: Callable[[Any], Any] | None
     type: str
-    exported: bool = False
+    exported: bool = True
     baseline: Literal["answer", "data", "word"] | None = None
 
 

@@ -91,7 +91,7 @@ def test_store_export_and_baseline_keep_the_interval(tmp_path: Path):
     assert result.record.interval == Interval(0.25, 0.75, 0.9, "guaranteed")
     (row,) = rows_of([result])
     assert {name: row[name] for name in OWN} == OWN
-    writer_for(tmp_path / "x.jsonl")(tmp_path / "x.jsonl", iter([row]))
+    writer_for(tmp_path / "x.jsonl")(tmp_path / "x.jsonl", iter([row]), ())
     assert OWN.items() <= json.loads((tmp_path / "x.jsonl").read_text(encoding="utf-8")).items()
     (kept,) = _through_a_baseline(tmp_path, result.record)
     assert kept.interval == result.record.interval

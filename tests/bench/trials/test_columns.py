@@ -12,7 +12,7 @@ from ope_bench.gate import baseline
 from ope_bench.store import Store
 from ope_bench.store.export import COLUMNS
 from ope_bench.trials.record import RECORD_COLUMNS, Trial, TrialRecord
-from ope_bench.trials.status import DATA, EXPORTED, Status, columns_of
+from ope_bench.trials.status import DATA, LOCAL, Status, columns_of
 from support.paths import RESULTS
 
 
@@ -21,17 +21,17 @@ class _Record:
     trial: Trial
     code: str
     status: Status
-    value: float | None = field(default=None, metadata=EXPORTED | DATA)
+    value: float | None = field(default=None, metadata=DATA | LOCAL)
     count: int | None = None
     alone: bool = False
-    facts: Mapping[str, float] = field(default_factory=dict, metadata=EXPORTED)
+    facts: Mapping[str, float] = field(default_factory=dict)
     words: tuple[str, ...] | None = None
 
 
 def test_a_column_follows_from_the_type_and_the_metadata_of_its_field() -> None:
     columns = {column.name: column for column in columns_of(_Record)}
     assert list(columns) == ["code", "status", "value", "count", "alone", "facts", "words"]
-    assert [name for name, column in columns.items() if column.exported] == ["value", "facts"]
+    assert [name for name, column in columns.items() if not column.exported] == ["value"]
     assert [name for name, column in columns.items() if column.baseline] == ["value"]
     assert [column.type for column in columns.values()] == [
         *("string", "string", "double", "int64", "bool", "json", "json")
@@ -79,10 +79,14 @@ def test_every_field_of_a_record_has_a_column_in_the_store(tmp_path: Path) -> No
 def test_exports_have_the_promised_columns_in_the_promised_order() -> None:
     promised = (
         "key, code_digest, run_id, suite, environment, environment_params, estimator, params, "
-        "replicate, seed, device, status, estimate, standard_error, truth_expected, "
-        "truth_empirical, fit_seconds, fit_cpu_seconds, estimate_seconds, peak_rss_bytes, "
-        "diagnostics, error_type, error_message, "
-        "interval_low, interval_high, interval_level, interval_kind, salt"
+        "replicate, seed, device, status, estimate, standard_error, fallback, truth_expected, "
+        "truth_expected_se, truth_empirical, logging_average, unsupported_mass, "
+        "observed_unsupported_mass, n_logged_actions, n_target_actions, ess_fraction, "
+        "max_weight_share, fit_seconds, fit_cpu_seconds, estimate_seconds, shared_seconds, "
+        "peak_rss_bytes, gpu_peak_bytes, exclusive, diagnostics, access, origin, "
+        "environment_origin, error_type, error_message, note, interval_low, interval_high, "
+        "interval_level, interval_kind, salt, threads, environment_version, "
+        "environment_reference, reference, environment_label, label, made_by, estimator_digest"
     )
     assert list(COLUMNS) == promised.split(", ")
 
