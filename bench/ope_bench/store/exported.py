@@ -187,11 +187,10 @@ def _specs(
         return [spec]
     if version is not None:
         return [replace(spec, version=version)]
-    return [replace(spec, version=one) for one in range(version_of(name), 0, -1)]
+    return [replace(spec, version=one) for one in range(_newest(name), 0, -1)]
 
 
-def version_of(environment: str) -> int:
-    """Return the version of an installed environment."""
+def _newest(environment: str) -> int:
     return getattr(registry().find("environment", environment).cls, "version", 1)
 
 
