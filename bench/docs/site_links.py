@@ -35,6 +35,7 @@ MOVED = {
 """Catalogues of the repository, and what the site has in their place."""
 
 SOUGHT = {
+    "bench/docs/log-import": "dsjson, GrowthBook, LLM router, importer",
     "bench/docs/ab": "A/B test, experiment, multi-armed bandit",
     "bench/docs/own-logs": "A/B test, counterfactual evaluation, logged data, click-through rate",
     "bench/docs/own-log-checks": "confounding, overlap, data quality",

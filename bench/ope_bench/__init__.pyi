@@ -59,6 +59,9 @@ from ope_bench.contracts.view import View as View
 from ope_bench.logs.ab import ab as ab
 from ope_bench.logs.advise import advise as advise
 from ope_bench.logs.estimation import estimate as estimate
+from ope_bench.logs.formats import Decision as Decision
+from ope_bench.logs.formats import LogFormat as LogFormat
+from ope_bench.logs.formats import check_log_format as check_log_format
 from ope_bench.logs.log import Log as Log
 from ope_bench.logs.shortlist import shortlist as shortlist
 from ope_bench.logs.streamed import estimate_stream as estimate_stream

@@ -367,13 +367,13 @@ def _range_of(text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
-# ``ope-bench log``: check a user's own log, or write an example of one.
+# ``ope-bench log``: check, or import, a user's own log, or write an example of one.
 
 log_app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Check a log of your own, or write an example of one.",
+    help="Check a log of your own, import one of another platform, or write an example.",
 )
 
 
@@ -407,6 +407,42 @@ def example(
     note(f"next    ope-bench log check {folder / 'shop.yaml'}")
     note(f"then    ope-bench estimate {folder / 'shop.yaml'}")
     note(f"and     ope-bench advise {folder / 'shop.yaml'}")
+    return 0
+
+
+@log_app.command("import")
+def import_(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT", help="vw-dsjson, growthbook, router-jsonl, or another."),
+    ],
+    file: Annotated[Path, typer.Argument(help="The log of that platform.")],
+    folder: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Made if it is not there.")
+    ],
+    example: Annotated[
+        bool, typer.Option("--example", help="First write an invented FILE of 2,000 decisions.")
+    ] = False,
+) -> int:
+    """Make a table and a log file of another platform's log.
+
+    Packages add formats by entry points of the group `ope_bench.log_formats`.
+    """
+    from ope_bench.logs.formats import import_log, log_format, write_example_events
+
+    made = log_format(name)
+    if example:
+        write_example_events(made, file)
+        note(f"wrote {file}")
+    result = import_log(made, file, folder)
+    note(f"wrote {result.table}")
+    note(f"wrote {result.log_file}")
+    note(
+        f"{result.rows:,} decisions; {result.left_out:,} lines left out: no reward or no decision"
+    )
+    for lack in result.lacks:
+        note(fill(f"lacks {lack}", terminal_width(), subsequent_indent="      "))
+    note(f"next  ope-bench log check {result.log_file}")
     return 0
 
 

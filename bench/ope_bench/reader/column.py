@@ -72,6 +72,8 @@ class Column:
     def shown(self, row: int) -> str:
         """Return a row's value as it is written, for messages."""
         value = self.series[row]
+        if self.kind == "list" and value is not None and not isinstance(value, str):
+            return str(list(value))[:40]
         return f"{value:.12g}" if isinstance(value, float) else str(value)[:40]
 
     def require_values(self, cure: str = "fill it in, or leave the row out") -> None:
