@@ -35,6 +35,9 @@ from ope_bench.reader.text import EXACT, FIRST_ROWS, TextForm, settle
 FIRST_LINE = 1 << 20
 """Most characters of a line from which the format of a file is recognized."""
 
+LONGEST_HEADER = 1 << 22
+"""Most characters of a header."""
+
 ROWS_AT_ONCE = 1 << 15
 _CHUNK = 1 << 24
 _COMPRESSED: dict[bytes, Any] = {
@@ -142,7 +145,10 @@ def text_rows(path: Path, form: TextForm) -> Generator[TextRow, None, None]:
             raise DataFileError(path, what)
         lines = itertools.chain([first], stream)
         if len(first) == FIRST_LINE and not first.endswith("\n"):
-            lines = itertools.chain([first + stream.readline()], stream)
+            first += stream.readline(LONGEST_HEADER)
+            if len(first) > LONGEST_HEADER:
+                raise _too_long(path, "its first line", LONGEST_HEADER)
+            lines = itertools.chain([first], stream)
         reader = csv.reader(lines, delimiter=delimiter_of(first, form), strict=True)
         try:
             for fields in reader:
@@ -260,10 +266,17 @@ def _as_utf8(path: Path, form: TextForm) -> Iterator[tuple[Path, bool]]:
         copy = folder / "table.csv"
         with opened_text(path, form) as text, open(copy, "wb") as out:
             while words := text.read(_CHUNK):
+                # A few bytes of a compressed file may be gigabytes.
+                if len(words) == _CHUNK and "\n" not in words and "\r" not in words:
+                    raise _too_long(path, "a line", _CHUNK)
                 out.write(words.encode())
         with open(copy, "rb") as stream:
             alone = _alone(iter(lambda: stream.read(_CHUNK), b""))
         yield copy, alone
+
+
+def _too_long(path: Path, what: str, most: int) -> DataFileError:
+    return DataFileError(path, f"{what} has more than {most:,} characters; it is no table of text")
 
 
 def _alone(chunks: Iterator[bytes]) -> bool:

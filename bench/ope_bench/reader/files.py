@@ -158,6 +158,21 @@ def _line_of(path: Path, row: int, header: bool, form: TextForm) -> int:
 # Parquet and Arrow
 
 
+BYTES_OF_A_VALUE = 32
+"""Memory that a value of a table takes at least while it is read and checked."""
+
+
+def _require_memory(path: Path, rows: int, columns: int) -> None:
+    """Refuse a file that claims more rows than fit in memory; equal rows take no room in it."""
+    import psutil
+
+    need, free = rows * columns * BYTES_OF_A_VALUE, psutil.virtual_memory().available
+    if need > free:
+        room = f"{need >> 20:,} MiB of memory; {free >> 20:,} are free"
+        what = f"has {rows:,} rows, which need {room}"
+        raise DataFileError(path, what)
+
+
 def _binary(
     path: Path,
     kind: str,
@@ -173,6 +188,7 @@ def _binary(
             wanted = wanted_columns(path, names, columns)
             if kind == "Parquet":
                 require_sizes(path, wanted)
+                _require_memory(path, lazy.select(library().len()).collect().item(), len(wanted))
             frame = lazy.select(wanted).collect()
             return typed(frame, spelled, form)
     except LibraryRefusalError as exc:

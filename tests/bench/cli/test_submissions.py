@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sklearn.utils.parallel  # noqa: F401  before joblib's class is replaced
 from joblib.externals.loky import get_reusable_executor
 from judging.entries import entries_of
+from scipy import stats
 
 from ope_bench.cli import submissions
 from ope_bench.cli.app import invoke
@@ -500,3 +502,29 @@ def test_a_submission_says_what_is_not_filled_in(
     assert _said(*verify)["exit_code"] == 2
     fill_in(home / "acme-honest")
     assert math.isfinite(_said(*verify)["own"][0]["ratio"])
+
+
+def test_the_interval_of_a_ratio_is_students_over_settings(
+    desk: Desk, honest: dict[str, Any]
+) -> None:
+    """The figures, computed once more without the code that computes them."""
+    path = desk.home / "acme-honest" / "trials.parquet"
+    errors: dict[str, dict[str, list[float]]] = {}
+    for row in pq.read_table(path).to_pylist():
+        name = row["estimator"]
+        setting = errors.setdefault(row["environment_params"], {})
+        setting.setdefault(name, []).append(row["estimate"] - row["truth_expected"])
+    logs = [
+        math.log(_rmse(setting["acme-honest"]) / _rmse(setting["ipw"]))
+        for setting in errors.values()
+    ]
+    assert len(logs) == 10
+    interval = stats.t(9, np.mean(logs), stats.sem(logs)).interval(0.95)
+    (told,) = honest["submit"]["figures"]
+    expected = [np.exp(np.mean(logs)), *np.exp(interval), stats.sem(logs)]
+    found = [told[name] for name in ("ratio", "low", "high", "log_se")]
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def _rmse(errors: list[float]) -> float:
+    return math.sqrt(sum(one * one for one in errors) / len(errors))

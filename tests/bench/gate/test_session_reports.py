@@ -153,3 +153,17 @@ def test_a_gate_that_compared_nothing_is_one_case(kind: str, counter: str) -> No
     assert suite.get("name") == "ope-bench gate: b.json"
     (case,) = suite.findall("testcase")
     assert case[0].get("message") == 'no "<file>" & why'
+
+
+@pytest.mark.parametrize(("detectable", "words"), [(None, "too few replicates"), (0.5, "1.5")])
+def test_an_undecided_row_says_what_it_could_have_shown(detectable, words, normal_row):
+    from ope_bench.gate.baseline import Baseline, SuiteFacts, paired_rows
+    from ope_bench.gate.verdict import Judgement, Verdict
+    from ope_bench.gate.verdict_tables import detail
+
+    rows = normal_row("ipw", replicates=20, n=500)
+    (row,) = paired_rows(Baseline(SuiteFacts("ci", "empirical", 20), tuple(rows)))
+    judged = Judgement(row, Verdict.UNDECIDED, ratio=1.1, detectable=detectable)
+    assert "may be chance" in detail(judged)
+    assert words in detail(judged)
+    assert "may be chance" not in detail(Judgement(row, Verdict.SAME, ratio=1.0))

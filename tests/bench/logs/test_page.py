@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -175,3 +177,14 @@ def test_several_policies_share_one_axis_and_one_without_values_is_absent():
     layers = result.plot().to_dict()["layer"]
     assert {one["encoding"]["yOffset"]["field"] for one in layers[1:]} == {"policy"}
     assert repr(result["ipws"]).count("\n") == 0
+
+
+def test_the_interval_of_a_mean_weight_is_symmetric(monkeypatch):
+    """Both ends lie 1.96 standard errors from the mean."""
+    found = SimpleNamespace(
+        action=np.array([0]), z=np.array([3.0]), mean=np.array([2.0]), error=np.array([0.5])
+    )
+    page = importlib.import_module("ope_bench.logs.page")
+    monkeypatch.setattr(page, "reliability_of", lambda log: found)
+    (chart,) = page._about_log(SimpleNamespace(actions=["shoes"])).charts
+    assert chart.lines == [{"action": "shoes", "mean": 2.0, "low": 1.02, "high": 2.98}]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -259,3 +261,15 @@ def test_the_likeness_is_asked_for_once_on_each_world():
         *((0, other, name) for other in (False, True) for name in ("ipw", "dr", "likeness")),
         *((1, other, name) for other in (False, True) for name in ("ipw", "dr")),
     ]
+
+
+def test_a_value_of_exactly_nothing_is_told_as_such() -> None:
+    best: Any = SimpleNamespace(estimator="ipw", label="ipw", value=0.0, lift=None)
+    stated: Any = SimpleNamespace(low=None, high=None, kind="", coverage=None)
+    nothing: Any = None
+    assert (
+        importlib.import_module("ope_bench.logs.advise")
+        ._recommended(best, [], [], nothing, stated)
+        .value
+        == 0.0
+    )

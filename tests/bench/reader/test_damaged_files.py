@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -164,3 +166,32 @@ def test_a_memory_limit_is_said_and_the_library_keeps_its_last_words(tmp_path: P
     )
     assert run.stdout.splitlines() == ["no memory left to read a table", "10"]
     assert run.stderr == "last words"
+
+
+@pytest.mark.parametrize("place", ["header", "row"])
+def test_a_compressed_line_without_end_is_refused_before_it_is_whole(
+    place: str, tmp_path: Path
+) -> None:
+    """Two megabytes were four gigabytes in memory."""
+    path = tmp_path / "bomb.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(b"" if place == "header" else b"a,r\n1,2\n")
+        for _ in range(40):
+            stream.write(b"0" * (1 << 20))
+    with pytest.raises(DataFileError, match=r"line has more than [\d,]+ characters"):
+        read_table(path)
+
+
+def test_rows_that_a_parquet_file_claims_must_fit_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "equal.parquet"
+    pl.DataFrame({"a": ["x"] * 100_000, "b": [0.0] * 100_000}).write_parquet(path)
+    assert path.stat().st_size < 10_000
+    assert read_table(path).frame.height == 100_000
+    free = SimpleNamespace(available=100_000 * 2 * 32 - 1)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: free)
+    with pytest.raises(DataFileError, match="100,000 rows, which need 6 MiB"):
+        read_table(path)
+    # Of one column there is room.
+    assert read_table(path, ["b"]).frame.height == 100_000

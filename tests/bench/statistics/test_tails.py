@@ -42,3 +42,9 @@ def test_the_joint_mark_stays_when_errors_change_sides():
     after = jointly_heavy_tailed(np.where(swap, other, one), np.where(swap, one, other))
     np.testing.assert_array_equal(before, after)
     assert 0.2 < before.mean() < 0.95
+
+
+def test_eight_replicates_are_enough_for_a_mark_and_seven_are_not():
+    """Boards with eight replicates have marks."""
+    assert heavy_tailed(np.array([[1.0] + [1e-9] * 7])).all()
+    assert not heavy_tailed(np.array([[1.0] + [1e-9] * 6])).any()
