@@ -299,7 +299,9 @@ def _row_problems(rows: Rows, trials: Trials, planned: Trials) -> Iterator[str]:
         if not alike(values, known) and any(values) and any(known):
             yield f"{_words(row)}: its truth is not that of other trials on the same data"
     have, asked = set(map(_asked, trials)), set(map(_asked, planned))
-    beyond = [row for row, one in zip(rows, trials, strict=True) if _asked(one) not in asked]
+    # A plan of today has no trials of parameters that are gone.
+    pairs = [pair for pair in zip(rows, trials, strict=True) if _asked(pair[1]) not in asked]
+    beyond = [row for row, trial in pairs if not _is_gone(trial.estimator)]
     if beyond:
         yield f"{len(beyond)} trials are not planned, the first: {_words(beyond[0])}"
     absent = [trial for trial in planned if _asked(trial) not in have]
