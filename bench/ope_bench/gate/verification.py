@@ -347,7 +347,8 @@ def _board_problems(path: Path, rows: Rows, trials: Trials) -> Iterator[str]:
         return
     exported = [one.name for one in RECORD if one.exported]
     records = [
-        TrialRecord(trial, **facts_from({name: row.get(name) for name in exported}))
+        # Earlier exports lack columns, whose values are the defaults of a record.
+        TrialRecord(trial, **facts_from({name: row[name] for name in exported if name in row}))
         for row, trial in zip(rows, trials, strict=True)
     ]
     again = boards_document(boards(records, truth=told["boards"][0]["truth"]))
