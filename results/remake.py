@@ -71,8 +71,8 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
     suite : its name.
     jobs : trials that run at once.
     run_missing : run trials of the suite that are not committed; otherwise leave them out.
-    anew : trials of these estimators, or with these values of a parameter, run again though they
-        are committed: they tell more now, or what they compute has changed.
+    anew : trials of these estimators, with these values of a parameter, or with both, NAME:VALUE,
+        run again though they are committed: they tell more now, or what they compute has changed.
     """
     folder = folder_of(suite)
     folder.mkdir(exist_ok=True)
@@ -123,11 +123,13 @@ def kept_keys(folder: Path, planned: dict[str, Trial], anew: Collection[str]) ->
     """Return the keys of committed trials that are planned and need not run again."""
     path = folder / "trials.parquet"
     keys = pq.read_table(path, columns=["key"])["key"].to_pylist() if path.exists() else []
-    names = {
-        key: {trial.estimator.id, *map(str, trial.estimator.params.values())}
-        for key, trial in planned.items()
-    }
-    return {key for key in keys if key in planned and names[key].isdisjoint(anew)}
+    return {key for key in keys if key in planned and names(planned[key]).isdisjoint(anew)}
+
+
+def names(trial: Trial) -> set[str]:
+    """Return an estimator's name, the values of its parameters, and these as NAME:VALUE."""
+    name, values = trial.estimator.id, {str(one) for one in trial.estimator.params.values()}
+    return {name, *values, *(f"{name}:{value}" for value in values)}
 
 
 def committed(folder: Path, planned: dict[str, Trial]) -> list[TrialRecord]:
@@ -270,7 +272,7 @@ def main() -> int:
         "--without-missing", action="store_true", help="run nothing, leave them out"
     )
     parser.add_argument("--figures", action="store_true", help="only draw what is committed")
-    parser.add_argument("--anew", default="", help="estimators or values of parameters")
+    parser.add_argument("--anew", default="", help="estimators, values of parameters, or NAME:VALUE")
     given = parser.parse_args()
     for suite in given.suites:
         if given.figures:

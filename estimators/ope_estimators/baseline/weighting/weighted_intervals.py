@@ -59,8 +59,8 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
         ``anytime`` need it where rows have units, because sizes may tell of rewards.
     upper_end : of ``guaranteed`` and ``anytime``: ``mirrored``, the lower end of what rewards
         lack; ``mixed``, with half of the wealth on the weighted rewards themselves, about half as
-        wide where rewards are few. It uses the logging policy's probabilities of all actions;
-        where they are not known it is ``mirrored``.
+        wide where rewards are few. The latter uses the logging policy's probabilities of all
+        actions; where they are not known it is ``mirrored``.
     level : of the interval.
     resamples : number of bootstrap samples, the same ones for every estimator.
     """
@@ -71,7 +71,7 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
         "level": 0.95,
         "resamples": UNIT_RESAMPLES,
         "largest_unit": None,
-        "upper_end": "mirrored",
+        "upper_end": "mixed",
     }
 
     _: KW_ONLY
@@ -80,7 +80,7 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
     level: Annotated[float, Gt(0), Lt(1)] = 0.95
     resamples: Annotated[int, Ge(2)] = UNIT_RESAMPLES
     largest_unit: Annotated[int, Ge(1)] | None = None
-    upper_end: Literal["mirrored", "mixed"] = "mirrored"
+    upper_end: Literal["mirrored", "mixed"] = "mixed"
 
     @property
     def access(self) -> Access:
