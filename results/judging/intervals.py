@@ -134,6 +134,8 @@ class IntervalTrials:
         @cache
         def method(estimator: str, text: str) -> Method:
             kind = params(text).get("interval", "asymptotic")
+            if params(text).get("upper_end") == "mirrored":
+                kind += ", mirrored"
             return Method("normal" if kind == "asymptotic" else kind, estimator)
 
         @cache
@@ -315,7 +317,7 @@ def _lowest(trials: IntervalTrials, method: Method) -> str:
 
 def _guaranteed(trials: IntervalTrials) -> str:
     rows = []
-    for method in (one for one in trials.methods() if one.kind == "guaranteed"):
+    for method in (one for one in trials.methods() if one.kind.startswith("guaranteed")):
         cells = trials.of(method, trials.settings)
         found = ((cell.coverage, setting) for setting, cell in cells)
         share, where = min(found, key=lambda one: one[0].value or 0.0)

@@ -71,24 +71,25 @@ def test_the_interval_is_that_of_weights_rewards_range_and_units(estimator, guar
     problem = _problem(reward_range=RANGE, unit=unit, target_unit=unit)
     weight, reward = _weights(problem), problem.reward
     asked = {"interval": "guaranteed", "level": 0.7}
+    of_units = {"reward_range": RANGE, "level": 0.7, "unit": unit, "largest_unit": 2}
+    mirrored = estimator(**asked, largest_unit=2, upper_end="mirrored")
+    found = tiny.run(mirrored, problem)
+    assert found.interval == guaranteed(weight, reward, **of_units)
     bets = guaranteed is betting_interval
-    found = tiny.run(estimator(**asked, largest_unit=2), problem)
+    more = {}
     if bets:
-        of_units = {"reward_range": RANGE, "level": 0.7, "unit": unit, "largest_unit": 2}
-        assert found.interval == guaranteed(weight, reward, **of_units)
-        mixed = tiny.run(estimator(**asked, largest_unit=2, upper_end="mixed"), problem)
-        largest = WORLD.weights.max(axis=1)[problem.context[:, 0].astype(int)]
-        assert mixed.interval == guaranteed(weight, reward, **of_units, largest_weight=largest)
+        more["largest_weight"] = WORLD.weights.max(axis=1)[problem.context[:, 0].astype(int)]
+        mixed = tiny.run(estimator(**asked, largest_unit=2), problem)
+        assert mixed.interval == guaranteed(weight, reward, **of_units, **more)
         assert mixed.interval.high != found.interval.high
         unknown = replace(problem, logging_policy=None)
-        mirrored = tiny.run(estimator(**asked, largest_unit=2, upper_end="mixed"), unknown)
-        assert mirrored.interval == found.interval
-    lacking = tiny.run(estimator(**asked), problem) if bets else found
+        assert tiny.run(estimator(**asked, largest_unit=2), unknown).interval == found.interval
+    lacking = tiny.run(estimator(**asked), problem)
     assert (lacking.interval, lacking.standard_error) == (None, None)
     assert "largest_unit" in lacking.diagnostics[STANDARD_ERROR_WITHHELD]
     assert lacking.value == found.value
     alone = tiny.run(estimator(**asked), _problem(reward_range=RANGE)).interval
-    assert alone == guaranteed(weight, reward, reward_range=RANGE, level=0.7)
+    assert alone == guaranteed(weight, reward, reward_range=RANGE, level=0.7, **more)
     likely = tiny.run(estimator(interval="empirical-likelihood", level=0.8), problem).interval
     assert likely == empirical_likelihood_interval(
         weight,

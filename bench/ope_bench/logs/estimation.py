@@ -834,6 +834,8 @@ def with_interval(
     sizes = bets and log.unit is not None and params.get("largest_unit") is None
     if sizes and log.spec is not None and "largest_unit" in params:
         wanted["largest_unit"] = log.spec.largest_unit
+    if bets and "upper_end" in params and log.logging is None:
+        wanted["upper_end"] = "mirrored"
     asked = _with_params(pair, wanted)
     if asked is None:
         return pair, ""

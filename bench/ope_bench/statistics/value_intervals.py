@@ -375,17 +375,19 @@ def logarithmic_interval(
     unit: IntArray | None = None,
     level: float = 0.95,
     lambda_: float | None = None,
+    largest_unit: int | None = None,
 ) -> Interval:
     """Return the interval of E[w r] by logarithmic smoothing.
 
         V >= [exp(mean ln(1 + λ w r) - ln(2 / (1 - level)) / n) - 1] / λ
 
-    for rewards scaled to [0, 1]; the upper end is that of 1 - r, mirrored. Of units the mean is of
-    sums, scaled to rows: their sizes must not depend on the rewards.
+    for rewards scaled to [0, 1]; the upper end is that of 1 - r, mirrored. That is the mean m with
+    prod_i (1 + λ w r) / (1 + λ m) = 2 / (1 - level). For units the factors are
+    1 + λ (S_u - m n_u) / (B + λ B m), as for `betting_interval`.
 
     Parameters
     ----------
-    weight, reward, reward_range, unit, level : as for `betting_interval`.
+    weight, reward, reward_range, unit, level, largest_unit : as for `betting_interval`.
     lambda_ : λ, chosen without regard to the rewards; 1 / sqrt(n) where None.
 
     References
@@ -397,14 +399,27 @@ def logarithmic_interval(
     >>> round(found.low, 3), round(found.high, 3)
     (0.382, 0.618)
     """
+    from scipy.optimize import brentq
+
     low, high = check_rewards(reward, reward_range)
     scaled = (reward - low) / (high - low)
-    both = np.stack(unit_means(weight * scaled, weight * (1.0 - scaled), unit))
-    n = both.shape[1]
+    rows = _Units.of(unit, len(reward), largest_unit)
+    both = np.stack([rows.sums(weight * scaled), rows.sums(weight * (1.0 - scaled))])
+    n, size, threshold = rows.count, rows.size, math.log(2 / (1 - level))
     scale = 1 / math.sqrt(n) if lambda_ is None else lambda_
-    logarithm = np.log1p(scale * both).mean(axis=1) - math.log(2 / (1 - level)) / n
-    first, last = np.expm1(logarithm) / scale
-    return _interval((float(first), float(last)), (low, high), level)
+    ends = np.expm1(np.log1p(scale * both).mean(axis=1) - threshold / n) / scale
+    if size is not None:
+
+        def excess(mean: float, sums: FloatArray) -> float:
+            """Return by how much the logarithm of the product, which falls, is too large."""
+            factors = scale * (sums - mean * size) / (1 + scale * mean)
+            return float(np.log1p(factors).sum()) - threshold
+
+        for place, sums in enumerate(both):
+            inside = excess(1.0, sums) < 0 < excess(0.0, sums)
+            outside = float(excess(1.0, sums) >= 0)
+            ends[place] = brentq(excess, 0.0, 1.0, args=(sums,)) if inside else outside
+    return _interval((float(ends[0]), float(ends[1])), (low, high), level)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def test_copies_of_rows_in_one_unit_change_nothing(make):
     weight, reward = _logs(3)
     found = make(weight, reward, reward_range=(0, 1))
     unit = np.repeat(np.random.default_rng(0).permutation(len(weight)), 3)
-    options = {"largest_unit": 3} if make is betting_interval else {}
+    options = {"largest_unit": 3} if make in GUARANTEED else {}
     copied = make(
         np.repeat(weight, 3), np.repeat(reward, 3), reward_range=(0, 1), unit=unit, **options
     )

@@ -81,13 +81,14 @@ class LSIPW(WeightedIntervals, TransformedWeights):
     def _by_formula(self, rows: WeightedRows) -> float:
         return 1.0 / math.sqrt(rows.n_units)
 
-    def _lacks_size(self, view: View) -> bool:
-        # No bound of logarithmic smoothing holds for sums of rows whose number varies.
-        return view.has_units and (self.interval == "guaranteed" or super()._lacks_size(view))
-
     def _guaranteed(self, rows: WeightedRows, view: View, limits: tuple[float, float]) -> Interval:
         return logarithmic_interval(
-            rows.weight, rows.outcome, reward_range=limits, unit=rows.unit, level=self.level
+            rows.weight,
+            rows.outcome,
+            reward_range=limits,
+            unit=rows.unit,
+            level=self.level,
+            largest_unit=self.largest_unit,
         )
 
 

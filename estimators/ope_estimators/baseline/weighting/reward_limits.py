@@ -18,8 +18,8 @@ from ope_bench import (
 __all__ = ["declared_limits", "largest_ratio", "without_interval"]
 
 NO_SIZE = (
-    "an interval by bets needs largest_unit, the most rows that a unit can have, since sizes may "
-    "tell of rewards; guaranteed ones of ls-ipw are not of units"
+    "a guaranteed or anytime interval needs largest_unit, the most rows that a unit can have, "
+    "since sizes may tell of rewards"
 )
 
 
