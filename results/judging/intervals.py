@@ -25,6 +25,9 @@ HOLDS = 0.93
 ESTIMATED = "ipws-star"
 """The estimator that is told no policy."""
 
+BETS = "guaranteed, mirrored"
+"""Bets whose upper end is the lower end of what rewards lack: `ipw` has it in every setting."""
+
 NORMAL = ("ipw", "ipws", "dr", "sndr")
 
 LIMITS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
@@ -135,7 +138,7 @@ class IntervalTrials:
         def method(estimator: str, text: str) -> Method:
             kind = params(text).get("interval", "asymptotic")
             if params(text).get("upper_end") == "mirrored":
-                kind += ", mirrored"
+                kind = BETS
             return Method("normal" if kind == "asymptotic" else kind, estimator)
 
         @cache
@@ -226,7 +229,7 @@ def least_of(trials: IntervalTrials, setting: Setting) -> float:
 def choices(trials: IntervalTrials) -> list[Choice]:
     """All classes."""
     found = []
-    for rewards, yardstick in (("bounded", "guaranteed"), ("unbounded", "empirical-likelihood")):
+    for rewards, yardstick in (("bounded", BETS), ("unbounded", "empirical-likelihood")):
         for weights in ("moderate", "large"):
             settings = tuple(
                 one
@@ -284,7 +287,7 @@ def _which(trials: IntervalTrials) -> str:
 
 
 def _findings(trials: IntervalTrials) -> str:
-    likelihood, bets = Method("empirical-likelihood", "ipw"), Method("guaranteed", "ipw")
+    likelihood, bets = Method("empirical-likelihood", "ipw"), Method(BETS, "ipw")
     above, below, _ = _above(_pooled(trials), lambda cell: cell.least, checks.SMALLEST_EFFECTIVE)
     ratios = [
         trials.cells[bets, setting].width / cell.width
