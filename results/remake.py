@@ -272,7 +272,7 @@ def main() -> int:
         "--without-missing", action="store_true", help="run nothing, leave them out"
     )
     parser.add_argument("--figures", action="store_true", help="only draw what is committed")
-    parser.add_argument("--anew", default="", help="estimators, values of parameters, or NAME:VALUE")
+    parser.add_argument("--anew", default="", help="names, values, or NAME:VALUE")
     given = parser.parse_args()
     for suite in given.suites:
         if given.figures:

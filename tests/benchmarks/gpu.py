@@ -97,7 +97,10 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     from ope_bench.execution.machine import machine_facts
 
-    (folder / "machine.json").write_text(json.dumps(machine_facts(), indent=1), encoding="utf-8")
+    facts = machine_facts()
+    (folder / "machine.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    if not facts["gpu"]:
+        print("no CUDA device: its tests will be skipped, its trials unavailable", file=sys.stderr)
     time_of = {part: share * args.limit for part, share in SHARES.items()}
     python, store = sys.executable, str(folder / "suite.sqlite")
     files = [one for one in (ROOT / "tests").rglob("test_*.py") if "mark.gpu" in one.read_text()]

@@ -447,7 +447,7 @@ def estimate_row(
 def withheld_interval(estimator: str, kind: str, rule: Recommendation, few: str) -> str:
     """Return why an estimator's own interval is not printed, "" where it is."""
     reason = few if kind in ("asymptotic", "bootstrap") else ""
-    if estimator in rule.withheld:
+    if estimator in rule.withheld and kind not in ("guaranteed", "anytime"):
         reason = f"it held the value in {percent(rule.withheld[estimator])} of clean drawn logs"
     return reason and f"interval withheld: {reason}"
 

@@ -17,6 +17,7 @@ from ope_bench import (
     betting_interval,
     confidence_sequence,
     empirical_likelihood_interval,
+    logarithmic_interval,
     estimate,
 )
 from ope_bench.logs.estimation import INTERVALS
@@ -90,6 +91,9 @@ def test_bets_on_units_need_their_largest_size_and_no_logging_policy():
     assert (row.low, row.high) == (own.low, own.high)
     (row,) = estimate(known, ["ipw"], interval="anytime")
     own = confidence_sequence(weight, given.reward, **bets)
+    assert (row.low, row.high) == (own.low, own.high)
+    (row,) = estimate(known, ["ls-ipw"], interval="guaranteed")
+    own = logarithmic_interval(weight, given.reward, **bets)
     assert (row.low, row.high) == (own.low, own.high)
     for wrong in ({"largest_unit": 2}, {"largest_unit": 4, "unit": None}):
         with pytest.raises(UsageError, match="largest_unit"):

@@ -391,7 +391,7 @@ def robots(rng: np.random.Generator, n_units: int = 102) -> tuple[np.ndarray, np
 ROBOTS = 0.98 * 2 * 0.2 / (0.98 * 2 + 0.02 * 200)
 
 
-@pytest.mark.parametrize("make", [betting_interval, confidence_sequence])
+@pytest.mark.parametrize("make", [betting_interval, confidence_sequence, logarithmic_interval])
 def test_sizes_of_units_that_tell_of_rewards_do_not_break_the_level(make):
     """By sums scaled to the mean size .228 of such logs miss; .05 allow 12 of 120."""
     rng, missed = np.random.default_rng(0), 0
@@ -402,6 +402,21 @@ def test_sizes_of_units_that_tell_of_rewards_do_not_break_the_level(make):
         )
         missed += not found.low <= ROBOTS <= found.high
     assert missed <= 12
+
+
+def test_smoothing_of_units_ends_where_its_product_reaches_its_limit():
+    rng = np.random.default_rng(2)
+    unit = np.repeat(np.arange(300), rng.integers(1, 4, 300))
+    weight, reward = rng.gamma(1.0, 1.0, len(unit)), rng.integers(2, size=len(unit)).astype(float)
+    found = logarithmic_interval(
+        weight, reward, reward_range=(0, 1), unit=unit, lambda_=0.3, largest_unit=5
+    )
+    size = np.bincount(unit)
+    for end, gain in ((found.low, reward), (1 - found.high, 1 - reward)):
+        sums = np.bincount(unit, weight * gain)
+        product = np.prod(1 + 0.3 * (sums - end * size) / 5 / (1 + 0.3 * end))
+        assert product == pytest.approx(40, rel=1e-6)
+    assert 0 < found.low < found.high < 1
 
 
 @pytest.mark.parametrize("difference", [False, True])
