@@ -17,8 +17,8 @@ from ope_bench import (
     betting_interval,
     confidence_sequence,
     empirical_likelihood_interval,
-    logarithmic_interval,
     estimate,
+    logarithmic_interval,
 )
 from ope_bench.logs.estimation import INTERVALS
 from ope_bench.logs.problem import normal_interval
