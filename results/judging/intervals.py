@@ -390,7 +390,8 @@ def _tables(trials: IntervalTrials) -> list[str]:
                 for setting, cell in trials.of(method, settings)
             }
             rows += [[str(method), *(of.get(one, "") for one in settings)]] if of else []
-        title = f"## Coverage / median width, {rewards} rewards"
+        title = f"Coverage / median width by overlap and number of rows, {rewards} rewards"
         heads = ["interval", *map(str, settings)]
-        parts += [f"{title}\n\nBy overlap and number of rows.\n", table(heads, rows, "lr"), ""]
+        parts += [f"<details><summary>{title}</summary>\n", table(heads, rows, "lr")]
+        parts += ["\n</details>\n"]
     return parts
