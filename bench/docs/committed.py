@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from ope_bench.boards.tracks import Line, Track, board_of, log_ratios
+from ope_bench.statistics.ranks import mean_interval
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
 if str(RESULTS) not in sys.path:
     sys.path.append(str(RESULTS))
 
-from judging.field import TRACKS, Setting, Track, settings_of  # noqa: E402  of results/
-from judging.leaderboard import BOARD, Line, board_of, log_ratios, mean_interval  # noqa: E402
+from judging.field import TRACKS, Setting, settings_of  # noqa: E402  of results/
+from judging.leaderboard import BOARD  # noqa: E402
 
 __all__ = [
     "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards", "defects_of",

@@ -19,16 +19,21 @@ from ope_bench.base.errors import UsageError, did_you_mean, short_errors
 from ope_bench.base.files import atomic_write
 from ope_bench.base.units import format_duration
 from ope_bench.boards.board import Board, By
+from ope_bench.boards.built_in_columns import select_columns
+from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import boards
 from ope_bench.boards.over_settings import summaries
+from ope_bench.boards.tracks import TrackBoard, settings_of, track_boards, tracks_document
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.plugins import Environment, Estimator
+from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels, spec_of
 from ope_bench.report import needs_extra
 from ope_bench.report.boards import (
     FEWEST_SETTINGS,
     board_table,
+    over_settings_table,
     overview_table,
     render,
     render_result,
@@ -302,6 +307,24 @@ class Results(_Records):
         """Return the leaderboards of these rows."""
         return boards(self, by=by, truth=truth)
 
+    def tracks(self, *beside: str | Path, columns: Sequence[str] | None = None) -> TrackTables:
+        """Return the leaderboard by track of these rows, as ``ope-bench leaderboard --by track``.
+
+        Parameters
+        ----------
+        beside : stores and exports whose trials count, too.
+        columns : keys of the columns to show, in this order.
+
+        Raises
+        ------
+        UsageError : a column is unknown, or a file cannot be read.
+        """
+        from ope_bench.store.store import outcomes_of
+
+        parts = [Outcomes.by_setting(self), *map(outcomes_of, map(Path, beside))]
+        chosen = select_columns(columns, TrackBoard.columns) if columns else None
+        return TrackTables(track_boards(settings_of(parts)), chosen)
+
     @property
     def failures(self) -> FailureTable:
         """The rows without an estimate, with reasons and what to do."""
@@ -381,7 +404,6 @@ class Results(_Records):
             partial.write_text(render_page(self._content(truth)), encoding="utf-8")
 
     def _content(self, truth: TruthKind) -> ReportData:
-        from ope_bench.outcomes import Outcomes
         from ope_bench.report.content import ReportData
         from ope_bench.store import Run
 
@@ -415,6 +437,51 @@ class Results(_Records):
             tables.append(failures.table())
         sentences = "".join(f"<li>{html.escape(line)}</li>" for line in findings(shown))
         return "".join(map(render_html, tables)) + f"<ul>{sentences}</ul>"
+
+
+class TrackTables:
+    """Boards of tracks; shown, they are tables.
+
+    Parameters
+    ----------
+    boards : of each track and stratum.
+    columns : what to show; the usual ones by default.
+    """
+
+    def __init__(
+        self, boards: Sequence[TrackBoard], columns: Sequence[BoardColumn] | None = None
+    ) -> None:
+        self.boards, self.columns = boards, columns
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of ``leaderboard --by track --format json``."""
+        return tracks_document(self.boards)
+
+    def to_pandas(self) -> Any:
+        """Return a line for each board and estimator as a pandas DataFrame.
+
+        Raises
+        ------
+        UnavailableError : pandas is not installed.
+        """
+        columns = self.columns or TrackBoard.columns
+        return data_frame(
+            [
+                {one.key: one.value(board if one.of_board else row) for one in columns}
+                for board in self.boards
+                for row in board.rows
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return render(self.boards, width=_WIDTH, columns=self.columns).rstrip() or _NO_TRACK
+
+    def _repr_html_(self) -> str:
+        tables = (over_settings_table(board, self.columns) for board in self.boards)
+        return "".join(map(render_html, tables)) or _NO_TRACK
+
+
+_NO_TRACK = "no setting has the logging average and a track's reference"
 
 
 def record_lines(records: Sequence[TrialRecord]) -> list[dict[str, Any]]:

@@ -214,6 +214,7 @@ class Outcomes:
     ess_fraction: FloatArray
     max_weight_share: FloatArray
     fit_seconds: FloatArray
+    fit_cpu_seconds: FloatArray
     estimate_seconds: FloatArray
     peak_rss_bytes: FloatArray
     interval_low: FloatArray

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from judging.field import FALLBACK, TRACKS, Setting, Track, settings_of
-from judging.leaderboard import log_ratios, mean_interval
+from judging.field import FALLBACK, TRACKS, Setting, settings_of
 from judging.page import opening, table
+from ope_bench.boards.tracks import Track, log_ratios
 from ope_bench.logs.finding import Check
 from ope_bench.statistics.coverage import wilson
+from ope_bench.statistics.ranks import mean_interval
 
 CLASSES: Sequence[tuple[str, Track, str, tuple[str, ...]]] = (
     ("Both policies known", TRACKS[1], "dm", ("dr", "sndr", "ipws", "sg-ipw", "dr-os", "dm")),

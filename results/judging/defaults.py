@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from judging.field import FALLBACK
-from judging.leaderboard import mean_interval
 from judging.page import opening, table
 from judging.trials import rows_of
 from ope_bench.plugins.spec import resolve
+from ope_bench.statistics.ranks import mean_interval
 
 FOLDER = "field-defaults"
 GAIN = 0.9

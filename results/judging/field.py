@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,57 +12,27 @@ from typing import Any
 import numpy as np
 
 from judging.trials import ends_of, rows_of
+from ope_bench.boards import tracks
+from ope_bench.boards.tracks import Answers
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.view import Access
 from ope_bench.plugins.spec import resolve
 from ope_bench.trials.trial import build
 
 FOLDERS = ("field", "field-real", "field-slow")
-FALLBACK = "logging-average"
-"""What stands in for a trial without an answer: every team has the logged average."""
+FALLBACK = tracks.rule().fallback
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """What one entrant said in one setting, by replicate.
-
-    Parameters
-    ----------
-    value : (n_replicates,), estimates; the logged average's where there is none.
-    standard_error : (n_replicates,), NaN without one.
-    held : (n_replicates,), whether its own 95 % interval held the value; NaN without one.
-    failed : (n_replicates,), whether there was no answer.
-    seconds : (n_replicates,), processor time of its fit.
-    """
-
-    value: FloatArray
-    standard_error: FloatArray
-    held: FloatArray
-    failed: FloatArray
-    seconds: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Setting:
+class Setting(tracks.Setting):
     """One world or real table, with the answers of all entrants.
 
     Parameters
     ----------
-    source : what is drawn as a whole: a world, or a table or trial of which there are settings.
-    number : of the drawn world; None for a real table.
-    facts : of the world, by name.
-    truth : (n_replicates,)
-    answers : by entrant.
     others : (n_replicates,), of a trial: the value in the rows that each log leaves.
     """
 
-    source: str
-    number: int | None
-    facts: Mapping[str, Any]
-    truth: FloatArray
-    answers: dict[str, Answers] = field(default_factory=dict)
     others: FloatArray | None = None
-    _logs: dict[str, float] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def real(self) -> bool:
@@ -79,24 +49,10 @@ class Setting:
         """The randomized trial whose rewards these are, if they are one's."""
         return self.source.removeprefix("randomized ") if "randomized " in self.source else None
 
-    def errors(self, entrant: str) -> FloatArray:
-        """(n_replicates,) estimate less value."""
-        return self.answers[entrant].value - self.truth
-
     def errors_against_others(self, entrant: str) -> FloatArray:
         """(n_replicates,) estimate less the value in the rows that the log leaves, if known."""
         value = self.truth if self.others is None else self.others
         return self.answers[entrant].value - value
-
-    def log_rmse(self, entrant: str) -> float:
-        """Logarithm of the entrant's RMSE; errors below 1e-12 count as that.
-
-        Pages ask for each a hundred times.
-        """
-        if entrant not in self._logs:
-            mean_square = float(np.square(self.errors(entrant)).mean())
-            self._logs[entrant] = 0.5 * float(np.log(max(mean_square, 1e-24)))
-        return self._logs[entrant]
 
 
 def _id_of(row: Mapping[str, Any]) -> str:
@@ -203,57 +159,12 @@ def _answers(rows: Sequence[Mapping[str, Any]], average: FloatArray) -> Answers:
         held,
         (~ok).astype(float),
         seconds,
+        access_of(str(rows[0]["estimator"])),
+        all(row["status"] != "unavailable" for row in rows),
     )
 
 
-@dataclass(frozen=True)
-class Track:
-    """Entrants that may know the same, on the settings where all of that is known.
-
-    Parameters
-    ----------
-    name : of the track.
-    granted : what its entrants may use beyond samples.
-    reference : the entrant over whose RMSE all others' is divided.
-    panel : entrants of which the best in a setting is what others are compared with; they are
-        fixed, so that nobody's figures depend on who else enters.
-    """
-
-    name: str
-    granted: Access
-    reference: str
-    panel: tuple[str, ...]
-
-    def holds(self, setting: Setting) -> bool:
-        """Return whether everything granted is known in a setting."""
-        known = setting.facts.get("world_known", "policy")
-        target = setting.facts.get("world_target_form", "probabilities") == "probabilities"
-        if not self.granted:
-            return True
-        enough = known == "policy" if Access.LOGGING_POLICY in self.granted else known != "samples"
-        return bool(target and enough)
-
-    def entrants(self, settings: Iterable[Setting]) -> list[str]:
-        """Return the estimators of the trials that need no more than is granted, by name."""
-        ids = sorted({entrant for setting in settings for entrant in setting.answers})
-        return [one for one in ids if not access_of(one) & ~self.granted]
-
-
-TRACKS = (
-    Track("samples only", Access.SAMPLES, "dm-star", (FALLBACK, "dm-star", "edm-star", "epws")),
-    Track(
-        "propensities and target policy",
-        Access.PROPENSITY | Access.TARGET_POLICY,
-        "ipws",
-        (FALLBACK, "ipws", "dm", "dr", "sndr", "dr-os", "dm-star"),
-    ),
-    Track(
-        "both policies and embedding",
-        Access.LOGGING_POLICY | Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION,
-        "ipws",
-        (FALLBACK, "ipws", "dm", "dr", "sndr", "dr-os", "dm-star", "mips"),
-    ),
-)
+TRACKS = tracks.rule().tracks
 
 
 @cache

@@ -13,12 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from judging.entries import entries_section
-from judging.field import FOLDERS, TRACKS, Setting, Track, settings_of
+from judging.field import FOLDERS, TRACKS, Setting, settings_of
 from judging.page import opening, table
+from ope_bench.boards.tracks import NEAR, Line, Track, board_of, log_ratios
 from ope_bench.contracts.arrays import FloatArray
-
-NEAR = 1.25
-"""Factor over the panel's best error up to which an entrant counts as near it."""
+from ope_bench.statistics.ranks import mean_interval
 
 MOST_ROWS = 30
 SPLIT_ROWS = 12
@@ -58,109 +57,6 @@ FAULTS = (
 
 NUMBERS = ("world_rows_over_weight", "world_ess_fraction", "world_rows", "world_actions")
 KINDS = ("world_reward", "world_structure", "world_embedding", "world_logging", "world_target")
-
-
-@dataclass(frozen=True)
-class Line:
-    """One entrant of a track.
-
-    Parameters
-    ----------
-    entrant : its id.
-    ratio, low, high : geometric mean over sources of its RMSE over the reference's, with the 95 %
-        interval of a mean of logarithms.
-    ninth : 90th percentile of that ratio over settings.
-    near : share of settings in which it errs at most `NEAR` times as much as the panel's best.
-    failures : share of its trials without an answer.
-    coverage : share of its 95 % intervals that held the value, None without intervals.
-    seconds : median processor time of a fit.
-    settings : on how many settings it ran.
-    rank : shared by entrants that cannot be told from the first of them; None where it ran on a
-        part of the settings.
-    """
-
-    entrant: str
-    ratio: float
-    low: float
-    high: float
-    ninth: float
-    near: float
-    failures: float
-    coverage: float | None
-    seconds: float
-    settings: int
-    rank: int | None = None
-
-
-def by_source(settings: Sequence[Setting], figures: Sequence[float]) -> FloatArray:
-    """Return the mean of a figure over the settings of each source: (n_sources,)."""
-    found: dict[str, list[float]] = {}
-    for setting, figure in zip(settings, figures, strict=True):
-        found.setdefault(setting.source, []).append(figure)
-    return np.array([np.mean(one) for one in found.values()])
-
-
-def mean_interval(figures: FloatArray) -> tuple[float, float, float]:
-    """Return a mean with its 95 % interval by Student's t; figures are by source."""
-    from scipy.stats import t
-
-    mean = float(figures.mean())
-    if len(figures) < 2:
-        return mean, -np.inf, np.inf
-    half = float(t.ppf(0.975, len(figures) - 1) * figures.std(ddof=1) / np.sqrt(len(figures)))
-    return mean, mean - half, mean + half
-
-
-def log_ratios(settings: Sequence[Setting], entrant: str, other: str) -> FloatArray:
-    """Return log RMSE of one entrant less another's, by source: (n_sources,)."""
-    ran = [one for one in settings if entrant in one.answers and other in one.answers]
-    return by_source(ran, [one.log_rmse(entrant) - one.log_rmse(other) for one in ran])
-
-
-def line_of(track: Track, settings: Sequence[Setting], entrant: str) -> Line:
-    """Return an entrant's figures; they depend on it, the reference and the panel alone."""
-    ran = [one for one in settings if entrant in one.answers]
-    answers = [one.answers[entrant] for one in ran]
-    own = np.array([one.log_rmse(entrant) for one in ran])
-    best = np.array([min(one.log_rmse(name) for name in track.panel) for one in ran])
-    reference = np.array([one.log_rmse(track.reference) for one in ran])
-    held = np.concatenate([one.held for one in answers])
-    mean, low, high = mean_interval(by_source(ran, (own - reference).tolist()))
-    return Line(
-        entrant,
-        ratio=float(np.exp(mean)),
-        low=float(np.exp(low)),
-        high=float(np.exp(high)),
-        ninth=float(np.exp(np.quantile(own - reference, 0.9))),
-        near=float((own - best <= np.log(NEAR)).mean()),
-        failures=float(np.concatenate([one.failed for one in answers]).mean()),
-        coverage=float(np.nanmean(held)) if np.isfinite(held).any() else None,
-        seconds=float(np.nanmedian(np.concatenate([one.seconds for one in answers]))),
-        settings=len(ran),
-    )
-
-
-def board_of(track: Track, settings: Sequence[Setting]) -> list[Line]:
-    """Return the entrants of a track, best first; entrants that do not differ share a rank.
-
-    Ties of figures are broken by nothing that a name decides: equal figures share a rank, and are
-    shown in the order of names.
-    """
-    inside = [one for one in settings if track.holds(one)]
-    lines = [line_of(track, inside, entrant) for entrant in track.entrants(inside)]
-    lines.sort(key=lambda line: (line.ratio, line.entrant))
-    ranked: list[Line] = []
-    head, rank, place = "", 0, 0
-    for line in lines:
-        if line.settings < len(inside):
-            ranked.append(line)
-            continue
-        place += 1
-        low = mean_interval(log_ratios(inside, line.entrant, head))[1] if head else 1.0
-        if low > 0:
-            head, rank = line.entrant, place
-        ranked.append(Line(**{**vars(line), "rank": rank}))
-    return ranked
 
 
 @cache

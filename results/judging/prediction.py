@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from judging.field import TRACKS, Setting, Track, settings_of
+from judging.field import TRACKS, Setting, settings_of
 from judging.leaderboard import (
     KINDS,
     LEAF,
     NUMBERS,
     board_settings,
     fact,
-    mean_interval,
     plain,
 )
 from judging.page import opening, table
+from ope_bench.boards.tracks import Track
 from ope_bench.contracts.arrays import FloatArray
+from ope_bench.statistics.ranks import mean_interval
 
 RESAMPLES = 2000
 

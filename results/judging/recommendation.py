@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from judging.field import TRACKS, settings_of
-from judging.leaderboard import mean_interval
 from judging.page import opening, table
 from judging.trials import rows_of
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.logs.recommendation import LEAST_EFFECTIVE, LEAST_LOGS, LEAST_REWARDED, NORMAL_95
 from ope_bench.statistics.coverage import wilson
+from ope_bench.statistics.ranks import mean_interval
 
 FOLDERS = {"choice": "world", "choice-real": "table", "choice-trials": "trial"}
 AVERAGE, REFERENCE = "logging-average", "ipws"

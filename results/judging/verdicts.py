@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from judging.leaderboard import mean_interval
 from judging.page import opening, table
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import wilson
+from ope_bench.statistics.ranks import mean_interval
 
 __all__ = ["TOOLS", "lift_of", "sure", "verdict_pages"]
 

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from judging import field
-from judging.field import Answers, Setting, Track, settings_of
-from judging.leaderboard import board_of, by_source, line_of, mean_interval, tree_of
+from judging.field import Setting, settings_of
+from judging.leaderboard import tree_of
 from judging.prediction import (
     Prediction,
     Source,
@@ -26,14 +25,11 @@ from judging.prediction import (
     sources_of,
 )
 
+from ope_bench.boards.tracks import Answers, Track, board_of, by_source, line_of
 from ope_bench.contracts.view import Access
+from ope_bench.statistics.ranks import mean_interval
 
-TRACK = Track("all", Access.PROPENSITY, "ref", ("ref", "good"))
-
-
-@pytest.fixture(autouse=True)
-def _access(monkeypatch):
-    monkeypatch.setattr(field, "access_of", lambda entrant: Access.SAMPLES)
+TRACK = Track("all", Access.PROPENSITY, "ref", ("ref", "good"), "ref")
 
 
 def answers(errors, truth=0.0, held=1.0, failed=0.0, se=1.0):

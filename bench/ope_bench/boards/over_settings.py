@@ -68,7 +68,7 @@ class OverSettings:
     explained : keys of the columns that these explain in a note.
     """
 
-    rows: Sequence[RowOverSettings]
+    rows: Sequence[Any]
     columns: ClassVar[tuple[BoardColumn, ...]]
     layout: ClassVar[tuple[str, ...]]
     explained: ClassVar[tuple[str, ...]] = ()

@@ -133,6 +133,12 @@ def leaderboard_command(
             metavar="PARAM", help="One board over all values of this parameter of an environment."
         ),
     ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with", metavar="FILE", help="With --by track: trials beside the store's, an export."
+        ),
+    ] = None,
     boards: options.BoardsOption = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Show the whole store, not the newest run's suite.")
@@ -149,10 +155,12 @@ def leaderboard_command(
     Text shows the suite and seed of the newest run, or with --all the whole store; the other
     formats always have the whole store. With --by selection: selection among target policies on
     the same logs by their estimates. With --by regret: one board over all settings, errors over
-    those of the best fixed choice. With --sweep: one table for each set of settings that differ
-    in that parameter alone; --columns says what stands in its cells.
+    those of the best fixed choice. With --by track: one board for what estimators may know, over
+    all settings and over those of weak, middle and strong signal. With --sweep: one table for each
+    set of settings that differ in that parameter alone; --columns says what stands in its cells.
     """
     from ope_bench.boards.leaderboard import boards_document
+    from ope_bench.boards.tracks import tracks_document
     from ope_bench.cli import stored_boards
     from ope_bench.report import boards as board_text
 
@@ -164,14 +172,21 @@ def leaderboard_command(
     if sweep is not None and by != "rmse":
         msg = f"--sweep: it is by rmse, not by {by}"
         raise UsageError(msg)
-    part = stored_boards.StorePart(store, suite, run, env or (), est or (), average=average)
+    if beside and by != "track":
+        msg = f"--with: it is about --by track, not --by {by}"
+        raise UsageError(msg)
+    part = stored_boards.StorePart(
+        store, suite, run, env or (), est or (), average=average, beside=beside or ()
+    )
     whole = everything or suite or run or env or est
     swept: list[board_text.ParameterSweep] = []
     with json_stdout(output) as emit:
         if output == "text" and by not in stored_boards.OVER_SETTINGS and not whole:
             part = part.newest()
         found = part.boards(by)
-        if by in stored_boards.OVER_SETTINGS:
+        if by == "track":
+            emit(tracks_document(found))
+        elif by in stored_boards.OVER_SETTINGS:
             emit({"schema": 1, "boards": [{"by": by} | one.as_json() for one in found]})
         else:
             stored_boards.check_parameters(chosen, found)

@@ -68,7 +68,7 @@ DEVICES: dict[str, tuple[Device, ...]] = {
 }
 
 Measure = Literal[
-    "rmse", "positivity", "coverage", "time", "ratio", "balance", "selection", "regret"
+    "rmse", "positivity", "coverage", "time", "ratio", "balance", "selection", "regret", "track"
 ]
 """Measures of boards."""
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from ope_bench.base.console import json_stdout, note, width, write
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import gc_disabled
-from ope_bench.boards import over_settings
+from ope_bench.boards import over_settings, tracks
 from ope_bench.boards.board import Board
 from ope_bench.boards.built_in_columns import LAYOUTS, column_registry, select_columns
 from ope_bench.boards.columns import BoardColumn
@@ -23,18 +23,22 @@ from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report import boards as board_text
 from ope_bench.report import content
 from ope_bench.store import Store
+from ope_bench.store.store import outcomes_of
 from ope_bench.suites.manifest import selects
 from ope_bench.suites.suite import Selector, parse_selector
 
 OVER_SETTINGS: dict[str, type[over_settings.OverSettings]] = {
     "selection": over_settings.SelectionBoard,
     "regret": over_settings.RegretBoard,
+    "track": tracks.TrackBoard,
 }
 """Measures of one board over several settings; the others have a board for each setting."""
 
 NOTHING = {
     "selection": "no two settings in {} share their logs and differ in the target policy",
     "regret": "no fixed choice with an estimate in {}",
+    "track": "no setting with the logging average and a track's reference in {}; --with adds "
+    "exports that have them, such as results/field",
     "time": "no timed outcomes to show in {}",
 }
 """Why there are no boards by a measure, where that is not just for want of outcomes."""
@@ -111,6 +115,7 @@ class StorePart:
     environments, estimators : selectors; only outcomes that one of them matches.
     seed : only outcomes with this seed.
     average : a parameter of environments over whose values boards average.
+    beside : exports and stores whose trials count on the tracks, too.
     """
 
     store: Path
@@ -121,6 +126,7 @@ class StorePart:
     drawn: tuple[str, int] | None = None
     average: str | None = None
     plan: str | None = None
+    beside: Sequence[Path] = ()
 
     def newest(self) -> StorePart:
         """Select the suite and seed of the newest run that has outcomes; name what is left out."""
@@ -154,6 +160,8 @@ class StorePart:
         with gc_disabled(), Store.open(self.store) as opened:
             opened.require_sound()
             check_suite(opened, self.suite)
+            if by == "track":
+                return self._tracks(opened)
             if by == "selection":
                 return list(over_settings.selection_boards(self._settings(opened, None)))
             for truth in get_args(TruthKind):
@@ -163,6 +171,11 @@ class StorePart:
                 else:
                     found += stream_boards(settings, by=by, truth=truth)
         return [board for board in found if board is not None and board.rows]
+
+    def _tracks(self, opened: Store) -> list[tracks.TrackBoard]:
+        """Return the boards of the tracks against the expected truth, the value of a policy."""
+        parts = [self._settings(opened, None), *map(outcomes_of, self.beside)]
+        return tracks.track_boards(tracks.settings_of(parts))
 
     def _settings(self, opened: Store, truth: TruthKind | None) -> Iterator[Outcomes]:
         """Yield the selected outcomes, one setting at a time."""

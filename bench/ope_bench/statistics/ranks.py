@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.random import stream
+from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED
 
 # Rankings: within one environment with ties, and over many environments.
 
@@ -232,3 +234,62 @@ def selection(
         type_one=one,
         type_two=two,
     )
+
+
+# Means over sources, with intervals, and the ranks that they leave open.
+
+
+def mean_interval(figures: FloatArray) -> tuple[float, float, float]:
+    """Return a mean with its 95 % interval by Student's t: infinite for one figure.
+
+    >>> mean_interval(np.array([1.0]))
+    (1.0, -inf, inf)
+    """
+    from scipy.stats import t
+
+    mean = float(figures.mean())
+    if len(figures) < 2:
+        return mean, -np.inf, np.inf
+    half = float(t.ppf(0.975, len(figures) - 1) * figures.std(ddof=1) / np.sqrt(len(figures)))
+    return mean, mean - half, mean + half
+
+
+RESAMPLES = 1_000
+
+
+def rank_ranges(values: FloatArray, level: float = 0.05) -> list[tuple[int, int]]:
+    """Return the ranks that each row may have, small means first, all at once with 95 %.
+
+    A row is behind another where their mean difference exceeds its standard error by more than the
+    upper quantile of the largest studentized difference of a bootstrap over columns.
+
+    Parameters
+    ----------
+    values : (rows, n), figures of independent sources.
+
+    References
+    ----------
+    "Inference for ranks with applications to mobility across neighbourhoods and academic
+    achievement across countries" (Mogstad, Romano, Shaikh and Wilhelm, 2024).
+
+    >>> rank_ranges(np.array([[1.0, 1.1, 0.9, 1.0], [5.0, 5.2, 4.9, 5.0]]))
+    [(1, 1), (2, 2)]
+    """
+    rows, n = values.shape
+    if n < 2 or rows < 2:
+        return [(1, rows)] * rows
+    means = values.mean(axis=1)
+    gap = means[:, None] - means
+    covariance = np.cov(values)
+    spread = covariance.diagonal()[:, None] + covariance.diagonal() - 2 * covariance
+    error = np.sqrt(np.maximum(spread, 0.0) / n)
+    # Rows that never differ have no studentized difference.
+    known = error > 1e-12
+    counts = stream("ranks", BOOTSTRAP_SEED).multinomial(n, np.full(n, 1 / n), RESAMPLES)
+    drawn = counts @ values.T / n - means
+    largest = [
+        np.max(np.abs(one[:, None] - one)[known] / error[known], initial=0.0) for one in drawn
+    ]
+    behind = gap > np.where(known, float(np.quantile(largest, 1 - level)) * error, 1e-12)
+    first, last = 1 + behind.sum(axis=1), rows - behind.sum(axis=0)
+    return [(int(low), int(high)) for low, high in zip(first, last, strict=True)]

@@ -480,3 +480,9 @@ class Store:
             raise file.store_error(self.path, exc) from exc
         finally:
             self._db.execute("DETACH other")
+
+
+def outcomes_of(path: Path) -> Iterator[Outcomes]:
+    """Yield the outcomes of a store, an export, or a folder with ``trials.parquet``."""
+    with Store.open(path / "trials.parquet" if path.is_dir() else path) as opened:
+        yield from opened.outcomes()
