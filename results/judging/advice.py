@@ -35,6 +35,9 @@ TRUE_OF_CLEAN = {
 }
 """Checks that say how much a log tells, and not that it is wrong."""
 
+LEAST_SAMPLE = 10.0
+"""Effective sample size by the world itself below which `run-an-experiment` is no false alarm."""
+
 UNSEEN = "retention"
 """The fault that leaves no trace in a log: rows are kept by their reward."""
 
@@ -172,9 +175,13 @@ def _promises(every: Sequence[Mapping[str, Any]]) -> str:
         if (_figure(one, Check.REWARDED) or 0.0) >= ENOUGH
         and (_figure(one, Check.EFFECTIVE_SIZE) or 0.0) >= LEAST_SIZE
     ]
-    estimated = [one["estimated"] for one in clean if "estimated" in one]
+    without = [
+        {"truth": one["truth"], "today": one["today"], **one["estimated"]}
+        for one in clean
+        if "estimated" in one
+    ]
     estimated = [
-        one for one in estimated if (_figure(one, Check.SUPPORT_SIZE) or 0.0) >= LEAST_USUAL
+        one for one in without if (_figure(one, Check.SUPPORT_SIZE) or 0.0) >= LEAST_USUAL
     ]
     lifts = [
         (one, one["truth"] - one["today"], (one["lift_high"] - one["lift_low"]) / 2)
@@ -187,13 +194,20 @@ def _promises(every: Sequence[Mapping[str, Any]]) -> str:
     def trusted(one: Mapping[str, Any]) -> bool:
         return bool(one["verdict"] == "trust" and one["low"] is not None)
 
+    def refused(one: Mapping[str, Any]) -> bool:
+        return bool(one["verdict"] == "run-an-experiment")
+
+    able = [one for one in known if one["sample"] >= LEAST_SAMPLE]
     rows = [
         ["clean, propensities, enough rows: `trust`", _of(enough, trusted), "80 % at least"],
         ["clean, estimated propensities, enough matches: `trust`", _of(estimated, trusted),
          "60 % at least"],
         ["clean: trusted and wrong", _of(clean, is_wrong), "2 % at most"],
-        ["clean, propensities: `run-an-experiment`",
-         _of(known, lambda one: one["verdict"] == "run-an-experiment"), "5 % at most"],
+        ["clean, estimated propensities: trusted and wrong", _of(without, is_wrong),
+         "2 % at most"],
+        ["clean, propensities: `run-an-experiment`", _of(known, refused), "5 % at most"],
+        [f"of these, the world gives an effective sample of {LEAST_SAMPLE:g}", _of(able, refused),
+         "5 % at most"],
         ["lift over two half widths: `better` or `worse`, rightly",
          _of(clear, lambda pair: pair[0]["better"] == ("better" if pair[1] > 0 else "worse")),
          "85 % at least"],
@@ -201,7 +215,9 @@ def _promises(every: Sequence[Mapping[str, Any]]) -> str:
          _of(tiny, lambda one: one["better"] != "cannot tell"), "6 % at most"],
     ]  # fmt: skip
     for fault in dict.fromkeys(name for one in every for name in one["faults"]):
-        those = [one for one in every if fault in one["faults"]]
+        # Of logs with a fault that has no bound too nothing is promised for the other one.
+        free = set() if fault in UNBOUNDED else UNBOUNDED
+        those = [one for one in every if fault in one["faults"] and not free & {*one["faults"]}]
         bound = "none" if fault in UNBOUNDED else "10 % at most"
         rows.append([f"{fault}: trusted and wrong", _of(those, is_wrong), bound])
     return table(["logs", "share", "wanted"], rows, "lr", tight=True)

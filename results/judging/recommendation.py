@@ -273,9 +273,9 @@ class Logs:
 
 
 @cache
-def logs_of(results: Path, center: str) -> Logs:
+def logs_of(results: Path, center: str, file: str = "logs.parquet") -> Logs:
     """Read the logs that `results/coverage.py` drew; those with all estimates count."""
-    rows = pq.read_table(results / "coverage" / "logs.parquet").to_pylist()
+    rows = pq.read_table(results / "coverage" / file).to_pylist()
     name = center.replace("[toward=tmle]", " toward=tmle")
     errors = [f"{one} error" for one in ERRORS]
     needed = ("effective", "ipws error", *errors, *BEST_OF, name)
@@ -283,11 +283,12 @@ def logs_of(results: Path, center: str) -> Logs:
     rows = [row for row in rows if row["effective"] >= EFFECTIVE[0]]
 
     def column(key: str) -> FloatArray:
-        return np.array([row[key] for row in rows], dtype=np.float64)
+        return np.array([row.get(key) for row in rows], dtype=np.float64)
 
     panel = np.array([column(one) for one in BEST_OF])
     return Logs(
-        odd=column("world") % 2 == 1,
+        # Those with estimated propensities chose nothing.
+        odd=(column("world") % 2 == 1) & (file == "logs.parquet"),
         world=column("world"),
         rewarded=column("rewarded"),
         effective=column("effective"),
@@ -309,19 +310,24 @@ def constant_of(logs: Logs) -> float:
     return float(CONSTANTS[-1])
 
 
-def cells_of(logs: Logs, constant: float) -> list[dict[str, Any]]:
+def cells_of(
+    logs: Logs,
+    constant: float,
+    from_rewarded: Sequence[float] = REWARDED,
+    from_effective: Sequence[float] = EFFECTIVE,
+) -> list[dict[str, Any]]:
     """Return each cell of the even worlds' logs: how many, how often held, whether it states."""
     held, found = logs.held(constant), []
     width, low_high = logs.width(constant), np.ptp(logs.likelihood, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         to_normal, to_likelihood = width / (2 * logs.normal), width / low_high
-    for i, rewarded in enumerate(REWARDED):
-        for j, effective in enumerate(EFFECTIVE):
+    for i, rewarded in enumerate(from_rewarded):
+        for j, effective in enumerate(from_effective):
             inside = ~logs.odd & (logs.rewarded >= rewarded) & (logs.effective >= effective)
-            if i + 1 < len(REWARDED):
-                inside &= logs.rewarded < REWARDED[i + 1]
-            if j + 1 < len(EFFECTIVE):
-                inside &= logs.effective < EFFECTIVE[j + 1]
+            if i + 1 < len(from_rewarded):
+                inside &= logs.rewarded < from_rewarded[i + 1]
+            if j + 1 < len(from_effective):
+                inside &= logs.effective < from_effective[j + 1]
             n = int(inside.sum())
             share = wilson(int(held[inside].sum()), n) if n else None
             ends = None if share is None else [share.low or 0.0, share.high or 0.0]
@@ -339,6 +345,10 @@ def cells_of(logs: Logs, constant: float) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+ESTIMATED = {"from_rewarded": (20.0, 100.0), "from_effective": (LEAST_EFFECTIVE,)}
+"""Cells of logs with estimated propensities, which are fewer."""
 
 
 def _median(ratio: FloatArray) -> float | None:
@@ -380,7 +390,11 @@ def document(results: Path) -> str:
     center = chosen(odd)
     logs = logs_of(results, center)
     constant = constant_of(logs)
-    cells = [{name: cell[name] for name in SHIPPED} for cell in cells_of(logs, constant)]
+    unknown = logs_of(results, center, "estimated.parquet")
+    cells, estimated = (
+        [{name: cell[name] for name in SHIPPED} for cell in found]
+        for found in (cells_of(logs, constant), cells_of(unknown, constant, **ESTIMATED))
+    )
     known = {
         "center": SELECTORS.get(center, center),
         "panel": [SELECTORS.get(name, name) for name in BEST_OF],
@@ -392,7 +406,9 @@ def document(results: Path) -> str:
     model, worlds = samples_choice(results)
     samples = known | {"center": model, "panel": list(SAMPLES_PANEL), "worlds": len(worlds)}
     samples |= {"errors": [], "constant": 0.0, "cells": []}
-    whole = {"schema": 2, "withheld": withheld(results), "known": known, "samples": samples}
+    whole = {"schema": 2, "withheld": withheld(results), "known": known}
+    whole["estimated"] = known | {"cells": estimated}
+    whole["samples"] = samples
     return json.dumps(whole, indent=1) + "\n"
 
 
@@ -409,6 +425,7 @@ def recommendation_page(results: Path) -> str:
         _confirmed(even, center),
         _kinds(even, center),
         _interval(logs, center),
+        _estimated(logs_of(results, center, "estimated.parquet"), constant_of(logs)),
         _samples(results),
         _withheld(results),
         opening("recommendation end"),
@@ -487,22 +504,7 @@ def _kinds(even: Sequence[Case], center: str) -> str:
 
 def _interval(logs: Logs, center: str) -> str:
     constant = constant_of(logs)
-    rows = []
-    for cell in cells_of(logs, constant):
-        share = "–" if not cell["logs"] else f"{cell['held']:.3f}"
-        ends = "–" if cell["range"] is None else " to ".join(f"{one:.3f}" for one in cell["range"])
-        widths = [
-            "–" if one is None else f"{one:.2f}"
-            for one in (cell["to_normal"], cell["to_likelihood"])
-        ]
-        state = "yes" if cell["states"] else "no"
-        state = state if cell["logs"] >= LEAST_LOGS else "too few"
-        limits = [f"{cell[name]:g}" for name in ("rewarded", "effective")]
-        counts = [str(cell[name]) for name in ("logs", "worlds")]
-        rows.append([*limits, *counts, share, ends, *widths, state])
     some = logs.odd & logs.enough
-    heads = ["effective rewarded rows from", "effective sample from", "logs", "worlds", "held"]
-    heads += ["Wilson's 95 %", "width over `ipws`", "over likelihood", "stated"]
     facts = {
         "center": center,
         "constant": constant,
@@ -510,9 +512,50 @@ def _interval(logs: Logs, center: str) -> str:
         "share": float(logs.held(constant)[some].mean()) if some.any() else float("nan"),
         "all": len(logs.truth),
     }
+    cells = cells_of(logs, constant)
     text = opening("recommendation interval", **facts)
-    body = table(heads, rows, "r", tight=True)
-    return f"{text}\n\n{body}\n\nOf the cells (limit):\n\n{_kept(cells_of(logs, constant))}"
+    return f"{text}\n\n{_cells(cells)}\n\nOf the cells (limit):\n\n{_kept(cells)}"
+
+
+def _estimated(logs: Logs, constant: float) -> str:
+    worlds = {"first": int(logs.world.min()), "last": int(logs.world.max())}
+    share = float(logs.held(constant).mean())
+    text = opening("recommendation estimated", share=share, all=len(logs.truth), **worlds)
+    return f"{text}\n\n{_cells(cells_of(logs, constant, **ESTIMATED))}"
+
+
+def _cells(cells: Sequence[Mapping[str, Any]]) -> str:
+    rows = []
+    for cell in cells:
+        share = "–" if not cell["logs"] else f"{cell['held']:.3f}"
+        ends = "–" if cell["range"] is None else " to ".join(f"{one:.3f}" for one in cell["range"])
+        widths = [
+            "–" if one is None else f"{one:.2f}"
+            for one in (cell["to_normal"], cell["to_likelihood"])
+        ]
+        taken = _taken(cells, cell)
+        state = "no" if taken is None or not taken["states"] else "yes"
+        if taken is not None and taken is not cell:
+            state += f", as {taken['rewarded']:g}, {taken['effective']:g}"
+        limits = [f"{cell[name]:g}" for name in ("rewarded", "effective")]
+        counts = [str(cell[name]) for name in ("logs", "worlds")]
+        rows.append([*limits, *counts, share, ends, *widths, state])
+    heads = ["effective rewarded rows from", "effective sample from", "logs", "worlds", "held"]
+    heads += ["Wilson's 95 %", "width over `ipws`", "over likelihood", "stated"]
+    return table(heads, rows, "r", tight=True)
+
+
+def _taken(
+    cells: Sequence[Mapping[str, Any]], cell: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """Return the cell that speaks for one: itself, or one of fewer rewards with enough logs."""
+    inside = [
+        one
+        for one in cells
+        if one["logs"] >= LEAST_LOGS
+        and all(one[name] <= cell[name] for name in ("rewarded", "effective"))
+    ]
+    return max(inside, key=lambda one: (one["rewarded"], one["effective"]), default=None)
 
 
 def _kept(cells: Sequence[Mapping[str, Any]]) -> str:
@@ -521,7 +564,8 @@ def _kept(cells: Sequence[Mapping[str, Any]]) -> str:
     failed = sum(not one["states"] for one in some)
     whole = sum(one["logs"] >= 400 for one in cells)
     upper = [one for one in cells if one["rewarded"] >= LEAST_REWARDED]
-    stating = sum(one["states"] for one in upper if one in some)
+    taken = [_taken(cells, one) for one in upper]
+    stating = sum(one is not None and one["states"] for one in taken)
     normal = max(one["to_normal"] for one in some if one["rewarded"] >= 50)
     likelihood = max(one["to_likelihood"] for one in some if one["rewarded"] < 50)
     below = sum(one["held"] < HOLDS for one in some)

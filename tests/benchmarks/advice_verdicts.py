@@ -104,6 +104,8 @@ def judged(number: int, faulty: bool) -> dict[str, Any]:
         "logger": facts["world_logging"],
         "truth": truth.expected,
         "today": today,
+        # What the policies' true probabilities leave, whatever the log happens to show.
+        "sample": _plain(float(facts["world_ess_fraction"] or 0.0) * len(problem.reward)),
     }
     found = place | _said(log_of(problem), problem)
     again = number % 2 == 0 and not faults and found["known"]

@@ -130,12 +130,18 @@ def test_the_shipped_file_is_what_the_committed_trials_say():
     assert known["cells"] == [{name: one[name] for name in judged.SHIPPED} for one in cells]
     assert len(drawn.truth) > 1000
     assert set(known["panel"]) == {*BEST_OF[:2], "dr-os", "dm[cross_fit=5]"}
+    unknown = judged.logs_of(RESULTS, center, "estimated.parquet")
+    cells = judged.cells_of(unknown, constant, **judged.ESTIMATED)
+    assert [one["held"] for one in shipped["estimated"]["cells"]] == [one["held"] for one in cells]
+    assert sum(one["logs"] for one in cells) == len(unknown.truth) > 100
+    assert not unknown.odd.any()
     assert shipped["samples"]["center"] == judged.samples_choice(RESULTS)[0]
 
 
-def test_committed_logs_are_what_the_worlds_give():
-    rows = pq.read_table(RESULTS / "coverage" / "logs.parquet").to_pylist()
-    small = [row for row in rows if row["rows"] == 250 and row.get("failed") is None]
+@pytest.mark.parametrize(("file", "size"), [("logs.parquet", 250), ("estimated.parquet", 1200)])
+def test_committed_logs_are_what_the_worlds_give(file, size):
+    rows = pq.read_table(RESULTS / "coverage" / file).to_pylist()
+    small = [row for row in rows if row["rows"] == size and row.get("failed") is None]
     for row in (small[0], small[-1]):
         again = drawing.drawn(row["world"], row["rows"], row["replicate"])
         assert again.keys() <= row.keys()
@@ -151,3 +157,20 @@ def test_effective_rewarded_rows_of_drawn_logs_are_those_of_a_users_log():
     log = log_of(replace(given, reward=reward))
     expected = effective_rewarded_rows(log, "target")
     assert drawing.effective_rewarded(weight, reward) == pytest.approx(expected)
+
+
+def test_logs_are_drawn_again_where_their_cells_lack_logs(monkeypatch, tmp_path):
+    """By where the logs lie: worlds of filled cells, and those that choose, are left alone."""
+    monkeypatch.setattr(drawing, "FOLDER", tmp_path)
+    monkeypatch.setattr(drawing, "LOGS", 5)
+    (tmp_path / "plan.json").write_text("[[2, 250], [4, 250], [3, 250]]")
+    place = {2: (5.0, 50.0), 4: (5.0, 200.0), 3: (5.0, 50.0)}
+    rows: list[dict[str, float]] = []
+    for world, size, replicate in drawing.missing(rows):
+        rewarded, effective = place[world]
+        row = {"world": world, "rows": size, "replicate": replicate}
+        rows.append(row | {"rewarded": rewarded, "effective": effective})
+    counts = {world: sum(row["world"] == world for row in rows) for world in place}
+    assert counts == {2: 5, 4: 5, 3: 3}
+    assert len({(row["world"], row["replicate"]) for row in rows}) == 13
+    assert list(drawing.missing(rows)) == []

@@ -565,12 +565,14 @@ def _advice_on(
     (policy,) = log.targets
     labels, working = distinct_labels(specs), _working(specs, records)
     chosen = _chosen(rule, working)
-    level, few = advice_verdict.LEVEL, few_rewards(log, policy)
+    level, few = advice_verdict.LEVEL, few_rewards(log, policy, 1.0, records)
     rows = [
         estimation.estimate_row(record, label, level, "asymptotic", rule, few, units=log.n_units)
         for label, record in zip(labels, records, strict=True)
     ]
-    rows, found, said = estimation.with_disagreement(rows, specs, rule, log, policy, level)
+    rows, found, said = estimation.with_disagreement(
+        rows, specs, rule, log, policy, level, records
+    )
     figures = advice_verdict.candidate_figures(evidence, list(working)) if working else {}
     best = next((row for row in rows if row.label == chosen), None)
     recommended = None

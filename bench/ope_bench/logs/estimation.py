@@ -148,7 +148,8 @@ def estimate(
     today = log.reward_terms
     unsure = abs(today.mean()) <= 2 * (problem.standard_error(today, problem.unit_of(log)) or 0.0)
     for name, target in log.targets.items():
-        rule, few = recommendation_for(log, name), few_rewards(log, name)
+        rule = recommendation_for(log, name)
+        few = few_rewards(log, name, 1.0, records[name])
         rows = [
             estimate_row(record, label, level, kind, rule, few, units=log.n_units, missing=lack)
             for record, label, lack in zip(records[name], labels, lacks, strict=True)
@@ -156,7 +157,7 @@ def estimate(
         if few and kind == "asymptotic":
             rows = [_with_likelihood(row, log, name, level, few) for row in rows]
         specs = [spec for spec, _ in given]
-        rows, found, said = with_disagreement(rows, specs, rule, log, name, level)
+        rows, found, said = with_disagreement(rows, specs, rule, log, name, level, records[name])
         if interval == DISAGREEMENT:
             rows = [_as_disagreement(row, rule, level) for row in rows]
         rows = rows[:shown]
@@ -172,7 +173,7 @@ def estimate(
         offered = any(row.disagreement_low is not None for row in rows)
         several = f"{name}: " if len(log.targets) > 1 else ""
         if not (offered or estimators is None or interval == DISAGREEMENT):
-            said = tip(log, name, rule)
+            said = tip(log, name, rule, records[name])
         advice += [several + said] if said else []
         if small is not None:
             part = few_rewards(small, name)
@@ -477,6 +478,7 @@ def with_disagreement(
     log: LogData,
     target: str,
     level: float,
+    records: Sequence[TrialRecord] = (),
 ) -> tuple[list[EstimateRow], Stated, str]:
     """Return the rows, the interval of the recommended one that may be stated, and a note on it.
 
@@ -486,9 +488,10 @@ def with_disagreement(
     rule : the recommendation.
     log, target : the log and one of its policies.
     level : of the interval.
+    records : the estimates' trials.
     """
     by_text = by_selector(rows, specs, rule)
-    found = rule.stated(by_text, log, target, level)
+    found = rule.stated(by_text, log, target, level, records)
     if found.low is None:
         return list(rows), found, found.reason
     center = by_text[rule.center]
@@ -504,9 +507,11 @@ def with_disagreement(
     return list(rows), found, said
 
 
-def tip(log: LogData, target: str, rule: Recommendation) -> str:
+def tip(
+    log: LogData, target: str, rule: Recommendation, records: Sequence[TrialRecord] = ()
+) -> str:
     """Return how often the recommended interval held on logs like this one; "" if unknown."""
-    cell = rule.cell(log, target)
+    cell = rule.cell(log, target, records)
     if cell is None or not cell.states:
         return ""
     return (

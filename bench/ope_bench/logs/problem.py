@@ -189,9 +189,9 @@ def baseline_difference(
     return float(terms.mean()), standard_error(terms, unit)
 
 
-def effective_size(log: LogData, name: str) -> float | None:
+def effective_size(log: LogData, name: str, estimated: FloatArray | None = None) -> float | None:
     """Return the effective sample size of a policy's weights, in units; None without weights."""
-    weights = log.weights(name)
+    weights = log.weights(name) if estimated is None else estimated
     if weights is None:
         return None
     sums = sum_by_unit(weights if log.weight is None else weights * log.weight, unit_of(log))
@@ -205,12 +205,14 @@ def below_one(values: FloatArray) -> FloatArray:
     return np.asarray(np.ldexp(values, -np.frexp(np.abs(values).max(initial=0.0))[1]))
 
 
-def effective_rewarded_rows(log: LogData, name: str) -> float | None:
+def effective_rewarded_rows(
+    log: LogData, name: str, estimated: FloatArray | None = None
+) -> float | None:
     """Return how many equal rewards a policy's weighted rewards are worth, by unit.
 
     (sum w|r - m|)² / sum (w|r - m|)², m the median reward; None without weights.
     """
-    weights = log.weights(name)
+    weights = log.weights(name) if estimated is None else estimated
     if weights is None:
         return None
     reward, weights = below_one(log.reward), below_one(weights)
@@ -299,6 +301,9 @@ LIFT = "lift"
 LIFT_ERROR = "lift_standard_error"
 """Name of the diagnostic with the standard error of value minus mean logged reward."""
 
+REWARDED, EFFECTIVE = "effective_rewarded_rows", "effective_sample_size"
+"""Names of the diagnostics of weights whose propensities the estimator estimated."""
+
 TERMS = "terms_file"
 """Name of the diagnostic with the file of an estimate's terms, for differences."""
 
@@ -357,6 +362,12 @@ class OwnLog(Environment):
         if estimate.weights is not None and (estimate.weights == 1.0).all():
             # The policy is the logging policy, whatever a model says of actions not logged.
             facts |= {LIFT: 0.0, LIFT_ERROR: 0.0}
+        if log.estimated_propensity and estimate.weights is not None:
+            for name, measured in (
+                (REWARDED, effective_rewarded_rows),
+                (EFFECTIVE, effective_size),
+            ):
+                facts[name] = measured(log, self.target, estimate.weights)
         if self.folder:
             name = f"terms-{uuid.uuid4().hex}.npy"
             np.save(Path(self.folder) / name, terms)

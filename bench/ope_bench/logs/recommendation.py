@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,7 @@ from ope_bench.logs.log_data import LogData
 from ope_bench.logs.result import EstimateRow
 from ope_bench.report.tables import percent
 from ope_bench.statistics.value_intervals import empirical_likelihood_interval
+from ope_bench.trials.record import TrialRecord
 
 DISAGREEMENT = "disagreement"
 
@@ -116,18 +117,22 @@ class Recommendation:
         """Selectors of all estimators that the interval needs, the recommended one first."""
         return tuple(dict.fromkeys((self.center, *self.panel, *self.errors)))
 
-    def cell(self, log: LogData, target: str) -> Cell | None:
-        """Return the drawn logs that a log is like; None where there are too few."""
-        carried = carriers(log, target)
-        # Propensities of drawn logs are known.
-        if carried is None or log.estimated_propensity:
+    def cell(self, log: LogData, target: str, records: Sequence[TrialRecord] = ()) -> Cell | None:
+        """Return the drawn logs that a log is like; None where there are too few.
+
+        Where its own cell has few, that of fewer rewards or rows that has enough: there intervals
+        are harder to get right.
+        """
+        carried = carriers(log, target, records)
+        if carried is None:
             return None
         rewarded, effective = carried
         inside = [
-            one for one in self.cells if one.rewarded <= rewarded and one.effective <= effective
+            one
+            for one in self.cells
+            if one.rewarded <= rewarded and one.effective <= effective and one.logs >= LEAST_LOGS
         ]
-        found = max(inside, key=lambda one: (one.rewarded, one.effective), default=None)
-        return found if found is not None and found.logs >= LEAST_LOGS else None
+        return max(inside, key=lambda one: (one.rewarded, one.effective), default=None)
 
     def interval(
         self, rows: Mapping[str, EstimateRow], level: float, *, lift: bool = False
@@ -156,7 +161,12 @@ class Recommendation:
         return center - half, center + half
 
     def stated(
-        self, rows: Mapping[str, EstimateRow], log: LogData, target: str, level: float
+        self,
+        rows: Mapping[str, EstimateRow],
+        log: LogData,
+        target: str,
+        level: float,
+        records: Sequence[TrialRecord] = (),
     ) -> Stated:
         """Return the interval that may be stated, where drawn logs say that it holds.
 
@@ -165,10 +175,12 @@ class Recommendation:
         rows : the estimates, by selector.
         log, target : the log and one of its policies.
         level : of the interval.
+        records : the estimates' trials, which know estimated weights.
         """
         if not self.errors:
             return Stated(reason="no interval is stated where weights are learned from samples")
-        few, cell = few_rewards(log, target), self.cell(log, target)
+        few = few_rewards(log, target, 1.0, records)
+        cell = self.cell(log, target, records)
         if self.center not in rows or rows[self.center].value is None:
             return Stated(reason=f"no interval is stated: {self.center} has no value")
         if few:
@@ -189,8 +201,6 @@ class Recommendation:
             said = "too few drawn logs are like this one"
             if cell is not None:
                 said = f"it held the value in {percent(cell.held)} of drawn logs like this one"
-            elif log.estimated_propensity:
-                said = "propensities are estimated, and those of drawn logs are known"
             return Stated(reason=f"no interval is stated: {said}{few and f' ({few})'}")
         return replace(found, coverage=cell.held)
 
@@ -205,22 +215,34 @@ def _error(row: EstimateRow | None, lift: bool) -> float | None:
     return (row.lift_high - row.lift) / float(ndtri(0.5 + row.level / 2))
 
 
-def carriers(log: LogData, target: str) -> tuple[float, float] | None:
-    """Return the effective rewarded rows and sample size of a policy; None without weights."""
+def carriers(
+    log: LogData, target: str, records: Sequence[TrialRecord] = ()
+) -> tuple[float, float] | None:
+    """Return the effective rewarded rows and sample size of a policy; None without weights.
+
+    Of estimated propensities they are of the weights of `ipws`, if its trial is given.
+    """
+    for record in records if log.estimated_propensity else ():
+        found = [record.diagnostics.get(name) for name in (problem.REWARDED, problem.EFFECTIVE)]
+        if record.trial.estimator.id == "ipws" and None not in found:
+            return float(found[0] or 0.0), float(found[1] or 0.0)
     rewarded = problem.effective_rewarded_rows(log, target)
     effective = problem.effective_size(log, target)
     return None if rewarded is None or effective is None else (rewarded, effective)
 
 
-def few_rewards(log: LogData, target: str, scale: float = 1.0) -> str:
+def few_rewards(
+    log: LogData, target: str, scale: float = 1.0, records: Sequence[TrialRecord] = ()
+) -> str:
     """Return why intervals by standard errors may not be printed, "" where they may.
 
     Parameters
     ----------
     log, target : the log and one of its policies.
     scale : for how many rows each of the log stands.
+    records : trials of estimators, which know estimated weights.
     """
-    carried = carriers(log, target)
+    carried = carriers(log, target, records)
     if carried is None:
         return ""
     rewarded, effective = (scale * one for one in carried)
@@ -241,6 +263,8 @@ def likelihood(log: LogData, target: str, level: float) -> Stated:
     rewards, limits, said = log.reward_range, (0.0, math.inf), ""
     if rewards is None and set(np.unique(log.reward)) <= {0.0, 1.0}:
         rewards = (0.0, 1.0)
+    if log.estimated_propensity:
+        return Stated(reason="it needs given propensities")
     if weight is None or log.weight is not None or log.n_units < 2:
         lacks = "row weights are none of its" if log.weight is not None else "it needs two units"
         return Stated(reason=lacks)
@@ -260,7 +284,7 @@ def likelihood(log: LogData, target: str, level: float) -> Stated:
 
 @cache
 def recommendations() -> Mapping[str, Recommendation]:
-    """Return the recommendation for ``known`` policies and for ``samples`` only."""
+    """Return the recommendation for ``known`` and ``estimated`` policies and ``samples`` only."""
     path = Path(__file__).with_name("recommendation.json")
     given: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     lists = ("panel", "errors")
@@ -272,12 +296,13 @@ def recommendations() -> Mapping[str, Recommendation]:
             | {"withheld": given["withheld"]}
         )
         for name, one in given.items()
-        if name in ("known", "samples")
+        if name in ("known", "estimated", "samples")
     }
 
 
 def recommendation_for(log: LogData, target: str) -> Recommendation:
     """Return the recommendation for evaluating one of a log's policies."""
-    known = log.propensity is not None or log.estimated_propensity
-    known = known and log.targets[target].action is None
-    return recommendations()["known" if known else "samples"]
+    if log.targets[target].action is not None:
+        return recommendations()["samples"]
+    known = "samples" if log.propensity is None else "known"
+    return recommendations()["estimated" if log.estimated_propensity else known]

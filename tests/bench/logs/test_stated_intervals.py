@@ -11,7 +11,7 @@ import pytest
 from ope_bench import Log, TargetPolicy, advise, estimate
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.cli.app import invoke
-from ope_bench.logs import estimation, recommendation
+from ope_bench.logs import estimation, problem, recommendation
 from ope_bench.logs.recommendation import Cell, recommendations
 from ope_bench.logs.result import EstimateRow
 from ope_bench.statistics.value_intervals import empirical_likelihood_interval
@@ -193,13 +193,55 @@ def test_why_few_rewards_have_no_interval_is_said(changes, said, monkeypatch):
     assert any(said in note for note in found.notes)
 
 
-def test_estimated_propensities_have_no_stated_coverage(monkeypatch):
-    state(monkeypatch, ALL)
-    log = replace(clicks(), estimated_propensity=True)
-    rule = recommendations()["known"]
-    assert rule.cell(log, "target") is None
-    found = replace(rule, cells=(ALL,)).stated({}, log, "target", 0.95)
-    assert found.low is None
+def estimated(rows: int = 400, rate: float = 0.5) -> Log:
+    return replace(
+        clicks(rows, rate=rate), propensity=None, logging=None, estimated_propensity=True
+    )
+
+
+def test_intervals_of_estimated_propensities_are_those_of_drawn_logs_that_estimate(monkeypatch):
+    rules = recommendations()
+    found = {
+        **rules,
+        "estimated": replace(rules["estimated"], cells=(Cell(20, 30, 99, 0.9, True),)),
+    }
+    monkeypatch.setattr(recommendation, "recommendations", lambda: found)
+    log = estimated()
+    assert recommendation.carriers(log, "target") is None
+    advice = advise(log)
+    chosen = advice.recommended
+    assert (chosen.interval, chosen.stated_coverage) == ("disagreement", 0.9)
+    assert chosen.low < chosen.value < chosen.high
+    known = advise(clicks()).recommended
+    assert chosen.high - chosen.low == pytest.approx(known.high - known.low, rel=0.2)
+    found["estimated"] = replace(rules["estimated"], cells=())
+    assert advise(log).recommended.low is None
+
+
+def test_few_rewards_with_estimated_propensities_have_no_interval():
+    advice = advise(estimated(rate=0.03))
+    assert (advice.recommended.low, advice.verdict) == (None, "caution")
+    assert any("it needs given propensities" in note for note in advice.notes)
+    rows = estimate(estimated(rate=0.03), "ipws")
+    assert rows["ipws"].low is None
+    assert "effective rewarded rows" in rows["ipws"].message
+
+
+def test_estimated_weights_carry_what_equal_given_weights_do():
+    log = estimated(rate=0.3)
+    weight = (TARGET / LOGGING)[log.action]
+    told = [
+        measured(log, "target", weight)
+        for measured in (problem.effective_rewarded_rows, problem.effective_size)
+    ]
+    assert told == pytest.approx(recommendation.carriers(clicks(), "target"))
+
+
+def test_a_cell_of_few_drawn_logs_gives_way_to_one_of_fewer_rewards():
+    cells = (Cell(20, 30, 400, 0.95, True), Cell(50, 30, 29, 0.99, True))
+    rule = replace(recommendations()["known"], cells=cells)
+    assert recommendation.carriers(clicks(), "target") > (50, 30)
+    assert rule.cell(clicks(), "target") is cells[0]
 
 
 def test_equal_policies_differ_by_nothing_for_sure_however_few_rewards(monkeypatch):
