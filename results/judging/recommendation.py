@@ -542,7 +542,8 @@ def _cells(cells: Sequence[Mapping[str, Any]]) -> str:
         rows.append([*limits, *counts, share, ends, *widths, state])
     heads = ["effective rewarded rows from", "effective sample from", "logs", "worlds", "held"]
     heads += ["Wilson's 95 %", "width over `ipws`", "over likelihood", "stated"]
-    return table(heads, rows, "r", tight=True)
+    body = table(heads, rows, "r", tight=True)
+    return f"<details><summary>Cell by cell</summary>\n\n{body}\n\n</details>"
 
 
 def _taken(
