@@ -74,6 +74,7 @@ from ope_bench.reader import finite_number as finite_number
 from ope_bench.reader import has_header as has_header
 from ope_bench.reader import read_table as read_table
 from ope_bench.reader import table_of as table_of
+from ope_bench.statistics.thompson import thompson_propensity as thompson_propensity
 from ope_bench.statistics.value_intervals import betting_interval as betting_interval
 from ope_bench.statistics.value_intervals import (
     betting_interval_of_terms as betting_interval_of_terms,
