@@ -30,7 +30,7 @@ def thompson_propensity(mean: npt.ArrayLike, sd: npt.ArrayLike) -> FloatArray:
     DataError : shapes differ, or a deviation is not positive.
 
     >>> thompson_propensity([0.0, 0.5, 1.0], [1.0, 1.0, 0.5]).round(5).tolist()
-    [0.13896, 0.2931, 0.56795]
+    [0.13896, 0.29309, 0.56795]
     """
     from scipy.special import log_ndtr
 
