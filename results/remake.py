@@ -53,8 +53,9 @@ ORDERS: dict[str, By] = {
 }
 """Suites whose boards answer another question than RMSE."""
 
-CHARTS = ("sweep", "intervals", "pareto", "times", "positivity", "coverage", "ranks")
-"""All but distributions setting by setting, which fill megabytes; `report` shows them."""
+CHARTS = ("sweep", "pareto", "times", "positivity", "coverage", "ranks")
+"""All but intervals and distributions setting by setting, which fill megabytes; `report` shows
+them."""
 
 
 def folder_of(suite: str) -> Path:
@@ -97,9 +98,6 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
     told = board_document(records, by, before)
     write(folder / "leaderboard.json", json.dumps(told, allow_nan=False, ensure_ascii=False))
     write(folder / "leaderboard.md", markdown(told))
-    if by not in ("time", "ratio"):
-        told = board_document(records, "positivity", before)
-    write(folder / "positivity.md", markdown(told))
     draw(folder, suite, records)
     seal(folder)
 

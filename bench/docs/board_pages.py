@@ -150,8 +150,7 @@ def _page(folder: str) -> str:
     told_of = (
         f"{settings}. `results/regenerate {name}` makes the trials, "
         f"`ope-bench show {name} --yaml` prints the suite. All boards: "
-        f"[leaderboard](../../../results/{folder}/leaderboard.md); who failed: "
-        f"[positivity](../../../results/{folder}/positivity.md)."
+        f"[leaderboard](../../../results/{folder}/leaderboard.md)."
     )
     parts = [
         f"# {name}",

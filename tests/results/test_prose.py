@@ -7,7 +7,7 @@ from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 MOST = 27_500
-BOARDS = ("leaderboard.md", "positivity.md")
+BOARDS = ("leaderboard.md",)
 
 
 def pages() -> list[Path]:
