@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,6 +19,7 @@ from ope_bench.execution import Executor, Finished, Started
 from ope_bench.execution import worker_process as slot
 from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
+from ope_bench.execution.watchdog import MARK
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 
@@ -175,6 +178,17 @@ def test_temporary_files_go_with_their_worker(misbehaved: Misbehaved) -> None:
     assert not of_run.exists()
     assert of_run.name.startswith("ope-bench-")
     assert shared == Path(tempfile.gettempdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="marks are read from /proc")
+def test_what_a_killed_keeper_left_ends_with_the_run(acme: Ask) -> None:
+    """A process with the mark of the run that is no child of it any more."""
+    with LocalExecutor(1, timeout=60) as executor:
+        assert list(executor.run([acme("mean", 0)]))
+        left = subprocess.Popen(
+            ["sleep", "60"], env={MARK: f"{executor._mark}-7", "PATH": os.defpath}
+        )
+    assert left.wait(20) == -signal.SIGKILL
 
 
 def test_memory_is_limited(acme: Ask) -> None:

@@ -270,20 +270,3 @@ def test_ctrl_c_twice_interrupts_a_trial_in_this_process(
             process.send_signal(signal.SIGINT)
             time.sleep(0.02)
         assert process.wait() == 130
-
-
-def test_what_a_killed_keeper_left_ends_with_the_run(
-    tmp_path: Path, coordinator: Coordinate
-) -> None:
-    """A run that goes on after a keeper was killed ends all that carries its mark."""
-    note = tmp_path / "note"
-    with coordinator(tmp_path / "s.sqlite", "families", jobs=1, note=str(note)) as process:
-        end = time.monotonic() + 60
-        while not note.exists() and time.monotonic() < end:
-            time.sleep(0.02)
-        children = psutil.Process(process.pid).children()
-        for keeper in [one for one in children if WORKER_MARK in one.environ()]:
-            keeper.kill()
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-    assert none_left()
