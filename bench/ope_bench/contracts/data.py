@@ -243,7 +243,8 @@ class Problem:
         context = self.context[:n]
         for rows in row_chunks(len(context), logging.n_actions):
             below, above = logging.table(context[rows]), target.table(context[rows])
-            ratio = above[below > 0] / below[below > 0]
+            able = below > 0
+            ratio = above / below if able.all() else above[able] / below[able]
             low, high = min(low, float(ratio.min())), max(high, float(ratio.max()))
         return low, high
 
@@ -287,7 +288,8 @@ class Problem:
             found = policy.probability(context[pairs], np.tile(actions, len(context)))
             return np.asarray(found, dtype=np.float64).reshape(len(context), -1)
 
-        if getattr(policy, "known_where_logged", False):
+        # Of the class: a policy that lacks an attribute looks for similar names.
+        if getattr(type(policy), "known_where_logged", False):
             return  # the mean of rows of equal contexts is no distribution
         has_table = isinstance(policy, DiscretePolicy)
         table_of = policy.table if isinstance(policy, DiscretePolicy) else by_probability
