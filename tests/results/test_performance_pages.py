@@ -25,6 +25,7 @@ SCRIPTS = {
     "dask": "side_by_side_dask",
     "generation": "side_by_side_obp_generation",
     "hot-paths": "hot_paths",
+    "loop": "loop_cost",
     "obp-estimators": "side_by_side_obp_estimators",
     "scale": "scale",
     "ten-million-trials": "ten_million_trials",

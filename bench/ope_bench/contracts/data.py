@@ -319,8 +319,8 @@ class Problem:
                     f"smallest is {table[at].min():g}; expected a distribution over actions"
                 )
                 raise DataError(msg)
-            masked = self.action_mask is not None and where == "context"
-            if masked and (table[~self.action_mask[rows]] > 0).any():
+            mask = self.action_mask if where == "context" else None
+            if mask is not None and (table[~mask[rows]] > 0).any():
                 msg = f"{name} gives mass to actions that action_mask says were unavailable"
                 raise DataError(msg)
 
