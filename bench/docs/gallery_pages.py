@@ -31,7 +31,7 @@ __all__ = ["ORDER", "Example", "ScriptError", "example", "setup"]
 
 FOLDER = ROOT / "bench" / "docs" / "gallery"
 ORDER = (
-    *("first_run", "sweep", "own_log", "several_policies"),
+    *("first_run", "sweep", "own_log", "several_policies", "ab_test", "router"),
     *("write_an_estimator", "write_an_environment", "paper", "gate"),
 )
 PACKAGES = ("bench/ope_bench", "estimators/ope_estimators", "environments/ope_environments")

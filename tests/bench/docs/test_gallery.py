@@ -12,7 +12,7 @@ from gallery_pages import FOLDER, ORDER, ScriptError, _run
 
 def test_every_script_is_in_the_gallery() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == set(ORDER)
-    assert len(ORDER) == 8
+    assert len(ORDER) == 10
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| \[(\w+)\.py\]", text, re.MULTILINE) == list(ORDER)
 
