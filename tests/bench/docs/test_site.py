@@ -282,6 +282,8 @@ def test_results_and_their_figures_are_pages(site: Path) -> None:
         ("sweep", r"eipws has the smallest RMSE in all 3 settings"),
         ("own_log", r"ipws +0\.2[6-9]\d"),
         ("several_policies", r"dr +bold +timid +\+0\.0"),
+        ("ab_test", r"A is better: A minus B is \+0\.00"),
+        ("router", r"keep both models"),
         ("write_an_estimator", r"clipped-ipw clip=50"),
         ("write_an_environment", r"RMSE by n_actions +2 +50"),
         ("paper", r"\\bottomrule"),
