@@ -117,6 +117,8 @@ def lacks(estimator: Estimator, whole: bool) -> str:
     defaults = kind().get_params(deep=False)
     free = {"regressor", "regressor_params", "action_features", "cross_fit", "lambda_", "delta"}
     free |= {"normalize", "interval", "level", "reward_range", "largest_unit"}
+    # Batches have no distribution of the logging policy, so that upper ends are mirrored.
+    free |= {"upper_end"}
     if kind not in (IPW, IPWS, BetaIPW, SGIPW, DM, DR, SNDR, DROS):
         return "it is not computed from batches of rows; sample rows into a log that fits"
     for name, value in params.items():
