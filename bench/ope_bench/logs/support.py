@@ -36,6 +36,9 @@ LEAST_USUAL = 60.0
 _TRAIN_ROWS, _TRAIN_ENTRIES = 10_000, 200_000
 """Rows to which the models of a half are fitted at most, and rows times columns of the forest."""
 
+_STEPS = 64
+"""Different values of a column that a forest of so many rows tells apart."""
+
 _MOST_ACTIONS, _GROUPS = 20, 12
 """Actions above which groups of them are matched, and the number of groups."""
 
@@ -176,16 +179,19 @@ def _predict(
     from sklearn.linear_model import LogisticRegression
 
     def forest(columns: FloatArray) -> tuple[float, FloatArray]:
-        """Return the accuracy on rows outside of each tree's sample, and probabilities."""
+        """Return the accuracy on rows outside of each tree's sample if asked, probabilities."""
         columns = columns.astype(np.float32)
+        if len(train) == _TRAIN_ROWS:
+            # Half of the time of the trees goes into the order of values next to each other.
+            columns = np.stack([_rounded(one, train) for one in columns.T], axis=1)
         # The rows were drawn, or stand in the order of the log: every some-th is a fair part.
         part = slice(None, None, 1 + len(train) * columns.shape[1] // _TRAIN_ENTRIES)
         model = RandomForestClassifier(
-            30, min_samples_leaf=10, max_features=0.7, random_state=0, n_jobs=1, oob_score=True
+            30, min_samples_leaf=10, max_features=0.7, random_state=0, n_jobs=1, oob_score=pairs
         ).fit(columns[train[part]], action[part])
         found = np.zeros((len(test), width))
         found[:, model.classes_] = model.predict_proba(columns[test])
-        return model.oob_score_, found
+        return model.oob_score_ if pairs else 0.0, found
 
     with warnings.catch_warnings():
         # Of rules the coefficients grow without end; their direction is enough. Of 30 samples one
@@ -193,13 +199,20 @@ def _predict(
         warnings.simplefilter("ignore")
         linear = LogisticRegression(max_iter=40, tol=1e-3).fit(table[train], action)
         chance = linear.predict_proba(table)
+        pairs = _MOST_NARROW < table.shape[1] <= _MOST_PAIRED
         score, found = forest(np.column_stack([context, np.log(chance.clip(1e-12))]))
-        if _MOST_NARROW < table.shape[1] <= _MOST_PAIRED:
+        if pairs:
             narrow, of_pairs = forest(table[:, _paired(table[train], action)])
             found = of_pairs if narrow > score else found
     # Where leaves of all trees are pure, the linear model orders the rows.
     found[:, linear.classes_] += _TIE * chance[test]
     return found
+
+
+def _rounded(values: FloatArray, train: IntArray) -> FloatArray:
+    """Return which of `_STEPS` quantiles of some rows each value is above: (n,)."""
+    ends = np.quantile(values[train], np.linspace(0, 1, _STEPS + 1)[1:-1])
+    return np.searchsorted(np.unique(ends), values).astype(np.float32)
 
 
 def _paired(table: FloatArray, action: IntArray) -> IntArray:

@@ -14,7 +14,7 @@ from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.reader.column import BoolArray, Column
 from ope_bench.reader.library import library
 from ope_bench.reader.mistakes import DataFileError, column_indices
-from ope_bench.reader.text import TextForm
+from ope_bench.reader.text import TextForm, settle, without_missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,12 @@ class Table:
         columns : arrays or lists of as many rows; NaN is a missing number, None a missing name.
         """
         added = [library().Series(name, values) for name, values in columns.items()]
-        kept = [one.fill_nan(None) if one.dtype.is_float() else one for one in added]
+        kept = [
+            settle(one, self.form, spelled=True)
+            if one.dtype == library().String
+            else without_missing(one, self.form)
+            for one in added
+        ]
         return replace(self, frame=self.frame.with_columns(kept))
 
     def raise_error(self, row: int, column: str, what: str) -> None:

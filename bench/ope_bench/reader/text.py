@@ -78,8 +78,12 @@ def settle(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
     spelled : whether the spelling of numbers matters, as where they are names: then only integers
         are converted whose spelling follows from their value.
     """
+    return retyped(without_missing(texts.str.strip_chars(), form), form, spelled=spelled)
+
+
+def retyped(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
+    """Return a part of the texts that `settle` returned in the same way."""
     pl = library()
-    texts = without_missing(texts.str.strip_chars(), form)
     if not texts.is_not_null().any() or _begin_with_words(texts, form):
         return texts
     numbers = texts.str.replace(",", ".", literal=True) if form.decimal == "," else texts
