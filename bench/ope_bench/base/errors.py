@@ -16,10 +16,15 @@ The message says what is wrong, where, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import collections.abc
+import inspect
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
 ROUNDING = 1e-6
 """Tolerance for rounding: a share computed from floats may lie this far outside of 0 and 1."""
@@ -159,5 +164,45 @@ def short_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*args, **kwargs)
         except UsageError as exc:
             raise exc.with_traceback(None) from None
+        except (TypeError, AttributeError):
+            if msg := _unfit_argument(function, args, kwargs):
+                raise UsageError(msg) from None
+            raise
 
     return wrapped
+
+
+def _unfit_argument(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> str:
+    """Return which argument is of another type than its annotation says; empty where none is."""
+    try:
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
+    except TypeError as exc:
+        return f"{function.__name__}: {exc}"
+    for name, value in given.items():
+        written = str(function.__annotations__.get(name, "Any"))
+        try:
+            # The harness's own text; names that only type checkers import are unknown here.
+            hint = eval(written, function.__globals__)  # noqa: S307
+        except NameError:
+            continue
+        if not _fits(value, hint):
+            return f"{name}: {reprlib.repr(value)} is no {written.replace(' | ', ' or ')}; give one"
+    return ""
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Return whether a value is of an annotation's type, as far as that can be told."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in parts)
+    if origin in (collections.abc.Sequence, collections.abc.Iterable):
+        items = isinstance(value, origin) and not isinstance(value, str | bytes | Mapping)
+        return items and all(_fits(one, parts[0]) for one in value)
+    if origin is tuple:
+        return isinstance(value, tuple | list) and len(value) == len(parts)
+    if isinstance(value, bool) and hint in (float, int):
+        return False
+    hint = {float: Real, int: Integral, Any: object, None: type(None)}.get(hint, hint)
+    return not isinstance(hint, type) or isinstance(value, hint)

@@ -170,17 +170,17 @@ class Log(LogData):
                 raise UsageError(msg)
         spec = LogSpec(
             table=frame,
-            context=tuple(context or ()),
-            action=action,
-            reward=reward,
+            context=tuple(map(_column, context or ())),
+            action=_column(action),
+            reward=_column(reward),
             categorical=None if categorical is None else tuple(categorical),
             reward_range=reward_range,
             smallest_propensity=smallest_propensity,
-            propensity=propensity,
+            propensity=_column(propensity),
             items=None if items is None else Items(items, item_key or action, tuple(embedding)),
-            time=time,
-            unit=unit,
-            weight=weight,
+            time=_column(time),
+            unit=_column(unit),
+            weight=_column(weight),
             predicted_reward=predicted_reward,
             logging=None if logging is None else read_policy(logging, "logging"),
             targets=read_policies(target, DEFAULT_TARGET),
@@ -223,3 +223,8 @@ class Log(LogData):
     def check(self) -> LogCheck:
         """Check contents, support, propensities, drift and leaks of the log."""
         return check_log(self)
+
+
+def _column(name: Any) -> Any:
+    """Return the name of a column; those of an array without names are called 0, 1, ..."""
+    return str(name) if type(name) is int else name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -104,11 +105,11 @@ class LogSpec:
             roles[name] = role
         if len(set(self.context)) < len(self.context):
             twice = next(name for name in self.context if self.context.count(name) > 1)
-            msg = f"context names column '{twice}' twice"
+            msg = f"context: names column '{twice}' twice; remove one"
             raise UsageError(msg)
         if self.actions is not None and len(set(self.actions)) < len(self.actions):
             twice = next(name for name in self.actions if self.actions.count(name) > 1)
-            msg = f"actions names '{twice}' twice"
+            msg = f"actions: names '{twice}' twice; remove one"
             raise UsageError(msg)
         limits = tuple(self.reward_range or (0.0, 1.0))
         numbers = (self.decisions, self.largest_unit, self.smallest_propensity, *limits)
@@ -361,7 +362,7 @@ def stored_log(log: LogData) -> Iterator[Path]:
 
 def is_stored(path: str | Path) -> bool:
     """Return whether a path is the folder of a stored log."""
-    return (Path(path) / _FACTS).is_file()
+    return os.path.isfile(Path(path) / _FACTS)
 
 
 # One: a worker runs the trials of one log, and a second log would hold its files open.

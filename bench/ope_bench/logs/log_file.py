@@ -76,9 +76,10 @@ def read_log_file(path: Path) -> LogSpec:
     ------
     SuiteError : the file is missing or wrong; the message has file, line and cure.
     """
-    if not path.is_file():
-        reason = "is a folder; expected a log file" if path.is_dir() else "no such file"
-        msg = f"{path}: {reason}; `ope-bench log example FOLDER` writes one to start from"
+    # Beside others, a text of more than the 4,096 characters of a path is none.
+    if not os.path.isfile(path):
+        reason = "is a folder; expected a log file" if os.path.isdir(path) else "no such file"
+        msg = f"{str(path)[:200]}: {reason}; `ope-bench log example FOLDER` writes one to start from"
         raise SuiteError(msg)
     document = load_file(path)
     keys = document.validate(_LogFileKeys)

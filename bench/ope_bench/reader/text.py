@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ope_bench.base.errors import UsageError
 from ope_bench.reader.library import library
 
 MISSING_WORDS = ("na", "n/a", "nan", "null", "none", "<na>")
@@ -46,6 +47,26 @@ class TextForm:
     delimiter: str | None = None
     decimal: str = "."
     time_format: str | None = None
+
+    def __post_init__(self) -> None:
+        kinds = {"encoding": self.encoding, "time_format": self.time_format}
+        for name, value in kinds.items():
+            if not isinstance(value, str | None):
+                msg = f"{name}: {value!r} is no text; write it in quotes"
+                raise UsageError(msg)
+        if not all(isinstance(word, str) for word in self.missing):
+            msg = f"missing: {list(self.missing)} holds other things than words; write texts"
+            raise UsageError(msg)
+        if self.delimiter and (
+            not isinstance(self.delimiter, str)
+            or len(self.delimiter) != 1
+            or self.delimiter in '"\r\n'
+        ):
+            msg = f"delimiter: {self.delimiter!r} is no mark between fields; write one, such as ;"
+            raise UsageError(msg)
+        if self.decimal not in (".", ","):
+            msg = f"decimal: {self.decimal!r} is no mark before decimals; write . or ,"
+            raise UsageError(msg)
 
 
 def finite_number(word: str) -> float | None:

@@ -149,6 +149,8 @@ def _describe(problem: Any, path: Place, known: Sequence[str]) -> str:
     if name == "schema":
         given = "is missing" if kind == "missing" else f"{value!r} is unknown to this version"
         return f"schema {given}; add `schema: 1`"
+    if kind == "missing" and isinstance(problem["loc"][-1], int):
+        return f"`{problem['loc'][-2]}:` has {name} values only; add the others"
     if kind == "missing":
         return f"`{name}:` is missing; add it"
     words = list(known)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ope_bench import Log, UsageError
+from ope_bench import Log, UsageError, advise, estimate, shortlist
 
 N = 8
 COLUMNS = {
@@ -49,12 +50,64 @@ def read(**changes: Any) -> Log:
         ({"decisions": "many"}, "decisions"),
         ({"largest_unit": "x", "unit": "x"}, "largest_unit"),
         ({"smallest_propensity": "x"}, "smallest_propensity"),
+        ({"context": [None]}, r"context: \[None\] is no Sequence"),
+        ({"context": [["x"]]}, "context: .* is no Sequence"),
+        ({"action": ["a"]}, "action: .* is no str"),
+        ({"action": 3}, "no column '3'"),
+        ({"reward": np.ones(N)}, "reward: .* is no str"),
+        ({"time": True}, "time: True is no str"),
+        ({"reward_range": 3}, "reward_range: 3 is no tuple"),
+        ({"delimiter": "ab"}, "delimiter: 'ab'"),
+        ({"delimiter": '"'}, "delimiter: "),
+        ({"decimal": 5}, "decimal: 5"),
+        ({"encoding": 3}, "encoding: 3"),
+        ({"time_format": 3}, "time_format: 3"),
+        ({"missing": [5]}, r"missing: \[5\]"),
     ],
 )
 def test_an_argument_of_another_kind_is_named(changes: dict[str, Any], said: str) -> None:
     read()
     with pytest.raises(UsageError, match=said):
         read(**changes)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda _: Log.read(3), "path: 3 is no str or Path"),
+        (lambda _: Log.read("a" * 5000), "no such file"),
+        (lambda log: estimate(log, level="95%"), "level: '95%' is no float"),
+        (lambda log: estimate(log, [None]), r"estimators: \[None\]"),
+        (lambda log: estimate(log, levle=0.9), "estimate: .*'levle'"),
+        (lambda _: estimate("log.yaml"), "log: 'log.yaml' is no LogData"),
+        (lambda log: advise(log, simulate=True, worlds=3), "worlds: 3"),
+        (lambda log: shortlist(log, alpha=None), "alpha: None is no float"),
+    ],
+)
+def test_an_argument_that_no_role_has_is_named(call: Callable[[Log], Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        call(read())
+    assert "\n" not in str(raised.value)
+
+
+def test_errors_of_ones_own_code_stay_as_they_are() -> None:
+    def policy(_context: Any) -> Any:
+        return "no array"
+
+    def listen(_event: Any) -> None:
+        raise TypeError("of the listener")
+
+    with pytest.raises(TypeError, match="of the listener"):
+        estimate(read(), ["ipw"], on_event=listen)
+    with pytest.raises(UsageError, match="target"):
+        read(target=policy)
+
+
+def test_columns_of_an_array_without_names_are_called_by_their_numbers() -> None:
+    numbered = dict(enumerate(COLUMNS.values()))
+    log = Log.from_frame(numbered, context=[0], action=1, reward=2, propensity=3, target="4")
+    assert np.array_equal(log.context, read().context)
+    assert np.array_equal(log.weights("target"), read().weights("target"))
 
 
 @pytest.mark.parametrize(
