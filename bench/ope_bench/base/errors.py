@@ -188,7 +188,9 @@ def _unfit_argument(
         except NameError:
             continue
         if not _fits(value, hint):
-            return f"{name}: {reprlib.repr(value)} is no {written.replace(' | ', ' or ')}; give one"
+            return (
+                f"{name}: {reprlib.repr(value)} is no {written.replace(' | ', ' or ')}; give one"
+            )
     return ""
 
 

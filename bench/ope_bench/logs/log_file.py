@@ -79,7 +79,9 @@ def read_log_file(path: Path) -> LogSpec:
     # Beside others, a text of more than the 4,096 characters of a path is none.
     if not os.path.isfile(path):
         reason = "is a folder; expected a log file" if os.path.isdir(path) else "no such file"
-        msg = f"{str(path)[:200]}: {reason}; `ope-bench log example FOLDER` writes one to start from"
+        msg = (
+            f"{str(path)[:200]}: {reason}; `ope-bench log example FOLDER` writes one to start from"
+        )
         raise SuiteError(msg)
     document = load_file(path)
     keys = document.validate(_LogFileKeys)

@@ -43,6 +43,9 @@ RANGES = (0.25, 1024.0)
 power of two: trees stop at splits that gain less than a constant, so that rewards of thousandths
 would hardly be split at all."""
 
+FAR = (1e-4, 1e6)
+"""Ranges of the rewards beyond which they are divided by it."""
+
 
 RewardFunction = Callable[[FloatArray, Any], FloatArray]
 """f(context (k, d_context), points) -> (k,)."""
@@ -117,8 +120,8 @@ def fit_by_folds(
     n_folds = 1 if cross_fit == 1 else min(cross_fit, len(np.unique(view.fold_unit)))
     fold = logged_folds(view.fold_unit, n_folds, rng)
     models = []
-    scale = outcome_scale(view.reward)
-    outcome = view.reward * scale
+    unit_of_reward = outcome_unit(view.reward)
+    outcome = view.reward / unit_of_reward
     count = None if view.row_weight is None else multiplicity(view.row_weight)
     for k in range(n_folds):
         rows = slice(None) if n_folds == 1 else fold != k
@@ -131,19 +134,24 @@ def fit_by_folds(
         else:
             models.append(fit_weighted(model, table[rows], outcome[rows], weight[rows]))
     folds = fold, target_folds(view, fold)
-    return FittedReward(tuple(models), folds, features, table.shape[1], scale)
+    return FittedReward(tuple(models), folds, features, table.shape[1], unit_of_reward)
 
 
-def outcome_scale(reward: FloatArray) -> float:
-    """Return the power of two by which regressions see the rewards multiplied.
+def outcome_unit(reward: FloatArray) -> float:
+    """Return what the rewards are divided by before regressions see them.
 
-    >>> outcome_scale(np.array([0.0, 1.0])), outcome_scale(np.array([0.0, 1e-3]))
-    (1.0, 1024.0)
+    Of rewards far from 1 it is their range, so that clicks in any unit of money are 0 and 1:
+    rounding would decide between equally good splits of a tree.
+
+    >>> [outcome_unit(np.array([0.0, one])) for one in (1.0, 2.0**-10, 3e-8)]
+    [1.0, 0.0009765625, 3e-08]
     """
     spread = float(np.ptp(reward))
     if RANGES[0] <= spread <= RANGES[1] or not 0 < spread < np.inf:
         return 1.0
-    return float(2.0 ** -np.round(np.log2(spread)).clip(-1000, 1000))
+    if FAR[0] <= spread <= FAR[1]:
+        return float(2.0 ** np.round(np.log2(spread)))
+    return max(spread, np.finfo(np.float64).tiny)
 
 
 class FittedReward:
@@ -156,7 +164,7 @@ class FittedReward:
         for other target rows.
     features : of context and point.
     width : number of features, for the size of chunks.
-    scale : what the rewards of the fits were multiplied by.
+    unit : what the rewards of the fits were divided by.
     """
 
     def __init__(
@@ -165,10 +173,10 @@ class FittedReward:
         folds: tuple[IntArray, IntArray],
         features: PairFeatures,
         width: int,
-        scale: float = 1.0,
+        unit: float = 1.0,
     ) -> None:
         self._models = models
-        self._scale = scale
+        self._unit = unit
         self._fold, self._target_fold = folds
         self._features = features
         self._width = width
@@ -303,7 +311,8 @@ class FittedReward:
             out = np.zeros(k * len(points))
             for model in models:
                 out += model.everywhere(*sides)
-            out /= len(models) * self._scale
+            out /= len(models)
+            out *= self._unit
             if inverse is not None:
                 out = out.reshape(k, -1)[:, inverse]
         else:
@@ -326,7 +335,7 @@ class FittedReward:
             out = np.zeros(n_pairs)
             for one in linear:
                 out += one.everywhere(*parts)
-            return out / (len(models) * self._scale)
+            return out / len(models) * self._unit
 
         def pairs_of(rows: slice) -> tuple[FloatArray, IntArray]:
             first, last = rows.start // n_actions, -(-rows.stop // n_actions)
@@ -369,7 +378,7 @@ class FittedReward:
                 table = self._table(rows, pairs_of, table)
             for model in models:
                 out[rows] += self._values(model, table, keep=model is not models[-1])
-        return out / (len(models) * self._scale)
+        return out / len(models) * self._unit
 
     def _summed_trees(
         self,
@@ -387,7 +396,7 @@ class FittedReward:
             filled = self._features.filled(*pairs_of(rows))
             for model in models:
                 out[rows] += model.predict(filled)
-        return out / (len(models) * self._scale)
+        return out / len(models) * self._unit
 
     def _table(
         self,

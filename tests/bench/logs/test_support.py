@@ -84,6 +84,21 @@ def test_a_rule_of_two_of_many_columns_is_found():
     assert not size.passed
 
 
+def test_a_rule_of_a_large_log_is_found_at_its_threshold():
+    # Rows from which forests tell 64 values of a column apart.
+    rng = np.random.default_rng(7)
+    n = 24_000
+    x = rng.normal(size=(n, 2))
+    a = (x[:, 0] > 0.123).astype(int)
+    new = np.where(rng.random(n) < 0.3, 1 - a, a)
+    frame = {"x": x[:, 0], "y": x[:, 1], "a": a, "r": rng.random(n), "new": new}
+    log = Log.from_frame(
+        frame, context=["x", "y"], action="a", reward="r", target={"action": "new"}
+    )
+    found = unsupported_rows(log, "target", fit_logger(log), None)
+    assert found.mass == pytest.approx(np.mean(new != a), abs=0.015)
+
+
 def test_the_sentence_names_the_contexts_that_are_missing():
     x, rng = columns(3000, 3, 0)
     rule = (x[:, 1] > 0.3).astype(int)

@@ -330,6 +330,18 @@ def test_rewards_of_another_scale_have_values_of_that_scale() -> None:
         assert tiny[name].low == pytest.approx(plain[name].low * 2.0**-27, rel=1e-9)
 
 
+def test_clicks_in_any_unit_of_money_have_the_models_of_clicks() -> None:
+    models = [f"dm[regressor={one}]" for one in ("gbm", "random-forest", "ridge")]
+    given = NAMES | {"target": RNG.dirichlet(np.ones(3), N)}
+    plain, *others = (
+        estimate(Log.from_frame(FRAME | {"r": REWARD * unit}, **given), models)
+        for unit in (1.0, 1e-8, 3e-11, 7e9)
+    )
+    for unit, found in zip((1e-8, 3e-11, 7e9), others, strict=True):
+        for one, other in zip(plain.targets[0].rows, found.targets[0].rows, strict=True):
+            assert other.value == pytest.approx(one.value * unit, rel=1e-9)
+
+
 def test_a_time_is_called_a_time_whatever_its_type() -> None:
     words = [f"{1 + k % 28:02}/0{1 + k % 9}/2024" for k in range(N)]
     log = Log.from_frame(FRAME | {"t": words}, **NAMES, time="t", time_format="%d/%m/%Y")
