@@ -200,8 +200,9 @@ def _fits(value: object, hint: Any) -> bool:
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in parts)
     if origin in (collections.abc.Sequence, collections.abc.Iterable):
-        items = isinstance(value, origin) and not isinstance(value, str | bytes | Mapping)
-        return items and all(_fits(one, parts[0]) for one in value)
+        if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+            return False
+        return isinstance(value, origin) and all(_fits(one, parts[0]) for one in value)
     if origin is tuple:
         return isinstance(value, tuple | list) and len(value) == len(parts)
     if isinstance(value, bool) and hint in (float, int):

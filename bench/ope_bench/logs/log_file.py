@@ -76,7 +76,7 @@ def read_log_file(path: Path) -> LogSpec:
     ------
     SuiteError : the file is missing or wrong; the message has file, line and cure.
     """
-    # Beside others, a text of more than the 4,096 characters of a path is none.
+    # Unlike `Path.is_file`, this raises nothing where a text is too long for a path.
     if not os.path.isfile(path):
         reason = "is a folder; expected a log file" if os.path.isdir(path) else "no such file"
         msg = (

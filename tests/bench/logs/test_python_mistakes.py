@@ -78,7 +78,7 @@ def test_an_argument_of_another_kind_is_named(changes: dict[str, Any], said: str
         (lambda _: Log.read("a" * 5000), "no such file"),
         (lambda log: estimate(log, level="95%"), "level: '95%' is no float"),
         (lambda log: estimate(log, [None]), r"estimators: \[None\]"),
-        (lambda log: estimate(log, levle=0.9), "estimate: .*'levle'"),
+        (lambda log: estimate(log, **{"levle": 0.9}), "estimate: .*'levle'"),
         (lambda _: estimate("log.yaml"), "log: 'log.yaml' is no LogData"),
         (lambda log: advise(log, simulate=True, worlds=3), "worlds: 3"),
         (lambda log: shortlist(log, alpha=None), "alpha: None is no float"),
@@ -105,7 +105,8 @@ def test_errors_of_ones_own_code_stay_as_they_are() -> None:
 
 def test_columns_of_an_array_without_names_are_called_by_their_numbers() -> None:
     numbered = dict(enumerate(COLUMNS.values()))
-    log = Log.from_frame(numbered, context=[0], action=1, reward=2, propensity=3, target="4")
+    roles: dict[str, Any] = {"context": [0], "action": 1, "reward": 2, "propensity": 3}
+    log = Log.from_frame(numbered, **roles, target="4")
     assert np.array_equal(log.context, read().context)
     assert np.array_equal(log.weights("target"), read().weights("target"))
 
