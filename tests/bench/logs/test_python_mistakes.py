@@ -26,7 +26,7 @@ ROUNDS: dict[str, Any] = {
     "pscore": np.full(N, 0.5),
     "reward": np.arange(N) % 3 == 0,
 }
-WRONG: dict[str, Any] = {"levle": 0.9}
+WRONG: dict[str, Any] = {"levels": 0.9}
 RAGGED = [[0.5, 0.5]] * (N - 1) + [[1.0]]
 
 
@@ -79,7 +79,7 @@ def test_an_argument_of_another_kind_is_named(changes: dict[str, Any], said: str
         (lambda _: Log.read("a" * 5000), "no such file"),
         (lambda log: estimate(log, level="95%"), "level: '95%' is no float"),
         (lambda log: estimate(log, [None]), r"estimators: \[None\]"),
-        (lambda log: estimate(log, **WRONG), "estimate: .*'levle'"),
+        (lambda log: estimate(log, **WRONG), "estimate: .*'levels'"),
         (lambda _: estimate("log.yaml"), "log: 'log.yaml' is no LogData"),
         (lambda log: advise(log, simulate=True, worlds=3), "worlds: 3"),
         (lambda log: shortlist(log, alpha=None), "alpha: None is no float"),
