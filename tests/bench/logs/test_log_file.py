@@ -153,7 +153,7 @@ time.sleep(600)
     (folder / "policy.py").write_text(started)
     # On a busy machine the policy may not even have begun within the first of these.
     for seconds in (1.5, 15.0, 60.0):
-        with pytest.raises(UsageError, match=rf"did not answer within {seconds} s"):
+        with pytest.raises(UsageError, match="did not answer within"):
             Log.read(folder / "log.yaml", timeout=seconds)
         if number.exists():
             break
