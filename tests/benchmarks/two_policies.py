@@ -225,20 +225,21 @@ def decide(_: str, k: int) -> dict[str, Any]:
     null = replace(world, mean=np.repeat(world.mean[:, :1], world.a.shape[1], axis=1))
     same = draw_logs(null, (2000, 2000), stream("null", k))
     found, doubt, stop = judged(same.logs, same.action, same.features)
+    wrong: dict[str, Any] = {}
     result = {
         "fails": fails,
         "go": sure and not fails,
         "means": abs(other) > 1.96 * wide,
         "false": sure and not fails and value * world.truth <= 0,
         "null": doubt is not None and abs(found) > 1.96 * doubt and not stop,
-        "wrong": {},
+        "wrong": wrong,
     }
     for name, column in mistakes(world, drawn, stream("wrong", k)).items():
         found, doubt, stop = judged(replace(drawn.logs, a=column), drawn.action, drawn.features)
         bias = abs(found - world.truth) / error if error else 0.0
         decided = doubt is not None and abs(found) > 1.96 * doubt
         false = decided and found * world.truth <= 0
-        result["wrong"][name] = [stop, bias, false, false and not stop]
+        wrong[name] = [stop, bias, false, false and not stop]
     return result
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ope_bench.base.errors import SuiteError, did_you_mean
 
@@ -82,7 +82,7 @@ class Document:
             msg = f"{problem}; it needs {', '.join(needed)}"
             raise self.error(msg)
         try:
-            validated: T = _adapter(cls).validate_python(self.value)
+            validated: T = _adapter(cast("Any", cls)).validate_python(self.value)
         except ValidationError as exc:
             # An unknown key is often a required one with a typing slip. Each member of a union
             # that does not match is a problem: the deepest one is what the user meant.
@@ -97,7 +97,7 @@ class Document:
 
 
 @cache
-def _adapter(cls: type) -> Any:
+def _adapter(cls: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(cls)

@@ -65,7 +65,7 @@ def exact_error(rows_a, rows_b):
 def test_the_value_is_the_formula_and_its_error_that_of_enumeration(rows):
     found, errors = [], []
     for seed in range(150):
-        logs = draw(*rows, seed=seed)
+        logs = draw(rows[0], rows[1], seed=seed)
         value, error = two(logs).difference()
         found.append(value)
         errors.append(error)
