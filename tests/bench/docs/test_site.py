@@ -197,7 +197,8 @@ def test_search_finds_the_page_of_an_id_first(site: Path, browser: Browser, word
 @pytest.mark.parametrize(
     ("words", "page"),
     [
-        ("A/B test", "bench/docs/own-logs"),
+        ("A/B test", "bench/docs/ab"),
+        ("logged data", "bench/docs/own-logs"),
         ("confidence interval", "results/intervals/README"),
         ("pandas", "bench/docs/own-log-tables"),
     ],
