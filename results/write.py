@@ -6,6 +6,7 @@
 - results/leaderboard.md, with its figures: who errs least over drawn worlds and real tables;
 - results/recommendation.md: which estimator and interval to use, and the same as JSON, which
   `ope-bench estimate` and `advise` quote;
+- results/verdicts/README.md: whose advice is right, by known answers, with its figure;
 - results/advice/README.md: fixed choices, rules and verdicts on worlds that chose nothing;
 - results/intervals/README.md: which interval to use when;
 - results/published.md: published tables beside ours;
@@ -45,6 +46,7 @@ from judging.recommendation import document as recommendation_document
 from judging.recommendation import recommendation_page
 from judging.regret import tuning_page
 from judging.settings import settings_page
+from judging.verdicts import verdict_pages
 
 SETTINGS = ("ranking", "loggers", "drift")
 """Suites whose page compares estimators setting by setting."""
@@ -77,6 +79,7 @@ def main() -> int:
             prediction_section(results),
             defaults_section(results),
         ),
+        **verdict_pages(results),
         results / "figures" / "readme.svg": readme_figure(results),
         results / "intervals" / "README.md": intervals_page(intervals),
         results / "published.md": published_page(results),

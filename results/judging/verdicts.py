@@ -77,7 +77,8 @@ def verdict_pages(results: Path) -> dict[Path, str]:
     """
     folder = results / "verdicts"
     every = json.loads((folder / "logs.json").read_text(encoding="utf-8"))
-    logs = [one for one in every if "skipped" not in one]
+    # Where all rewards are equal there is no unit of costs.
+    logs = [one for one in every if "skipped" not in one and one["deviation"] > 0]
     groups = _groups(logs)
     counts = {
         "logs": len(logs),
@@ -87,15 +88,15 @@ def verdict_pages(results: Path) -> dict[Path, str]:
         "ruled": len(groups["rules and learning loggers"]),
         "faulty": len(groups["with faults"]),
         "skipped": len(every) - len(logs),
-        "last": max(one["which"][0] for one in every if one["kind"] == "drawn"),
+        "last": f"{max(one['which'][0] for one in every if one['kind'] == 'drawn'):,}",
     }
     parts = [
         opening("verdicts", **counts),
         _beaten(groups),
+        opening("verdicts why"),
         _promises(groups),
         "![false ships against missed ones](figures/tools.svg)",
         _overall(logs),
-        opening("verdicts groups"),
         _by_group(groups),
         opening("verdicts wrong"),
         _wrong(logs),
@@ -197,7 +198,9 @@ def _by_group(groups: Mapping[str, Sequence[Log]]) -> str:
         ]
         for name, logs in groups.items()
     ]
-    return table(["logs", "logs", *shown], rows, "lr", tight=True)
+    body = table(["kind", "logs", *shown], rows, "lr", tight=True)
+    summary = "By kind of log: false ships / missed ones"
+    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
 def _plain(wrong: FloatArray) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 from judging.verdicts import TOOLS, lift_of, sure
 from outside_worlds import FAULTS, LOGGERS, outside_log
+
+from support.paths import ROOT
 
 LOG: dict[str, Any] = {
     "truth": 1.2,
@@ -39,6 +42,15 @@ def test_a_lift_is_in_deviations_and_sure_beyond_two_errors() -> None:
     assert sure(LOG)
     assert not sure(LOG | {"error": 0.11})
     assert not sure(LOG | {"truth": 1.01})
+
+
+def test_the_sentence_of_the_readme_is_that_of_the_logs() -> None:
+    every = json.loads((ROOT / "results/verdicts/logs.json").read_text(encoding="utf-8"))
+    logs = [one for one in every if one.get("deviation")]
+    worse = [one for one in logs if sure(one) and lift_of(one) < 0]
+    assert not [one for one in worse if TOOLS["`advise`"](one) == "ship"]
+    words = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"Of {len(worse)} worse policies `advise` called none better" in words
 
 
 @pytest.mark.parametrize("logger", LOGGERS)
