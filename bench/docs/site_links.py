@@ -36,8 +36,7 @@ MOVED = {
 
 SOUGHT = {
     "bench/docs/log-import": "dsjson, GrowthBook, LLM router, importer",
-    "bench/docs/ab": "A/B test, experiment, multi-armed bandit",
-    "bench/docs/ab": "A/B test, experiment, difference of two policies",
+    "bench/docs/ab": "A/B test, experiment, multi-armed bandit, difference of two policies",
     "bench/docs/own-logs": "counterfactual evaluation, logged data, click-through rate",
     "bench/docs/own-log-checks": "confounding, overlap, data quality",
     "bench/docs/own-log-tables": "pandas, Polars, CSV, Parquet, data frame, Vowpal Wabbit",
