@@ -234,7 +234,7 @@ class Logs:
     truth, center : (n,)
     error, apart : (n,), s, the largest standard error of `ERRORS`, and D.
     likelihood : (2, n), ends by empirical likelihood.
-    normal : (n,), half width of the normal interval of `ipws`.
+    ipws, normal : (n,), value and half width of the normal interval of `ipws`.
     """
 
     odd: Any
@@ -246,6 +246,7 @@ class Logs:
     error: FloatArray
     apart: FloatArray
     likelihood: FloatArray
+    ipws: FloatArray
     normal: FloatArray
 
     @property
@@ -297,6 +298,7 @@ def logs_of(results: Path, center: str, file: str = "logs.parquet") -> Logs:
         error=np.max([column(one) for one in errors], axis=0),
         apart=np.ptp(panel, axis=0),
         likelihood=np.array([column("likelihood low"), column("likelihood high")]),
+        ipws=column("ipws"),
         normal=NORMAL_95 * column("ipws error"),
     )
 
@@ -318,6 +320,7 @@ def cells_of(
 ) -> list[dict[str, Any]]:
     """Return each cell of the even worlds' logs: how many, how often held, whether it states."""
     held, found = logs.held(constant), []
+    of_ipws = np.abs(logs.ipws - logs.truth) <= logs.normal
     width, low_high = logs.width(constant), np.ptp(logs.likelihood, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         to_normal, to_likelihood = width / (2 * logs.normal), width / low_high
@@ -342,10 +345,14 @@ def cells_of(
                     "range": ends and [round(end, 3) for end in ends],
                     "to_normal": _median(to_normal[inside]),
                     "to_likelihood": _median(to_likelihood[inside]),
+                    "ipws": round(float(of_ipws[inside].mean()), 3) if n else 0.0,
                 }
             )
     return found
 
+
+MANY_REWARDED = 50.0
+"""Effective rewarded rows from which the interval's width is compared with that of `ipws`."""
 
 ESTIMATED = {"from_rewarded": (20.0, 100.0), "from_effective": (LEAST_EFFECTIVE,)}
 """Cells of logs with estimated propensities, which are fewer."""
@@ -514,7 +521,7 @@ def _interval(logs: Logs, center: str) -> str:
     }
     cells = cells_of(logs, constant)
     text = opening("recommendation interval", **facts)
-    return f"{text}\n\n{_cells(cells)}\n\nOf the cells (limit):\n\n{_kept(cells)}"
+    return f"{text}\n\n{_cells(cells)}\n\nOf the cells (limit):\n\n{_kept(cells, logs, constant)}"
 
 
 def _estimated(logs: Logs, constant: float) -> str:
@@ -539,9 +546,10 @@ def _cells(cells: Sequence[Mapping[str, Any]]) -> str:
             state += f", as {taken['rewarded']:g}, {taken['effective']:g}"
         limits = [f"{cell[name]:g}" for name in ("rewarded", "effective")]
         counts = [str(cell[name]) for name in ("logs", "worlds")]
-        rows.append([*limits, *counts, share, ends, *widths, state])
+        yardstick = f"{cell['ipws']:.3f}" if cell["logs"] else "–"
+        rows.append([*limits, *counts, share, ends, yardstick, *widths, state])
     heads = ["effective rewarded rows from", "effective sample from", "logs", "worlds", "held"]
-    heads += ["Wilson's 95 %", "width over `ipws`", "over likelihood", "stated"]
+    heads += ["Wilson's 95 %", "`ipws` held", "width over `ipws`", "over likelihood", "stated"]
     body = table(heads, rows, "r", tight=True)
     return f"<details><summary>Cell by cell</summary>\n\n{body}\n\n</details>"
 
@@ -559,7 +567,7 @@ def _taken(
     return max(inside, key=lambda one: (one["rewarded"], one["effective"]), default=None)
 
 
-def _kept(cells: Sequence[Mapping[str, Any]]) -> str:
+def _kept(cells: Sequence[Mapping[str, Any]], logs: Logs, constant: float) -> str:
     """Return what was asked of the cells, and what holds."""
     some = [one for one in cells if one["logs"] >= LEAST_LOGS]
     failed = sum(not one["states"] for one in some)
@@ -567,8 +575,17 @@ def _kept(cells: Sequence[Mapping[str, Any]]) -> str:
     upper = [one for one in cells if one["rewarded"] >= LEAST_REWARDED]
     taken = [_taken(cells, one) for one in upper]
     stating = sum(one is not None and one["states"] for one in taken)
-    normal = max(one["to_normal"] for one in some if one["rewarded"] >= 50)
-    likelihood = max(one["to_likelihood"] for one in some if one["rewarded"] < 50)
+    many, ipws = ~logs.odd & (logs.rewarded >= MANY_REWARDED), 2 * logs.normal
+    width, low_high = logs.width(constant), np.ptp(logs.likelihood, axis=0)
+    normal = float(np.median(width[many] / ipws[many]))
+    likelihood = float(np.median((width / low_high)[~logs.odd & ~many]))
+    widest = max(
+        (one for one in some if one["rewarded"] >= MANY_REWARDED), key=lambda one: one["to_normal"]
+    )
+    widest_cell = (
+        f"; in the widest cell {widest['to_normal']:.2f}, where that of `ipws` held in "
+        f"{widest['ipws']:.3f}"
+    )
     below = sum(one["held"] < HOLDS for one in some)
     told = [
         (whole >= 10, f"{whole} have 400 logs (10)"),
@@ -580,8 +597,14 @@ def _kept(cells: Sequence[Mapping[str, Any]]) -> str:
             stating >= 8,
             f"from 20 effective rewarded rows on {stating} of {len(upper)} state one (8)",
         ),
-        (normal <= 1.25, f"width over `ipws` from 50 on: at most {normal:.2f} (1.25)"),
-        (likelihood <= 2, f"width over empirical likelihood below: at most {likelihood:.2f} (2)"),
+        (
+            normal <= 1.25,
+            f"median width over `ipws` from 50 on: {normal:.2f} (1.25){widest_cell}",
+        ),
+        (
+            likelihood <= 2,
+            f"median width over empirical likelihood below: {likelihood:.2f} (2)",
+        ),
     ]
     return "\n".join(f"- {'holds' if good else '**fails**'}: {words}" for good, words in told)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import coverage as drawing
 import numpy as np
@@ -90,7 +92,7 @@ def logs(odd: bool, rewarded: float, error: float, count: int = 40) -> Logs:
     return Logs(
         odd=np.full(count, odd), world=np.arange(count), rewarded=rewarded * one,
         effective=150 * one, truth=0 * one, center=one, error=error * one, apart=2 * one,
-        likelihood=np.array([-3 * one, 0.5 * one]), normal=2 * one,
+        likelihood=np.array([-3 * one, 0.5 * one]), ipws=3 * one, normal=2 * one,
     )  # fmt: skip
 
 
@@ -118,6 +120,22 @@ def test_cells_count_even_worlds_alone_and_fail_by_wilsons_upper_end():
     assert (whole["held"], whole["states"]) == (1.0, True)
 
 
+def test_widths_are_medians_over_logs_and_the_widest_cell_is_named():
+    parts = [logs(False, 60, 0.1, 60), logs(False, 300, 1.8, 40), logs(False, 10, 0.1)]
+    drawn = Logs(**{
+        one.name: np.concatenate([getattr(part, one.name) for part in parts], axis=-1)
+        for one in fields(Logs)
+    })  # fmt: skip
+    told = judged._kept(judged.cells_of(drawn, 0.6), drawn, 0.6).splitlines()
+    # Half widths hypot(.196, 1.2) and hypot(3.528, 1.2) over 2; the first group has most logs.
+    assert told[3].startswith("- holds: ")
+    assert re.findall(r"\d\.\d+", told[3])[::2] == ["0.61", "1.86"]
+    # `ipws` is 3 from the truth with a half width of 2.
+    assert told[3].endswith("0.000")
+    assert told[4].startswith("- holds: ")
+    assert "1.00 (2)" in told[4]
+
+
 def test_the_shipped_file_is_what_the_committed_trials_say():
     shipped = json.loads(SHIPPED.read_text(encoding="utf-8"))
     known = shipped["known"]
@@ -136,6 +154,28 @@ def test_the_shipped_file_is_what_the_committed_trials_say():
     assert sum(one["logs"] for one in cells) == len(unknown.truth) > 100
     assert not unknown.odd.any()
     assert shipped["samples"]["center"] == judged.samples_choice(RESULTS)[0]
+    assert shipped["withheld"] == judged.withheld(RESULTS)
+
+
+def test_intervals_are_withheld_by_wilsons_upper_end_on_clean_worlds_alone(monkeypatch):
+    def setting(held: int, real: bool = False, **facts: object) -> SimpleNamespace:
+        facts = {"world_ess_fraction": 0.1, "world_rows": 1000} | facts
+        of = SimpleNamespace(held=np.r_[np.ones(held), np.zeros(100 - held), np.nan])
+        return SimpleNamespace(real=real, facts=facts, answers={"one": of})
+
+    def share(*settings: SimpleNamespace) -> dict[str, float]:
+        monkeypatch.setattr(judged, "settings_of", lambda _: settings)
+        monkeypatch.setattr(judged, "holds", lambda *_: True)
+        return judged.withheld(RESULTS)
+
+    # Of 100 logs Wilson's upper end is .850 (a little less) at 78 and .858 at 79.
+    assert share(setting(78)) == {"one": 0.78}
+    assert share(setting(79)) == {}
+    assert share(setting(50), setting(100)) == {"one": 0.75}
+    for one in (
+        setting(0, real=True), setting(0, damages=["users"]), setting(0, world_ess_fraction=0.02)
+    ):  # fmt: skip
+        assert share(one, setting(100)) == {}
 
 
 @pytest.mark.parametrize(("file", "size"), [("logs.parquet", 250), ("estimated.parquet", 1200)])
