@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ope_bench import DataFileError, ParameterError, UnavailableError, stream
-from ope_environments.full_feedback import judged_prompts
+from ope_environments.full_feedback import judged_prompts, learning_curves
 from ope_environments.full_feedback.environment import FullFeedback
 from ope_environments.full_feedback.scores import generated
 from ope_environments.tables.installed_folder import installed_folder
@@ -213,6 +213,69 @@ def test_a_package_that_is_missing_or_broken_is_named(tmp_path, monkeypatch):
         sampled(dataset="paretobandit")
     with pytest.raises(ParameterError, match="not both"):
         sampled(dataset="paretobandit", path="table.csv")
+
+
+def write_curves(folder, seed=0):
+    """Files in the layout of lcdb: eight data sets, four learners, holes; return the rows."""
+    rng = np.random.default_rng(seed)
+    facts = [*learning_curves.SIZES, *learning_curves.SHARES]
+    about = ["openmlid,Name,ClassEntropy," + ",".join(facts)]
+    about += [f"{k},set {k},," + ",".join(str(3 * k + j) for j in range(6)) for k in range(7)]
+    rows = [
+        (k, learner, size, seed, round(float(rng.random()), 4))
+        for k in range(8) for learner in ("svm", "forest", "bayes", "rare")
+        for size in (16, 23, 32) for seed in range(2)
+        if rng.random() < 0.8 and (k, learner) != (2, "svm") and (learner != "rare" or k > 2)
+    ]  # fmt: skip
+    rng.shuffle(rows)
+    lines = ["openmlid,learner,size_train,size_test,outer_seed,score_test"]
+    lines += [f"{k},{learner},{size},99,{seed},{score}" for k, learner, size, seed, score in rows]
+    (folder / learning_curves.ABOUT).write_text("\n".join(about) + "\n", encoding="utf-8")
+    (folder / learning_curves.SCORES).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return rows
+
+
+def test_learning_curves_are_read_where_all_learners_reached_the_same_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(learning_curves, "installed_folder", lambda name: tmp_path)
+    rows = write_curves(tmp_path)
+    found = learning_curves.read_learning_curves()
+    assert found.actions == ("bayes", "forest", "svm")
+    expected = {}
+    for k in range(7):
+        for size in (16, 23, 32):
+            cells = [
+                [row[4] for row in rows if row[:3] == (k, name, size)] for name in found.actions
+            ]
+            if all(cells):
+                expected[k] = [np.mean(cell) for cell in cells]
+    assert 2 not in expected
+    assert len(expected) > 2
+    np.testing.assert_allclose(found.score, list(expected.values()))
+    sets = np.array(list(expected))
+    np.testing.assert_allclose(np.expm1(found.context[:, 0]), 3 * sets, atol=1e-12)
+    np.testing.assert_array_equal(found.context[:, 5], 3 * sets + 5)
+    problem, truth = sampled(dataset="lcdb", n_samples=4)
+    assert problem.n_actions == 3
+    assert 0 < truth.expected < 1
+
+
+def test_without_its_package_the_learning_curves_name_the_line_that_installs_it(monkeypatch):
+    monkeypatch.setattr(learning_curves, "installed_folder", lambda name: None)
+    with pytest.raises(UnavailableError, match="pip install --no-deps lcdb"):
+        sampled(dataset="lcdb")
+
+
+def test_learning_curves_without_a_common_size_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(learning_curves, "installed_folder", lambda name: tmp_path)
+    write_curves(tmp_path)
+    file = tmp_path / learning_curves.SCORES
+    lines = file.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if line.split(",")[1:3] not in (["svm", "16"], ["svm", "23"])]
+    kept = [line for line in kept if line.split(",")[1:3] != ["forest", "32"]]
+    file.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    learning_curves._read.cache_clear()
+    with pytest.raises(DataFileError, match="every learner"):
+        sampled(dataset="lcdb")
 
 
 @pytest.mark.skipif(installed_folder("pareto_bandit") is None, reason="needs paretobandit")

@@ -22,6 +22,7 @@ from ope_bench import (
     stream,
 )
 from ope_environments.full_feedback.judged_prompts import read_judged_prompts
+from ope_environments.full_feedback.learning_curves import read_learning_curves
 from ope_environments.full_feedback.scores import Columns, Scores, generated, read_scores
 from ope_environments.populations.design import Design
 from ope_environments.populations.population import FromPopulation, Population, bernoulli, value_of
@@ -29,6 +30,9 @@ from ope_environments.populations.population import FromPopulation, Population, 
 __all__ = ["FullFeedback"]
 
 PolicyKind = Literal["uniform", "softmax", "epsilon-greedy", "best-fixed"]
+
+DATASETS = {"paretobandit": read_judged_prompts, "lcdb": read_learning_curves}
+"""What reads the table of an installed package."""
 
 RIDGE = 10.0
 """Penalty of the linear models from which policies are made."""
@@ -53,8 +57,10 @@ class FullFeedback(FromPopulation, Environment):
     ``vector``. ``dataset=paretobandit`` reads the 3,609 prompts by 3 models of that package, with
     judged rewards in [0, 1] and costs in dollars
     (``pip install --no-deps paretobandit==0.1.1``; nothing of it is distributed here). Its
-    contexts are the prompt's length, source and words. Without either, a made table: 4,000
-    invented prompts by 12 invented models, which is no real source.
+    contexts are the prompt's length, source and words. ``dataset=lcdb`` reads that package's
+    learning curves: rows are data sets, actions classifiers, scores their accuracy
+    (``pip install --no-deps lcdb==0.1.0``). Without any, a made table: 4,000 invented prompts by
+    12 invented models, which is no real source.
 
     Truth
     -----
@@ -93,6 +99,7 @@ class FullFeedback(FromPopulation, Environment):
     References
     ----------
     "RouterBench: A Benchmark for Multi-LLM Routing System" (Hu et al., 2024): such tables.
+    "LCDB 1.0: An Extensive Learning Curves Database for Classification Tasks" (Mohr et al., 2022).
 
     >>> problem, truth = FullFeedback(n_samples=50).sample(
     ...     world_rng=np.random.default_rng(0), logged_rng=np.random.default_rng(1),
@@ -127,7 +134,7 @@ class FullFeedback(FromPopulation, Environment):
     embedding: Literal["one-hot", "scores"] = "scores"
     d_embedding: Annotated[int, Ge(1)] = 4
     shared_contexts: bool = False
-    dataset: Literal["paretobandit"] | None = None
+    dataset: Literal["paretobandit", "lcdb"] | None = None
     noise: Literal["none", "bernoulli"] = "none"
 
     @property
@@ -147,7 +154,7 @@ class FullFeedback(FromPopulation, Environment):
             msg = "full-feedback: give a path or a dataset, not both"
             raise ParameterError(msg)
         if self.dataset is not None:
-            found = read_judged_prompts()
+            found = DATASETS[self.dataset]()
         elif self.path is None:
             found = generated()
         else:
