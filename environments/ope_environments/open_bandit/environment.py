@@ -49,7 +49,8 @@ class OpenBandit(Environment):
     ``mode="semi-synthetic"`` exact over the log's contexts. In the first mode rows are resampled
     from the logs as they are; with ``logging="random"`` the log's even rows are the logs and the
     odd rows give the true value, so that the two are independent. In the second mode contexts,
-    items and propensities are the log's, and clicks are redrawn from a model that is fitted to it.
+    items and propensities are the log's, and clicks are redrawn from a model that is fitted to it;
+    with ``redraw_actions`` the log's contexts are a population, from which logs are drawn anew.
 
     Access: propensities, as logged, the target policy and the embeddings. The logging policy is
     known where it is uniform, or where actions are redrawn (``redraw_actions``).
@@ -62,9 +63,8 @@ class OpenBandit(Environment):
     - In the samples of 10,000 rows there are about 40 clicks: the truth's standard error is a
       sixth of the truth. They are demonstrations and cannot rank estimators.
     - Resampled rows keep the items of the only log: its random variation is common to all
-    replicates
-      and is not in any interval over them. ``redraw_actions`` redraws items from
-      each position's shares in the log, a policy that is known and stationary, but not bts.
+      replicates and is not in any interval over them. ``redraw_actions`` redraws items from each
+      position's shares in the log, a policy that is known and stationary, but not bts.
 
     Parameters
     ----------
