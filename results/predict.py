@@ -1,0 +1,112 @@
+"""Predictions of differences, written before their sources were opened, and the verdict on them.
+
+    python results/predict.py register   writes results/predictions/registered.json
+    python results/predict.py judge      writes results/predictions/verdict.json
+
+`register` reads committed trials only, and refuses where trials of the other sources exist.
+`judge` reads the registered file, and checks the digests of what it was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from judging.differences import (
+    ADVISED,
+    GOAL,
+    NAMED,
+    REFERENCE,
+    SOURCES,
+    Setting,
+    fitted,
+    judged,
+    left_out_errors,
+    settings_of,
+)
+
+RESULTS = Path(__file__).resolve().parent
+FOLDER = RESULTS / "predictions"
+REGISTERED, OPENED, VERDICT = (
+    FOLDER / name for name in ("registered.json", "trials.parquet", "verdict.json")
+)
+CANDIDATES = {
+    f"{facts}, {' and '.join(kinds)}": (facts, kinds)
+    for kinds in (("tables",), ("worlds", "tables"), ("worlds",))
+    for facts in ("none", "plain", "crossed")
+}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def opened() -> list[Setting]:
+    """Return the settings that predictions are made from."""
+    found = []
+    for folder, kind in SOURCES.items():
+        found += settings_of(RESULTS / folder / "trials.parquet", kind)
+    return found
+
+
+def document(settings: list[Setting]) -> dict[str, Any]:
+    """Return the predictions: of the candidates that whose error on left-out tables is least."""
+    errors = {
+        key: round(left_out_errors(settings, kinds, facts), 6)
+        for key, (facts, kinds) in CANDIDATES.items()
+    }
+    best = min(errors, key=lambda key: errors[key])
+
+    def weights(key: str) -> dict[str, Any]:
+        facts, kinds = CANDIDATES[key]
+        model = fitted([one for one in settings if one.kind in kinds], facts)
+        rounded = {name: [round(x, 6) for x in one] for name, one in model.weights.items()}
+        return {"facts": model.facts, "weights": rounded}
+
+    return {
+        "measure": f"logarithm of RMSE over that of {REFERENCE}, mean over settings of a source",
+        "pairs": [f"{name}/{REFERENCE}" for name in NAMED],
+        "advised": ADVISED,
+        "goal": GOAL,
+        "chosen": best,
+        "left_out_errors": errors,
+        **weights(best),
+        "naive": {
+            "mean of opened tables": weights("none, tables"),
+            "drawn worlds alone": weights("plain, worlds"),
+        },
+        "made_from": {
+            f"{folder}/trials.parquet": _digest(RESULTS / folder / "trials.parquet")
+            for folder in SOURCES
+        },
+        "suite": _digest(FOLDER / "unopened.yaml"),
+    }
+
+
+def main() -> int:
+    """Register, or judge."""
+    if sys.argv[1:] == ["register"]:
+        if OPENED.exists():
+            sys.exit(f"{OPENED} exists: the sources are open, and nothing can be predicted")
+        told = {"date": datetime.now(UTC).date().isoformat(), **document(opened())}
+        REGISTERED.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    elif sys.argv[1:] == ["judge"]:
+        told = json.loads(REGISTERED.read_text(encoding="utf-8"))
+        for name, digest in told["made_from"].items():
+            if _digest(RESULTS / name) != digest:
+                sys.exit(f"{name} is not what the predictions were made from")
+        if _digest(FOLDER / "unopened.yaml") != told["suite"]:
+            sys.exit("unopened.yaml is not the suite that was registered")
+        verdict = judged(told, settings_of(OPENED, "tables"))
+        VERDICT.write_text(json.dumps(verdict, indent=1) + "\n", encoding="utf-8")
+    else:
+        sys.exit(__doc__)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
