@@ -29,7 +29,7 @@ ADVISED = "dr-os"
 """What `ope-bench advise` recommends where propensities are known."""
 
 SOURCES = {"choice": "worlds", "choice-real": "tables"}
-"""Folders of the trials that predictions are made from. Randomized trials, whose value nobody knows,
+"""Folders of the trials that predictions are made from. Randomized trials, whose value nobody has,
 are left out: the error of their yardstick draws ratios to one."""
 
 GOAL = (0.5, 1.5)
