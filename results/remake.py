@@ -24,7 +24,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from board_json import board_from_json
-from judging.committed import EXPORTED_NOT, identity, records_of
+from judging.committed import identity, records_of, unknown
 from seal import seal
 
 from ope_bench.base.canonical import canonical_json, plain
@@ -221,7 +221,7 @@ def complete(board: dict[str, Any], before: Iterable[dict[str, Any]]) -> None:
         for row in board["rows"]:
             line = lines.get(identity(row))
             if line is not None and line["replicates"] == row["replicates"]:
-                row.update({name: line[name] for name in EXPORTED_NOT})
+                row.update({name: line[name] for name in unknown(row)})
 
 
 def setting(board: dict[str, Any]) -> tuple[str, str, int]:

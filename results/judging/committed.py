@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,16 @@ EXPORTED_NOT = (
     "warning_recall",
 )
 """Figures of a board that need more than exported trials: which ran alone, and fallbacks."""
+
+
+def unknown(row: Mapping[str, Any]) -> set[str]:
+    """Return the figures of a row that exported trials do not tell.
+
+    The area under squared errors ends at the logging average's, which is known where that is a row
+    of the board or where other rows were just run on the same data.
+    """
+    area = {"error_cdf_area"} if row["error_cdf_area"] is None else set()
+    return {*EXPORTED_NOT, *area}
 
 
 def records_of(folder: Path, every: int = 1) -> list[TrialRecord]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from ope_bench import Access, AccessError, DataError, ParameterError, UnavailableError
 from ope_bench import problem_rows as some_rows
@@ -86,23 +87,46 @@ def test_predictions_have_a_column_for_each_action():
         given(PREDICTED[:, :2])
 
 
-@pytest.mark.parametrize("binary", [True, False])
-def test_given_predictions_have_sharp_bounds_under_a_hidden_cause(binary):
-    """The mean of each row's bounds: Q- and Q+ of its actions, weighed by the target policy.
+def worst_mean(atoms, chance, strength, sign):
+    """The largest (least) mean that odds within [1/strength, strength] give, by a linear program.
 
-    Logged actions stand in for the logging policy, whose mean of π1 π0 is that of π1 at them.
+    Of an action that the row did not log: factors of the atoms of its reward, of mean one.
     """
-    log = given() if binary else replace(given(), reward=golden.REWARD * 1.5)
-    found = tiny.run(made("dm", hidden_cause=(1.0, 2.0)), log)
-    low, high = (found.diagnostics[f"hidden_cause_{end}[2]"] for end in ("low", "high"))
-    assert found.diagnostics["hidden_cause_low[1]"] == pytest.approx(0.48)
-    assert low < 0.48 < high
-    if not binary:
-        return
-    target = golden.TARGET[golden.CONTEXT]
-    chance = target[np.arange(6), golden.ACTION]
-    # A coin of mean p has the tails p s (above) with s = 2/3 where p <= 1/3, else (1 - p) / 3.
-    upper = np.where(PREDICTED <= 1 / 3, PREDICTED * 2 / 3, (1 - PREDICTED) / 3)
-    whole = (target * upper).sum(axis=1).mean()
-    logged = (chance * upper[np.arange(6), golden.ACTION]).mean()
-    assert high == pytest.approx(0.48 + 1.5 * (whole - logged))
+    found = linprog(
+        -sign * chance * atoms, A_eq=chance[None], b_eq=[1.0], bounds=(1 / strength, strength)
+    )
+    return -sign * found.fun
+
+
+@pytest.mark.parametrize("strength", [1.5, 3.0])
+@pytest.mark.parametrize("binary", [True, False])
+def test_given_predictions_have_sharp_bounds_under_a_hidden_cause(binary, strength):
+    """A logged action has its prediction, each other one the worst mean of its rewards.
+
+    Logged actions stand in for the logging policy. Rewards of 0 and 1 are coins, others the
+    prediction and one of the log's residuals.
+    """
+    reward = golden.REWARD if binary else golden.REWARD * [1.5, 0.7, 2.0, -1.0, 3.0, 0.2]
+    predicted = np.random.default_rng(1).uniform(0.05, 0.95, (6, 3))
+    log = replace(given(predicted), reward=reward)
+    found = tiny.run(made("dm", hidden_cause=(1.0, strength)), log)
+    residual = reward - predicted[np.arange(6), golden.ACTION]
+    target, ends = golden.TARGET[golden.CONTEXT], []
+    for sign in (-1, 1):
+        total = 0.0
+        for i, a in np.ndindex(6, 3):
+            mean = predicted[i, a]
+            if a == golden.ACTION[i]:
+                worst = mean
+            elif binary:
+                chance = np.array([1 - mean, mean])
+                worst = worst_mean(np.array([0.0, 1.0]), chance, strength, sign)
+            else:
+                atoms = mean + residual - residual.mean()
+                worst = worst_mean(atoms, np.full(6, 1 / 6), strength, sign)
+            total += target[i, a] * worst / 6
+        ends.append(total)
+    told = [found.diagnostics[f"hidden_cause_{end}[{strength:g}]"] for end in ("low", "high")]
+    assert ends[0] < found.value < ends[1]
+    assert told == pytest.approx(ends)
+    assert found.diagnostics["hidden_cause_low[1]"] == pytest.approx(found.value)

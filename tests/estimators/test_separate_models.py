@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn import linear_model
 from sklearn.linear_model import LinearRegression
 
 from ope_bench import Problem
 from ope_bench.base.errors import ParameterError, UnavailableError
-from ope_bench.contracts.policies import Softmax
+from ope_bench.contracts.policies import Softmax, Tabular
 from ope_bench.contracts.view import Access, View
 from ope_bench.testing.problems import GaussianPolicy
 from ope_estimators.baseline.direct.dm import DM
 from ope_estimators.baseline.direct.dm_star import DMStar
 from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.features.actions import encoded
 from ope_estimators.learning.learners import regressor
 from ope_estimators.learning.per_action import PENALTIES, OwnRegressor, PerActionRegressor
 from ope_estimators.nuisance.separate import SeparateRewardModel
@@ -245,20 +245,37 @@ def test_own_models_are_those_of_each_action_alone():
     np.testing.assert_allclose(single.predict(features), reward[0])
 
 
-@pytest.mark.parametrize("learner", ["linear", "sklearn.linear_model.LogisticRegression"])
-def test_dm_of_own_models_is_the_average_of_each_actions_model(learner):
-    world = tiny.small()
-    problem = world.sample(200, np.random.default_rng(1))
-    problem = replace(problem, reward=(problem.reward > problem.reward.mean()).astype(float))
-    found = tiny.run(DM(learner, action_features="own"), problem)
-    table = encoded(problem.schema.context, problem.context)
-    total = np.zeros(200)
-    for a in range(problem.n_actions):
-        rows = problem.action == a
-        model = regressor(learner, seed=0).fit(table[rows], problem.reward[rows])
-        chance = problem.target_policy.probability(problem.context, np.full(200, a))
-        total += chance * model.predict(table)
-    assert found.value == pytest.approx(total.mean())
+@pytest.mark.parametrize("reference", ["LinearRegression", "LogisticRegression"])
+def test_dm_of_own_models_is_that_of_released_code_with_a_model_for_each_action(reference):
+    """Written again: action by action, probabilities of a classifier, no model where none can be.
+
+    The third action always earns 1, the fourth was never logged.
+    """
+    rng = np.random.default_rng(2)
+    x, a = rng.normal(size=(90, 2)), rng.choice(3, 90, p=[0.5, 0.3, 0.2])
+    chance = np.where(a == 2, 1.0, 1 / (1 + np.exp(-x[:, 0] * (a + 1) - 0.3)))
+    y = (rng.random(90) < chance).astype(float)
+    wanted = np.array([0.1, 0.2, 0.3, 0.4])
+    problem = Problem(
+        x, a, np.eye(4)[a], y, None, None, None, 4, propensity=np.full(90, 0.25),
+        target_policy=Tabular(wanted[None], lambda c: np.zeros(len(c), dtype=int)),
+    )  # fmt: skip
+    table = np.full((90, 4), y.mean())
+    for k in (0, 1, 2):
+        rows = a == k
+        if len(set(y[rows])) == 1:
+            table[:, k] = y[rows][0]
+            continue
+        model = getattr(linear_model, reference)().fit(x[rows], y[rows])
+        probability = getattr(model, "predict_proba", None)
+        table[:, k] = model.predict(x) if probability is None else probability(x)[:, 1]
+    learner = f"sklearn.linear_model.{reference}"
+    found = tiny.run(DM(learner, action_features="own", cross_fit=1), problem)
+    assert found.value == pytest.approx(float((table @ wanted).mean()), abs=1e-12)
+    logged = table[np.arange(90), a]
+    doubly = float((table @ wanted + wanted[a] / 0.25 * (y - logged)).mean())
+    found = tiny.run(DR(learner, action_features="own", cross_fit=1), problem)
+    assert found.value == pytest.approx(doubly, abs=1e-12)
 
 
 def test_own_models_need_finitely_many_actions_and_a_regressor():

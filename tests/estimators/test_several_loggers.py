@@ -164,6 +164,21 @@ def test_stabilized_dr_weighs_batches_by_one_over_the_root_of_their_variances():
         tiny_lists.run(StabilizedDR("given"), log)
 
 
+def test_stabilized_dr_of_one_action_weighs_a_row_by_the_root_of_its_batchs_propensity():
+    """The second arm always: h = sqrt(p), terms q + 1{a = 1} (r - q) / p, with q given."""
+    log, predicted = thompson(3), np.random.default_rng(9).normal(size=(1000, 2))
+    found = tiny_lists.run(StabilizedDR("given"), replace(log, predicted_reward=predicted))
+    at = np.zeros((1, 1)), np.ones(1, dtype=int)
+    p = np.array([one.probability(*at)[0] for one in log.stratum_policies])
+    h, p, q = np.sqrt(p)[log.stratum], p[log.stratum], predicted[:, 1]
+    phi = q + (log.action == 1) * (log.reward - q) / p
+    value = (h * phi).sum() / h.sum()
+    assert found.value == pytest.approx(value, abs=1e-12)
+    # The published variance, with its degrees of freedom of a mean.
+    error = np.sqrt(((h * (phi - value)) ** 2).sum() * 1000 / 999) / h.sum()
+    assert found.standard_error == pytest.approx(error, rel=1e-9)
+
+
 def test_models_of_stabilized_dr_know_earlier_batches_alone():
     log = two_loggers()
     moved = replace(log, reward=np.where(log.stratum == 1, log.reward + 5.0, log.reward))

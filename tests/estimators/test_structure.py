@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench import STANDARD_ERROR_WITHHELD, Tabular, problem_rows
+from ope_bench import STANDARD_ERROR_WITHHELD, Softmax, Tabular, problem_rows
 from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.data import Problem
 from ope_environments.gaussian.gaussian import Gaussian
@@ -448,6 +448,35 @@ def test_chips_clusters_contexts_that_are_near_each_other():
     found = golden.run(CHIPS(clusters=2), near)
     assert found.value == pytest.approx(golden.run(IPW(), near).value, abs=1e-12)
     assert found.diagnostics["clusters"] == 2
+
+
+def test_chips_weighs_by_the_mean_policies_of_a_cluster_whose_contexts_differ():
+    """Three clusters far apart, policies that vary within: means written out again."""
+    rng = np.random.default_rng(4)
+    place = rng.integers(3, size=90)
+    x = 50.0 * place[:, None] + rng.normal(size=(90, 1))
+    score = rng.normal(size=(1, 3))
+    both = [np.exp(k * np.sin(x) @ score) for k in (0.5, -1.0)]
+    logging, target = (one / one.sum(axis=1, keepdims=True) for one in both)
+    action, reward = rng.integers(3, size=90), rng.normal(size=90)
+    none = dict.fromkeys(("schema", "target_context", "target_action", "target_embedding"))
+    policies = {
+        "logging_policy": Softmax(lambda c: 0.5 * np.sin(c) @ score, 3),
+        "target_policy": Softmax(lambda c: -np.sin(c) @ score, 3),
+    }
+    log = golden.problem(np.zeros(90, int), action, reward)
+    log = replace(log, context=x, propensity=logging[np.arange(90), action], **policies, **none)
+    terms = np.empty(90)
+    for c in range(3):
+        rows = place == c
+        ratio = target[rows].mean(axis=0) / logging[rows].mean(axis=0)
+        terms[rows] = ratio[action[rows]] * reward[rows]
+    found = golden.run(CHIPS(clusters=3), log)
+    assert found.value == pytest.approx(terms.mean(), abs=1e-12)
+    assert found.standard_error == pytest.approx(terms.std(ddof=1) / np.sqrt(90), abs=1e-12)
+    rows = golden.run(CHIPS(clusters=90), log)
+    assert rows.value == pytest.approx(golden.run(IPW(), log).value, abs=1e-12)
+    assert rows.value != pytest.approx(found.value)
 
 
 def test_chips_clusters_a_row_of_weight_k_as_k_rows():

@@ -24,7 +24,7 @@ class WeightedIPW(Stratified):
     logger whose sample missed its rare, large terms has too small a variance and too large a
     share, which biases the estimate toward it. Where a variance is 0, shares are those of rows.
     No standard error of several loggers, since shares depend on the rows: that of given shares
-    held the value in 50 to 89 % of small logs instead of 95.
+    held the value far too rarely in small logs (``results/performance/standard-errors.md``).
 
     Assumptions: known propensities; every logger has every action of the target policy.
     Fails when: the weights of a logger are heavy-tailed or it lacks an action.

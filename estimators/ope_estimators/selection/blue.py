@@ -39,11 +39,10 @@ class Blue(Estimator):
     Terms are what rows add to an estimate, summed over units; S⁺ is the pseudo-inverse, so that a
     candidate given twice changes nothing. Weights may be negative: of two estimates with one kind
     of noise the better one is corrected by the other. There is no standard error where several are
-    combined: α is estimated from the same rows, and the error of the combined terms, a diagnostic,
-    held the value in 31 to 81 % of small logs instead of 95. To first order estimated α change no
-    error, as all candidates have one mean: what is missing is that α follows rare terms, which
-    biases V̂. Errors that fit α anew are too small, too: on logs of 60 and 600 rows of three
-    loggers the jackknife's held the value in 84 and 61 %, the bootstrap's in 81 and 57 %.
+    combined: α is estimated from the same rows. To first order that changes no error, as all
+    candidates have one mean, but α follows rare terms, which biases V̂: in small logs the error of
+    the combined terms, a diagnostic, and errors that fit α anew held the value far too rarely
+    (``results/performance/standard-errors.md``).
 
     Assumptions: those of all candidates.
     Fails when: a candidate is biased: the least variance is often its own. With few rows the
