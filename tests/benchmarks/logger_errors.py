@@ -84,7 +84,12 @@ def errors_of(terms: FloatArray, rng: np.random.Generator) -> list[float]:
         squares = (counts @ products.T).reshape(-1, len(terms), len(terms))
         total = counts.sum(axis=1)[:, None, None]
         spread = squares - total * means[:, :, None] * means[:, None]
-        return np.array([blue_weights(s) @ m for s, m in zip(spread, means, strict=True)])
+        # `blue_weights`, of all at once.
+        raw = np.linalg.pinv(spread, rcond=1e-10, hermitian=True).sum(axis=2)
+        total = raw.sum(axis=1, keepdims=True)
+        weight = np.divide(raw, total, out=np.full_like(raw, 1 / len(terms)), where=total > 0)
+        found: FloatArray = (weight * means).sum(axis=1)
+        return found
 
     centered = terms - terms.mean(axis=1, keepdims=True)
     given = blue_weights(centered @ centered.T) @ centered
