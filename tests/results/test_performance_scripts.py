@@ -11,6 +11,9 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from ope_bench.contracts.arrays import FloatArray
+from ope_estimators.selection.blue import Blue, blue_weights
+from support import tiny_lists
 from support.paths import ROOT
 
 AXES = "cx", "cy"
@@ -130,6 +133,29 @@ def test_a_size_is_a_line_when_it_is_measured(
     (line,) = map(json.loads, (tmp_path / "sizes.jsonl").read_text().splitlines())
     assert (line["rows"], line["status"], line["message"]) == (20, "ok", None)
     assert line["fit_seconds"] >= 0
+
+
+# --- errors that are withheld
+
+
+def test_errors_of_blue_are_those_of_its_terms_and_of_its_values_without_each_row() -> None:
+    import logger_errors
+
+    log = logger_errors.log(40, logger_errors.EQUAL, 1.0, np.random.default_rng(0))
+    names = logger_errors.CANDIDATES
+    terms = np.stack([tiny_lists.run(Blue([one]), log).terms for one in names])
+    given, jackknife, bootstrap = logger_errors.errors_of(terms, np.random.default_rng(1))
+    found = tiny_lists.run(Blue([*names]), log)
+    assert given == pytest.approx(found.diagnostics["error_given_weights"])
+
+    def value(part: FloatArray) -> float:
+        centered = part - part.mean(axis=1, keepdims=True)
+        return float(blue_weights(centered @ centered.T) @ part.mean(axis=1))
+
+    assert value(terms) == pytest.approx(found.value)
+    without = np.array([value(np.delete(terms, k, axis=1)) for k in range(40)])
+    assert jackknife == pytest.approx(np.sqrt(39 / 40 * np.square(without - without.mean()).sum()))
+    assert jackknife / 3 < bootstrap < 3 * jackknife
 
 
 # --- what the paper's theory says
