@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from collections import Counter
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
 
 GateFormat = Literal["text", "json", "markdown", "junit", "github"]
 
+MOST_MARGIN = 10.0
+"""The largest growth of the squared error that is tolerated: errors are 3.3 times as large."""
+
 NUMBERS = ("planned", "outcomes", "asked", "executed", "reused")
 """The numbers of trials in the document of a gate."""
 
@@ -37,7 +39,7 @@ def gate_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The baseline file.")],
     store: options.StoreOption = options.DEFAULT_STORE,
     margin: Annotated[
-        float, typer.Option(min=0.0, help="Tolerated relative increase of the MSE.")
+        float, typer.Option(min=0.0, help="Tolerated relative increase of the MSE, at most 10.")
     ] = 0.02,
     reuse: Annotated[
         bool,
@@ -67,8 +69,11 @@ def gate_command(
     """
     from ope_bench.gate import verdict_tables
 
-    if not math.isfinite(margin):
-        msg = f"--margin {margin}: with it no row could be worse; give a share, such as 0.02"
+    if not margin <= MOST_MARGIN:
+        msg = (
+            f"--margin {margin:g}: a gate that lets errors triple compares nothing; give a share "
+            f"up to {MOST_MARGIN:g}, such as 0.02"
+        )
         raise UsageError(msg)
     with json_stdout(output) as emit:
         try:

@@ -23,6 +23,7 @@ from ope_bench.cli.session import run_session
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.gate import submission, verification
 from ope_bench.gate.submission import Attempt, append_attempt, fresh_path, read_attempts, salt_of
+from ope_bench.gate.submission_digest import submission_digest
 from ope_bench.gate.verdict import alike
 from ope_bench.gate.verification import Entrant, Findings, Rounds
 from ope_bench.plugins.registry import registry
@@ -85,7 +86,7 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
         rounds = Rounds(into)
         entrants = rounds.entrants(estimators)
         manifest = rounds.manifest(estimators, "", rounds.file.shard)
-        digest = submission.submission_digest(estimators)
+        digest = submission_digest(estimators)
         results = []
         for selector in estimators:
             with isolated(0):
@@ -145,7 +146,7 @@ def verify(
 ) -> int:
     """Run ``ope-bench verify``; return the exit code."""
     with json_stdout(output) as emit:
-        entry, path = (folder / "submission.yaml").is_file(), folder / "trials.parquet"
+        entry, path = (folder / "submission.yaml").exists(), folder / "trials.parquet"
         if not path.is_file() or not submission.facts_path(path).is_file():
             near = [one.parent.name for one in folder.parent.glob("*/trials.parquet")]
             msg = f"{folder} has no trials.parquet and run.json{did_you_mean(folder.name, near)}"
@@ -187,7 +188,7 @@ def _verify_submission(
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
     asked, home = submission.read_submission(folder), folder.parent
     rounds, attempts = Rounds(home), read_attempts(home)
-    now = submission.submission_digest(asked.estimators)
+    now = submission_digest(asked.estimators)
     if now != asked.digest:
         msg = (
             f"{folder}: the installed {asked.distribution} is not what was submitted (digest "

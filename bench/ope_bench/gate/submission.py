@@ -1,4 +1,4 @@
-"""What belongs to a submission: its files, each read by one model, and the digest of its code.
+"""The files of a submission, each read by one model.
 
 The folder of a submission holds ``submission.yaml``, its author's trials with the facts of their
 run, and those of its runs on fresh seeds. Beside all folders lie ``rounds.yaml`` and
@@ -7,31 +7,27 @@ run, and those of its runs on fresh seeds. Beside all folders lie ``rounds.yaml`
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import importlib.metadata
-import importlib.util
 import json
 import re
-import sys
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import FiniteFloat, StringConstraints
 
-from ope_bench.base.canonical import digest, plain
+from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError
 from ope_bench.base.files import read_text_file
-from ope_bench.plugins.registry import Plugin, imported_packages, registry
-from ope_bench.suites.suite import parse_selector
-from ope_bench.suites.yaml_document import load_file, load_json
+from ope_bench.contracts.data import TruthKind
+from ope_bench.suites.yaml_document import SchemaOne, load_file, load_json
 
 MOST_BYTES = 1 << 26
 """Limit of a file of facts or attempts."""
+
+WORD = r"\A(?!.*\.py(:|\Z))[A-Za-z0-9_][A-Za-z0-9_-]*([.:][A-Za-z0-9_-]+)*\Z"
+"""The form of names of suites and plugins; it admits no folder and no file with code."""
 
 _Text = Annotated[str, MinLen(1)]
 _Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -42,6 +38,8 @@ _Selector = Annotated[
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 _Date = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")]
 _Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+_Count = Annotated[int, Ge(0)]
+_Word = Annotated[str, StringConstraints(pattern=WORD)]
 _Share = Annotated[FiniteFloat, Ge(0), Le(1)]
 _Positive = Annotated[FiniteFloat, Gt(0)]
 
@@ -63,7 +61,7 @@ class Submission:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
-    schema: Literal[1]
+    schema: SchemaOne
     distribution: _Name
     version: _Text
     repository: str
@@ -109,6 +107,7 @@ class Figures:
 @dataclass(frozen=True, kw_only=True)
 class _Place:
     arithmetic: dict[str, Any] | None = None
+    cpu: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +119,19 @@ class _Machine(_Place):
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"regex_engine": "python-re"}
+
     machine: _Machine
+    id: _Name = "unknown"
+    number: _Count = 0
+    suite: _Word = "adhoc"
+    truth: TruthKind = "expected"
+    command: str = ""
+    started: FiniteFloat = 0.0
+    finished: FiniteFloat | None = None
+    planned: _Count = 0
+    exit_code: int | None = None
+    plan: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,13 +145,24 @@ class RunFacts:
     sha256 : of the files beside it.
     figures : of a submission.
     all_of_machines : the facts of each run's machine, all of them.
+    schema, store, path, bytes, machines, records, trials, suites : of the store that held them.
     """
 
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"regex_engine": "python-re"}
+
     runs: Annotated[list[_Run], MinLen(1)]
-    status: dict[str, int]
-    sha256: dict[str, str] = field(default_factory=dict)
+    status: dict[str, _Count]
+    sha256: dict[str, _Digest] = field(default_factory=dict)
     figures: list[Figures] = field(default_factory=list)
-    all_of_machines: Sequence[Mapping[str, Any]] = ()
+    all_of_machines: list[dict[str, Any]] = field(default_factory=list)
+    schema: Annotated[int, Ge(1)] = 1
+    store: str = ""
+    path: str = ""
+    bytes: _Count | None = None
+    machines: _Count = 0
+    records: _Count = 0
+    trials: _Count = 0
+    suites: dict[_Word, _Count] = field(default_factory=dict)
 
 
 def facts_path(trials: Path) -> Path:
@@ -214,7 +236,7 @@ class RoundsFile:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
-    schema: Literal[1]
+    schema: SchemaOne
     suite: _Name
     shard: str
     fallback: str
@@ -372,174 +394,3 @@ def read_rounds(home: Path) -> RoundsFile:
         msg = f"there is no {path}; submissions lie in results/submissions of a clone"
         raise UsageError(msg)
     return load_file(path).validate(RoundsFile)
-
-
-# The digest of what is reviewed, installed and run.
-
-_OURS = {"ope_bench", "ope_estimators", "ope_environments"}
-
-_COMPILED = {".so", ".pyd", ".dll", ".dylib", ".pyc", ".pyo"}
-
-
-def submission_digest(estimators: Sequence[str]) -> str:
-    """Return the digest of all code that estimators bring, and of the selectors.
-
-    That is every file of their distributions, and of those that these require and ope-bench with
-    its extras does not.
-
-    Raises
-    ------
-    UsageError : a file cannot be reviewed, replaces another package's, or is no part of them.
-    """
-    plugins = [registry().find("estimator", parse_selector(one).reference) for one in estimators]
-    own = {_normal(plugin.reference.partition(":")[0]) for plugin in plugins}
-    shared = _shared()
-    contents: list[Any] = [list(estimators)]
-    for name in sorted(_required(own, shared, extras=False)):
-        found = importlib.metadata.distribution(name)
-        mine = [one for one in plugins if _normal(one.reference.partition(":")[0]) == name]
-        files = _recorded(found)
-        whole = files is not None
-        files = _in_place(mine, shared) if files is None else files
-        for shown, path in files.items():
-            if reason := _refusal(name, shown, path, whole=whole):
-                msg = f"{name} {found.version}: {shown} {reason}; leave it out of the package"
-                raise UsageError(msg)
-        for plugin in mine:
-            _check_module(plugin, files)
-        contents.append([name, *([shown, sha256(path)] for shown, path in sorted(files.items()))])
-    return digest(contents)
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-@cache
-def _shared() -> frozenset[str]:
-    """Return the distributions that ope-bench and its extras require."""
-    return _required({"ope-bench"}, frozenset(), extras=True)
-
-
-def _required(names: Collection[str], without: frozenset[str], *, extras: bool) -> frozenset[str]:
-    """Return distributions and what they require, as far as it is installed."""
-    known, waiting = set[str](), set(names)
-    while waiting:
-        name = waiting.pop()
-        try:
-            needs = importlib.metadata.distribution(name).requires or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        known.add(name)
-        for need in needs:
-            match = re.match(r"[\w.-]+", need)
-            if match and ("extra ==" not in need or (extras and name in names)):
-                waiting |= {_normal(match[0])} - known - without
-    return frozenset(known)
-
-
-def _recorded(found: importlib.metadata.Distribution) -> dict[str, Path] | None:
-    """Return the files that the RECORD of a distribution names; None where its code lies apart."""
-    url = json.loads(found.read_text("direct_url.json") or "{}")
-    if found.files is None or url.get("dir_info", {}).get("editable"):
-        return None
-    return {
-        one.as_posix(): Path(str(found.locate_file(one)))
-        for one in found.files
-        # What the installation adds: facts about it, commands, and caches, which have no hash.
-        if not (
-            one.parts[0].endswith(".dist-info")
-            or (one.parts[0] == ".." and {"bin", "Scripts"} & {*one.parts})
-            or (one.suffix == ".pyc" and one.hash is None and "__pycache__" in one.parts)
-        )
-    }
-
-
-def _in_place(plugins: Sequence[Plugin], shared: frozenset[str]) -> dict[str, Path]:
-    """Return the files of packages that are installed in place, which no RECORD lists.
-
-    These are the plugins' packages, and what they import from the same folder.
-    """
-    waiting = [plugin.target.partition(".")[0].partition(":")[0] for plugin in plugins]
-    homes, known, files = set[Path](), set[str](), dict[str, Path]()
-    first = len(set(waiting))
-    while waiting:
-        if (top := waiting.pop(0)) in known or _owners().get(top, set()) & shared:
-            continue
-        known.add(top)
-        for place in _places(top):
-            if len(known) <= first:
-                homes.add(place.parent)
-            for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-                source = path.parents[1] / f"{path.name.partition('.')[0]}.py"
-                cached = path.suffix == ".pyc" and path.parent.name == "__pycache__"
-                if (
-                    place.parent not in homes
-                    or not path.is_file()
-                    or (cached and source.is_file())
-                ):
-                    continue
-                files[path.relative_to(place.parent).as_posix()] = path
-                if path.suffix == ".py":
-                    # A template or data, where it is no Python.
-                    with contextlib.suppress(SyntaxError, ValueError):
-                        waiting += sorted(imported_packages(path.read_bytes()))
-    return files
-
-
-def _places(top: str) -> list[Path]:
-    """Return the folders or the file of a package or module, none where it is not in files."""
-    try:
-        spec = importlib.util.find_spec(top)
-    except ValueError:
-        return []
-    folders = (spec and spec.submodule_search_locations) or []
-    return [Path(one) for one in folders or [(spec and spec.origin) or ""] if Path(one).exists()]
-
-
-def _owners() -> dict[str, set[str]]:
-    """Return the distributions whose RECORD has files of each package."""
-    owners = dict[str, set[str]]()
-    for place in map(Path, sys.path):
-        if place.is_dir():
-            for top, names in _owners_in(place, place.stat().st_mtime_ns).items():
-                owners[top] = owners.get(top, set()) | names
-    return owners
-
-
-@cache
-def _owners_in(place: Path, changed: int) -> dict[str, set[str]]:
-    owners = dict[str, set[str]]()
-    for found in importlib.metadata.distributions(path=[str(place)]):
-        for top in {one.parts[0].removesuffix(".py") for one in found.files or ()}:
-            owners.setdefault(top, set()).add(_normal(found.name))
-    return owners
-
-
-def _refusal(name: str, shown: str, path: Path, *, whole: bool) -> str:
-    """Return why a file may not be in a distribution; empty where it may."""
-    top = shown.partition("/")[0].removesuffix(".py")
-    if path.suffix == ".pth":
-        return "runs at every start of Python"
-    if path.suffix in _COMPILED:
-        return "is compiled, so that nobody can review it"
-    if top in sys.stdlib_module_names:
-        return "has the name of a module of Python"
-    foreign = whole and top != ".." and _owners().get(top, {name}) != {name}
-    if (top in _OURS and name != "ope-bench") or foreign:
-        return "has the name of another distribution's package"
-    return ""
-
-
-def _check_module(plugin: Plugin, files: Mapping[str, Path]) -> None:
-    """Raise UsageError if a plugin's module is not one of its distribution's files."""
-    module = plugin.target.partition(":")[0].replace(".", "/")
-    homes = [files[one] for one in (f"{module}.py", f"{module}/__init__.py") if one in files]
-    top = module.partition("/")[0]
-    tops = {path.resolve() for path in _places(top)}
-    if not homes or not any(tops & {one.resolve(), *one.resolve().parents} for one in homes):
-        msg = (
-            f"{plugin.reference}: its module {plugin.target} is no file of its distribution, or "
-            "another is imported instead; install the package again, alone"
-        )
-        raise UsageError(msg)

@@ -211,7 +211,7 @@ def alike(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(alike, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=ROUNDING)
-    return bool(one == other)
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _moved_data(done: Sequence[tuple[TrialRecord, TrialRecord]]) -> str:

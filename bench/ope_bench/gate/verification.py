@@ -18,9 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
@@ -95,7 +96,7 @@ class Findings:
     same_arithmetic: bool = True
 
 
-_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*(?<!\.py)")
+_WORD = re.compile(submission.WORD)
 
 _NEEDED = (
     *("key", "suite", "environment", "environment_params", "estimator", "params", "replicate"),
@@ -334,6 +335,7 @@ class _Board:
 
 @dataclass(frozen=True, kw_only=True)
 class _BoardsFile:
+    schema: Annotated[int, Ge(1)]
     boards: list[_Board]
 
 

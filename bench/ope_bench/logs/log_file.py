@@ -84,7 +84,7 @@ def read_log_file(path: Path) -> LogSpec:
         )
         raise SuiteError(msg)
     document = load_file(path)
-    keys = document.validate(_LogFileKeys)
+    keys = document.validate(_LogFileKeys, strict=False)
     items = keys.items
     if items is not None:
         described = {"table": items} if isinstance(items, str) else items

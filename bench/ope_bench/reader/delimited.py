@@ -15,12 +15,15 @@ import gzip
 import io
 import itertools
 import lzma
+import os
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
+
+import psutil
 
 from ope_bench.base.files import temporary_folder
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
@@ -54,24 +57,109 @@ TextRow = tuple[int, list[str]]
 csv.field_size_limit(sys.maxsize)
 
 
-def opened(path: Path) -> Any:
-    """Open what a file holds, decompressed, as bytes."""
+def opened(path: Path, *, whole: bool = False) -> Any:
+    """Open what a file holds, decompressed, as bytes.
+
+    Parameters
+    ----------
+    path : the file.
+    whole : whether all of it will be in memory, not only a line.
+
+    Raises
+    ------
+    DataFileError : it is compressed, and has a line, or is a whole, of no table.
+    """
     with open(path, "rb") as stream:
         start = stream.read(6)
     for magic, how in _COMPRESSED.items():
         if start.startswith(magic):
-            return how(path, "rb")
+            return io.BufferedReader(_Bounded(path, how(path, "rb"), whole=whole), _CHUNK >> 4)
     if start.startswith(_ZSTD):
+        _require_room(path, zstd_bytes(path))
+        found = io.BytesIO()
         with guarded(path):
-            lines = library().read_lines(path).to_series()
-        return io.BytesIO("\n".join([*lines.to_list(), ""]).encode())
+            library().read_lines(path).write_csv(found, include_header=False, quote_style="never")
+        found.seek(0)
+        return found
     return open(path, "rb")
 
 
+_COPIES = 8
+"""Memory that a text takes at most, over its size, while it is read."""
+
+
+def _require_room(path: Path, size: int) -> None:
+    free = psutil.virtual_memory().available
+    if _COPIES * size > free:
+        room = f"{_COPIES * size >> 20:,} MiB of memory; {free >> 20:,} are free"
+        raise DataFileError(
+            path, f"has {size >> 20:,} MiB or more, decompressed, which need {room}"
+        )
+
+
+class _Bounded(io.RawIOBase):
+    """A decompressed file; a few of its bytes may be gigabytes, which are refused."""
+
+    def __init__(self, path: Path, stream: Any, *, whole: bool) -> None:
+        self._path, self._stream, self._whole = path, stream, whole
+        self._size = self._line = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._size = self._line = 0
+        return int(self._stream.seek(offset, whence))
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        self._size += len(data)
+        ended = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        self._line = len(data) - 1 - ended + (self._line if ended < 0 else 0)
+        if self._whole:
+            _require_room(self._path, self._size)
+        elif self._line > _CHUNK:
+            raise _too_long(self._path, "a line", _CHUNK)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def zstd_bytes(path: Path) -> int:
+    """Return how many bytes a file of Zstandard has at most, by the headers of its blocks.
+
+    The numbers are those of RFC 8878: a frame has a header and blocks; a compressed block gives
+    128 KiB at most.
+    """
+    size = 0
+    with open(path, "rb") as file:
+        while len(start := file.read(4)) == 4:
+            if start != _ZSTD:  # a frame to skip
+                file.seek(int.from_bytes(file.read(4), "little"), os.SEEK_CUR)
+                continue
+            flags = file.read(1)[0]
+            alone, content = flags >> 5 & 1, (0, 2, 4, 8)[flags >> 6]
+            file.seek((not alone) + (0, 1, 2, 4)[flags & 3] + (content or alone), os.SEEK_CUR)
+            last = False
+            while not last and len(head := file.read(3)) == 3:
+                number = int.from_bytes(head, "little")
+                last, kind, length = bool(number & 1), number >> 1 & 3, number >> 3
+                size += 1 << 17 if kind == 2 else length
+                file.seek(1 if kind == 1 else length, os.SEEK_CUR)
+            file.seek(4 * (flags >> 2 & 1), os.SEEK_CUR)
+    return size
+
+
 @contextlib.contextmanager
-def opened_text(path: Path, form: TextForm) -> Iterator[TextIO]:
+def opened_text(path: Path, form: TextForm, *, whole: bool = False) -> Iterator[TextIO]:
     """Open a text file, decompressed and decoded; line ends stay as they are."""
-    with damaged(path), opened(path) as stream:
+    with damaged(path), opened(path, whole=whole) as stream:
         buffered = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream
         marked = _marked(buffered.peek(3)[:3])
         encoding = form.encoding or marked or "utf-8"
@@ -266,9 +354,6 @@ def _as_utf8(path: Path, form: TextForm) -> Iterator[tuple[Path, bool]]:
         copy = folder / "table.csv"
         with opened_text(path, form) as text, open(copy, "wb") as out:
             while words := text.read(_CHUNK):
-                # A few bytes of a compressed file may be gigabytes.
-                if len(words) == _CHUNK and "\n" not in words and "\r" not in words:
-                    raise _too_long(path, "a line", _CHUNK)
                 out.write(words.encode())
         with open(copy, "rb") as stream:
             alone = _alone(iter(lambda: stream.read(_CHUNK), b""))

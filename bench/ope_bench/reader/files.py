@@ -188,7 +188,7 @@ def _binary(
             wanted = wanted_columns(path, names, columns)
             if kind == "Parquet":
                 require_sizes(path, wanted)
-                _require_memory(path, lazy.select(library().len()).collect().item(), len(wanted))
+            _require_memory(path, lazy.select(library().len()).collect().item(), len(wanted))
             frame = lazy.select(wanted).collect()
             return typed(frame, spelled, form)
     except LibraryRefusalError as exc:
@@ -223,7 +223,7 @@ def _json(
     pl = library()
     if kind == "lines" and form.encoding is None:
         try:
-            with guarded(path), opened(path) as stream:
+            with guarded(path), opened(path, whole=True) as stream:
                 data = stream.read()
                 frame = pl.read_ndjson(data, infer_schema_length=None)
                 # A number that is an integer in one row and a float in another is exact in Python.
@@ -248,7 +248,7 @@ def _json(
 
 def _json_rows(path: Path, kind: str, form: TextForm) -> tuple[list[dict[str, Any]], Any]:
     rows: list[dict[str, Any]] = []
-    with opened_text(path, form) as stream:
+    with opened_text(path, form, whole=True) as stream:
         if kind == "list":
             try:
                 rows = json.load(stream)

@@ -87,7 +87,10 @@ def connect(path: Path) -> sqlite3.Connection:
             told = (opened.metadata.metadata or {}).get(RUNS)
             _fill(db, _rows(opened), _runs(path, None if told is None else json.loads(told)))
         db.execute("PRAGMA query_only = ON")
-    except (OSError, pa.ArrowException, sqlite3.Error, LookupError, TypeError, ValueError) as exc:
+    except (
+        *(OSError, pa.ArrowException, sqlite3.Error, LookupError, TypeError, ValueError),
+        *(AttributeError, RecursionError),
+    ) as exc:
         db.close()
         msg = f"{path} is not an export of trials: {' '.join(str(exc).split())[:200]}"
         raise StoreError(msg) from exc
@@ -104,12 +107,21 @@ def _rows(opened: Any) -> Iterator[Row]:
 
 def _runs(path: Path, told: Sequence[Row] | None) -> dict[str, Run]:
     """Return the runs that the file, or that beside an older one, holds, by id."""
+    from pydantic import TypeAdapter, ValidationError
+
     if told is None:
         beside = path.with_name("run.json" if path.stem == "trials" else f"{path.stem}.json")
-        facts = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
-        told = [{**run, "number": place} for place, run in enumerate(facts.get("runs", ()), 1)]
-    names = {*RUN_COLUMNS, "machine"}
-    runs = [Run(**{name: run[name] for name in run if name in names}) for run in told]
+        facts = (
+            json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {"runs": []}
+        )
+        told = [{**run, "number": place} for place, run in enumerate(facts["runs"], 1)]
+    try:
+        runs = TypeAdapter(list[Run]).validate_json(json.dumps(told), strict=True)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        place = ".".join(map(str, ("runs", *first["loc"])))
+        msg = f"{place}: {first['msg'].replace('Input should be', 'expected')}"
+        raise ValueError(msg) from exc
     return {run.id: run for run in runs}
 
 

@@ -323,7 +323,7 @@ def read_suite(path: Path, name: str = "") -> Suite:
     SuiteError : the file is wrong; the message has file and line.
     """
     document = load_file(path)
-    keys = document.validate(_Keys)
+    keys = document.validate(_Keys, strict=False)
     home = next((one for one in suite_files() if one.path.resolve() == path.resolve()), None)
     for key, value in document.value.items():
         # pydantic takes true for 1.

@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
+
+from annotated_types import Ge, Le
 
 from ope_bench.base.errors import SuiteError, did_you_mean
 
@@ -24,6 +26,9 @@ T = TypeVar("T")
 MAX_BYTES = 256 * 1024
 _MAX_DEPTH = 16
 _MAX_DIGITS = 400
+
+SchemaOne = Annotated[int, Ge(1), Le(1)]
+"""The schema of a file; a literal 1 would be true as well."""
 
 Place = tuple[str | int, ...]
 
@@ -66,8 +71,13 @@ class Document:
             known = (*known, part) if (*known, part) in self.lines else known
         return known
 
-    def validate(self, cls: type[T]) -> T:
+    def validate(self, cls: type[T], *, strict: bool = True) -> T:
         """Return the file's keys as a dataclass, validated by pydantic with its annotations.
+
+        Parameters
+        ----------
+        cls : the dataclass.
+        strict : whether a value must have its type; else 1e2 is an integer, and true is 1.
 
         Raises
         ------
@@ -82,7 +92,9 @@ class Document:
             msg = f"{problem}; it needs {', '.join(needed)}"
             raise self.error(msg)
         try:
-            validated: T = _adapter(cast("Any", cls)).validate_python(self.value)
+            # By way of JSON: strict Python would need objects of the classes themselves.
+            text = json.dumps(self.value)
+            validated: T = _adapter(cast("Any", cls)).validate_json(text, strict=strict)
         except ValidationError as exc:
             # An unknown key is often a required one with a typing slip. Each member of a union
             # that does not match is a problem: the deepest one is what the user meant.
@@ -145,7 +157,10 @@ def load_json(text: str, source: str) -> JsonDocument:
 
 def _describe(problem: Any, path: Place, known: Sequence[str]) -> str:
     """Return pydantic's problem in the words of a file with keys."""
-    kind, name, value = problem["type"], str(problem["loc"][-1]), problem["input"]
+    kind, value = problem["type"], problem["input"]
+    if kind == "json_invalid":  # half a pair of surrogates, or nested too deeply
+        return f"{problem['ctx']['error']}; restore the file as it was written"
+    name = str(problem["loc"][-1])
     if name == "schema":
         given = "is missing" if kind == "missing" else f"{value!r} is unknown to this version"
         return f"schema {given}; add `schema: 1`"
@@ -165,9 +180,8 @@ def _describe(problem: Any, path: Place, known: Sequence[str]) -> str:
         return f"`{key}:` has no value; add one"
     hint = did_you_mean(value, words) if isinstance(value, str) else ""
     reason = problem["msg"][0].lower() + problem["msg"][1:]
-    reason = reason.replace("input should be", "expected").replace(
-        "a valid dictionary", "a mapping, {key: value}"
-    )
+    reason = reason.replace("input should be", "expected").replace("a valid array", "a list")
+    reason = reason.replace("an object", "a mapping, {key: value}")
     return f"'{key}' = {value!r}: {reason}{hint}"
 
 

@@ -126,16 +126,18 @@ def test_a_gate_repeats_the_arithmetic_of_its_baseline(cli, edit):
     assert cli(*compare).json["same_arithmetic"] is False
 
 
-def test_the_margin_is_finite_and_stands_in_the_verdict(cli, edit, saved):
+def test_a_margin_with_which_nothing_is_worse_is_refused_and_others_are_in_the_verdict(
+    cli, edit, saved
+):
     gate = ("gate", "b.json", "--store", "g.sqlite", "--jobs", "1")
-    for margin in ("inf", "nan", "1e999"):
+    for margin in ("inf", "nan", "1e999", "1e308", "1000000", "10.1", "-0.1"):
         said = cli(*gate, "--margin", margin)
         assert said.code == 2
         assert "--margin" in said.err
     assert cli(*gate, "--margin", "0.5", "--format", "json").json["margin"] == 0.5
-    said = cli(*gate, "--margin", "1000000", "--reuse")
+    said = cli(*gate, "--margin", "10", "--reuse")
     (verdict,) = [one for one in said.err.splitlines() if one.startswith("verdict")]
-    assert "margin 1e+06" in verdict
+    assert "margin 10" in verdict
 
 
 def test_from_a_saved_baseline_to_a_closed_gate_and_an_accepted_change(cli, edit, saved):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import yaml
 
 from ope_bench.base.errors import UsageError
 from ope_bench.cli.app import invoke
-from ope_bench.gate import submission
+from ope_bench.gate import submission, verification
 from ope_bench.gate.submission import Figures, append_attempt
+from ope_bench.suites import yaml_document
 from support.submissions import SECRETS, begin, write_home
 
 SUITE = """
@@ -257,6 +259,186 @@ def test_trials_that_are_not_planned_are_a_problem_and_do_not_run(
     (problem,) = json.loads(capsys.readouterr().out)["problems"]
     assert "2 trials are not planned" in problem
     assert ran == [0, 0]
+
+
+# Every file that a command reads, damaged as files are.
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "mine/run.json": ("verify", "mine", "--share", "0"),
+    "mine/leaderboard.json": ("verify", "mine", "--share", "0"),
+    "mine/trials.parquet": ("verify", "mine", "--share", "0"),
+    "mine/mine.yaml": ("verify", "mine", "--share", "0"),
+    "mine.yaml": ("run", "mine.yaml", "--dry-run"),
+    "s.sqlite": ("leaderboard", "--store", "s.sqlite"),
+    "export.parquet": ("leaderboard", "--store", "export.parquet"),
+    "older.json": ("leaderboard", "--store", "older.parquet"),
+    "base.json": ("gate", "base.json", "--store", "gate.sqlite"),
+    "home/acme/submission.yaml": ("verify", "home/acme", "--share", "0"),
+    "home/rounds.yaml": ("verify", "home/acme", "--share", "0"),
+    "home/attempts.jsonl": ("verify", "home/acme", "--share", "0"),
+    "log.yaml": ("log", "check", "log.yaml"),
+    "log.csv": ("log", "check", "log.yaml"),
+}
+
+DAMAGES: dict[str, bytes | None] = {
+    "no bytes": b"",
+    "bytes of no text": b"\x00\xff\xfe\x00" * 9,
+    "a list": b"[1]",
+    "cut off": b'{"schema": 1, "runs": [',
+    "too deep": b"[" * 50_000,
+    "half a character": b'{"schema": 1, "runs": "\\ud800"}',
+    "a folder": None,
+}
+
+
+@pytest.fixture(scope="module")
+def places(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one healthy file of each kind."""
+    site = tmp_path_factory.mktemp("places")
+    shutil.copytree(made, site / "mine")
+    (site / "mine.yaml").write_text(SUITE)
+    shutil.copy(made.parent / "s.sqlite", site)
+    shutil.copy(made / "trials.parquet", site / "export.parquet")
+    # An export of a version that kept the facts of runs beside it.
+    table = pq.read_table(made / "trials.parquet")
+    pq.write_table(table.replace_schema_metadata(None), site / "older.parquet")
+    shutil.copy(made / "run.json", site / "older.json")
+    base = ("baseline", "save", str(site / "base.json"), "--store", str(site / "s.sqlite"))
+    assert invoke([*base, "--suite", str(site / "mine.yaml")]) == 0
+    write_home(site / "home")
+    begin(site / "home", "acme", SECRETS[0])
+    shutil.copytree(made, site / "home" / "acme")
+    (site / "home" / "acme" / "submission.yaml").write_text(yaml.safe_dump(ENTRY))
+    (site / "log.csv").write_text("x,a,r,p\n" + "1,u,0,0.5\n2,v,1,0.5\n" * 9)
+    (site / "log.yaml").write_text(
+        "schema: 1\ntable: log.csv\naction: a\nreward: r\npropensity: p\n"
+        "context: [x]\ntarget: {action: u}\n"
+    )
+    return site
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", KINDS)
+def test_a_damaged_file_of_any_kind_is_one_line_with_its_name(
+    name: str,
+    damage: str,
+    places: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(places)
+    path, content = Path(name), DAMAGES[damage]
+    kept = path.read_bytes()
+    path.unlink()
+    path.mkdir() if content is None else path.write_bytes(content)
+    try:
+        code = invoke([*KINDS[name]])
+        said = capsys.readouterr().err
+    finally:
+        path.rmdir() if content is None else path.unlink()
+        path.write_bytes(kept)
+    assert not list(places.rglob("ran"))
+    code_told, words = TOLD.get((name, damage), (2, path.name))
+    assert (code, len(said.splitlines())) == (code_told, code_told // 2), said
+    assert words in said.replace("older.parquet", "older.json")
+
+
+TOLD = {
+    ("home/attempts.jsonl", "no bytes"): (2, "'acme'"),  # Nothing ran yet; it is not installed.
+    ("older.json", "a folder"): (0, ""),  # Facts of runs may be lacking.
+    ("mine/run.json", "a folder"): (2, "mine has no"),
+    ("mine/trials.parquet", "a folder"): (2, "mine has no"),
+    ("mine/mine.yaml", "a folder"): (2, "suite 'mine'"),
+}
+"""What is told of a file that is absent rather than damaged."""
+
+
+# Types: a value is its own or it is refused.
+
+WRONG: tuple[Any, ...] = (None, True, 7, -7, 0.5, "word", "7", "./evil.py", [], [7], {}, {"a": 7})
+FREE = {"arithmetic", "params", "machine", "environment_params"}
+"""Keys below which anything may be."""
+
+
+def _mutants(told: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str, Any, Any]]:
+    """Yield a document with one value replaced: its key, the value before and the new one."""
+    items = told.items() if isinstance(told, dict) else enumerate(told)
+    for key, value in [*items]:
+        here = (*path, key)
+        for other in WRONG:
+            if type(other) is not type(value):
+                told[key] = other
+                yield ".".join(map(str, here)), value, other
+        told[key] = value
+        if isinstance(value, dict | list) and key not in FREE:
+            yield from _mutants(value, here)
+
+
+def _allowed(key: str, before: Any, now: Any) -> bool:
+    """Whether another type may stand there."""
+    name = key.rpartition(".")[2]
+    optional = {"bytes", "finished", "exit_code", "plan", "arithmetic", "cpu", "cluster"}
+    whole = isinstance(before, float) and type(now) is int
+    # A round without a last day is a list of hashes.
+    return (now is None and name in optional) or whole or (now == [] and key == "rounds.one")
+
+
+READ: dict[str, Callable[[Path], object]] = {
+    "mine/run.json": lambda path: submission.read_facts(path.with_name("trials.parquet")),
+    "mine/leaderboard.json": lambda path: yaml_document.load_json(
+        path.read_text(), str(path)
+    ).validate(verification._BoardsFile),
+    "home/acme/submission.yaml": lambda path: submission.read_submission(path.parent),
+    "home/rounds.yaml": lambda path: submission.read_rounds(path.parent),
+    "home/attempts.jsonl": lambda path: submission.read_attempts(path.parent),
+}
+COMPARED = {
+    *("schema", "boards", "rows", "environment", "environment_params", "worlds", "truth"),
+    *("estimator", "params", "device"),
+}
+"""Keys of boards that name a line; figures are compared with those of the trials."""
+
+CLASSES = {
+    name
+    for module in (submission, verification, yaml_document)
+    for name, one in vars(module).items()
+    if isinstance(one, type) and one.__module__.startswith("ope_bench")
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_value_of_another_type_is_refused_with_its_place(
+    name: str, places: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(places, tmp_path / "places")
+    path = tmp_path / "places" / name
+    if name == "home/attempts.jsonl":
+        first = submission.read_attempts(path.parent)[0]
+        append_attempt(path.parent, replace(first, figures=_figures(0.8), marks=["verified"]))
+    *before, text = path.read_text().splitlines() if "attempts" in name else [path.read_text()]
+    if name == "home/rounds.yaml":
+        day = "{ends: 2027-03-31, secrets: [" + "0" * 64 + "]}"
+        text = text[: text.index("rounds:")] + f"rounds: {{one: {day}}}\nparts: 2\n"
+    told = yaml.safe_load(text) if name.endswith("yaml") else json.loads(text)
+    told = json.loads(json.dumps(told, default=str))
+    READ[name](path)
+    refused = 0
+    for key, value, other in _mutants(told):
+        if name == "mine/leaderboard.json" and key.rpartition(".")[2] not in COMPARED:
+            continue
+        path.write_text("\n".join([*before, json.dumps(told, sort_keys=True)]) + "\n")
+        try:
+            READ[name](path)
+        except UsageError as exc:
+            said, refused = str(exc), refused + 1
+            place = key if path.suffix == ".json" else str(path)
+            assert said.startswith(f"{path}:"), said
+            assert place.partition(".")[0] in said
+            assert "\n" not in said
+            assert not CLASSES & set(re.findall(r"\w+", said)), said
+        else:
+            assert _allowed(key, value, other), (key, value, other)
+    assert refused > 50
 
 
 # Files of submissions.

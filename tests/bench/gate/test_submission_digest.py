@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ope_bench.base.errors import UsageError
-from ope_bench.gate import submission
+from ope_bench.gate.submission_digest import submission_digest
 from ope_bench.plugins import registry as registry_module
 from support.submissions import record, write_package
 
@@ -30,7 +30,7 @@ def site(tmp_path: Path) -> Iterator[Path]:
 
 def digest() -> str:
     sys.path_importer_cache.clear()
-    return submission.submission_digest(["acme-one"])
+    return submission_digest(["acme-one"])
 
 
 def put(site: Path, name: str, text: str = "", *, tops: tuple[str, ...] = ()) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
+import lzma
 import random
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from ope_bench.reader import DataFileError, Table, read_table
+from ope_bench.reader.delimited import opened, zstd_bytes
 from ope_bench.reader.text import MISSING_WORDS
 
 CELLS = (
@@ -168,18 +173,78 @@ def test_a_memory_limit_is_said_and_the_library_keeps_its_last_words(tmp_path: P
     assert run.stderr == "last words"
 
 
-@pytest.mark.parametrize("place", ["header", "row"])
+MIB = b"0" * (1 << 20)
+OPEN: dict[str, Any] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+ROW = b"a,r\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("how", "start"),
+    [("gz", b""), ("gz", ROW), ("gz", b"a,r\n\xff"), ("bz2", ROW), ("xz", ROW)],
+    ids=["header", "row", "another encoding", "bz2", "xz"],
+)
 def test_a_compressed_line_without_end_is_refused_before_it_is_whole(
-    place: str, tmp_path: Path
+    how: str, start: bytes, tmp_path: Path
 ) -> None:
     """Two megabytes were four gigabytes in memory."""
-    path = tmp_path / "bomb.csv.gz"
+    path = tmp_path / f"bomb.csv.{how}"
+    with OPEN[how](path, "wb") as stream:
+        stream.write(start)
+        for _ in range(20):
+            stream.write(MIB)
+    for header in (True, False):
+        with pytest.raises(DataFileError, match=r"line has more than [\d,]+ characters"):
+            read_table(path, header=header)
+
+
+@pytest.mark.parametrize("start", [b'{"a": 1}\n', b"[\n"])
+def test_compressed_json_must_fit_in_memory(
+    start: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb.json.gz"
     with gzip.open(path, "wb", compresslevel=1) as stream:
-        stream.write(b"" if place == "header" else b"a,r\n1,2\n")
-        for _ in range(40):
-            stream.write(b"0" * (1 << 20))
-    with pytest.raises(DataFileError, match=r"line has more than [\d,]+ characters"):
+        stream.write(start)
+        for _ in range(4):
+            stream.write(b" \n" * (1 << 19))
+        stream.write(b"]" if start == b"[\n" else b"")
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=3 * 8 << 20))
+    with pytest.raises(DataFileError, match=r"has 3 MiB or more, decompressed, .* 24 are free"):
         read_table(path)
+
+
+def zstd_frame(*blocks: tuple[int, int, bytes]) -> bytes:
+    """Return a frame of blocks: kind, size and what they hold."""
+    last = len(blocks) - 1
+    heads = [size << 3 | kind << 1 | (k == last) for k, (kind, size, _) in enumerate(blocks)]
+    pairs = zip(heads, blocks, strict=True)
+    body = b"".join(head.to_bytes(3, "little") + held for head, (_, _, held) in pairs)
+    return b"\x28\xb5\x2f\xfd\x00\x38" + body
+
+
+def test_blocks_that_a_zstandard_file_claims_must_fit_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb.csv.zst"
+    path.write_bytes(zstd_frame((0, 8, b"a,r\n1,2\n"), (1, 3, b"4"), (0, 3, b",5\n")))
+    assert read_table(path).frame.rows() == [(1, 2), (444, 5)]
+    # Half a megabyte is 16 gigabytes.
+    path.write_bytes(zstd_frame((0, 8, b"a,r\n1,2\n"), *[(1, 1 << 17, b"0")] * (1 << 17)))
+    free = SimpleNamespace(available=64 << 30)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: free)
+    with pytest.raises(DataFileError, match=r"has 16,384 MiB or more, .* 131,072 MiB of memory"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("lines", [["1,2"] * 9, ['"a;b","x""y"', "é,\u2028", ",", "3,\r"]])
+def test_zstandard_files_hold_what_they_held(lines: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.zst"
+    text = "\n".join(["a,b", *lines, ""])
+    with pa.OSFile(str(path), "wb") as file, pa.CompressedOutputStream(file, "zstd") as stream:
+        stream.write(text.encode())
+    assert len(text.encode()) <= zstd_bytes(path) <= len(text.encode()) + (1 << 17)
+    (tmp_path / "t.csv").write_text(text, newline="")
+    with opened(path) as found:
+        assert found.read() == text.replace("\r\n", "\n").encode()
 
 
 def test_rows_that_a_parquet_file_claims_must_fit_in_memory(
