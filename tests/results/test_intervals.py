@@ -188,7 +188,7 @@ def test_guaranteed_intervals_cover_at_least_nominal_in_every_setting(committed)
     assert {method.estimator for method in methods} == {"ipw", "ls-ipw", "dr"}
     for method in methods:
         cells = committed.of(method, committed.settings)
-        assert len(cells) == (6 if method == Method("guaranteed", "ipw") else 9)
+        assert len(cells) == 9
         for setting, cell in cells:
             assert cell.coverage.value >= 0.95, (str(method), str(setting))
 
