@@ -1,10 +1,10 @@
 """What `advise` and `log check` say of logs of drawn worlds, whose values are known.
 
-    python tests/benchmarks/advice_verdicts.py --worlds 40001 40120 \\
+    python tests/benchmarks/advice_verdicts.py --worlds 40001 40400 \\
         --output results/advice/verdicts.json
 
-Worlds below the middle are clean, those above have one to three drawn faults, all by version 2 of
-the priors; none of them chose an estimator, a constant or a threshold. Each log is given as a user
+Of each 120 worlds the first 60 are clean, the others have one to three drawn faults, all by
+version 2 of the priors; none of them chose an estimator, a constant or a threshold. Each log is given as a user
 would: columns, the logged propensity where the world's logs have it, the new policy's
 probabilities, users and the order of time where the log has them. Of every other clean log with
 propensities and a known new policy the same is judged with estimated propensities too.
@@ -24,6 +24,9 @@ import numpy as np
 
 from ope_bench import DiscretePolicy, Log, Problem, TargetPolicy, UnavailableError, advise, stream
 from ope_environments.damaged.environment import Damaged
+
+BLOCK = 60
+"""Worlds of one kind that follow each other: clean, faulty, clean, and so on."""
 
 UNSUPPORTED = 0.03
 """Share of the new policy that a logger never plays, from which its log is no clean one."""
@@ -148,6 +151,12 @@ def _plain(value: float) -> float | None:
     return float(f"{value:.9g}") if math.isfinite(value) else None
 
 
+def _place(number: int) -> tuple[int, int, int]:
+    """Return where a world stands in the order, from 0 on; the last number is 1 for faulty ones."""
+    block, at = divmod(number, 2 * BLOCK)
+    return block, at % BLOCK, at // BLOCK
+
+
 def main() -> None:
     """Judge the worlds of a range."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -159,10 +168,10 @@ def main() -> None:
     if given.output.is_file():
         found = {one["world"]: one for one in json.loads(given.output.read_text())}
     # Clean and faulty logs in turn, so that what is done when it is interrupted has both.
-    half = (last + 1 - first) // 2
-    for number in (one + part for one in range(first, first + half) for part in (0, half)):
+    order = sorted(range(first, last + 1), key=lambda one: _place(one - first))
+    for number in order:
         if number not in found:
-            found[number] = judged(number, faulty=number >= first + half)
+            found[number] = judged(number, faulty=_place(number - first)[2] > 0)
             lines = ",\n".join(json.dumps(found[one]) for one in sorted(found))
             given.output.write_text(f"[\n{lines}\n]\n")
 

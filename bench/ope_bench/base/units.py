@@ -118,3 +118,23 @@ def format_size(size: float) -> str:
             break
         value, unit = value / 1024, larger
     return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+
+
+def counted(number: float, noun: str, one: str = "", many: str = "") -> str:
+    """Return a number with its noun, and with the form of a verb that goes with it.
+
+    >>> counted(1, "check"), counted(2992, "row", " is", " are")
+    ('1 check', '2,992 rows are')
+    """
+    return f"{number:,} {noun}{one}" if number == 1 else f"{number:,} {noun}s{many}"
+
+
+def all_passed(number: int, of: str = "") -> str:
+    """Return that all checks passed.
+
+    >>> all_passed(1), all_passed(5, " of the log")
+    ('the only check passed', 'all 5 checks of the log passed')
+    """
+    if number == 1:
+        return f"the only check{of} passed"
+    return f"all {number:,} checks{of} passed"

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from ope_bench.base.units import all_passed, counted
 from ope_bench.boards.board import ReplicateFacts, aggregate
 from ope_bench.logs.advice_worlds import UNITS, World
 from ope_bench.logs.checks import effective_size_finding
@@ -226,7 +227,7 @@ def judge(
     if over_weight is not None:
         what = f"the largest weight is {n / over_weight:.3g} on {n:,} rows"
         found.append(Finding.at_least(Check.LARGEST_WEIGHT, over_weight, LEAST_OVER_WEIGHT, what))
-    what = f"{len(working)} of {len(rows)} candidates have a value"
+    what = f"{len(working)} of {counted(len(rows), 'candidate')} have a value"
     given = Finding.at_least(Check.ESTIMATE, float(len(working)), 1.0, what)
     found.append(replace(given, passed=chosen is not None))
     if chosen is not None:
@@ -250,7 +251,7 @@ def verdict_of(checks: Sequence[Finding]) -> tuple[Verdict, list[str]]:
         return "run-an-experiment", reasons
     if failed:
         return "caution", reasons
-    return "trust", [f"all {len(checks)} checks passed"]
+    return "trust", [all_passed(len(checks))]
 
 
 def first_action(checks: Sequence[Finding]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ope_bench.base.errors import UnavailableError
+from ope_bench.base.units import counted
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.plugins import Estimator, refuse_unused
@@ -236,7 +237,7 @@ def _contents(log: LogData) -> Iterator[Finding]:
     yield Finding(
         check=Check.UNSEEN,
         value=len(log.actions) - seen,
-        message=f"{seen:,} of {len(log.actions):,} actions were logged",
+        message=f"{seen:,} of {counted(len(log.actions), 'action')} were logged",
     )
     if log.unit is not None and log.n_units < log.n:
         # Sums over the pairs of rows of one unit: 0 on average where rows are independent.
@@ -447,7 +448,7 @@ def _mean_weight(log: LogData, name: str, weights: FloatArray, lacks: str) -> It
         Check.WEIGHT_PARTS,
         len(bad),
         0,
-        f"{len(tested)} parts by time and context tested"
+        f"{counted(len(tested), 'part')} by time and context tested"
         + (f"; the weights average {shown} instead of 1" if bad else ""),
         policy=name,
         subjects=tuple(part for part, _, _ in bad[:3]),
@@ -499,7 +500,7 @@ def _propensities(log: LogData) -> Iterator[Finding]:
         return
     tested, bad = _too_small(log)
     shown = ", ".join(f"{name} (z = {z:.1f})" for name, z in bad[:5])
-    what = f"{tested:,} actions with at least {LEAST_ROWS} rows tested"
+    what = f"{counted(tested, 'action')} with at least {LEAST_ROWS} rows tested"
     if bad:
         what += f"; the mean of 1/p is above 1 for {len(bad)}: {shown}"
     worst = tuple(str(name) for name, _ in bad[:5])
@@ -507,7 +508,9 @@ def _propensities(log: LogData) -> Iterator[Finding]:
     if log.logging is not None:
         given = np.asarray(log.logging[np.arange(log.n), log.action]).reshape(-1)
         apart = int((np.abs(given - log.propensity) > 1e-6).sum())
-        what = f"{apart:,} rows have another propensity than the logging policy"
+        what = (
+            f"{counted(apart, 'row', ' has', ' have')} another propensity than the logging policy"
+        )
         yield Finding.at_most(Check.LOGGING, apart, 0, what)
 
 

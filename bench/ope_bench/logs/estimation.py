@@ -15,6 +15,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from ope_bench.base.errors import ParameterError, UsageError, short_errors
+from ope_bench.base.units import all_passed, counted
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.parameters import validated
 from ope_bench.contracts.plugins import Estimator, IntervalKind
@@ -354,11 +355,12 @@ def looks(found: Sequence[Finding]) -> str:
     findings = [one for one in found if one.passed is not None]
     failed = [one for one in findings if not one.passed]
     if not failed:
-        return f"all {len(findings)} checks of the log passed"
+        return all_passed(len(findings), " of the log")
     means = {Check.MEAN_WEIGHT: " {:.3f} instead of 1"}
     names = ", ".join(one.name + means.get(one.check, "").format(one.value) for one in failed)
     return (
-        f"{len(failed)} of {len(findings)} checks of the log say LOOK ({names}): "
+        f"{len(failed)} of {counted(len(findings), 'check')} of the log "
+        f"say{'s' if len(failed) == 1 else ''} LOOK ({names}): "
         "`ope-bench log check` explains them"
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import pdtrc
 
+from ope_bench.base.units import counted
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.log_data import LogData, most_levels
@@ -22,7 +23,7 @@ _MOST_CELLS = 10_000_000
 _COPIES_Z, _COPIES_RATE = 5.0, 0.003
 _LEAST_VALUES, _MOST_ROWS_OF_VALUE = 30, 100
 _COINCIDE, _COINCIDE_SHARE = 10.0, 0.2
-_LIKE_CHANCE = (0.75, 1.33)
+_LIKE_CHANCE, _WHOLE = (0.75, 1.33), 1.1
 _LEAST_KEPT = 0.98
 _TREND_RATE = 0.0015
 _DROP_Z, _FLAT_Z = 4.0, 2.0
@@ -45,7 +46,7 @@ def copies(log: LogData) -> Iterator[Finding]:
     none = np.zeros(log.n, np.uint64)
     rest: Words = sum([*key, *named], none)
     twice = len(_again(rest + answer))
-    what = f"{twice:,} rows are equal to an earlier one"
+    what = f"{counted(twice, 'row', ' is', ' are')} equal to an earlier one"
     fine = twice == 0 if log.time is not None else None
     if log.time is None:
         what += " (the log names no `time`, so they may be chance)"
@@ -66,7 +67,9 @@ def copies(log: LogData) -> Iterator[Finding]:
         z = (equal - chance) / np.sqrt(chance + 1.0)
         if z > worst:
             worst, where, count = z, name, equal
-    what = f"{count:,} neighbors are equal but for column '{where}'" if where else "none found"
+    what = "none found"
+    if where:
+        what = f"{counted(count, 'neighbor', ' is', ' are')} equal but for column '{where}'"
     subjects = (where,) if where else ()
     yield Finding.at_most(Check.NEAR_COPIES, worst, _COPIES_Z, what, subjects=subjects)
 
@@ -108,14 +111,17 @@ def coinciding_columns(log: LogData) -> Iterator[Finding]:
     """Find pairs of number columns whose values come again together: rows of one user."""
     if log.unit is not None:
         return
-    context = np.asarray(log.context)
+    context, rng = np.asarray(log.context), np.random.default_rng(21)
     columns = []
+    whole = np.zeros(log.n, np.uint64)
     for j, name in enumerate(log.context_names):
+        whole += _hashed(context[:, j], rng)
         if log.schema.context[j].kind == "categorical" or name in log.context_names[:j]:
             continue
         values, code, count = np.unique(context[:, j], return_inverse=True, return_counts=True)
         if len(values) > _LEAST_VALUES:
             columns.append((name, code.reshape(-1), count))
+    contexts = len(np.unique(whole))
     worst, share = 0.0, 0.0
     pair: tuple[str, ...] = ()
     for at, (name, code, count) in enumerate(columns[: _MOST_PAIRS // 4]):
@@ -127,7 +133,9 @@ def coinciding_columns(log: LogData) -> Iterator[Finding]:
             again = float(both[both > 1].sum()) / log.n
             # Few contexts that come again hundreds of times are segments.
             few = log.n > _MOST_ROWS_OF_VALUE * len(both)
-            if ratio > _COINCIDE and again > share and not few and not _drawn_anew(both):
+            # Users have something of the moment beside them; contexts of a pool come again whole.
+            pool = contexts < _WHOLE * len(both) and _drawn_anew(both)
+            if ratio > _COINCIDE and again > share and not few and not pool:
                 worst, share, pair = ratio, again, (name, other)
     what = "no two columns of numbers come again together"
     if pair:
