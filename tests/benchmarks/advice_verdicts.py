@@ -4,10 +4,10 @@
         --output results/advice/verdicts.json
 
 Of each 120 worlds the first 60 are clean, the others have one to three drawn faults, all by
-version 2 of the priors; none of them chose an estimator, a constant or a threshold. Each log is given as a user
-would: columns, the logged propensity where the world's logs have it, the new policy's
-probabilities, users and the order of time where the log has them. Of every other clean log with
-propensities and a known new policy the same is judged with estimated propensities too.
+version 2 of the priors; none of them chose an estimator, a constant or a threshold. Each log is
+given as a user would: columns, the logged propensity where the world's logs have it, the new
+policy's probabilities, users and the order of time where the log has them. Of every other clean
+log with propensities and a known new policy the same is judged with estimated propensities too.
 Interrupted, it goes on where it was.
 """
 
@@ -152,7 +152,7 @@ def _plain(value: float) -> float | None:
 
 
 def _place(number: int) -> tuple[int, int, int]:
-    """Return where a world stands in the order, from 0 on; the last number is 1 for faulty ones."""
+    """Return where a world stands in the order; the last number is 1 for faulty ones."""
     block, at = divmod(number, 2 * BLOCK)
     return block, at % BLOCK, at // BLOCK
 

@@ -498,13 +498,16 @@ def advise_command(
     `shortlist`. Exit code 3: no candidate has a value; 1: as --fail-on or --require asks.
     """
     from ope_bench.cli.progress import RunState, display
+    from ope_bench.execution.machine import available_cores
     from ope_bench.logs.advise import PoliciesAdvice
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, None)
         fits = _Fits()
-        with _executor(jobs, timeout, memory) as executor, fits:
+        # What runs on one policy shares its fits, so that more workers would fit all again.
+        few = None if simulate or worlds else min(len(log.targets), available_cores())
+        with _executor(jobs or few, timeout, memory) as executor, fits:
 
             def observe(trials: Sequence[Trial]) -> Any:
                 # One screen at a time.

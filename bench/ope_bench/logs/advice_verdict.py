@@ -203,7 +203,9 @@ def judge(
     *,
     over_weight: float | None = None,
     interval: str | None = None,
+    gives: str = "",
     against: Sequence[str] = (),
+    learned_from: int | None = None,
 ) -> list[Finding]:
     """Return all checks, the decisive ones first.
 
@@ -215,14 +217,16 @@ def judge(
     n : rows of the log.
     over_weight : rows over the largest weight; None where weights are not known.
     interval : kind of the interval that is stated; None where none is.
+    gives : what the user must give for one.
     against : what estimators say against each other.
+    learned_from : rows from which weights were learned; None for all.
     """
     known = {one.check: one for one in checks}
     working = [label for label, row in rows.items() if row.value is not None]
     found = [
         known.get(Check.SUPPORT)
         or Finding(check=Check.SUPPORT, passed=False, message="unknown", far=True),
-        known.get(Check.EFFECTIVE_SIZE) or _effective_size(rows, chosen, n),
+        known.get(Check.EFFECTIVE_SIZE) or _effective_size(rows, chosen, n, learned_from),
     ]
     if over_weight is not None:
         what = f"the largest weight is {n / over_weight:.3g} on {n:,} rows"
@@ -232,7 +236,8 @@ def judge(
     found.append(replace(given, passed=chosen is not None))
     if chosen is not None:
         said = f"{chosen}: {interval or 'none is stated for such a log'}"
-        found.append(Finding(check=Check.INTERVAL, passed=interval is not None, message=said))
+        fine = interval is not None
+        found.append(Finding(check=Check.INTERVAL, passed=fine, message=said, cure=gives))
     what = "; ".join(against) or "no two estimators of one value contradict each other"
     found.append(Finding(check=Check.CONTRADICTION, passed=not against, message=what))
     taken = {one.check for one in found}
@@ -262,7 +267,9 @@ def first_action(checks: Sequence[Finding]) -> str:
     return failed[0].first_action if failed else ""
 
 
-def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int) -> Finding:
+def _effective_size(
+    rows: Mapping[str, EstimateRow], chosen: str | None, n: int, learned_from: int | None
+) -> Finding:
     """Return the effective sample size where only the candidates' own weights are known."""
     shares = [row.ess_fraction for row in rows.values() if row.ess_fraction is not None]
     own = rows[chosen].ess_fraction if chosen is not None else None
@@ -272,4 +279,6 @@ def _effective_size(rows: Mapping[str, EstimateRow], chosen: str | None, n: int)
         return Finding(check=Check.KNOWN_SIZE, passed=False, message=message)
     size = share * n
     what = f"{size:,.0f} of {n:,} rows, by estimated weights"
+    if learned_from is not None and learned_from < n:
+        what += f" of {learned_from:,} random rows"
     return effective_size_finding(size, what)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Container, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -65,6 +67,17 @@ Better = Literal["better", "worse", "cannot tell"]
 
 _DOUBTS = {Check.LARGEST_WEIGHT, Check.CONTRADICTION}
 """Checks after which neither size nor sign of a lift is said."""
+
+_GIVES = (
+    "For an interval give the new policy's probabilities of all actions: `target: {table: FILE}` "
+    "or `{policy: FILE.py:NAME}` (1 for what a rule does)."
+)
+
+_LEARNED_SIZE = "epws"
+"""The estimator whose learned weights tell an effective sample size."""
+
+PART_FROM, PART_ROWS = 20_000, 5_000
+"""Rows of a log above which a panel that widens no interval runs on a part, and those of it."""
 
 _CANDIDATES_LEGEND = "* recommended; error, rank, cover: over the worlds below"
 _WORLDS_LEGEND = (
@@ -443,7 +456,17 @@ def advise(
     pairs = estimation.estimator_pairs(
         dict.fromkeys(listed) if candidates is None else candidates, typed=candidates is not None
     )
-    specs = [spec for spec, _ in pairs]
+    panel: list[estimation.EstimatorPair] = []
+    if (
+        candidates is None
+        and log.n > PART_FROM
+        and not any(rule.errors for rule in rules.values())
+    ):
+        pairs, panel = pairs[:1], pairs[1:]
+        if all(log.agreement(name) is not None for name in policies):
+            # Its weights tell the effective sample size where propensities do not.
+            panel = [pair for pair in panel if pair[0].id != _LEARNED_SIZE]
+    specs = [spec for spec, _ in (*pairs, *panel)]
     compared = None
     evidence: list[advice_verdict.WorldFigures] = []
     notes: list[str] = []
@@ -452,7 +475,18 @@ def advise(
         if simulate:
             rows = advice_worlds.WORLD_ROWS if log.n > advice_worlds.WORLD_ROWS else None
             made = advice_worlds.made_worlds(policies[0], folder, worlds, rows)
+        checked = None if executor is None else _aside(lambda: findings_of(log))
         records = estimation.run_on_log(log, pairs, folder, 0, executor, on_event)
+        if panel:
+            part = log.part(estimation.some_units(log, PART_ROWS, 0))
+            with stored_log(part) as other:
+                more = estimation.run_on_log(part, panel, other, 0, executor, on_event)
+            records = {name: [*own, *more[name]] for name, own in records.items()}
+            named, asked = (form.join(spec.id for spec in specs[1:]) for form in (", ", " --est "))
+            notes.append(
+                f"on {part.n:,} of {log.n:,} rows, drawn by unit, since they take long and widen "
+                f"no interval: {named}; on all rows: --est {asked}"
+            )
         if made:
             working = _working(specs, records[policies[0]])
             params = {"folder": str(folder), "policy": policies[0]}
@@ -503,7 +537,7 @@ def advise(
         same = bool(rule.errors) and all(other is rule for other in others)
         if others and same and candidates is None:
             compared = shortlist_of(log, rule, specs, records, folder)
-    findings = findings_of(log)
+    findings = findings_of(log) if checked is None else checked.result()
     advice = [
         _advice_on(
             replace(log, targets={name: log.targets[name]}),
@@ -516,6 +550,7 @@ def advise(
             notes,
             today_share,
             executor,
+            [spec for spec, _ in panel],
         )
         for name in policies
     ]
@@ -539,6 +574,20 @@ def advise(
     return PoliciesAdvice(advice, replace(compared, policies=(*valued, *shown)))
 
 
+def _aside(task: Callable[[], Any]) -> Future[Any]:
+    """Start a task beside this thread; nothing waits for it at the end."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(task())
+        except BaseException as exc:
+            future.set_exception(exc)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
 def _value(advice: Advice) -> float | None:
     return None if advice.recommended is None else advice.recommended.value
 
@@ -560,6 +609,7 @@ def _advice_on(
     notes: Sequence[str],
     today_share: float,
     executor: Executor | None,
+    on_part: Container[PluginSpec],
 ) -> Advice:
     """Return the advice on a log's only policy, from its candidates' trials."""
     (policy,) = log.targets
@@ -569,6 +619,10 @@ def _advice_on(
     rows = [
         estimation.estimate_row(record, label, level, "asymptotic", rule, few, units=log.n_units)
         for label, record in zip(labels, records, strict=True)
+    ]
+    rows = [
+        estimation.of_sample(row, PART_ROWS) if spec in on_part else row
+        for row, spec in zip(rows, specs, strict=True)
     ]
     rows, found, said = estimation.with_disagreement(
         rows, specs, rule, log, policy, level, records
@@ -584,6 +638,7 @@ def _advice_on(
         )
     weights = log.weights(policy)
     largest = 0.0 if weights is None else float(weights.max())
+    known = log.propensity is not None or log.estimated_propensity
     checks = advice_verdict.judge(
         findings,
         {row.label: row for row in rows},
@@ -591,7 +646,9 @@ def _advice_on(
         log.n,
         over_weight=log.n / largest if largest > 0 else None,
         interval=None if recommended is None else recommended.interval,
+        gives=_GIVES if known and log.targets[policy].matrix is None else "",
         against=against,
+        learned_from=PART_ROWS if on_part else log.n,
     )
     verdict, reasons = advice_verdict.verdict_of(checks)
     if recommended is not None:

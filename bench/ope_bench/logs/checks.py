@@ -265,7 +265,7 @@ def support_findings(log: LogData, fitted: FittedLogger | None = None) -> Iterat
     ----------
     fitted : the model of the logged action; it is fitted where None is given.
     """
-    counted = "rows" if log.unit is None else "units"
+    whose = "rows" if log.unit is None else "units"
     sure = log.propensity is not None and float(
         np.average(log.propensity >= _SURE, weights=log.weight)
     )
@@ -282,11 +282,14 @@ def support_findings(log: LogData, fitted: FittedLogger | None = None) -> Iterat
         yield from support
         weights = log.weights(name)
         if weights is None:
+            agreed = log.agreement(name)
+            if agreed is not None:
+                ess = effective_size(log, name, agreed) or 0.0
+                what = f"{ess:,.0f} of {log.n_units:,} {whose} log the new policy's action"
+                yield effective_size_finding(ess, what, name)
             continue
         ess = effective_size(log, name) or 0.0
-        what = (
-            f"{ess:,.0f} of {log.n_units:,} {counted} (ipw, ipws; for dr: of the correction term)"
-        )
+        what = f"{ess:,.0f} of {log.n_units:,} {whose} (ipw, ipws; for dr: of the correction term)"
         yield effective_size_finding(ess, what, name)
         worth = effective_rewarded_rows(log, name) or 0.0
         what = f"the weighted rewards are worth {worth:,.0f} equal ones"
@@ -299,8 +302,8 @@ def support_findings(log: LogData, fitted: FittedLogger | None = None) -> Iterat
 def _support_of(log: LogData, name: str, fitted: FittedLogger | None) -> Iterator[Finding]:
     """Find how much of a policy the log does not support, and in which contexts."""
     target, weights = log.targets[name], log.weights(name)
-    if weights is None and log.propensity is not None and target.action is not None:
-        weights = (target.action == log.action) / log.propensity
+    if weights is None:
+        weights = log.agreement(name)
     never = target.unsupported_mass(log.action, log.logging, log.weight)
     mass, what, cure = 0.0, "", ""
     if weights is not None:
@@ -540,8 +543,8 @@ def _drift(log: LogData) -> Iterator[Finding]:
     unit, time = units_of(log)
     late = time > np.median(time)
     if not 1 < late.sum() < len(time) - 1:
-        counted = "rows" if log.unit is None else "units"
-        message = f"not checked; one half of the time has fewer than two {counted}"
+        whose = "rows" if log.unit is None else "units"
+        message = f"not checked; one half of the time has fewer than two {whose}"
         yield Finding(check=Check.DRIFT, message=message)
         return
     yield from reward_in_time(log, unit, time)

@@ -139,7 +139,7 @@ def estimate(
         )
     small = slow_pairs = None
     if slow and estimators is None:
-        small = log.part(_some_units(log, most, seed))
+        small = log.part(some_units(log, most, seed))
         slow_pairs = [with_interval(pair, log, kind, level)[0] for pair in estimator_pairs(slow)]
         with stored_log(small) as folder:
             slow_records = run_on_log(small, slow_pairs, folder, seed, executor, on_event)
@@ -179,9 +179,9 @@ def estimate(
         if small is not None:
             part = few_rewards(small, name)
             rows += [
-                _of_sample(
+                of_sample(
                     estimate_row(record, spec.id, level, kind, rule, part, units=small.n_units),
-                    small,
+                    small.n,
                 )
                 for record, (spec, _) in zip(slow_records[name], slow_pairs or (), strict=True)
             ]
@@ -266,7 +266,7 @@ def check_interval(level: float, interval: str, kinds: Sequence[str] = INTERVALS
         raise UsageError(msg)
 
 
-def _some_units(log: LogData, most: int, seed: int) -> IntArray:
+def some_units(log: LogData, most: int, seed: int) -> IntArray:
     """Return rows of random units, about so many, in their order."""
     unit = problem.unit_of(log)
     units, code, size = np.unique(unit, return_inverse=True, return_counts=True)
@@ -277,10 +277,11 @@ def _some_units(log: LogData, most: int, seed: int) -> IntArray:
     return np.flatnonzero(chosen[code.reshape(-1)])
 
 
-def _of_sample(row: EstimateRow, small: LogData) -> EstimateRow:
+def of_sample(row: EstimateRow, n: int) -> EstimateRow:
+    """Return an estimate that says on how many rows it is."""
     if row.status != Status.OK:
         return row
-    parts = (f"on {small.n:,} random rows", row.message)
+    parts = (f"on {n:,} random rows", row.message)
     return replace(row, message="; ".join(part for part in parts if part))
 
 

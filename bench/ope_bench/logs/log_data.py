@@ -298,6 +298,13 @@ class LogData:
         wanted = self.targets[name].of_logged(self.action)
         return None if wanted is None or self.propensity is None else wanted / self.propensity
 
+    def agreement(self, name: str) -> FloatArray | None:
+        """Return 1/p where a policy's known action is the logged one, else 0; None if unknown."""
+        action = self.targets[name].action
+        if action is None or self.propensity is None:
+            return None
+        return (action == self.action) / self.propensity
+
     def part(self, rows: IntArray) -> LogData:
         """Return the log of some rows."""
         names = [name for name in _ARRAYS if name != "embedding"]
