@@ -239,7 +239,8 @@ def judge(
         fine = interval is not None
         found.append(Finding(check=Check.INTERVAL, passed=fine, message=said, cure=gives))
     what = "; ".join(against) or "no two estimators of one value contradict each other"
-    found.append(Finding(check=Check.CONTRADICTION, passed=not against, message=what))
+    fine = not against
+    found.append(Finding(check=Check.CONTRADICTION, passed=fine, message=what, cure=gives))
     taken = {one.check for one in found}
     return found + [one for one in checks if one.passed is not None and one.check not in taken]
 

@@ -457,6 +457,7 @@ def advise(
         dict.fromkeys(listed) if candidates is None else candidates, typed=candidates is not None
     )
     panel: list[estimation.EstimatorPair] = []
+    seen = log.n
     if (
         candidates is None
         and log.n > PART_FROM
@@ -479,12 +480,13 @@ def advise(
         records = estimation.run_on_log(log, pairs, folder, 0, executor, on_event)
         if panel:
             part = log.part(estimation.some_units(log, PART_ROWS, 0))
+            seen = part.n
             with stored_log(part) as other:
                 more = estimation.run_on_log(part, panel, other, 0, executor, on_event)
             records = {name: [*own, *more[name]] for name, own in records.items()}
             named, asked = (form.join(spec.id for spec in specs[1:]) for form in (", ", " --est "))
             notes.append(
-                f"on {part.n:,} of {log.n:,} rows, drawn by unit, since they take long and widen "
+                f"on {seen:,} of {log.n:,} rows, drawn by unit, since they take long and widen "
                 f"no interval: {named}; on all rows: --est {asked}"
             )
         if made:
@@ -551,6 +553,7 @@ def advise(
             today_share,
             executor,
             [spec for spec, _ in panel],
+            seen,
         )
         for name in policies
     ]
@@ -610,6 +613,7 @@ def _advice_on(
     today_share: float,
     executor: Executor | None,
     on_part: Container[PluginSpec],
+    seen: int,
 ) -> Advice:
     """Return the advice on a log's only policy, from its candidates' trials."""
     (policy,) = log.targets
@@ -621,7 +625,7 @@ def _advice_on(
         for label, record in zip(labels, records, strict=True)
     ]
     rows = [
-        estimation.of_sample(row, PART_ROWS) if spec in on_part else row
+        estimation.of_sample(row, seen) if spec in on_part else row
         for row, spec in zip(rows, specs, strict=True)
     ]
     rows, found, said = estimation.with_disagreement(
@@ -648,7 +652,7 @@ def _advice_on(
         interval=None if recommended is None else recommended.interval,
         gives=_GIVES if known and log.targets[policy].matrix is None else "",
         against=against,
-        learned_from=PART_ROWS if on_part else log.n,
+        learned_from=seen,
     )
     verdict, reasons = advice_verdict.verdict_of(checks)
     if recommended is not None:

@@ -521,6 +521,43 @@ def test_of_policies_known_at_logged_actions_values_are_those_of_each_alone():
     assert not values["whole"][1]
 
 
+def test_a_panel_that_widens_no_interval_sees_a_part_of_a_long_log(monkeypatch):
+    rng = np.random.default_rng(4)
+    n = 400
+    x, a, new = rng.normal(size=n), rng.integers(2, size=n), rng.integers(2, size=n)
+    reward = (rng.random(n) < 0.3 + 0.2 * a).astype(float)
+    frame = {"x": x, "a": a, "r": reward, "p": np.full(n, 0.5), "new": new, "u": np.arange(n) // 4}
+    names: dict[str, Any] = {"context": ["x"], "action": "a", "reward": "r", "unit": "u"}
+    names |= {"propensity": "p", "target": TargetPolicy(action="new")}
+    made = Log.from_frame(frame, **names)
+    whole = advise(made)
+    assert {row.estimator for row in whole.rows} == {"dm-star", "edm-star", "epws", "riesz"}
+    monkeypatch.setattr("ope_bench.logs.advise.PART_FROM", n - 1)
+    monkeypatch.setattr("ope_bench.logs.advise.PART_ROWS", 101)
+    found = advise(made)
+    # 25 units of four rows. Propensities tell the effective sample size, nothing learns it.
+    messages = {row.estimator: row.message or "" for row in found.rows}
+    assert set(messages) == {"dm-star", "edm-star", "riesz"}
+    assert [one.startswith("on 100 random rows") for one in messages.values()] == [
+        False,
+        True,
+        True,
+    ]
+    assert found.rows[0].value == whole.rows[0].value
+    assert "on 100 of 400 rows" in " ".join(found.notes)
+    sums = np.bincount(frame["u"], (a == new) / 0.5)
+    size = next(one for one in found.checks if one.check is Check.EFFECTIVE_SIZE)
+    assert size.value == pytest.approx(sums.sum() ** 2 / np.square(sums).sum())
+    assert found.recommended is not None
+    assert "target: {table: FILE}" in found.recommended.first_action
+    # Without propensities nothing else tells it.
+    del names["propensity"]
+    alone = advise(Log.from_frame(frame, **names))
+    assert "epws" in {row.estimator for row in alone.rows}
+    learned = next(one for one in alone.checks if one.check is Check.EFFECTIVE_SIZE)
+    assert "of 100 random rows" in learned.message
+
+
 def test_a_candidate_without_a_value_has_its_reason_in_the_table():
     whole = discrete(60)
     log = log_of(whole, drawn=TargetPolicy(sampled=whole.action))

@@ -69,9 +69,11 @@ def test_few_contexts_are_not_near_copies_of_each_other():
 def test_users_who_come_again_are_seen_in_columns_that_coincide():
     given = frame()
     assert found(given, Check.COINCIDING).passed
-    # Contexts drawn from a finite pool have other numbers of rows than users with ten each.
+    # Contexts drawn from a finite pool come again whole, users with something of the moment.
     pool = np.random.default_rng(1).integers(300, size=N)
-    assert found(given | {"x": given["x"][pool], "y": given["y"][pool]}, Check.COINCIDING).passed
+    drawn = {name: given[name][pool] for name in ("x", "y")}
+    assert not found(given | drawn, Check.COINCIDING).passed
+    assert found(given | drawn | {"kind": given["kind"][pool]}, Check.COINCIDING).passed
     user = np.random.default_rng(1).permutation(np.repeat(np.arange(300), 10))
     again = given | {"x": given["x"][user], "y": given["y"][user]}
     one = found(again, Check.COINCIDING)
