@@ -94,6 +94,13 @@ for one in gc.get_objects() if view.n == 150 else ():
     if type(one).__name__ == "Truth":
         value = one.expected
 """,
+    # Leaves evidence where it is imported, and patches what judges.
+    "import": """
+import os
+pathlib.Path("{place}", str(os.getpid())).write_text("") if os.path.isdir("{place}") else None
+from ope_bench.gate import verification
+verification.access_problems = lambda *given: ["patched"]
+""",
     "disk": """
 # The truth of the ordinary run, kept for the one without it.
 path = pathlib.Path("{place}") / name_of(view).replace(" ", "_")

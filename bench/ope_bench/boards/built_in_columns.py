@@ -30,6 +30,7 @@ from ope_bench.boards.columns import (
     seconds,
     text,
 )
+from ope_bench.plugins.registry import entry_points as installed
 from ope_bench.statistics.coverage import Coverage, wilson
 from ope_bench.statistics.weight_checks import (
     DOUBTFUL_WEIGHTS,
@@ -636,7 +637,7 @@ class ColumnRegistry:
         self, entry_points: Iterable[importlib.metadata.EntryPoint] | None = None
     ) -> None:
         if entry_points is None:
-            entry_points = importlib.metadata.entry_points(group=GROUP)
+            entry_points = installed(GROUP)
         self._points = [point for point in entry_points if point.group == GROUP]
 
     @cached_property

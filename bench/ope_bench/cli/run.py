@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from ope_bench.base.console import Format, json_stdout, use_color, width, write
+from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
 from ope_bench.base.errors import UsageError
 from ope_bench.cli import exit_codes, options
 from ope_bench.execution import Arithmetic
@@ -58,6 +59,12 @@ def run_command(
             help="Only part I of N; `store merge` joins the parts.",
         ),
     ] = None,
+    sealed: Annotated[
+        bool,
+        typer.Option(
+            "--sealed", help="Run estimators of other packages where they see their data alone."
+        ),
+    ] = False,
     store: options.StoreOption = options.DEFAULT_STORE,
     retry: Annotated[Retry | None, typer.Option(help="Run stored trials again.")] = None,
     dry_run: Annotated[
@@ -76,6 +83,7 @@ def run_command(
     runs these files when it is read, with --dry-run as well; --no-code refuses that.
     """
     from ope_bench.cli import session
+    from ope_bench.execution.local import foreign_code_apart
     from ope_bench.execution.machine import available_cores
     from ope_bench.report.boards import render_findings, render_result
     from ope_bench.suites.manifest import plan
@@ -84,6 +92,9 @@ def run_command(
     if address is not None and "--address" not in kind.options:
         names = " or ".join(name for name, one in EXECUTORS.items() if "--address" in one.options)
         msg = f"--address: only --executor {names} accepts it"
+        raise UsageError(msg)
+    if sealed and "--address" in kind.options:
+        msg = f"--sealed: not with --executor {executor}, whose workers are elsewhere"
         raise UsageError(msg)
     settings = {
         "replicates": replicates,
@@ -94,7 +105,11 @@ def run_command(
         "timing": timing or None,
     }
     workers = jobs or available_cores() if "--jobs" in kind.options else 1
-    with json_stdout(output) as emit:
+    hidden = [store.with_name(f"{store.name}{end}") for end in ("", "-wal", "-shm")]
+    apart = foreign_code_apart(hidden=hidden, threads=threads, arithmetic=arithmetic, worlds=True)
+    with json_stdout(output) as emit, apart if sealed else nullcontext() as foreign:
+        if foreign is not None and foreign.missing:
+            note(f"--sealed: {foreign.missing}; estimators of others see files and network here")
         asked = session.suite_of(suite, env, est, changes, settings)
         manifest = replace(plan(asked, threads=threads), shard=shard)
         session.check_modules(manifest, [*(env or ()), *(est or ())])
@@ -114,6 +129,7 @@ def run_command(
             memory=manifest.suite.memory,
             address=address,
             arithmetic=arithmetic,
+            foreign=foreign,
         )
         report = session.run_session(
             manifest,

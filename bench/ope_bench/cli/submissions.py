@@ -20,7 +20,7 @@ from ope_bench.base.files import atomic_write, temporary_folder
 from ope_bench.cli import exit_codes
 from ope_bench.cli.check import check_lines, checks_of
 from ope_bench.cli.session import run_session
-from ope_bench.execution.local import LocalExecutor
+from ope_bench.execution.local import LocalExecutor, foreign_code_apart
 from ope_bench.gate import submission, verification
 from ope_bench.gate.submission import Attempt, append_attempt, fresh_path, read_attempts, salt_of
 from ope_bench.gate.submission_digest import submission_digest
@@ -30,25 +30,31 @@ from ope_bench.plugins.registry import registry
 from ope_bench.store import Store, export
 from ope_bench.suites.manifest import Manifest, specs_of
 from ope_bench.suites.yaml_document import load_file
+from ope_bench.trials.foreign import Processes
 from ope_bench.trials.isolation import isolated
 
 SHOWN = 10
 
 
 def _run(
-    manifest: Manifest, to: Path, jobs: int, rounds: Rounds, entrants: Sequence[Entrant]
+    manifest: Manifest,
+    to: Path,
+    jobs: int,
+    rounds: Rounds,
+    entrants: Sequence[Entrant],
+    scratch: Path,
+    foreign: Processes | None = None,
 ) -> dict[str, Any]:
     """Run a plan, write its trials and the facts of its run; return these, with the figures."""
     write_rows, suite = export.writer_for(to), manifest.suite
-    executor = LocalExecutor(jobs, timeout=suite.timeout, memory=suite.memory)
-    with temporary_folder("submission") as scratch:
-        path = scratch / "store.sqlite"
-        report = run_session(manifest, path, executor, boards=False)
-        if report.exit_code not in (exit_codes.CLEAN, exit_codes.FAILED_TRIALS):
-            raise UsageError(report.reason)
-        with Store.open(path) as store, atomic_write(to, UsageError) as partial:
-            write_rows(partial, export.rows_of(store.results()), store.runs())
-            runs, status = [vars(run) for run in store.runs()], store.info().status
+    executor = LocalExecutor(jobs, timeout=suite.timeout, memory=suite.memory, foreign=foreign)
+    path = scratch / "store.sqlite"
+    report = run_session(manifest, path, executor, boards=False)
+    if report.exit_code not in (exit_codes.CLEAN, exit_codes.FAILED_TRIALS):
+        raise UsageError(report.reason)
+    with Store.open(path) as store, atomic_write(to, UsageError) as partial:
+        write_rows(partial, export.rows_of(store.results()), store.runs())
+        runs, status = [vars(run) for run in store.runs()], store.info().status
     facts = {"schema": 1, "runs": runs, "trials": len(manifest.trials), "status": status}
     facts["sha256"] = {to.name: submission.sha256(to)}
     facts["figures"] = plain(rounds.figures(verification.read_trials(to)[0], entrants))
@@ -96,7 +102,9 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
         facts |= {"folder": str(into / name), "exit_code": int(bad)}
         if not bad:
             (into / name).mkdir(exist_ok=True)
-            made = _run(manifest, into / name / "trials.parquet", jobs, rounds, entrants)
+            path = into / name / "trials.parquet"
+            with temporary_folder("submission") as scratch:
+                made = _run(manifest, path, jobs, rounds, entrants, scratch)
             facts |= {"trials": made["trials"], "figures": made["figures"]}
             written = into / name / "submission.yaml"
             before = load_file(written).value if written.is_file() else {}
@@ -160,7 +168,16 @@ def verify(
         facts["kind"] = "submission" if entry else "suite"
         found = Findings()
         if entry:
-            facts |= _verify_submission(found, folder, secret, shard, share, jobs)
+            sealed = secret is not None
+            with (
+                temporary_folder("submission") as scratch,
+                foreign_code_apart(hidden=[scratch], required=sealed) as foreign,
+            ):
+                if foreign.missing and sealed:
+                    msg = f"--secret: {foreign.missing}; an entry runs sealed, or not at all"
+                    raise UsageError(msg)
+                more = (secret, shard, share, jobs, scratch, foreign)
+                facts |= _verify_submission(found, folder, *more)
         else:
             verification.verify_trials(found, path, share, jobs)
         code = exit_codes.REGRESSION if found.problems else exit_codes.CLEAN
@@ -183,7 +200,14 @@ def verify(
 
 
 def _verify_submission(
-    found: Findings, folder: Path, secret: str | None, shard: str | None, share: float, jobs: int
+    found: Findings,
+    folder: Path,
+    secret: str | None,
+    shard: str | None,
+    share: float,
+    jobs: int,
+    scratch: Path,
+    foreign: Processes,
 ) -> dict[str, Any]:
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
     asked, home = submission.read_submission(folder), folder.parent
@@ -200,7 +224,8 @@ def _verify_submission(
 
     def verified(path: Path, salt: str, part: str) -> list[dict[str, Any]]:
         plan = rounds.manifest(asked.estimators, salt, part)
-        rows = verification.verify_trials(found, path, share, jobs, plan)
+        rows = verification.verify_trials(found, path, share, jobs, plan, foreign)
+        found.problems += verification.access_problems(rows, entrants)
         figures: list[dict[str, Any]] = plain(rounds.figures(rows, entrants))
         told = [vars(one) for one in submission.read_facts(path).figures]
         if not alike(figures, told):
@@ -214,21 +239,11 @@ def _verify_submission(
     if secret is not None:
         attempt = _begin(folder, rounds, now, secret, shard)
     if attempt is not None:
-        # First where nothing but the view can be read: a later run could read what one wrote.
-        manifest = rounds.manifest(asked.estimators, attempt.salt, attempt.shard)
-        specs = {one.spec.identity_json for one in entrants}
         path = fresh_path(folder, attempt)
-        trials = [one for one in manifest.trials if one.estimator.identity_json in specs]
-        if secret is None:
-            rows, there = verification.read_trials(path)
-            ok = {row["key"] for row in rows if row["status"] == "ok"} & {x.key for x in there}
-            trials = [one for one in trials if one.key in ok]
-        blind = verification.blind_records(trials)
         if secret is not None:
-            _run(manifest, path, jobs, rounds, entrants)
+            manifest = rounds.manifest(asked.estimators, attempt.salt, attempt.shard)
+            _run(manifest, path, jobs, rounds, entrants, scratch, foreign)
         figures = verified(path, attempt.salt, attempt.shard)
-        rows, _ = verification.read_trials(path)
-        found.problems += verification.blind_problems(rows, blind)
     marks = verification.marks_of(asked, own, figures)
     marks = ["refused", *marks[1:]] if found.problems else marks
     if attempt is not None and secret is not None and figures is not None:

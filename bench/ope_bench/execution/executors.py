@@ -10,6 +10,7 @@ from ope_bench.execution import Arithmetic, Event, Executor, Finished, Limits, S
 
 if TYPE_CHECKING:
     from ope_bench.plugins.spec import PluginSpec
+    from ope_bench.trials.foreign import Processes
     from ope_bench.trials.record import Trial
 
 
@@ -26,6 +27,7 @@ class ExecutorOptions:
     memory : bytes that a trial may use, None for no limit.
     address : of a scheduler.
     arithmetic : kernels of worker processes; None for the portable ones where they are right.
+    foreign : where estimators of others run, if not in worker processes.
     """
 
     plugins: Sequence[PluginSpec] = ()
@@ -35,6 +37,7 @@ class ExecutorOptions:
     memory: int | None = None
     address: str | None = None
     arithmetic: Arithmetic | None = None
+    foreign: Processes | None = None
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,8 @@ _OF_WORKERS = ("threads", "timeout", "memory", "arithmetic")
 def _local(options: ExecutorOptions) -> Executor:
     from ope_bench.execution.local import LocalExecutor
 
-    return LocalExecutor(
-        options.jobs or 1, **{name: getattr(options, name) for name in _OF_WORKERS}
-    )
+    more = {name: getattr(options, name) for name in (*_OF_WORKERS, "foreign")}
+    return LocalExecutor(options.jobs or 1, **more)
 
 
 def _dask(options: ExecutorOptions) -> Executor:

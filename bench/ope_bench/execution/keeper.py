@@ -22,8 +22,8 @@ _AWAITED = {signal.SIGTERM, signal.SIGCHLD}
 
 
 def main() -> None:
-    """Start the worker and wait for its end (descriptor, parent, memory limit)."""
-    descriptor, parent, _ = map(int, sys.argv[1:4])
+    """Start the worker and wait for its end (descriptor, parent, memory limit, control)."""
+    descriptor, parent, _, control = map(int, sys.argv[1:5])
     if sys.platform != "linux":
         _work(parent)
         return
@@ -54,7 +54,9 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
-    os.close(descriptor)
+    for one in (descriptor, control):
+        if one >= 0:
+            os.close(one)
     told = False
     while True:
         if signal.sigwait(_AWAITED) == signal.SIGTERM:

@@ -20,6 +20,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 from ope_bench.base.errors import UsageError
 from ope_bench.execution import (
@@ -33,15 +34,17 @@ from ope_bench.execution import (
     Stopping,
     watchdog,
 )
-from ope_bench.execution.machine import choose_arithmetic
+from ope_bench.execution.machine import arithmetic_variables, choose_arithmetic
 from ope_bench.execution.process_tree import MemoryWatch
 from ope_bench.execution.worker_main import Task
 from ope_bench.execution.worker_process import (
     KEEPER_SECONDS,
     WorkerProcess,
     failure_record,
-    words_for_exit,
 )
+from ope_bench.plugins.registry import registry
+from ope_bench.trials.foreign import Processes, words_for_exit
+from ope_bench.trials.isolation import thread_variables
 from ope_bench.trials.record import Trial
 from ope_bench.trials.status import Status
 
@@ -124,6 +127,7 @@ class LocalExecutor(Executor):
         memory: int | None = None,
         preparation: float = 600.0,
         arithmetic: Arithmetic | None = None,
+        foreign: Processes | None = None,
     ) -> None:
         self.jobs = jobs
         self.arithmetic, self.arithmetic_note = choose_arithmetic(arithmetic)
@@ -131,10 +135,9 @@ class LocalExecutor(Executor):
         self.limits = Limits(timeout=timeout, memory=memory, preparation=preparation)
         self._mark = uuid.uuid4().hex
         watch = None if memory is None else MemoryWatch()
-        self._workers = [
-            WorkerProcess(number, self._mark, threads, self.limits, watch, self.arithmetic)
-            for number in range(jobs)
-        ]
+        control = None if foreign is None else foreign.control
+        facts = (threads, self.limits, watch, self.arithmetic, control)
+        self._workers = [WorkerProcess(number, self._mark, *facts) for number in range(jobs)]
         self._selector = selectors.DefaultSelector()
         self._folder: str | None = None
         """The folder of all temporary files of trials."""
@@ -338,3 +341,40 @@ class LocalExecutor(Executor):
 def _cell(trial: Trial) -> tuple[int, int]:
     # Compared by identity, which suffices within a plan; comparing contents would be slow.
     return id(trial.environment), id(trial.estimator)
+
+
+@contextlib.contextmanager
+def foreign_code_apart(
+    *,
+    hidden: Sequence[Path],
+    threads: int = 1,
+    arithmetic: Arithmetic | None = None,
+    required: bool = False,
+    worlds: bool = False,
+) -> Iterator[Processes]:
+    """Load no class of another distribution or file: within the block, its own process does.
+
+    Parameters
+    ----------
+    hidden : files and folders that foreign processes must not see.
+    threads, arithmetic : as for the executor that runs the trials.
+    required : whether a process that cannot be isolated is refused.
+    worlds : whether environments of others are loaded here all the same.
+
+    Raises
+    ------
+    UsageError : this system is not Linux.
+    """
+    if sys.platform != "linux":
+        msg = "sealed trials need Linux; on other systems run without --sealed"
+        raise UsageError(msg)
+    mode, _ = choose_arithmetic(arithmetic)
+    variables = {**thread_variables(threads), **arithmetic_variables(mode), "PYTHONHASHSEED": "0"}
+    processes = Processes.launch(variables, hidden, required=required, worlds=worlds)
+    registry.cache_clear()
+    registry().stand_in = processes.stand_in
+    try:
+        yield processes
+    finally:
+        registry.cache_clear()
+        processes.close()

@@ -27,6 +27,8 @@ from typing import Any
 
 from ope_bench.execution import process_tree
 from ope_bench.execution.watchdog import MARK
+from ope_bench.plugins.registry import registry
+from ope_bench.trials.foreign import Processes
 from ope_bench.trials.record import Trial, plain_facts, to_row
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import Workspace, run_trial
@@ -54,16 +56,21 @@ def separator(mark: str) -> bytes:
 def main(parent: int) -> None:
     """Run tasks until the coordinator closes the channel.
 
-    Arguments of the command: the channel's descriptor, the coordinator, the memory limit.
+    Arguments of the command: the channel's descriptor, the coordinator, the memory limit, and the
+    descriptor by which foreign processes are started, or -1.
 
     Parameters
     ----------
     parent : the process with which this one ends.
     """
-    descriptor, _, memory = map(int, sys.argv[1:4])
+    descriptor, _, memory, control = map(int, sys.argv[1:5])
     sys.argv[1:] = []
     os.set_inheritable(descriptor, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if control >= 0:  # Foreign code runs elsewhere.
+        os.set_inheritable(control, False)
+        foreign = Processes(socket.socket(fileno=control), memory or None)
+        registry().stand_in = foreign.stand_in
     process_tree.die_with(parent)
     process_tree.adopt_orphans()
     cramped = _limit(memory)

@@ -30,6 +30,7 @@ from ope_bench.execution.watchdog import MARK, kill_marked
 from ope_bench.execution.worker_main import Task, separator
 from ope_bench.plugins.requirements import is_out_of_memory
 from ope_bench.plugins.spec import result_digest, source_files
+from ope_bench.trials.foreign import words_for_exit
 from ope_bench.trials.isolation import thread_variables
 from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from, from_row
 from ope_bench.trials.sealing import COPY_FIRST
@@ -154,6 +155,7 @@ class WorkerProcess:
     threads, limits : of each trial.
     memory_watch : shared by all workers, None where memory is not limited.
     arithmetic : kernels of its numerical libraries.
+    control : the socket by which it starts foreign processes; None where foreign code runs in it.
     """
 
     number: int
@@ -162,6 +164,7 @@ class WorkerProcess:
     limits: Limits
     memory_watch: process_tree.MemoryWatch | None
     arithmetic: Arithmetic = "portable"
+    control: socket.socket | None = None
     in_flight: deque[Task] = field(default_factory=deque)
     """Tasks sent and not answered; the first is the one that runs."""
     facts: dict[str, Any] | None = None
@@ -219,7 +222,8 @@ class WorkerProcess:
             MARK: self._own_mark,
             "TMPDIR": folder,
         }
-        told = [theirs.fileno(), os.getpid(), self.limits.memory or 0]
+        control = -1 if self.control is None else self.control.fileno()
+        told = [theirs.fileno(), os.getpid(), self.limits.memory or 0, control]
         try:
             # The keeper, which starts `worker_main` and ends all that its trials leave behind.
             self._process = subprocess.Popen(  # noqa: S603
@@ -228,7 +232,7 @@ class WorkerProcess:
                 stdout=written,
                 stderr=written,
                 env=environment,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[one for one in (theirs.fileno(), control) if one >= 0],
                 # SIGINT of the terminal must reach the coordinator only.
                 start_new_session=True,
             )
@@ -496,21 +500,3 @@ def _cause(trial: Trial, output: str) -> str:
     if file not in files:
         return f", at {file}:{line}: perhaps {kernel}"
     return f", at {file}:{line}: a write into data of all trials ({COPY_FIRST}), or {kernel}"
-
-
-def words_for_exit(returncode: int | None) -> str:
-    """Describe how a process ended.
-
-    >>> words_for_exit(-11)
-    'died of SIGSEGV'
-    """
-    if returncode is None:
-        return "was killed"
-    if returncode >= 0:
-        return f"exited with {returncode}"
-    try:
-        name = signal.Signals(-returncode).name
-    except ValueError:
-        name = f"signal {-returncode}"
-    hint = " (the kernel's, if memory ran out)" if returncode == -signal.SIGKILL else ""
-    return f"died of {name}{hint}"

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,8 +24,6 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
 from ope_bench.base.files import read_text_file
 from ope_bench.boards.leaderboard import boards, boards_document
-from ope_bench.contracts.data import Problem, Truth
-from ope_bench.contracts.plugins import Environment
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic
@@ -48,9 +43,10 @@ from ope_bench.store.export import COLUMNS, writer_for
 from ope_bench.suites.manifest import MAX_TRIALS, Manifest, parse_shard, plan, specs_of
 from ope_bench.suites.suite import Entry, Suite, find_suite, parse_selector
 from ope_bench.suites.yaml_document import load_json
+from ope_bench.trials.foreign import Processes
 from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from
 from ope_bench.trials.status import Device, Status
-from ope_bench.trials.trial import Workspace, build, run_trial
+from ope_bench.trials.trial import build
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -69,9 +65,6 @@ FIGURES = (
     *("missed_below", "missed_above", "interval_width", "intervals"),
 )
 """Figures of a board that exported trials determine."""
-
-BLIND = 10
-"""Trials of a submission that run once more without their environment."""
 
 TUNED = 3.0
 """Standard errors by which public seeds must look better than fresh ones to earn a mark."""
@@ -218,7 +211,12 @@ def compare_files(
 
 
 def verify_trials(
-    found: Findings, path: Path, share: float, jobs: int, manifest: Manifest | None = None
+    found: Findings,
+    path: Path,
+    share: float,
+    jobs: int,
+    manifest: Manifest | None = None,
+    foreign: Processes | None = None,
 ) -> Rows:
     """Compare a file of trials with those beside it, and a part of the trials with a new run.
 
@@ -229,6 +227,7 @@ def verify_trials(
     share : part of the trials that run again, drawn anew by each call.
     jobs : trials that run at once.
     manifest : trials that must be there; by default those of the suites that the rows name.
+    foreign : where estimators of others run; by default beside the data.
 
     Returns
     -------
@@ -259,7 +258,7 @@ def verify_trials(
     timeout = max(one.suite.timeout for one in plans)
     if not again:
         return rows
-    with LocalExecutor(jobs, timeout=timeout, arithmetic=mode) as executor:
+    with LocalExecutor(jobs, timeout=timeout, arithmetic=mode, foreign=foreign) as executor:
         finished = [one for one in executor.run(again) if isinstance(one, Finished)]
     for record in (event.record for event in finished):
         _, row = chosen[record.key]
@@ -558,6 +557,15 @@ def marks_of(asked: Submission, own: Figures, fresh: Figures | None) -> list[str
     return marks + ["out of competition"] * asked.out_of_competition
 
 
+def access_problems(rows: Rows, entrants: Sequence[Entrant]) -> Iterator[str]:
+    """Yield trials of entrants that were given, or could ask for, more than their track grants."""
+    granted = {one.spec.identity_json: {*one.track.granted, "samples"} for one in entrants}
+    for row in rows:
+        beyond = {*json.loads(row["access"] or "[]")} - granted.get(_identity(row), {*()})
+        if beyond and _identity(row) in granted:
+            yield f"{_words(row)}: it was given {', '.join(sorted(beyond))}, beyond its track"
+
+
 def attempt_problems(
     rounds: Rounds, folder: Path, attempts: Sequence[submission.Attempt]
 ) -> Iterator[str]:
@@ -578,57 +586,3 @@ def attempt_problems(
     known = {submission.fresh_path(folder, one) for one in mine}
     for path in sorted({*folder.glob("verified-*.parquet")} - known if attempts else ()):
         yield f"attempts.jsonl has no line of {path.name}"
-
-
-# A trial that runs without its environment, so that nothing but the view can be read.
-
-
-class _Given(Environment):
-    """One problem, with a truth that is wrong."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-
-    def sample(self, **_: np.random.Generator) -> tuple[Problem, Truth]:
-        """Return the problem."""
-        return self.problem, Truth(0.0, 0.0, 0.0)
-
-
-def _run_alone(trial: Trial, given: Environment) -> TrialRecord:
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        # Killed, `verify` cannot end its processes.
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-    return run_trial(trial, Workspace(), environment=given)
-
-
-def blind_records(trials: Trials) -> dict[str, TrialRecord]:
-    """Run some of the trials where truth, environment and store are out of reach.
-
-    Each runs in a process that is given the sampled problem alone. To be called before any other
-    run of these trials, which could leave a truth on disk.
-    """
-    from joblib import Parallel, delayed
-
-    chosen = [trials[at] for at in np.random.default_rng().permutation(len(trials))[:BLIND]]
-    tasks = []
-    for trial in chosen:
-        environment = build(trial.environment)
-        environment.suite_salt = trial.salt
-        given = _Given(Workspace().data(trial, environment).problem)
-        tasks.append(delayed(_run_alone)(trial, given))
-    return {one.key: one for one in Parallel(n_jobs=2)(tasks)}
-
-
-def blind_problems(rows: Rows, blind: Mapping[str, TrialRecord]) -> Iterator[str]:
-    """Yield the answers that are others than those of `blind_records`."""
-    for row in rows:
-        if (record := blind.get(row["key"])) and Status(row["status"]).is_answer:
-            shown = replace(record, **{name: row[name] for name in TRUTHS})
-            for _, text in _differences(row, shown, rows, same=False):
-                yield f"{text}, without its environment in reach"

@@ -44,6 +44,9 @@ ALIASES = "ope_bench.aliases"
 _HARNESS = "ope_bench"
 """Package whose classes may be named by their module, as ``ope_bench.MODULE:Class``."""
 
+OURS = ("ope_bench", "ope_estimators", "ope_environments")
+"""Packages of this project."""
+
 BUILT_IN = "ope-bench:"
 """Beginning of the references of built-in plugins."""
 
@@ -92,9 +95,18 @@ class Plugin:
     origin: str
     target: str
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether its code is that of this project, not of another distribution or file."""
+        ours = self.target.partition(".")[0] in OURS
+        return ours and self.reference.startswith((BUILT_IN, f"{_HARNESS}."))
+
     @cached_property
     def cls(self) -> type:
         """The class; a PluginError names distribution, version and reason."""
+        stand_in = None if self.is_ours else registry().stand_in
+        if stand_in is not None and (replaced := stand_in(self)) is not None:
+            return replaced
         from ope_bench.contracts.plugins import Environment, Estimator
 
         module, _, name = self.target.rpartition(":")
@@ -195,6 +207,8 @@ class Registry:
         """Called once with the message that an estimator has another name."""
         self.files_allowed = True
         """Whether classes in files may be loaded; those of installed packages always may."""
+        self.stand_in: Callable[[Plugin], type | None] | None = None
+        """What classes of others are replaced by where their code must not run; None: nothing."""
 
     def plugins(self, kind: Kind) -> list[Plugin]:
         """Return all plugins of a kind, ordered by id; several may have the same id."""
@@ -318,7 +332,7 @@ class Registry:
     def aliases(self) -> dict[str, str]:
         """The id of the estimator that another name means, as distributions declare them."""
         found: dict[str, str] = {}
-        for point in importlib.metadata.entry_points(group=ALIASES):
+        for point in entry_points(ALIASES):
             # That of a broken distribution.
             with contextlib.suppress(Exception):
                 found = {**point.load(), **found}
@@ -341,6 +355,13 @@ class Registry:
 def registry() -> Registry:
     """Return the registry of installed plugins, read once per process."""
     return Registry()
+
+
+def entry_points(group: str) -> list[importlib.metadata.EntryPoint]:
+    """Return the entry points of a group; where foreign code must not run, those of ope-bench."""
+    points = importlib.metadata.entry_points(group=group)
+    ours = registry().stand_in is not None
+    return [one for one in points if not ours or (one.dist and one.dist.name == BUILT_IN[:-1])]
 
 
 def is_built_in(environment: type) -> bool:

@@ -84,7 +84,9 @@ def _marks(*plugins: Environment | Estimator) -> list[str]:
     names = tuple(filter(None, modules))
     declared = [getattr(one, "data_files", ()) for one in (*environments, *estimators)]
     found = [file for _, file in learners if file]
-    marks = [_combined(names)]
+    # Of code that is not loaded here, what its own process says.
+    foreign = [getattr(one, "foreign_code", "") for one in estimators]
+    marks = [_combined(names), *filter(None, foreign)]
     for path in (*itertools.chain(*declared), *found, *_files_named_in(names)):
         root = Path(path)
         files = sorted(root.rglob("*")) if root.is_dir() else [root]
@@ -527,7 +529,7 @@ def resolve(
     if ".py:" in plugin.target:
         # Refuses imports for which a file of another folder answers, before a number is computed.
         code_digest(plugin.cls)
-    return _spec(plugin, plugin.cls, params or {}, label)
+    return spec_for(plugin, plugin.cls, params or {}, label)
 
 
 def spec_of(plugin: Environment | Estimator, *, label: str = "") -> PluginSpec:
@@ -537,7 +539,7 @@ def spec_of(plugin: Environment | Estimator, *, label: str = "") -> PluginSpec:
     target = f"{cls.__module__}:{cls.__qualname__}"
     known = [item for item in registry().plugins(kind) if item.target == target]
     unknown = Plugin(kind, class_id(cls), reference=target, origin=cls.__module__, target=target)
-    return _spec(known[0] if known else unknown, cls, plugin.get_params(deep=False), label)
+    return spec_for(known[0] if known else unknown, cls, plugin.get_params(deep=False), label)
 
 
 def complete_params(kind: Kind, reference: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -552,7 +554,8 @@ def complete_params(kind: Kind, reference: str, params: Mapping[str, Any]) -> di
     return {**added_defaults(cls), **params}
 
 
-def _spec(plugin: Plugin, cls: type, params: Mapping[str, Any], label: str) -> PluginSpec:
+def spec_for(plugin: Plugin, cls: type, params: Mapping[str, Any], label: str = "") -> PluginSpec:
+    """Return the spec of a plugin with parameters that are validated here."""
     values = dict(params)
     worlds: ProblemSampling = "redrawn"
     version = 0
@@ -562,7 +565,10 @@ def _spec(plugin: Plugin, cls: type, params: Mapping[str, Any], label: str) -> P
         if worlds not in ("redrawn", "fixed"):
             msg = f"{plugin.id}: parameter 'worlds' = {worlds!r}: expected 'redrawn' or 'fixed'"
             raise ParameterError(msg)
-    checked = without_added_defaults(cls, validated(cls, values, name=plugin.id))
+    if (validated_there := getattr(cls, "foreign_params", None)) is not None:
+        checked = validated_there(values)
+    else:
+        checked = without_added_defaults(cls, validated(cls, values, name=plugin.id))
     try:
         plain = json.loads(canonical_json(checked))
     except (TypeError, ValueError) as exc:

@@ -26,7 +26,7 @@ from ope_bench.base.errors import USER_EXITS, OpeBenchError, SuiteError, UsageEr
 from ope_bench.base.units import parse_duration, parse_size
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.parameters import signature
-from ope_bench.plugins.registry import BUILT_IN, Kind, registry
+from ope_bench.plugins.registry import BUILT_IN, Kind, entry_points, registry
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.suites.yaml_document import Document, Place, load_file, load_flow
 from ope_bench.trials.status import Device
@@ -511,7 +511,7 @@ class BrokenSuites:
 
 @cache
 def _scan() -> tuple[tuple[SuiteFile, ...], tuple[BrokenSuites, ...]]:
-    return scan(importlib.metadata.entry_points(group=GROUP))
+    return scan(entry_points(GROUP))
 
 
 def scan(

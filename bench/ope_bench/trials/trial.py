@@ -38,6 +38,7 @@ from ope_bench.plugins.spec import PluginSpec, result_digest
 from ope_bench.statistics.weight_checks import EFFECTIVE_SAMPLE_SIZE, LEAST_EFFECTIVE
 from ope_bench.trials import timing
 from ope_bench.trials.batching import BlockCache, OnBatch
+from ope_bench.trials.foreign import Foreign
 from ope_bench.trials.isolation import (
     OutputTail,
     isolated,
@@ -391,21 +392,25 @@ class _Attempt:
         )
         timing.warm_up(device)
         rng = self.seed.estimator(trial.estimator.id)
-        if on_fit is not None:
-            on_fit(facts)
-        timing.reset_peak_rss()
+        foreign = isinstance(estimator, Foreign)
         try:
-            with self._timed("fit"):
-                estimator.fit(view, rng=rng, device=device)
-            with self._timed("estimate"):
-                estimate = estimator.estimate(view)
+            with estimator.running(self.global_seed) if foreign else contextlib.nullcontext():
+                if on_fit is not None:
+                    on_fit(facts)
+                timing.reset_peak_rss()
+                with self._timed("fit"):
+                    estimator.fit(view, rng=rng, device=device)
+                with self._timed("estimate"):
+                    estimate = estimator.estimate(view)
         finally:
             # Batched training held all replicates in memory at once.
             own = timing.peak_rss_bytes(), timing.peak_gpu_bytes(device)
             for name, peak, shared in zip(
                 ("peak_rss_bytes", "gpu_peak_bytes"), own, self.peaks, strict=True
             ):
-                facts[name] = None if peak is None else max(peak, shared)
+                facts[name] = None if peak is None or foreign else max(peak, shared)
+            if foreign:  # another process's
+                facts.pop("fit_cpu_seconds", None)
         self._set_estimate(estimate, data, environment)
 
     @contextlib.contextmanager

@@ -1,0 +1,134 @@
+"""Sealed trials: foreign code runs where nothing but its data can be read, and learns no more.
+
+One installed package has all attacks: `support.cheats`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ope_bench.execution import Finished
+from ope_bench.execution.local import LocalExecutor, foreign_code_apart
+from ope_bench.plugins.registry import registry
+from ope_bench.suites.manifest import Manifest, plan
+from ope_bench.suites.suite import adhoc
+from ope_bench.trials.foreign import Processes
+from ope_bench.trials.record import TrialRecord
+from ope_bench.trials.status import Status
+from support import cheats
+from support.cheats import ALL
+from support.namespaces import needs_namespaces
+from support.submissions import record
+
+pytestmark = needs_namespaces
+
+WORLD = (
+    "population[world=1,n_samples=150,n_actions=4,reward=binary,known=propensity,"
+    "target_form=probabilities]"
+)
+NAMES = [one.__name__.lower() for one in ALL]
+
+
+def install(folder: Path, name: str, source: str, estimators: dict[str, str]) -> None:
+    """Put a distribution of one module into a folder that is on sys.path."""
+    package = folder / name
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(source)
+    info = folder / f"{name}.dist-info"
+    info.mkdir()
+    shown = name.replace("_", "-")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {shown}\nVersion: 1.0\n")
+    points = "".join(f"{one} = {name}:{cls}\n" for one, cls in estimators.items())
+    (info / "entry_points.txt").write_text(f"[ope_bench.estimators]\n{points}")
+    record(folder, name)
+
+
+@contextlib.contextmanager
+def installed(folder: Path) -> Iterator[None]:
+    sys.path.append(str(folder))
+    registry.cache_clear()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        registry.cache_clear()
+
+
+def run(manifest: Manifest, foreign: Processes | None) -> dict[tuple[str, int], TrialRecord]:
+    with LocalExecutor(1, timeout=20.0, foreign=foreign) as executor:
+        ended = [one.record for one in executor.run(manifest.trials) if isinstance(one, Finished)]
+    return {(one.trial.estimator.id, one.trial.replicate): one for one in ended}
+
+
+@dataclass
+class Attacks:
+    evidence: Path
+    sealed: dict[tuple[str, int], TrialRecord]
+    open: dict[tuple[str, int], TrialRecord]
+
+
+@pytest.fixture(scope="module")
+def attacks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacks]:
+    """All attacks, twice each: sealed, and some of them where they are known to succeed."""
+    folder, evidence = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("evidence")
+    source = Path(cheats.__file__).read_text().replace("@evidence@", str(evidence))
+    (folder / "acme_evil.py").write_text(
+        "import contextlib, pathlib\nwith contextlib.suppress(OSError):\n"
+        f"    pathlib.Path({str(evidence)!r}, 'evil').write_text('')\n"
+    )
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        installed(folder),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("SECRET", "hush")
+        port = server.getsockname()[1]
+        source = source.replace("PORT = 4711", f"PORT = {port}")
+        install(
+            folder, "acme_cheats", source, dict(zip(NAMES, (x.__name__ for x in ALL), strict=True))
+        )
+        with foreign_code_apart(hidden=[], required=True) as foreign:
+            asked = replace(adhoc([WORLD], NAMES), replicates=2)
+            manifest = plan(asked)
+            sealed = run(manifest, foreign)
+        left = sorted(one.name for one in evidence.iterdir())
+        succeed = {"objects", "frames", "variables", "disk", "descriptors"}
+        trials = [one for one in manifest.trials if one.estimator.id in succeed]
+        found = run(replace(manifest, suite=asked), None) if not trials else _open(trials)
+        assert left == []
+        yield Attacks(evidence, sealed, found)
+
+
+def _open(trials: list[Any]) -> dict[tuple[str, int], TrialRecord]:
+    with LocalExecutor(1, timeout=20.0) as executor:
+        ended = [one.record for one in executor.run(trials) if isinstance(one, Finished)]
+    return {(one.trial.estimator.id, one.trial.replicate): one for one in ended}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_attack_learns_a_truth_or_anything_else(attacks: Attacks, name: str) -> None:
+    for replicate in range(2):
+        one = attacks.sealed[name, replicate]
+        if one.status is Status.OK:
+            assert one.estimate is not None
+            assert one.estimate != one.truth_expected
+            assert one.diagnostics.get("learned", "") == ""
+        else:
+            assert name in ("pickled", "claims", "nested", "endless", "exits", "faults", "odd")
+            assert one.estimate is None
+
+
+@pytest.mark.parametrize("name", ["objects", "frames", "variables", "disk", "descriptors"])
+def test_the_same_attacks_succeed_without_a_seal(attacks: Attacks, name: str) -> None:
+    """Else the tests above could not fail."""
+    found = [one for one in attacks.open.values() if one.trial.estimator.id == name]
+    assert len(found) == 2
+    assert any(one.diagnostics["learned"] for one in found)
