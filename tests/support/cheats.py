@@ -9,11 +9,11 @@ import contextlib
 import ctypes
 import gc
 import glob
+import io
 import json
 import mmap
 import os
 import pathlib
-import pickle
 import signal
 import socket
 import struct
@@ -42,12 +42,10 @@ def mark(text: str) -> None:
         (EVIDENCE / f"{text}-{os.getpid()}").write_text(text)
 
 
-mark("imported")
-
-# Patched at import: what judges, what times, and what stores.
-if hasattr(verification, "access_problems"):
+if __name__ == "acme_cheats":  # installed, not imported by the tests
+    mark("imported")
     verification.access_problems = lambda rows, entrants: iter(())
-verification.Rounds.figures = lambda self, rows, entrants: []  # type: ignore[method-assign]
+    verification.Rounds.figures = lambda self, rows, entrants: []  # type: ignore[method-assign]
 
 
 class Cheat(Estimator):
@@ -266,10 +264,13 @@ class Leaves(Cheat):
         return ""
 
 
-def _raw(text: bytes, rest: bytes = b"") -> None:
+def _raw(*arrays: Any, text: str = "", size: bytes = b"") -> None:
     """Write to the socket behind the harness's back."""
+    file = io.BytesIO()
+    np.savez(file, np.frombuffer(text.encode(), np.uint8), *arrays)
+    content = file.getvalue()
     with contextlib.suppress(OSError):
-        os.write(3, struct.pack(">QQ", len(text), len(rest)) + text + rest)
+        os.write(3, (size or struct.pack("!i", len(content))) + content)
 
 
 class Pickled(Cheat):
@@ -280,9 +281,8 @@ class Pickled(Cheat):
             def __reduce__(self) -> Any:
                 return os.system, (f"touch {EVIDENCE}/pickled",)
 
-        told = pickle.dumps(Evil())
-        _raw(b'[{"tuple":["return",{"array":0}]},[["|O",[1],"C"]],false]', told[:8])
-        os.write(3, told)
+        evil = np.array([Evil()], dtype=object)
+        _raw(evil, text='[{"tuple":["return",{"array":0}]},false]')
         return ""
 
 
@@ -294,7 +294,7 @@ class Twice(Cheat):
         none: Any = {"list": []}
         answer = {"tuple": ["return", {"tuple": [{"map": fields}, none, "", none]}]}
         for _ in range(3):
-            _raw(json.dumps([answer, [], False]).encode())
+            _raw(text=json.dumps([answer, False]))
         return ""
 
 
@@ -302,7 +302,7 @@ class Claims(Cheat):
     """Says that its message is larger than any memory."""
 
     def learn(self, view: Any) -> Any:
-        os.write(3, struct.pack(">QQ", 1 << 62, 1 << 62))
+        _raw(size=struct.pack("!iQ", -1, 1 << 62))
         return ""
 
 
@@ -310,7 +310,7 @@ class Nested(Cheat):
     """Sends a text that is nested without end."""
 
     def learn(self, view: Any) -> Any:
-        _raw(b'{"list":[' * 100_000)
+        _raw(text='{"list":[' * 100_000)
         return ""
 
 
@@ -383,8 +383,8 @@ class Requires(Cheat):
 class Grows(Cheat):
     """Declares more where it believes that nobody compares."""
 
-    @property  # type: ignore[override]
-    def access(self) -> Any:
+    @property
+    def access(self) -> Any:  # type: ignore[override]
         more = Access.LOGGING_POLICY if time.time_ns() % 2 else Access.SAMPLES
         return Access.PROPENSITY | Access.TARGET_POLICY | more
 
@@ -407,7 +407,7 @@ class Exits(Cheat):
     """Ends its process."""
 
     def learn(self, view: Any) -> Any:
-        os._exit(71)
+        os._exit(3)
 
 
 class Faults(Cheat):

@@ -260,8 +260,8 @@ class Process:
                         raise WireError(msg)
         except (EOFError, OSError, WireError) as exc:
             self.end()
-            told = f"sent {exc}" if isinstance(exc, WireError) else self._told
-            msg = f"its process {told or 'was killed'}"
+            how = f"sent {exc}" if isinstance(exc, WireError) else self._told
+            msg = f"its process {how or 'was killed'}"
             raise WorkerDied(msg) from None
 
     def _answer(self, place: int, method: str, arguments: list[Any]) -> None:

@@ -67,16 +67,17 @@ def main(descriptor: int, seen: Sequence[str], hidden: Sequence[str], *, require
                 with contextlib.suppress(Exception):
                     importlib.import_module(module)
         if sockets and os.fork() == 0:
-            _keep(*sockets, required, partial(_see, [*seen, *told["folders"]], hidden), told)
+            _keep(sockets, required, partial(_see, [*seen, *told["folders"]], hidden), told)
         for one in sockets:
             os.close(one)
 
 
 def _keep(
-    wire: int, life: int, required: bool, see: Callable[[], None], told: Mapping[str, Any]
+    sockets: Sequence[int], required: bool, see: Callable[[], None], told: Mapping[str, Any]
 ) -> None:
     """Start a foreign process; end it when its time is over, and tell how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    wire, life = sockets
     missing = _tried(_leave)
     child = os.fork() if not (missing and required) else 0
     if child == 0:

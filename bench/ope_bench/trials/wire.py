@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -71,6 +70,8 @@ class Wire:
     def __init__(
         self, descriptor: int, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]
     ) -> None:
+        from multiprocessing.connection import Connection  # only where trials are sealed
+
         self._connection = Connection(descriptor)
         self._pack_object, self._unpack_object = pack, unpack
         self.known: list[np.ndarray[Any, Any]] = []

@@ -8,20 +8,21 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor, foreign_code_apart
+from ope_bench.gate import verification
+from ope_bench.gate.submission import Track
 from ope_bench.plugins.registry import registry
-from ope_bench.suites.manifest import Manifest, plan
+from ope_bench.suites.manifest import plan
 from ope_bench.suites.suite import adhoc
 from ope_bench.trials.foreign import Processes
-from ope_bench.trials.record import TrialRecord
+from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from support import cheats
 from support.cheats import ALL
@@ -62,15 +63,16 @@ def installed(folder: Path) -> Iterator[None]:
         registry.cache_clear()
 
 
-def run(manifest: Manifest, foreign: Processes | None) -> dict[tuple[str, int], TrialRecord]:
+def run(trials: Sequence[Trial], foreign: Processes | None) -> dict[tuple[str, int], TrialRecord]:
     with LocalExecutor(1, timeout=20.0, foreign=foreign) as executor:
-        ended = [one.record for one in executor.run(manifest.trials) if isinstance(one, Finished)]
+        ended = [one.record for one in executor.run(trials) if isinstance(one, Finished)]
     return {(one.trial.estimator.id, one.trial.replicate): one for one in ended}
 
 
 @dataclass
 class Attacks:
     evidence: Path
+    left: list[str]
     sealed: dict[tuple[str, int], TrialRecord]
     open: dict[tuple[str, int], TrialRecord]
 
@@ -98,19 +100,12 @@ def attacks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacks]:
         with foreign_code_apart(hidden=[], required=True) as foreign:
             asked = replace(adhoc([WORLD], NAMES), replicates=2)
             manifest = plan(asked)
-            sealed = run(manifest, foreign)
+            sealed = run(manifest.trials, foreign)
         left = sorted(one.name for one in evidence.iterdir())
         succeed = {"objects", "frames", "variables", "disk", "descriptors"}
         trials = [one for one in manifest.trials if one.estimator.id in succeed]
-        found = run(replace(manifest, suite=asked), None) if not trials else _open(trials)
-        assert left == []
-        yield Attacks(evidence, sealed, found)
-
-
-def _open(trials: list[Any]) -> dict[tuple[str, int], TrialRecord]:
-    with LocalExecutor(1, timeout=20.0) as executor:
-        ended = [one.record for one in executor.run(trials) if isinstance(one, Finished)]
-    return {(one.trial.estimator.id, one.trial.replicate): one for one in ended}
+        found = run(trials, None)
+        yield Attacks(evidence, left, sealed, found)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -132,3 +127,41 @@ def test_the_same_attacks_succeed_without_a_seal(attacks: Attacks, name: str) ->
     found = [one for one in attacks.open.values() if one.trial.estimator.id == name]
     assert len(found) == 2
     assert any(one.diagnostics["learned"] for one in found)
+
+
+def test_nothing_of_a_sealed_package_ran_elsewhere(attacks: Attacks) -> None:
+    """Neither its import, nor a module that it requires, nor what an answer would run."""
+    assert attacks.left == []
+    assert "acme_cheats" not in sys.modules
+    assert verification.access_problems.__module__ == verification.__name__
+    # It was imported there, and by an open trial here.
+    assert attacks.sealed["requires", 0].status is Status.OK
+    assert any(one.name.startswith("imported") for one in attacks.evidence.iterdir())
+
+
+def test_what_is_no_answer_costs_its_trial(attacks: Attacks) -> None:
+    found = {name: attacks.sealed[name, 0] for name in ("pickled", "claims", "nested", "twice")}
+    assert {one.status for one in found.values()} == {Status.CRASH, Status.OK}
+    assert (found["twice"].status, found["twice"].estimate) == (Status.OK, 0.125)
+    assert "sent no message" in str(found["pickled"].error_message)
+    assert attacks.sealed["exits", 0].error_message == "its process exited with 3"
+    assert attacks.sealed["faults", 0].error_message == "its process died of SIGSEGV"
+
+
+def test_what_a_sealed_trial_started_ends_with_it(attacks: Attacks) -> None:
+    assert attacks.sealed["leaves", 1].status is Status.OK
+    names = [(one / "comm").read_text() for one in Path("/proc").glob("[0-9]*")]
+    assert "acme-left\n" not in names
+
+
+def test_access_beyond_the_track_is_a_problem(attacks: Attacks) -> None:
+    record = attacks.sealed["honest", 0]
+    row = {"access": '["propensity", "target_policy"]', "estimator": "honest", "params": "{}"}
+    row |= {"key": record.key, "environment": "population"}
+    track = Track(name="few", granted=["propensity"], reference="ipws", probe="ix-ipw")
+    entrant = verification.Entrant("honest", record.trial.estimator, track)
+    (problem,) = verification.access_problems([row], [entrant])
+    assert "target_policy" in problem
+    assert "propensity" not in problem.partition("given")[2]
+    wide = replace(entrant, track=replace(track, granted=["propensity", "target_policy"]))
+    assert not [*verification.access_problems([row], [wide])]
