@@ -13,7 +13,7 @@ from ope_bench.base.errors import UsageError
 from ope_bench.contracts.data import TruthKind
 from ope_bench.gate.baseline import Baseline, SuiteFacts, pair_records, save
 from ope_bench.gate.session import LEVEL, compare
-from ope_bench.gate.verdict import Judgement, Rules, judge
+from ope_bench.gate.verdict import Judgement, Rules, alike, judge
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import Store
 from ope_bench.trials.record import Trial, TrialRecord
@@ -146,3 +146,9 @@ def test_no_more_than_one_estimator_on_one_setting_is_read_at_a_time(
     monkeypatch.setattr(Reader, "results", counted)
     assert compare(a, a).pairs == len(records(0))
     assert max(sizes) == len(records(0)) // (3 * 4)
+
+
+def test_figures_are_alike_up_to_rounding_and_of_one_type() -> None:
+    assert alike({"a": [1.0, 2]}, {"a": [1.0 + 1e-13, 2.0]})
+    for one, other in ((1.0, 1.001), (1.0, True), (0, False), ([1], [1, 2]), ("1", 1), (None, 0)):
+        assert not alike(one, other), (one, other)

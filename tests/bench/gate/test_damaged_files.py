@@ -98,6 +98,12 @@ FACTS: dict[str, Any] = {
     "no runs": lambda told: json.dumps({**told, "runs": []}),
     "runs that are a number": lambda told: json.dumps({**told, "runs": 5}),
     "a run that is none": lambda told: json.dumps({**told, "runs": [None]}),
+    "a suite elsewhere": lambda told: json.dumps(
+        {**told, "runs": [{**told["runs"][0], "suite": "./evil.py"}]}
+    ),
+    "a suite that is code": lambda told: json.dumps(
+        {**told, "runs": [{**told["runs"][0], "suite": "evil.py"}]}
+    ),
     "no machine": lambda told: json.dumps({**told, "runs": [{"machine": None}]}),
     "arithmetic of a word": lambda told: json.dumps(
         {**told, "runs": [{"machine": {"arithmetic": "native"}}]}
@@ -111,6 +117,7 @@ FACTS: dict[str, Any] = {
     "counts that are words": lambda told: json.dumps({**told, "status": {"ok": "many"}}),
     "no counts": lambda told: json.dumps({key: told[key] for key in told if key != "status"}),
     "digests that are a list": lambda told: json.dumps({**told, "sha256": ["trials.parquet"]}),
+    "a digest that is none": lambda told: json.dumps({**told, "sha256": {"trials.parquet": "0"}}),
     "figures of nothing": lambda told: json.dumps({**told, "figures": [{}]}),
     "too deep": lambda told: "[" * 50_000,
     "a number that is none": lambda told: json.dumps({**told, "status": {"ok": float("nan")}}),
@@ -169,9 +176,11 @@ ROWS: dict[str, tuple[str, Any]] = {
     "no suite": ("suite", None),
     "a suite elsewhere": ("suite", "../outside"),
     "a suite of two words": ("suite", "mine or"),
+    "a suite that is code": ("suite", "evil.py"),
     "a suite's file": ("suite", "mine.yaml/"),
     "no environment": ("environment", None),
     "an environment in a file": ("environment", "./evil.py:Evil"),
+    "an environment in a file beside": ("environment", "evil.py:Evil"),
     "an unknown environment": ("environment", "nowhere"),
     "parameters that are no JSON": ("environment_params", "{"),
     "parameters that are a list": ("environment_params", "[]"),

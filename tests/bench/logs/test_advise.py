@@ -27,11 +27,12 @@ from ope_bench.logs.advice_verdict import (
     verdict_of,
 )
 from ope_bench.logs.advice_worlds import made_worlds
+from ope_bench.logs.advise import _recommended
 from ope_bench.logs.estimation import CONFOUNDING, contradictions, resolve_one
 from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.log_data import stored_log
 from ope_bench.logs.next_log import next_log
-from ope_bench.logs.recommendation import recommendation_for, recommendations
+from ope_bench.logs.recommendation import Stated, recommendation_for, recommendations
 from ope_bench.logs.result import EstimateRow
 from support.paths import RESULTS
 from support.small_logs import discrete, frame_of, log_of, table_of, write_small
@@ -739,3 +740,10 @@ def test_the_proposed_width_is_that_of_logs_of_the_proposal(value):
     terms = policy[rows, played] / mixed[rows, played] * reward
     assert found.width == pytest.approx(2 * 1.96 * terms.std() / np.sqrt(n), rel=0.1)
     assert found.today == "logging"
+
+
+@pytest.mark.parametrize("value", [0.0, -0.25, None])
+def test_a_value_of_zero_is_told_as_zero(value: float | None) -> None:
+    best: Any = SimpleNamespace(estimator="ipw", label="ipw", value=value, lift=None)
+    rule: Any = None
+    assert _recommended(best, [], [], rule, Stated()).value == (value or 0.0)

@@ -227,11 +227,11 @@ def test_blocks_that_a_zstandard_file_claims_must_fit_in_memory(
     path = tmp_path / "bomb.csv.zst"
     path.write_bytes(zstd_frame((0, 8, b"a,r\n1,2\n"), (1, 3, b"4"), (0, 3, b",5\n")))
     assert read_table(path).frame.rows() == [(1, 2), (444, 5)]
-    # Half a megabyte is 16 gigabytes.
-    path.write_bytes(zstd_frame((0, 8, b"a,r\n1,2\n"), *[(1, 1 << 17, b"0")] * (1 << 17)))
-    free = SimpleNamespace(available=64 << 30)
+    # Four kilobytes are 128 megabytes.
+    path.write_bytes(zstd_frame((0, 8, b"a,r\n1,2\n"), *[(1, 1 << 17, b"0")] * (1 << 10)))
+    free = SimpleNamespace(available=1 << 29)
     monkeypatch.setattr("psutil.virtual_memory", lambda: free)
-    with pytest.raises(DataFileError, match=r"has 16,384 MiB or more, .* 131,072 MiB of memory"):
+    with pytest.raises(DataFileError, match=r"has 128 MiB or more, .* 1,024 MiB of memory"):
         read_table(path)
 
 

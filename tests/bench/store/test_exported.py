@@ -146,6 +146,15 @@ def test_an_export_of_an_older_version_is_read_with_the_version_that_its_keys_na
     (tmp_path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
     with Store.open(tmp_path / "trials.parquet") as opened:
         assert [(run.truth, run.machine) for run in opened.runs()] == [("empirical", {"cpu": "y"})]
+    wrong = {"planned": "12", "machine": 5, "suite": None, "truth": "mine", "exit_code": True}
+    for key, value in wrong.items():
+        told = {"runs": [vars(made) | {key: value}]}
+        (tmp_path / "run.json").write_text(json.dumps(told), encoding="utf-8")
+        with (
+            pytest.raises(StoreError, match=rf"trials\.parquet.* runs\.0\.{key}: expected"),
+            Store.open(tmp_path / "trials.parquet"),
+        ):
+            pass
 
 
 @pytest.mark.parametrize(
