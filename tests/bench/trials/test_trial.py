@@ -66,7 +66,13 @@ def unreadable():
         (raising(RuntimeError("std::bad_alloc")), "memory", "bad_alloc"),
         (raising(OSError(errno.ENOMEM, "no")), "memory", "no"),
         (raising(chained(ImportError("numpy"), MemoryError())), "memory", "numpy"),
+        (raising(ValueError("a MemoryError, it seems")), "error", "a MemoryError"),
         (raising(SystemExit(0)), "crash", "0"),
+        (
+            raising(type("Ends", (Exception,), {"__str__": raising(SystemExit(3))})()),
+            "error",
+            "(its message cannot be read: SystemExit)",
+        ),
         (
             lambda view: raising(unreadable())(view),
             "error",
