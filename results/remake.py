@@ -1,35 +1,34 @@
 """Makes results of suites again from their committed trials, and runs only what is missing.
 
     python results/remake.py [--jobs N] [--without-missing] [--anew NAME,...] SUITE...
-    python results/remake.py --figures SUITE...
+    python results/remake.py --show SUITE...
 
 For changes of boards, and of suites that gained estimators, settings or replicates: trials whose
 keys are committed are not run again, since the same key means the same numbers (tests/results runs
-a sample of them). What the exported trials leave out is taken from the committed board, see
-`judging.committed`. ``results/regenerate`` runs everything anew.
+a sample of them). With ``--anew dr`` trials of `dr` record the signal of logs, which older
+releases did not. ``--show`` writes boards and figures of committed trials. ``results/regenerate``
+runs everything anew.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
-from board_json import board_from_json
-from judging.committed import identity, records_of, unknown
+from judging.committed import boards_of
 from seal import seal
 
-from ope_bench.base.canonical import canonical_json, plain
-from ope_bench.boards.board import By
-from ope_bench.boards.leaderboard import boards, boards_document
+from ope_bench.base.canonical import plain
 from ope_bench.cli.app import invoke
 from ope_bench.cli.progress import PlainProgress, RunState
 from ope_bench.execution.local import LocalExecutor
@@ -41,21 +40,9 @@ from ope_bench.store.export import rows_of, writer_for
 from ope_bench.store.reader import Result
 from ope_bench.suites.manifest import Manifest, plan
 from ope_bench.suites.suite import find_suite
-from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.record import Trial
 
 RESULTS = Path(__file__).resolve().parent
-
-ORDERS: dict[str, By] = {
-    "density-ratio": "ratio",
-    "full": "time",
-    "intervals": "coverage",
-    "intervals-models": "coverage",
-}
-"""Suites whose boards answer another question than RMSE."""
-
-CHARTS = ("sweep", "pareto", "times", "positivity", "coverage", "ranks")
-"""All but intervals and distributions setting by setting, which fill megabytes; `report` shows
-them."""
 
 
 def folder_of(suite: str) -> Path:
@@ -80,41 +67,24 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
     manifest = plan(find_suite(suite))
     planned = {trial.key: trial for trial in manifest.trials}
     have = kept_keys(folder, planned, anew)
-    # The field's suites have one page of all worlds, by `results/write.py`, and no boards.
-    alone = suite.startswith("field")
-    old = [] if alone else [one for one in committed(folder, planned) if one.key in have]
     missing = [trial for key, trial in planned.items() if key not in have]
-    new = []
+    new: list[Result] = []
     if missing:
         new = (run_trials if run_missing else stored_trials)(manifest, missing, jobs)
-    before = boards_of(folder)
     write_trials(folder, have, new)
     write_runs(folder, new, len(have))
-    if alone:
+    # The field's suites have one page of all worlds, by `results/write.py`, and no boards.
+    if suite.startswith("field"):
         seal(folder)
-        return
-    by = ORDERS.get(suite, "rmse")
-    records = [*old, *(result.record for result in new)]
-    told = board_document(records, by, before)
-    write(folder / "leaderboard.json", json.dumps(told, allow_nan=False, ensure_ascii=False))
-    write(folder / "leaderboard.md", markdown(told))
-    draw(folder, suite, records)
+    else:
+        show(folder)
+
+
+def show(folder: Path) -> None:
+    """Write the boards of committed trials as Markdown, and the figures that pages show."""
+    write(folder / "leaderboard.md", render(boards_of(folder), "markdown"))
+    draw(folder)
     seal(folder)
-
-
-def board_document(
-    records: Iterable[TrialRecord], by: By, before: Iterable[dict[str, Any]]
-) -> dict[str, Any]:
-    """Return boards as JSON, with what the exported trials leave out."""
-    told: dict[str, Any] = plain(boards_document(boards(records, by=by, truth="expected")))
-    for board in told["boards"]:
-        complete(board, before)
-    return told
-
-
-def markdown(told: dict[str, Any]) -> str:
-    """Return boards as Markdown."""
-    return render([board_from_json(board) for board in told["boards"]], "markdown")
 
 
 def kept_keys(folder: Path, planned: dict[str, Trial], anew: Collection[str]) -> set[str]:
@@ -128,13 +98,6 @@ def names(trial: Trial) -> set[str]:
     """Return an estimator's name, the values of its parameters, and these as NAME:VALUE."""
     name, values = trial.estimator.id, {str(one) for one in trial.estimator.params.values()}
     return {name, *values, *(f"{name}:{value}" for value in values)}
-
-
-def committed(folder: Path, planned: dict[str, Trial]) -> list[TrialRecord]:
-    """Return the committed records of planned trials."""
-    if not (folder / "trials.parquet").exists():
-        return []
-    return [record for record in records_of(folder) if record.key in planned]
 
 
 def store_of(suite: str) -> Path:
@@ -188,12 +151,16 @@ def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[R
 
 
 def write_trials(folder: Path, old: Collection[str], new: Sequence[Result]) -> None:
-    """Write the committed rows whose keys are in ``old``, and the new ones."""
+    """Write the committed trials whose keys are in ``old``, and the new ones."""
     path = folder / "trials.parquet"
-    kept = pq.read_table(path).to_pylist() if path.exists() else []
-    rows = [row for row in kept if row["key"] in old] + [*rows_of(new)]
-    runs = {result.run.id: result.run for result in new}
-    writer_for(path)(path, iter(rows), [*runs.values()])
+    results, runs = [*new], {result.run.id: result.run for result in new}
+    if path.exists():
+        with Store.open(path) as store:
+            results += (one for one in store.results() if one.record.key in old)
+            runs = {one.id: one for one in store.runs()} | runs
+    results.sort(key=lambda one: one.record.key)
+    numbered = [replace(one, number=place) for place, one in enumerate(runs.values(), 1)]
+    writer_for(path)(path, rows_of(results), numbered)
 
 
 def write_runs(folder: Path, new: Sequence[Result], records: int) -> None:
@@ -212,53 +179,36 @@ def write_runs(folder: Path, new: Sequence[Result], records: int) -> None:
     write(path, json.dumps(plain(facts), ensure_ascii=False))
 
 
-def complete(board: dict[str, Any], before: Iterable[dict[str, Any]]) -> None:
-    """Copy to the lines of a board what only the committed board knows of them."""
-    same = [told for told in before if setting(told) == setting(board)]
-    for told in same:
-        board["truth_se"] = told["truth_se"]
-        lines = {identity(line): line for line in told["rows"]}
-        for row in board["rows"]:
-            line = lines.get(identity(row))
-            if line is not None and line["replicates"] == row["replicates"]:
-                row.update({name: line[name] for name in unknown(row)})
-
-
-def setting(board: dict[str, Any]) -> tuple[str, str, int]:
-    """Return what tells a board's data from other data."""
-    params = canonical_json(board["environment_params"])
-    return board["environment"], params, board["environment_version"]
-
-
-def boards_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the committed boards."""
-    path = folder / "leaderboard.json"
-    return json.loads(path.read_text(encoding="utf-8"))["boards"] if path.exists() else []
-
-
 def write(path: Path, text: str) -> None:
     """Write a text that ends in one line end."""
     path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
-def draw(folder: Path, suite: str, records: Iterable[TrialRecord]) -> None:
-    """Draw the figures of a suite."""
+def shown() -> set[Path]:
+    """Return the figures that committed pages show."""
+    pages = [RESULTS.parent / "README.md", *RESULTS.rglob("*.md")]
+    return {
+        (page.parent / link).resolve()
+        for page in pages
+        for link in re.findall(r"\]\(([^)\s]+\.svg)\)", page.read_text(encoding="utf-8"))
+    }
+
+
+def draw(folder: Path) -> None:
+    """Draw the figures of a folder that pages show; `ope-bench report` draws all."""
     figures = folder / "figures"
+    wanted = [path for path in shown() if path.parent == figures.resolve()]
     shutil.rmtree(figures, ignore_errors=True)
+    if not wanted:
+        return
     with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "results.sqlite"
-        with Store.open(path, write=True) as store:
-            number = store.begin_run(suite=suite, truth="expected")
-            for record in records:
-                store.add(record, number)
-            store.end_run(number, 0)
-        charts = ["--charts", ",".join(CHARTS)]
-        code = invoke(["report", "--store", str(path), "--figures", str(figures), *charts])
+        given = ["--store", str(folder / "trials.parquet"), "--figures", scratch]
+        code = invoke(["report", *given])
         if code:
             sys.exit(code)
-    for path in figures.iterdir():
-        if path.suffix != ".svg":
-            path.unlink()
+        figures.mkdir()
+        for one in wanted:
+            shutil.copyfile(Path(scratch) / one.name, one)
 
 
 def main() -> int:
@@ -269,12 +219,12 @@ def main() -> int:
     parser.add_argument(
         "--without-missing", action="store_true", help="run nothing, leave them out"
     )
-    parser.add_argument("--figures", action="store_true", help="only draw what is committed")
+    parser.add_argument("--show", action="store_true", help="only write what trials show")
     parser.add_argument("--anew", default="", help="names, values, or NAME:VALUE")
     given = parser.parse_args()
     for suite in given.suites:
-        if given.figures:
-            draw(folder_of(suite), suite, records_of(folder_of(suite)))
+        if given.show:
+            show(folder_of(suite))
             continue
         remake(
             suite,

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 RESULTS = Path(__file__).resolve().parent
-SEALED = ("leaderboard.json", "leaderboard.md", "trials.parquet")
+SEALED = ("leaderboard.md", "trials.parquet")
 
 
 def seal(folder: Path) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from committed import RESULTS, TRACKS, Track, lines_of
+from committed import (
+    FIGURES,
+    RESULTS,
+    TRACKS,
+    Track,
+    boards_of,
+    folders_with_boards,
+    lines_of,
+)
 from field_charts import comparison_chart, ratio_bar
 from ope_bench.base.errors import OpeBenchError
+from ope_bench.boards.board import Board
+from ope_bench.boards.over_settings import summaries
 from ope_bench.report.figure_layout import CAPTIONS
 from ope_bench.suites.suite import find_suite
 from plugin_pages import LEADER_HEAD, built_in, leader_cells, page_name, write_pages
@@ -119,8 +128,8 @@ def board_name(folder: str) -> str:
 
 def board_pages() -> dict[str, str]:
     """Return the text of all pages, by path below bench/docs."""
-    paths = sorted(RESULTS.rglob("leaderboard.json"))
-    folders = [path.parent.relative_to(RESULTS).as_posix() for path in paths]
+    paths = folders_with_boards(RESULTS)
+    folders = [path.relative_to(RESULTS).as_posix() for path in paths]
     found = {f"boards/{board_name(folder)}.md": _page(folder) for folder in folders}
     rows = [
         (f"[`{board_name(folder)}`]({board_name(folder)}.md)", _title(board_name(folder)))
@@ -143,9 +152,7 @@ def _title(suite: str) -> str:
 
 def _page(folder: str) -> str:
     path = RESULTS / folder
-    told = json.loads((path / "leaderboard.json").read_text(encoding="utf-8"))
-    name = board_name(folder)
-    boards = told["boards"]
+    name, boards = board_name(folder), boards_of(path)
     settings = f"{len(boards)} setting" + ("s" if len(boards) > 1 else "")
     told_of = (
         f"{settings}. `results/regenerate {name}` makes the trials, "
@@ -156,54 +163,54 @@ def _page(folder: str) -> str:
         f"# {name}",
         f'<p class="lead">{_title(name)}</p>',
         told_of,
-        *_across(told),
-        *_figures(path, folder),
+        *_across(boards),
+        *_figures(folder),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _across(told: Mapping[str, Any]) -> Iterator[str]:
+def _across(boards: Sequence[Board]) -> Iterator[str]:
     """Yield the table over all settings, or the only board."""
     known = {one.id for one in built_in("estimator")}
 
-    def link(row: Mapping[str, Any]) -> str:
-        label = f"`{row['label']}`"
-        if row["estimator"] not in known:
+    def link(row: Any) -> str:
+        label = f"`{row.label}`"
+        if row.estimator not in known:
             return label
-        return f"[{label}](../estimators/{page_name(row['estimator'])}.md)"
+        return f"[{label}](../estimators/{page_name(row.estimator)}.md)"
 
-    for summary in told.get("across") or ():
+    for summary in summaries(boards):
         rows = [
             (
                 link(row),
-                f"{row['mean_rank']:.1f}",
-                "–" if row["factor_iqm"] is None else f"{row['factor_iqm']:.2f}",
-                str(row["settings"]),
+                f"{row.mean_rank:.1f}",
+                "–" if row.factor_iqm is None else f"{row.factor_iqm:.2f}",
+                str(row.settings),
             )
-            for row in summary["rows"]
-            if row["mean_rank"] is not None
+            for row in summary.rows
+            if row.mean_rank is not None
         ]
         if rows:
             head = ("estimator", "mean rank", "error over the best's", "settings")
             yield f"## Over all settings\n\n{markdown_table(head, rows)}"
             return
     board = [
-        (link(row), f"{row['score']:.3g}", f"{row['failure_rate']:.0%}")
-        for row in told["boards"][0]["rows"]
-        if row["score"] is not None
+        (link(row), f"{row.score:.3g}", f"{row.failure.value:.0%}")
+        for row in boards[0].rows
+        if row.score is not None
     ]
     yield f"## Board\n\n{markdown_table(('estimator', 'score', 'fails'), board)}"
 
 
-def _figures(path: Path, folder: str) -> Iterator[str]:
+def _figures(folder: str) -> Iterator[str]:
     """Yield the figures by kind, those of single settings folded."""
     found: dict[str, list[str]] = {}
-    for one in sorted((path / "figures").glob("*.svg")):
+    for one in sorted((FIGURES / folder).glob("*.svg")):
         if one.name.startswith(LEFT_OUT):
             continue
         kind = next((kind for kind in KINDS if one.name.startswith(f"{kind}-")), "")
         about = one.stem.removeprefix(f"{kind}-").replace("-", " ")
-        image = f"![{about}](../../../results/{folder}/figures/{one.name})"
+        image = f"![{about}](../../../build/figures/{folder}/{one.name})"
         width = re.search(r' width="(\d+)', one.read_text(encoding="utf-8")[:400])
         if width and int(width[1]) > WIDE:
             image = f":::{{container}} wide\n{image}\n:::"

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from ope_bench.boards.board import Board as SettingBoard
 from ope_bench.boards.tracks import Line, Track, board_of, log_ratios
 from ope_bench.statistics.ranks import mean_interval
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
+FIGURES = ROOT / "build" / "figures"
+"""Where `figures.py` draws those of committed suites."""
 if str(RESULTS) not in sys.path:
     sys.path.append(str(RESULTS))
 
-from judging.field import TRACKS, Setting, settings_of  # noqa: E402  of results/
+from judging.committed import boards_of, folders_with_boards  # noqa: E402  of results/
+from judging.field import TRACKS, Setting, settings_of  # noqa: E402
 from judging.leaderboard import BOARD  # noqa: E402
 
 __all__ = [
-    "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards", "defects_of",
-    "field", "lines_of", "log_ratios", "mean_interval", "overlap",
+    "FIGURES", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards",
+    "boards_of", "defects_of", "field", "folders_with_boards", "lines_of", "log_ratios",
+    "mean_interval", "overlap",
 ]  # fmt: skip
 
 
@@ -91,33 +94,31 @@ SAMPLES = {"samples", "target_sample"}
 
 @cache
 def boards() -> tuple[Board, ...]:
-    """Return all committed boards, by suite and environment; the suite `full` ranks nothing."""
+    """Return the boards of all committed trials, by suite and environment."""
     found: list[Board] = []
-    for path in sorted(RESULTS.rglob("leaderboard.json")):
-        suite = path.parent.relative_to(RESULTS).as_posix()
-        if suite != "full":
-            found += _boards_of(suite, json.loads(path.read_text(encoding="utf-8"))["boards"])
+    for folder in folders_with_boards(RESULTS):
+        found += _boards_of(folder.relative_to(RESULTS).as_posix(), boards_of(folder))
     return tuple(found)
 
 
-def _boards_of(suite: str, listed: Sequence[Mapping[str, Any]]) -> Iterator[Board]:
-    by_environment: dict[str, list[Mapping[str, Any]]] = {}
+def _boards_of(suite: str, listed: Sequence[SettingBoard]) -> Iterator[Board]:
+    by_environment: dict[str, list[SettingBoard]] = {}
     for board in listed:
-        by_environment.setdefault(board["environment"], []).append(board)
+        by_environment.setdefault(board.environment, []).append(board)
     for environment, its in by_environment.items():
         scores: dict[str, np.ndarray] = {}
         access: dict[str, frozenset[str]] = {}
         ids: dict[str, str] = {}
         for place, board in enumerate(its):
-            for row in board["rows"]:
-                if row["device"] != "cpu":
+            for row in board.rows:
+                if row.device != "cpu":
                     continue
-                label = row["label"]
+                label = row.label
                 values = scores.setdefault(label, np.full(len(its), np.nan))
-                values[place] = np.nan if row["score"] is None else row["score"]
-                access[label] = frozenset(row["access"]) - SAMPLES
-                ids[label] = row["estimator"]
-        labels = tuple(board["label"] for board in its)
+                values[place] = np.nan if row.score is None else row.score
+                access[label] = frozenset(row.access) - SAMPLES
+                ids[label] = row.estimator
+        labels = tuple(board.label for board in its)
         yield Board(suite, environment, labels, scores, access, ids)
 
 

@@ -24,6 +24,7 @@ from docutils.parsers.rst.tableparser import SimpleTableParser
 from docutils.statemachine import StringList
 
 from committed import (
+    FIGURES,
     RESULTS,
     ROOT,
     TRACKS,
@@ -456,7 +457,7 @@ def _suite_figure(estimator: str) -> str:
     """Return the figure of another suite in which it has a line: of the one with most settings."""
     ran = [board for board in boards() if estimator in board.ids.values()]
     for board in sorted(ran, key=lambda board: -len(board.labels)):
-        for path in sorted((RESULTS / board.suite / "figures").glob("sweep-rmse-*.svg")):
+        for path in sorted((FIGURES / board.suite).glob("sweep-rmse-*.svg")):
             if re.search(rf">{estimator}[ <]", path.read_text(encoding="utf-8")):
                 image = f"![RMSE]({posixpath.relpath(path, PAGES)})"
                 return (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from judging.field import FALLBACK, TRACKS, Setting, holds, settings_of
+from judging.field import FALLBACK, TRACKS, Setting, settings_of
 from judging.page import opening, table
 from ope_bench.boards.tracks import Track, log_ratios
 from ope_bench.logs.finding import Check
@@ -99,7 +99,7 @@ def _class(
 ) -> str:
     """Errors of fixed choices and of the rules among them, over the recommended one."""
     inside = [
-        one for one in settings if holds(track, one) and not one.answers[recommended].failed.any()
+        one for one in settings if track.holds(one) and not one.answers[recommended].failed.any()
     ]
     parts = {
         damaged: [one for one in inside if bool(one.facts.get("damages")) == damaged]

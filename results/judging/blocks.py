@@ -4,7 +4,7 @@
     <!-- end -->
 
 becomes a table of scores (RMSE with failures at the logging average's error) by that parameter,
-from ``leaderboard.json`` of the folder; where its last row has an interval, with the coverage in
+of the folder's trials; where its last row has an interval, with the coverage in
 the last setting and a sentence on it;
 ``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
 power, ``<!-- costs harness -->``, ``<!-- costs obp 10000 1000 -->`` and
@@ -22,7 +22,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from judging.committed import boards_of
 from judging.page import table
+from ope_bench.boards.board import Row
 from ope_bench.report.styles import styles_of
 from ope_bench.report.tables import figure
 
@@ -75,45 +77,41 @@ def board(results: Path, words: str) -> str:
     settings = list(by_setting)
     last = by_setting[settings[-1]]
 
-    order = sorted(last, key=lambda name: float(last[name]["score"]))
+    order = sorted(last, key=lambda name: last[name].score or 0.0)
     best, worst = last[order[0]], last[order[-1]]
-    shows_coverage = worst["coverage"] is not None
+    shows_coverage = worst.coverage.share.value is not None
 
-    def cell(row: Mapping[str, Any]) -> str:
-        if not row["finite"]:
+    def cell(row: Row) -> str:
+        if not row.finite:
             return "all fail"
-        text = figure(row["score"])
-        if not shows_coverage and row["tied"]:
+        text = figure(row.score)
+        if not shows_coverage and row.tied:
             text = f"**{text}**"
-        elif not shows_coverage and row["tied"] is None and row["rank"]:
+        elif not shows_coverage and row.tied is None and row.rank:
             text = f"{text}?"
-        return f"{text}, {row['failure_rate']:.0%} fail" if row["failure_rate"] else text
+        return f"{text}, {row.failure.value:.0%} fail" if row.failure.value else text
 
     head = [f"RMSE by {axis}", *(f"{setting:,}" for setting in settings)]
     rows = [[f"`{name}`", *(cell(by_setting[one][name]) for one in settings)] for name in order]
     if not shows_coverage:
         return table(head, rows, "lr")
     for name, line in zip(order, rows, strict=True):
-        share = last[name]["coverage"]
+        share = last[name].coverage.share.value
         line.append("no interval" if share is None else f"{share:.0%}")
     return (
         f"{table([*head, f'interval holds, {settings[-1]:,}'], rows, 'lr')}\n\n"
         f"With {settings[-1]:,} actions `{order[-1]}` errs "
-        f"{worst['score'] / best['score']:.0f} times as much as `{order[0]}`, and its 95 % "
-        f"interval holds the true value in {worst['coverage']:.0%} of {worst['replicates']} data "
-        "sets. "
-        "Nothing but a known true value shows this."
+        f"{worst.score / best.score:.0f} times as much as `{order[0]}`, and its 95 % "
+        f"interval holds the true value in {worst.coverage.share.value:.0%} of {worst.replicates} "
+        "data sets. Nothing but a known true value shows this."
     )
 
 
-def scores(
-    folder: Path, axis: str, names: Sequence[str]
-) -> dict[float, dict[str, Mapping[str, Any]]]:
+def scores(folder: Path, axis: str, names: Sequence[str]) -> dict[float, dict[str, Row]]:
     """Return the rows of a folder's boards by a parameter of the setting and by label."""
-    boards = _json(folder / "leaderboard.json")["boards"]
     rows = {
-        board["environment_params"][axis]: {row["label"]: row for row in board["rows"]}
-        for board in boards
+        board.environment_params[axis]: {row.label: row for row in board.rows}
+        for board in boards_of(folder)
     }
     return {at: {name: rows[at][name] for name in names} for at in sorted(rows)}
 
@@ -127,7 +125,7 @@ _WIDE, _HIGH, _LEFT, _RIGHT = 620, 330, 56, 130
 def readme_figure(results: Path) -> str:
     """README's figure as SVG: errors of five estimators against the number of actions."""
     by_actions = scores(results / "paper" / "actions", "n_actions", LINES)
-    errors = [row["score"] for rows in by_actions.values() for row in rows.values()]
+    errors = [row.score for rows in by_actions.values() for row in rows.values()]
     low, high = 0.05, max(errors) * 1.1
     first, last = min(by_actions), max(by_actions)
 
@@ -156,8 +154,8 @@ def readme_figure(results: Path) -> str:
     parts.append(f'<text class="m" x="{middle:.0f}" y="{_HIGH - 4}">actions</text>')
     parts.append('<text x="6" y="16">RMSE</text>')
     used: list[float] = []
-    for name in sorted(LINES, key=lambda one: -by_actions[last][one]["score"]):
-        points = [(x(at), y(rows[name]["score"])) for at, rows in by_actions.items()]
+    for name in sorted(LINES, key=lambda one: -by_actions[last][one].score):
+        points = [(x(at), y(rows[name].score)) for at, rows in by_actions.items()]
         color, dash = styles[name].color, styles[name].dash
         line = "L".join(f"{left:.1f} {top:.1f}" for left, top in points)
         stroke = ",".join(map(str, dash))

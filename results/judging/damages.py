@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from judging.committed import labels_of
 from judging.page import opening, table
 from judging.trials import NORMAL_95, ends_of, rows_of
 from ope_bench.contracts.arrays import FloatArray
+from ope_environments.damaged.priors import CHANCES
 
 RESAMPLES = 2000
 CLEAN = ("clean", "")
-DIALS = (
-    "support", "drift", "users", "duplicates", "retention", "confounding", "delay",
-)  # fmt: skip
+DIALS = tuple(name for name in CHANCES if name != "propensity")
 WEAKER_ABOVE = (
     "propensity: rounded",
     "propensity: monte-carlo",
@@ -57,21 +57,15 @@ def cells_of(folder: Path) -> tuple[Cells, list[str]]:
     ------
     LookupError : there are none.
     """
-    boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
-    labels = {
-        (row["estimator"], json.dumps(row["params"], sort_keys=True)): row["label"]
-        for board in boards
-        for row in board["rows"]
-    }
+    labels = labels_of(folder)
     rows, loads = rows_of(folder), cache(json.loads)
     clean = loads(rows[0]["environment_params"])
     cells: dict[str, dict[Fault, dict[str, list[dict[str, Any]]]]] = {}
-    known = cache(lambda text: json.dumps(loads(text), sort_keys=True))
     for row in sorted(rows, key=lambda one: one["replicate"]):
         params = loads(row["environment_params"])
         at = cells.setdefault(params["environment"], {})
         of_fault = at.setdefault(fault_of(params, clean), {})
-        of_fault.setdefault(labels[row["estimator"], known(row["params"])], []).append(row)
+        of_fault.setdefault(labels[row["estimator"], row["params"]], []).append(row)
     return cells, list(dict.fromkeys(labels.values()))
 
 

@@ -167,19 +167,6 @@ def _answers(rows: Sequence[Mapping[str, Any]], average: FloatArray) -> Answers:
 TRACKS = tracks.rule().tracks
 
 
-def holds(track: tracks.Track, setting: Setting) -> bool:
-    """Return whether all that a track grants is known in a setting, by its facts.
-
-    For settings on which the track's probe did not run.
-    """
-    known = setting.facts.get("world_known", "policy")
-    target = setting.facts.get("world_target_form", "probabilities") == "probabilities"
-    if not track.granted:
-        return True
-    enough = known == "policy" if Access.LOGGING_POLICY in track.granted else known != "samples"
-    return bool(target and enough)
-
-
 @cache
 def access_of(entrant: str) -> Access:
     """Return what an estimator at its defaults needs beyond samples."""

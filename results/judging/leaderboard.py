@@ -18,6 +18,7 @@ from judging.page import opening, table
 from ope_bench.boards.tracks import NEAR, Line, Track, board_of, log_ratios
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.ranks import mean_interval
+from ope_environments.damaged.priors import CHANCES
 
 MOST_ROWS = 30
 SPLIT_ROWS = 12
@@ -50,10 +51,6 @@ SPLITS: tuple[Split, ...] = (
     ("others", lambda one: one.facts.get("world_reward", "binary") != "binary"),
     ("real tables", lambda one: one.real),
 )
-
-FAULTS = (
-    "propensity", "support", "drift", "users", "duplicates", "retention", "confounding", "delay",
-)  # fmt: skip
 
 NUMBERS = ("world_rows_over_weight", "world_ess_fraction", "world_rows", "world_actions")
 KINDS = ("world_reward", "world_structure", "world_embedding", "world_logging", "world_target")
@@ -171,7 +168,7 @@ def _fault_splits() -> tuple[Split, ...]:
     def with_fault(name: str) -> Callable[[Setting], bool]:
         return lambda one: one.facts.get(f"damage_{name}") is not None
 
-    return tuple((name, with_fault(name)) for name in FAULTS)
+    return tuple((name, with_fault(name)) for name in CHANCES)
 
 
 def _splits(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from judging.field import TRACKS, Setting, holds, settings_of
+from judging.field import TRACKS, Setting, settings_of
 from judging.leaderboard import (
     KINDS,
     LEAF,
@@ -389,7 +389,7 @@ def _comparable(
     track: Track, settings: Sequence[Setting]
 ) -> tuple[list[Setting], list[Setting], list[str]]:
     """Return drawn worlds of a track, settings of randomized trials, and entrants of both."""
-    inside = [one for one in settings if holds(track, one)]
+    inside = [one for one in settings if track.holds(one)]
     worlds = [one for one in inside if not one.real]
     real = [one for one in inside if one.trial and one.others is not None]
     entrants = [

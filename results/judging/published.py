@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from judging.committed import labels_of
 from judging.page import opening, table
 from judging.trials import rows_of
 from ope_bench.contracts.arrays import FloatArray
@@ -98,15 +99,10 @@ def _settings(where: Mapping[str, Any], label: str, found: Cells) -> list[str]:
 
 def _cells(folder: Path) -> Cells:
     """Return errors, truths and lower ends of each setting and row name."""
-    boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
-    labels = {
-        (row["estimator"], json.dumps(row["params"], sort_keys=True)): row["label"]
-        for board in boards
-        for row in board["rows"]
-    }
+    labels = labels_of(folder)
     found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for row in rows_of(folder):
-        name = labels[row["estimator"], json.dumps(json.loads(row["params"]), sort_keys=True)]
+        name = labels[row["estimator"], row["params"]]
         truth, low = row["truth_expected"], row.get("interval_low")
         trial = (row["estimate"] - truth, truth, np.nan if low is None else low)
         found.setdefault((row["environment_params"], name), []).append(trial)

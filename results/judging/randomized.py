@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from judging.committed import boards_of
 from judging.page import opening, table
 from judging.trials import ends_of, rows_of
 from ope_bench.base.canonical import canonical_json
@@ -72,19 +73,18 @@ def settings_of(folder: Path) -> list[Setting]:
     for row in rows_of(folder):
         board = row["environment"], params(row["environment_params"])
         cells.setdefault((*board, row["estimator"], params(row["params"])), []).append(row)
-    boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
     found = []
-    for told in boards:
-        environment, dials = told["environment"], told["environment_params"]
+    for told in boards_of(folder):
+        environment, dials = told.environment, told.environment_params
         name, trial = environment, None
         if environment == "randomized":
             trial = dials["data"]
             target = "a rule" if dials["target"] == "rule" else f"{dials['target_arm']} for all"
             toward = f", {dials['toward']:g} toward it" if dials["toward"] else ""
             name = f"{TRIALS[trial]}: {target}{toward}"
-        lines = sorted(told["rows"], key=lambda row: row["label"])
+        lines = sorted(told.rows, key=lambda row: row.label)
         board = environment, _canonical(dials)
-        rows = [cells[*board, one["estimator"], _canonical(one["params"])] for one in lines]
+        rows = [cells[*board, one.estimator, _canonical(one.params)] for one in lines]
         for cell in rows:
             cell.sort(key=lambda one: one["replicate"])
         known = [one["truth_expected"] for one in rows[0] if one["truth_expected"] is not None]
@@ -99,8 +99,8 @@ def settings_of(folder: Path) -> list[Setting]:
                 name,
                 trial,
                 truth=float(np.mean(known)),
-                truth_se=told["truth_se"] or 0.0,
-                labels=tuple(one["label"] for one in lines),
+                truth_se=told.truth_se or 0.0,
+                labels=tuple(one.label for one in lines),
                 errors=np.where(ok, answers - truths, np.nan),
                 reach=np.stack([truths - ends[..., 0], ends[..., 1] - truths], axis=2),
             )
@@ -108,7 +108,7 @@ def settings_of(folder: Path) -> list[Setting]:
     return found
 
 
-def _canonical(params: dict[str, Any]) -> str:
+def _canonical(params: Mapping[str, Any]) -> str:
     return canonical_json({name: one for name, one in params.items() if name != "worlds"})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from judging.field import TRACKS, holds, settings_of
+from judging.field import TRACKS, settings_of
 from judging.page import opening, table
 from judging.trials import rows_of
 from ope_bench.contracts.arrays import FloatArray
@@ -377,7 +377,7 @@ def withheld(results: Path) -> dict[str, float]:
     clean = [
         one
         for one in settings_of(results)
-        if holds(TRACKS[1], one)
+        if TRACKS[1].holds(one)
         and not one.real
         and not one.facts.get("damages")
         and one.facts["world_ess_fraction"] * one.facts["world_rows"] >= LEAST_EFFECTIVE

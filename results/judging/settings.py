@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from judging.committed import labels_of
 from judging.page import opening, table
 from judging.trials import rows_of
 from ope_bench.contracts.arrays import FloatArray
@@ -60,12 +61,7 @@ def errors_of(folder: Path, always: str, *, held: bool = False) -> Errors:
     always : the parameters that every setting is named by.
     held : return errors over their standard errors instead, of those that have one.
     """
-    boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
-    labels = {
-        (row["estimator"], json.dumps(row["params"], sort_keys=True)): row["label"]
-        for board in boards
-        for row in board["rows"]
-    }
+    labels = labels_of(folder)
     loads = cache(json.loads)
     rows = sorted(rows_of(folder), key=lambda row: row["replicate"])
     settings = {row["environment_params"]: loads(row["environment_params"]) for row in rows}
@@ -74,7 +70,7 @@ def errors_of(folder: Path, always: str, *, held: bool = False) -> Errors:
     }
     found: dict[str, dict[str, list[float]]] = {}
     for row in rows:
-        label = labels[row["estimator"], json.dumps(loads(row["params"]), sort_keys=True)]
+        label = labels[row["estimator"], row["params"]]
         answered = row["status"] == "ok"
         error = row["estimate"] - row["truth_expected"] if answered else np.nan
         if held:
@@ -113,7 +109,7 @@ def rmse(errors: FloatArray) -> float:
     return float(np.sqrt(np.square(errors).mean()))
 
 
-def labels_of(errors: Errors) -> list[str]:
+def in_order(errors: Errors) -> list[str]:
     """Return the estimators by their geometric mean ratio to the best of each setting."""
     mean: dict[str, list[float]] = {}
     for of in errors.values():
@@ -132,7 +128,7 @@ def tied(values: FloatArray, best: FloatArray) -> bool:
 
 def ratios(errors: Errors) -> str:
     """RMSE over the least of each setting; in bold those that are not told from it."""
-    labels, rows = labels_of(errors), []
+    labels, rows = in_order(errors), []
     for setting, of in errors.items():
         best = min(of.values(), key=rmse)
         told = [
@@ -149,7 +145,7 @@ def ratios(errors: Errors) -> str:
 
 def biases(errors: Errors) -> str:
     """Percent of the mean squared error that is the square of the mean error."""
-    labels, rows = labels_of(errors), []
+    labels, rows = in_order(errors), []
     for setting, of in errors.items():
         told = [f"{100 * bias_share(of[one]):.0f}" if one in of else "–" for one in labels]
         rows.append([setting, *told])
@@ -248,7 +244,7 @@ def found_drift(errors: Errors) -> str:
 
 def coverage(errors: Errors, scores: Errors) -> str:
     """Percent of the data sets whose normal 95 % interval holds the value."""
-    labels, rows = labels_of(errors), []
+    labels, rows = in_order(errors), []
     for setting, of in scores.items():
         told = [
             f"{100 * np.mean(np.abs(of[one]) < Z):.0f}" if one in of else "–" for one in labels

@@ -20,9 +20,9 @@ NORMAL_95 = 1.96
 
 _COLUMNS = (
     "fit_cpu_seconds",
-    "environment", "environment_params", "estimator", "params", "replicate", "status", "estimate",
-    "standard_error", "interval_low", "interval_high", "truth_expected", "truth_empirical",
-    "diagnostics",
+    "environment", "environment_params", "estimator", "params", "label", "replicate", "status",
+    "estimate", "standard_error", "interval_low", "interval_high", "truth_expected",
+    "truth_empirical", "diagnostics",
 )  # fmt: skip
 
 

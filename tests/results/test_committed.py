@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from judging.committed import boards_of, folders_with_boards
 from judging.regret import GONE
 from judging.trials import plain_rows
 
@@ -32,7 +33,7 @@ FOLDERS = sorted(
     path.parent for path in RESULTS.rglob("trials.parquet") if "submissions" not in path.parts
 )
 IDS = [folder.relative_to(RESULTS).as_posix() for folder in FOLDERS]
-WITH_BOARDS = [folder for folder in FOLDERS if (folder / "leaderboard.json").exists()]
+WITH_BOARDS = folders_with_boards(RESULTS)
 """All but those of the leaderboard over worlds, whose page `test_leaderboard.py` makes again."""
 CELL = ("environment", "estimator", "device", "environment_params", "params")
 TRIAL = ("key", "replicate", "seed", "fit_cpu_seconds")
@@ -96,12 +97,8 @@ def _setting(row: dict[str, Any]) -> tuple[str, str]:
     return row["environment"], row["environment_params"]
 
 
-def _params(board: dict[str, Any], line: dict[str, Any]) -> tuple[str, str]:
-    return _plain(board["environment_params"]), _plain(line["params"])
-
-
-def _plain(params: dict[str, Any] | str) -> str:
-    return canonical_json(json.loads(params) if isinstance(params, str) else params)
+def _plain(params: str) -> str:
+    return canonical_json(json.loads(params))
 
 
 def _rmse(rows: list[dict[str, Any]]) -> float:
@@ -179,28 +176,30 @@ def test_a_sample_of_the_trials_gives_the_stored_numbers_again(
 @pytest.mark.parametrize("folder", WITH_BOARDS, ids=[folder.name for folder in WITH_BOARDS])
 def test_boards_say_what_the_trials_say(folder: Path) -> None:
     """RMSE and failures of every row, computed here from the exported trials alone."""
-    boards = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
     cells: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in _rows(folder, *CELL, *ANSWER):
         cells.setdefault(tuple(row[name] for name in CELL), []).append(row)
     lines = {
-        (board["environment"], line["estimator"], line["device"], *_params(board, line)): (
-            line,
-            f"truth_{board['truth']}",
-        )
-        for board in boards
-        for line in board["rows"]
+        (
+            board.environment,
+            line.estimator,
+            line.device,
+            canonical_json(board.environment_params),
+            canonical_json(line.params),
+        ): (line, f"truth_{board.truth}")
+        for board in boards_of(folder)
+        for line in board.rows
     }
     assert len(lines) == len(cells)
     for (environment, estimator, device, setting, params), cell in cells.items():
         known = json.loads(setting)
         known.pop("worlds", None)
-        line, truth = lines[environment, estimator, device, _plain(known), _plain(params)]
+        line, truth = lines[environment, estimator, device, canonical_json(known), _plain(params)]
         ok = [row for row in cell if row["status"] == "ok"]
-        assert (len(cell), len(ok)) == (line["replicates"], line["finite"])
+        assert (len(cell), len(ok)) == (line.replicates, line.finite)
         if ok:
             errors = np.array([row["estimate"] - row[truth] for row in ok])
-            assert line["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
+            assert line.rmse.value == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=IDS)

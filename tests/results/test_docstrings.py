@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections import defaultdict
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
+from judging.committed import boards_of, folders_with_boards
 
+from ope_bench.boards.board import Row
 from ope_bench.plugins.registry import registry
 from support.paths import RESULTS
 
@@ -16,13 +17,11 @@ RIVAL = "ipws"
 SENTENCE = "On every committed board with both it errs more than `IPWS`"
 
 
-def _boards() -> list[list[dict[str, Any]]]:
+def _boards() -> list[Sequence[Row]]:
     """The rows of the boards of errors that have the rival."""
-    found = []
-    for path in RESULTS.rglob("leaderboard.json"):
-        boards = json.loads(path.read_text(encoding="utf-8"))["boards"]
-        found += [board["rows"] for board in boards if board["by"] == "rmse"]
-    return [rows for rows in found if any(row["estimator"] == RIVAL for row in rows)]
+    boards = [board for folder in folders_with_boards(RESULTS) for board in boards_of(folder)]
+    found = [board.rows for board in boards if board.by == "rmse"]
+    return [rows for rows in found if any(row.estimator == RIVAL for row in rows)]
 
 
 def _never_better() -> set[str]:
@@ -31,10 +30,8 @@ def _never_better() -> set[str]:
     for rows in _boards():
         best: dict[str, float] = {}
         for row in rows:
-            if row["score"] is not None:
-                best[row["estimator"]] = min(
-                    row["score"], best.get(row["estimator"], row["score"])
-                )
+            if row.score is not None:
+                best[row.estimator] = min(row.score, best.get(row.estimator, row.score))
         for estimator, score in best.items():
             behind[estimator].append(score > best[RIVAL])
     return {estimator for estimator, comparisons in behind.items() if all(comparisons)}

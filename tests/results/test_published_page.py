@@ -22,6 +22,7 @@ def folder(tmp_path):
             "environment_params": json.dumps(params),
             "estimator": name,
             "params": "{}",
+            "label": name.upper(),
             "replicate": k,
             "status": "ok",
             "estimate": 2.0 + error,
@@ -33,8 +34,6 @@ def folder(tmp_path):
         for k, error in enumerate(factor * np.array(values))
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "trials.parquet")
-    lines = [{"estimator": name, "params": {}, "label": name.upper()} for name in errors]
-    (tmp_path / "leaderboard.json").write_text(json.dumps({"boards": [{"rows": lines}]}))
     return tmp_path
 
 

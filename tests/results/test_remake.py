@@ -65,7 +65,7 @@ def test_suites_of_the_field_keep_committed_trials_and_run_anew_what_is_named(
     first = _made_again(folder)
     assert [len(values) for values in first.values()] == [4, 4, 4]
     # One page shows all suites of the field: none has boards of its own.
-    assert not (folder / "leaderboard.json").exists()
+    assert not (folder / "leaderboard.md").exists()
     _spoil(folder)
     kept = {name: {WRONG} for name in first}
     assert _made_again(folder) == kept

@@ -11,7 +11,7 @@ from judging.settings import (
     found_drift,
     found_loggers,
     found_ranking,
-    labels_of,
+    in_order,
     ratios,
     setting_name,
     tied,
@@ -53,7 +53,7 @@ def test_ties_are_those_whose_ratio_may_be_one():
     assert tied(of["dr"], of["iips"])
     assert not tied(of["sips"], of["iips"])
     lines = ratios(ERRORS).splitlines()
-    assert labels_of(ERRORS)[0] == "sips"
+    assert in_order(ERRORS)[0] == "sips"
     assert lines[-1].count("**") == 4
 
 

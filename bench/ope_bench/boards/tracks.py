@@ -22,6 +22,7 @@ from ope_bench.base.errors import OpeBenchError
 from ope_bench.boards.columns import count, number, percent, seconds, text
 from ope_bench.boards.over_settings import OverSettings
 from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.plugins import SIGNAL
 from ope_bench.contracts.view import Access
 from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve
@@ -33,9 +34,6 @@ NEAR = 1.25
 """Factor over the panel's best error up to which an estimator counts as near it."""
 
 NORMAL_95 = 1.96
-
-SIGNAL = "reward_r2"
-"""The diagnostic of the signal: out-of-fold R2 of the default reward model."""
 
 STRATA = {"weak": (-np.inf, 0.05), "middle": (0.05, 0.25), "strong": (0.25, np.inf)}
 """Strata of settings by their signal."""
@@ -51,7 +49,8 @@ class Track:
     granted : what its estimators may use beyond samples.
     reference : the estimator over whose RMSE all others' is divided.
     panel : estimators of which the best in a setting is what others are compared with.
-    probe : the estimator that is unavailable exactly where a setting does not count.
+    probe : the estimator that is unavailable exactly where a setting does not count. Where it did
+        not run, those tell that need all that is granted.
     """
 
     name: str
@@ -62,8 +61,9 @@ class Track:
 
     def holds(self, setting: Setting) -> bool:
         """Return whether everything granted is known in a setting."""
-        probe = setting.answers.get(self.probe)
-        return probe is not None and probe.available
+        probe, every = setting.answers.get(self.probe), setting.answers.values()
+        told = [probe] if probe else [one for one in every if not self.granted & ~one.needs]
+        return any(one.available for one in told)
 
     def entrants(self, settings: Iterable[Setting]) -> list[str]:
         """Return the estimators of the trials that need no more than is granted, by name."""
@@ -134,6 +134,7 @@ class Setting:
     truth : (n,)
     answers : by estimator.
     signal : median over the data sets of `SIGNAL`; None where nothing tells it.
+    key : identity of the environment and its data sets.
     """
 
     source: str
@@ -142,6 +143,7 @@ class Setting:
     truth: FloatArray
     answers: dict[str, Answers] = field(default_factory=dict)
     signal: float | None = None
+    key: tuple[str, ...] = ()
     _logs: dict[str, float] = field(default_factory=dict, init=False, repr=False)
 
     def errors(self, entrant: str) -> FloatArray:
@@ -240,7 +242,12 @@ def _setting(
     spec, place = average.environment[0], {key: at for at, key in enumerate(data)}
     facts: dict[str, Any] = next((one for one in average.diagnostics if one), {})
     setting = Setting(
-        source_of(spec), facts.get("world"), facts, average.truth_expected, signal=_signal(pools)
+        source_of(spec),
+        facts.get("world"),
+        facts,
+        average.truth_expected,
+        signal=_signal(pools),
+        key=(spec.identity_json, *data),
     )
     for cells in pools:
         for key, row in cells.items():

@@ -53,6 +53,7 @@ def compare_command(
                 "only_b": found.only_b,
                 "same_arithmetic": found.same_arithmetic,
                 "rows": verdict_tables.judgements_json(found.judgements),
+                "tracks": [vars(one) for one in found.tracks],
             }
         )
     failing = sum(one.verdict.fails for one in found.judgements)
@@ -61,9 +62,11 @@ def compare_command(
     if output == "json":
         return code
     if output == "markdown":
-        write(verdict_tables.markdown_table(found.judgements, title).rstrip())
+        write(verdict_tables.markdown_table(found.judgements, title, "", found.tracks).rstrip())
     else:
-        table = verdict_tables.text_table(found.judgements, width=width(), color=use_color())
+        table = verdict_tables.text_table(
+            found.judgements, found.tracks, width=width(), color=use_color()
+        )
         write(f"{title}\n{table.rstrip()}")
     if not found.same_arithmetic:
         note("other kernels or versions on either side: numbers are equal up to rounding (1e-9)")

@@ -106,6 +106,7 @@ def gate_command(
             **{name: getattr(report, name) for name in NUMBERS},
             "verdicts": {word.value: count for word, count in report.verdicts.items()},
             "rows": verdict_tables.judgements_json(report.judgements),
+            "tracks": [vars(one) for one in report.tracks],
             "notices": list(report.notices),
         }
         emit(_document(file, code, reason) | facts)
@@ -196,9 +197,13 @@ def _print(
 
     ending, newline = report.exit_code(), "\n"
     title = f"ope-bench gate: {baseline.suite.name}"
-    table = verdict_tables.markdown_table(report.judgements, title, report.trials_run)
+    table = verdict_tables.markdown_table(
+        report.judgements, title, report.trials_run, report.tracks
+    )
     if output == "text":
-        text = verdict_tables.text_table(report.judgements, width=width(), color=use_color())
+        text = verdict_tables.text_table(
+            report.judgements, report.tracks, width=width(), color=use_color()
+        )
         write(text.rstrip())
     elif output == "junit":
         write(verdict_tables.junit(report, baseline.suite.name, ending).rstrip())

@@ -93,6 +93,9 @@ _LARGEST_DIAGNOSTICS = 1 << 16
 _NUMBER_CHARACTERS = 24
 """Characters that a number counts as."""
 
+SIGNAL = "reward_r2"
+"""The diagnostic of the signal of a log: the R2 of the reward model out of fold."""
+
 STANDARD_ERROR_WITHHELD = "standard_error_withheld"
 """Name of the diagnostic in which an estimator says why it withholds its standard error."""
 

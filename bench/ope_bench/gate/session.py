@@ -15,6 +15,7 @@ from typing import Any
 
 from ope_bench.base.errors import UsageError
 from ope_bench.base.files import gc_disabled
+from ope_bench.boards.tracks import Setting, rule, settings_of
 from ope_bench.contracts.data import TruthKind
 from ope_bench.execution import Executor, Finished, Reused, RunEvent
 from ope_bench.execution.machine import same_arithmetic
@@ -27,7 +28,9 @@ from ope_bench.gate.baseline import (
     paired_rows,
     with_outcomes,
 )
+from ope_bench.gate.track_changes import TrackChange, track_changes
 from ope_bench.gate.verdict import Judgement, RowCase, Rules, Verdict, decide, judge, screen
+from ope_bench.outcomes import Outcomes
 from ope_bench.store import Store
 from ope_bench.trials.record import ANSWER_FIELDS, Trial, TrialRecord
 
@@ -44,6 +47,7 @@ class GateReport:
     asked, executed, reused : number of trials that could be planned; how many of them this gate
         ran, and for how many it used stored outcomes.
     notices : lines for the user.
+    tracks : changes on the leaderboard of the baseline's trials.
     """
 
     judgements: tuple[Judgement, ...]
@@ -53,6 +57,7 @@ class GateReport:
     executed: int = 0
     reused: int = 0
     notices: tuple[str, ...] = ()
+    tracks: tuple[TrackChange, ...] = ()
 
     @property
     def verdicts(self) -> Counter[Verdict]:
@@ -129,6 +134,8 @@ def run_gate(baseline: Baseline, source: StoreTrials, rules: Rules | None = None
             )
     rows = [with_outcomes(row, outcomes) for row in rows]
     found = sum(trial.key in outcomes for trial in planned)
+    pairs = [(x.before, x.after) for row in rows for x in row.pairs if x.after is not None]
+    sides = [one for one, _ in pairs], [replace(x, trial=one.trial) for one, x in pairs]
     return GateReport(
         judgements=tuple(judge(rows, baseline.suite.truth, rules)),
         planned=len(planned) + lost,
@@ -137,6 +144,7 @@ def run_gate(baseline: Baseline, source: StoreTrials, rules: Rules | None = None
         executed=found - source.reused,
         reused=source.reused,
         notices=tuple(notices),
+        tracks=track_changes(*(settings_of([Outcomes.by_setting(one)]) for one in sides)),
     )
 
 
@@ -256,6 +264,7 @@ class Comparison:
     pairs : number of trials that both have.
     only_a, only_b : number of trials that only one of them has.
     same_arithmetic : whether numbers were compared bit by bit, else up to rounding.
+    tracks : changes on the leaderboard of each side's trials.
     """
 
     judgements: Sequence[Judgement]
@@ -263,6 +272,7 @@ class Comparison:
     only_a: int
     only_b: int
     same_arithmetic: bool
+    tracks: tuple[TrackChange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -275,12 +285,20 @@ class _Side:
     machines : facts of the machines of its runs.
     rows : the places of each row's trials, by the identities of setting and estimator.
     read : returns the truth and the record at each place.
+    outcomes : returns the outcomes of each setting.
     """
 
     truths: Sequence[TruthKind]
     machines: Sequence[Mapping[str, Any]]
     rows: Mapping[tuple[str, str], Sequence[int]]
     read: Callable[[Sequence[int]], Iterable[tuple[int, TruthKind, TrialRecord]]]
+    outcomes: Callable[[], Iterator[Outcomes]]
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings of the leaderboard."""
+        fallback = any(f'"{rule().fallback}"' in estimator for _, estimator in self.rows)
+        return settings_of([self.outcomes()]) if fallback else []
 
     def trials(self, row: tuple[str, str]) -> dict[TruthKind, dict[str, tuple[int, TrialRecord]]]:
         """Return place and record of a row's trials by key, for each kind of truth."""
@@ -325,6 +343,7 @@ def compare(a: Path, b: Path) -> Comparison:
             pairs += shared
             only_a += len(known) - shared
             only_b += len(others) - shared
+        tracks = track_changes(before.settings, after.settings)
     if not pairs:
         msg = f"{a} and {b} have no trial in common: nothing can be compared"
         raise UsageError(msg)
@@ -335,7 +354,7 @@ def compare(a: Path, b: Path) -> Comparison:
             [case for _, case in sorted(rows, key=operator.itemgetter(0))], rules
         )
     ]
-    return Comparison(judgements, pairs, only_a, only_b, same)
+    return Comparison(judgements, pairs, only_a, only_b, same, tracks)
 
 
 def _side(path: Path, opened: ExitStack) -> _Side:
@@ -351,6 +370,7 @@ def _side(path: Path, opened: ExitStack) -> _Side:
             (baseline.machine,),
             rows,
             lambda places: ((one, truth, records[one]) for one in places),
+            lambda: Outcomes.by_setting(records),
         )
     store = opened.enter_context(Store.open(path))
     reader = store.reader(one_code=True)
@@ -361,4 +381,5 @@ def _side(path: Path, opened: ExitStack) -> _Side:
         lambda places: (
             (place, one.run.truth, one.record) for place, one in reader.results(places, COMPARED)
         ),
+        reader.outcomes,
     )

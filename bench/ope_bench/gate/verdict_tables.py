@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ope_bench.boards.columns import Style
 from ope_bench.gate.session import GateReport
+from ope_bench.gate.track_changes import TrackChange, change_lines, changes_table
 from ope_bench.gate.verdict import Judgement, Test, Verdict
 from ope_bench.plugins.spec import distinct_labels
 from ope_bench.report import tables
@@ -149,8 +150,14 @@ def verdict_table(judgements: Sequence[Judgement]) -> TextTable:
     )
 
 
-def text_table(judgements: Sequence[Judgement], *, width: int = 80, color: bool = False) -> str:
-    """Return the rows that changed, each with its detail below its name, and all counts."""
+def text_table(
+    judgements: Sequence[Judgement],
+    tracks: Sequence[TrackChange] = (),
+    *,
+    width: int = 80,
+    color: bool = False,
+) -> str:
+    """Return the rows that changed with details below their names, all counts, and tracks."""
     table = verdict_table(judgements)
     rows = []
     for mark, name, *rest, detail_ in table.rows:
@@ -158,9 +165,8 @@ def text_table(judgements: Sequence[Judgement], *, width: int = 80, color: bool 
         rows.append((mark, Entry("\n  ".join(lines)), *rest))
     changed = replace(table, columns=table.columns[:-1], rows=tuple(rows))
     counts = TextTable(title=verdict_counts(judgements), columns=(), rows=())
-    return "".join(
-        tables.render_text(one, width=width, color=color, whole=True) for one in (changed, counts)
-    )
+    shown = [changed, counts, *([changes_table(tracks)] if tracks else [])]
+    return "".join(tables.render_text(one, width=width, color=color, whole=True) for one in shown)
 
 
 def judgements_json(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
@@ -189,13 +195,17 @@ def judgement_json(name: str, one: Judgement) -> dict[str, Any]:
     }
 
 
-def markdown_table(judgements: Sequence[Judgement], title: str, trials_run: str = "") -> str:
-    """Return a heading, the changed rows and the counts, for a job summary or a comment."""
+def markdown_table(
+    judgements: Sequence[Judgement],
+    title: str,
+    trials_run: str = "",
+    tracks: Sequence[TrackChange] = (),
+) -> str:
+    """Return a heading, the changed rows, counts and tracks, for a job summary or a comment."""
     counts = f"**{verdict_counts(judgements)}**" + (f"; {trials_run}" if trials_run else "")
     lines = [f"### {tables.prose(title)}", "", counts, ""]
-    return (
-        "\n".join(lines) + "\n" + tables.render_markdown(verdict_table(judgements)).rstrip() + "\n"
-    )
+    shown = [verdict_table(judgements), *([changes_table(tracks)] if tracks else [])]
+    return "\n".join(lines) + "\n" + "\n".join(map(tables.render_markdown, shown)).rstrip() + "\n"
 
 
 def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> str:
@@ -219,6 +229,7 @@ def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> 
     if code and not any(line.startswith("::error") for line in lines):
         lines.append(github_line("error", reason))
     lines += [github_line("warning", notice) for notice in report.notices]
+    lines += [github_line("notice", told) for told in change_lines(report.tracks)]
     # Reused outcomes say nothing of what no code digest sees.
     lines.append(github_line("warning" if report.reused else "notice", report.trials_run))
     return "".join(f"{line}\n" for line in lines)

@@ -13,7 +13,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,15 +36,16 @@ from ope_bench.gate.submission import (
     sha256,
 )
 from ope_bench.gate.verdict import alike
-from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec, resolve
+from ope_bench.store import Store
 from ope_bench.store.export import COLUMNS, writer_for
+from ope_bench.store.exported import newest_version, trial_of
 from ope_bench.suites.manifest import MAX_TRIALS, Manifest, parse_shard, plan, specs_of
 from ope_bench.suites.suite import Entry, Suite, find_suite, parse_selector
 from ope_bench.suites.yaml_document import load_json
 from ope_bench.trials.foreign import Processes
-from ope_bench.trials.record import RECORD, Trial, TrialRecord, facts_from
-from ope_bench.trials.status import Device, Status
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
 from ope_bench.trials.trial import build
 
 Row = Mapping[str, Any]
@@ -127,20 +127,25 @@ def read_trials(path: Path) -> tuple[Rows, Trials]:
     except (OSError, ValueError) as exc:
         msg = f"{path}: no exported trials: {' '.join(str(exc).split())[:200]}"
         raise UsageError(msg) from exc
-    trials = []
+    trials, known = [], set[str]()
     for number, row in enumerate(rows, start=1):
         try:
             if empty := [name for name in _NEEDED if row[name] is None]:
                 msg = f"no {empty[0]}"
                 raise ValueError(msg)
-            if not _WORD.fullmatch(row["suite"]):
-                msg = f"suite = {row['suite']!r}: expected one word"
-                raise ValueError(msg)
+            for name in ("suite", "environment", "estimator"):
+                if not _WORD.fullmatch(row[name]):
+                    msg = f"{name} = {row[name]!r}: expected one word"
+                    raise ValueError(msg)
             ok = Status(row["status"]) is Status.OK
             if ok and not all(math.isfinite(row[one]) for one in ("estimate", "truth_expected")):
                 msg = "status 'ok' without a finite estimate"
                 raise ValueError(msg)
-            trials.append(trial_of(row))
+            if row["environment"] not in known:
+                newest_version(row["environment"])
+                known.add(row["environment"])
+            # A reference may be a file, whose code would run.
+            trials.append(trial_of({**row, "reference": None, "environment_reference": None}))
         except (
             LookupError,
             TypeError,
@@ -153,36 +158,6 @@ def read_trials(path: Path) -> tuple[Rows, Trials]:
             msg = f"{path}: row {number} names no trial ({reason}); export the trials again"
             raise UsageError(msg) from exc
     return rows, trials
-
-
-@cache
-def _specs(kind: Literal["environment", "estimator"], name: str, text: str) -> list[PluginSpec]:
-    """Return an exported setting's specs: one for each version of an environment, newest first."""
-    params = json.loads(text)
-    if kind == "estimator":
-        return [PluginSpec(kind, name, name, params)]
-    worlds, newest = params.pop("worlds"), _version(name)
-    spec = PluginSpec(kind, name, name, params, worlds=worlds)
-    return [replace(spec, version=version) for version in range(newest, 0, -1)]
-
-
-def _version(environment: str) -> int:
-    return getattr(registry().find("environment", environment).cls, "version", 1)
-
-
-def trial_of(row: Row) -> Trial:
-    """Return the trial of an exported row, of the environment's version that its key names."""
-    for name in ("environment", "estimator"):
-        if not _WORD.fullmatch(row[name]):
-            msg = f"{name} = {row[name]!r}: expected an id"
-            raise UsageError(msg)
-    (estimator,) = _specs("estimator", row["estimator"], row["params"])
-    more = {"seed": row["seed"], "device": Device(row["device"]), "salt": row.get("salt") or ""}
-    trials = [
-        Trial(environment, estimator, row["replicate"], **more)
-        for environment in _specs("environment", row["environment"], row["environment_params"])
-    ]
-    return next((one for one in trials if one.key == row["key"]), trials[0])
 
 
 def compare_files(
@@ -207,7 +182,7 @@ def compare_files(
             found.problems.append(f"{name} is not the file whose SHA-256 its run.json has")
     board = path.with_name("leaderboard.json")
     if board.exists():
-        found.problems += _board_problems(board, rows, trials)
+        found.problems += _board_problems(board)
 
 
 def verify_trials(
@@ -248,7 +223,7 @@ def verify_trials(
     chosen: dict[str, tuple[Trial, Row]] = {}
     for place in np.random.default_rng().permutation(able)[: math.ceil(share * len(able))]:
         trial, row = trials[place], rows[place]
-        if trial.environment.version < _version(trial.environment.id):
+        if trial.environment.version < newest_version(trial.environment.id):
             found.skipped[f"of an older version of {trial.environment.id}"] += 1
         elif _is_gone(trial.estimator):
             found.skipped[f"of parameters that {trial.estimator.id} no longer has"] += 1
@@ -338,7 +313,7 @@ class _BoardsFile:
     boards: list[_Board]
 
 
-def _board_problems(path: Path, rows: Rows, trials: Trials) -> Iterator[str]:
+def _board_problems(path: Path) -> Iterator[str]:
     """Yield figures of a board that its trials do not give."""
     document = load_json(read_text_file(path, MOST_BYTES, UsageError), str(path))
     document.validate(_BoardsFile)
@@ -346,12 +321,8 @@ def _board_problems(path: Path, rows: Rows, trials: Trials) -> Iterator[str]:
     if not told["boards"]:
         yield "leaderboard.json has no board"
         return
-    exported = [one.name for one in RECORD if one.exported]
-    records = [
-        # Earlier exports lack columns, whose values are the defaults of a record.
-        TrialRecord(trial, **facts_from({name: row[name] for name in exported if name in row}))
-        for row, trial in zip(rows, trials, strict=True)
-    ]
+    with Store.open(path.with_name("trials.parquet")) as store:
+        records = [*store.records()]
     again = boards_document(boards(records, truth=told["boards"][0]["truth"]))
     made = dict(_lines(again))
     for name, line in _lines(told):
@@ -530,7 +501,8 @@ class Rounds:
 
 
 def _identity(row: Row) -> str:
-    return _specs("estimator", row["estimator"], row["params"])[0].identity_json
+    spec = PluginSpec("estimator", "", row["estimator"], json.loads(row["params"]))
+    return spec.identity_json
 
 
 def _log_rmse(rows: Mapping[int, Row], average: Mapping[int, Row]) -> float:

@@ -45,6 +45,7 @@ COLUMNS: dict[str, str] = {
     "label": "string",
     "made_by": "string",
     "estimator_digest": "string",
+    "signal": "double",
 }
 """Columns and their types."""
 
@@ -93,6 +94,7 @@ def rows_of(results: Iterable[Result]) -> Rows:
             "label": estimator.label,
             "made_by": result.made_by,
             "estimator_digest": result.estimator_digest,
+            "signal": result.record.signal,
         }
 
 

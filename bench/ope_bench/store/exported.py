@@ -199,10 +199,11 @@ def _specs(
         return [spec]
     if version is not None:
         return [replace(spec, version=version)]
-    return [replace(spec, version=one) for one in range(_newest(name), 0, -1)]
+    return [replace(spec, version=one) for one in range(newest_version(name), 0, -1)]
 
 
-def _newest(environment: str) -> int:
+def newest_version(environment: str) -> int:
+    """Return the version of an installed environment."""
     return getattr(registry().find("environment", environment).cls, "version", 1)
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 from ope_bench.base.canonical import canonical_json, digest, plain
 from ope_bench.contracts.plugins import (
     ESTIMATE_WARNING,
+    SIGNAL,
     STANDARD_ERROR_WITHHELD,
     Diagnostic,
     Interval,
@@ -214,6 +215,11 @@ class TrialRecord:
         if self.withheld:
             found.append(f"standard error withheld: {self.withheld}")
         return tuple(found)
+
+    @property
+    def signal(self) -> float | None:
+        """Return the signal of the log, where the estimator tells it."""
+        return self._number(SIGNAL)
 
     def _number(self, diagnostic: str) -> float | None:
         """Return a diagnostic that is a number."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimator, FloatArray, Nuisance, ParameterError, View
+from ope_bench import Access, Diagnostic, Estimator, FloatArray, Nuisance, ParameterError, View
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.learning import learners
 from ope_estimators.learning.learners import GIVEN, MIXED, MIXED_MODELS
@@ -114,3 +114,16 @@ class ActionRewardBased(RewardBased):
         """Fit the reward model; other estimators may share the fit."""
         self.reward_ = self._fitted_reward(view, "action", self.cross_fit, self.action_features)
         return self
+
+    def _signal(self, view: View, residual: FloatArray) -> dict[str, Diagnostic]:
+        """Return the share of the rewards' variance that q̂ explains, where there is one.
+
+        Parameters
+        ----------
+        residual : (n,), rewards less q̂ of the logged rows.
+        """
+        count = np.ones(view.n) if view.row_weight is None else view.row_weight
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = count @ np.square(view.reward - np.average(view.reward, weights=count))
+            share = 1.0 - count @ np.square(residual) / spread if spread > 0 else np.nan
+        return {"reward_r2": float(share)} if np.isfinite(share) else {}

@@ -103,6 +103,19 @@ def test_a_setting_counts_where_the_probe_is_available_and_the_average_has_all_a
     assert _rows(settings)["ipws"].settings == 2
 
 
+def test_without_its_probe_a_setting_counts_where_any_that_needs_all_is_available() -> None:
+    others = {name: scale for name, scale in SCALES.items() if name != "ix-ipw"}
+    none = {"ipws": Status.UNAVAILABLE, "dr": Status.UNAVAILABLE}
+    records = _trials(others, 1) + _trials(others, 2, **none) + _trials(others, 3)
+    known = [
+        next(t for t in tracks.rule().tracks if t.name == PROPENSITIES).holds(one)
+        for one in _settings(records)
+    ]
+    assert known == [True, False, True]
+    # `dm` declares samples alone here, and says nothing of what else is known.
+    assert all(one.answers["dm"].available for one in _settings(records))
+
+
 def test_settings_of_a_source_are_averaged_first() -> None:
     one, two, three = _settings(
         [x for k, dm in enumerate((2.0, 8.0, 1.0), 1) for x in _trials({**SCALES, "dm": dm}, k)]

@@ -86,7 +86,8 @@ def test_exports_have_the_promised_columns_in_the_promised_order() -> None:
         "peak_rss_bytes, gpu_peak_bytes, exclusive, diagnostics, access, origin, "
         "environment_origin, error_type, error_message, note, interval_low, interval_high, "
         "interval_level, interval_kind, salt, threads, environment_version, "
-        "environment_reference, reference, environment_label, label, made_by, estimator_digest"
+        "environment_reference, reference, environment_label, label, made_by, estimator_digest, "
+        "signal"
     )
     assert list(COLUMNS) == promised.split(", ")
 

@@ -110,6 +110,8 @@ class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased):
         if view.row_weight is not None:
             diagnostics["mean_weight"] = float(np.average(ratio, weights=view.row_weight))
         residual = view.reward - self.reward_.logged(view.context, view.action)
+        if self.cross_fit > 1:  # in-sample it is no signal
+            diagnostics |= self._signal(view, residual)
         terms = self._expected_reward(view) + weights * residual
         terms = weighted_terms(terms, view.row_weight)
         value, error = float(terms.mean()), standard_error(terms, view.unit)

@@ -109,16 +109,12 @@ class DREB(EstimatedPropensity, ActionRewardBased):
             self.reward_.logged(view.context, view.action),
         )
         found = correction(weight, view.reward - logged, expected - logged, count, view.unit)
-        average = np.average(view.reward, weights=count)
-        spread = float(count @ np.square(view.reward - average))
         facts: dict[str, Diagnostic] = {"share": found.share, "mean_weight": found.mean_weight}
         facts |= {"correction": found.value, "residual_error": math.sqrt(found.variance)}
         if not math.isfinite(found.variance):
             del facts["residual_error"]
             facts |= {ESTIMATE_WARNING: ONE_UNIT, STANDARD_ERROR_WITHHELD: ONE_UNIT}
-        if spread > 0:
-            left = float(count @ np.square(view.reward - logged))
-            facts["reward_r2"] = 1.0 - left / spread
+        facts |= self._signal(view, view.reward - logged)
         full = expected
         if found.mean_weight > 0:
             full = expected + found.value

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import FloatArray, View
+from ope_bench import Diagnostic, FloatArray, View
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.features.pairs import PairFeatures
@@ -103,6 +103,9 @@ class MRDR(DR):
 
     def _expected_reward(self, view: View) -> FloatArray:
         return self.reward_.logged_expected(view.target_policy, view.context)
+
+    def _signal(self, view: View, residual: FloatArray) -> dict[str, Diagnostic]:  # noqa: ARG002
+        return {}  # The weights of its fit make the model another one.
 
 
 def variance_weights(view: View, propensity: FloatArray) -> FloatArray:
