@@ -128,7 +128,7 @@ def performs_well(trials: Trials, method: Method, logging: Method, setting: Any)
     yardsticks = {"the logging average": trials.errors(logging, setting)}
     if constant:
         yardsticks["the answer zero"] = truths
-    elif np.ptp(truths) > 0:
+    elif np.ptp(truths) > 1e-9 * np.abs(truths).max():
         yardsticks["the truth's spread"] = np.asarray(truths - truths.mean())
     else:
         # As many errors as truths, with the mean square of the best constant for all of them.

@@ -17,6 +17,7 @@ def _name(folder: Path) -> str:
     return folder.relative_to(RESULTS).as_posix()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=_name)
 def test_trials_give_the_committed_boards(folder: Path) -> None:
     committed = (folder / "leaderboard.md").read_text(encoding="utf-8")

@@ -50,7 +50,7 @@ class Track:
     reference : the estimator over whose RMSE all others' is divided.
     panel : estimators of which the best in a setting is what others are compared with.
     probe : the estimator that is unavailable exactly where a setting does not count. Where it did
-        not run, those tell that need all that is granted.
+        not run, all have to be available that need everything granted.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Track:
         """Return whether everything granted is known in a setting."""
         probe, every = setting.answers.get(self.probe), setting.answers.values()
         told = [probe] if probe else [one for one in every if not self.granted & ~one.needs]
-        return any(one.available for one in told)
+        return bool(told) and all(one.available for one in told)
 
     def entrants(self, settings: Iterable[Setting]) -> list[str]:
         """Return the estimators of the trials that need no more than is granted, by name."""

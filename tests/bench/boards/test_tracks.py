@@ -103,9 +103,9 @@ def test_a_setting_counts_where_the_probe_is_available_and_the_average_has_all_a
     assert _rows(settings)["ipws"].settings == 2
 
 
-def test_without_its_probe_a_setting_counts_where_any_that_needs_all_is_available() -> None:
+def test_without_its_probe_a_setting_counts_where_those_that_need_all_are_available() -> None:
     others = {name: scale for name, scale in SCALES.items() if name != "ix-ipw"}
-    none = {"ipws": Status.UNAVAILABLE, "dr": Status.UNAVAILABLE}
+    none = {"ipws": Status.UNAVAILABLE}
     records = _trials(others, 1) + _trials(others, 2, **none) + _trials(others, 3)
     known = [
         next(t for t in tracks.rule().tracks if t.name == PROPENSITIES).holds(one)

@@ -104,7 +104,7 @@ class MRDR(DR):
     def _expected_reward(self, view: View) -> FloatArray:
         return self.reward_.logged_expected(view.target_policy, view.context)
 
-    def _signal(self, view: View, residual: FloatArray) -> dict[str, Diagnostic]:  # noqa: ARG002
+    def _signal(self, view: View, residual: FloatArray) -> dict[str, Diagnostic]:
         return {}  # The weights of its fit make the model another one.
 
 
