@@ -77,7 +77,7 @@ def board(results: Path, words: str) -> str:
     settings = list(by_setting)
     last = by_setting[settings[-1]]
 
-    order = sorted(last, key=lambda name: last[name].score or 0.0)
+    order = sorted(last, key=lambda name: score_of(last[name]))
     best, worst = last[order[0]], last[order[-1]]
     shows_coverage = worst.coverage.share.value is not None
 
@@ -101,10 +101,15 @@ def board(results: Path, words: str) -> str:
     return (
         f"{table([*head, f'interval holds, {settings[-1]:,}'], rows, 'lr')}\n\n"
         f"With {settings[-1]:,} actions `{order[-1]}` errs "
-        f"{worst.score / best.score:.0f} times as much as `{order[0]}`, and its 95 % "
+        f"{score_of(worst) / score_of(best):.0f} times as much as `{order[0]}`, and its 95 % "
         f"interval holds the true value in {worst.coverage.share.value:.0%} of {worst.replicates} "
         "data sets. Nothing but a known true value shows this."
     )
+
+
+def score_of(row: Row) -> float:
+    """Return a row's score; NaN without one."""
+    return math.nan if row.score is None else row.score
 
 
 def scores(folder: Path, axis: str, names: Sequence[str]) -> dict[float, dict[str, Row]]:
@@ -125,7 +130,7 @@ _WIDE, _HIGH, _LEFT, _RIGHT = 620, 330, 56, 130
 def readme_figure(results: Path) -> str:
     """README's figure as SVG: errors of five estimators against the number of actions."""
     by_actions = scores(results / "paper" / "actions", "n_actions", LINES)
-    errors = [row.score for rows in by_actions.values() for row in rows.values()]
+    errors = [score_of(row) for rows in by_actions.values() for row in rows.values()]
     low, high = 0.05, max(errors) * 1.1
     first, last = min(by_actions), max(by_actions)
 
@@ -154,8 +159,8 @@ def readme_figure(results: Path) -> str:
     parts.append(f'<text class="m" x="{middle:.0f}" y="{_HIGH - 4}">actions</text>')
     parts.append('<text x="6" y="16">RMSE</text>')
     used: list[float] = []
-    for name in sorted(LINES, key=lambda one: -by_actions[last][one].score):
-        points = [(x(at), y(rows[name].score)) for at, rows in by_actions.items()]
+    for name in sorted(LINES, key=lambda one: -score_of(by_actions[last][one])):
+        points = [(x(at), y(score_of(rows[name]))) for at, rows in by_actions.items()]
         color, dash = styles[name].color, styles[name].dash
         line = "L".join(f"{left:.1f} {top:.1f}" for left, top in points)
         stroke = ",".join(map(str, dash))

@@ -34,7 +34,8 @@ def _side(factors: Sequence[Mapping[str, float]], signal: float | None = 0.1) ->
         answers = {
             name: Answers(
                 np.array([error, -error]) * factor.get(name, 1.0),
-                *(np.full(2, np.nan) for _ in range(2)),
+                np.full(2, np.nan),
+                np.full(2, np.nan),
                 np.zeros(2),
                 np.ones(2),
                 Access.SAMPLES if name == "logging-average" else KNOWN,
