@@ -86,8 +86,8 @@ def _change(
     old, new = (log_ratios([pair[side] for pair in ran], name, reference) for side in (0, 1))
     middle, *ends = mean_interval(new - old)
     low, high = (float(np.exp(end)) if np.isfinite(end) else None for end in ends)
-    means = (float(np.exp(one)) for one in (old.mean(), new.mean(), middle))
-    yield TrackChange(track, stratum, name, len(ran), len(old), *means, low, high)
+    then, now, change = (float(np.exp(one)) for one in (old.mean(), new.mean(), middle))
+    yield TrackChange(track, stratum, name, len(ran), len(old), then, now, change, low, high)
 
 
 def changes_table(changes: Sequence[TrackChange]) -> TextTable:
