@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import posixpath
 import re
 import unicodedata
 from itertools import pairwise
@@ -75,15 +74,8 @@ def test_the_site_has_the_figures_of_the_leaderboards_page() -> None:
                 assert f"| {line.rank} | `{line.entrant}` | {line.ratio:.2f} (" in page, line
 
 
-def test_an_estimator_of_other_suites_shows_a_figure_in_which_it_has_a_line(
-    pages: dict[str, str],
-) -> None:
+def test_an_estimator_of_other_suites_shows_its_cost_there(pages: dict[str, str]) -> None:
     for name in ("cascade-dr", "blue", "kernel-dr"):
-        (path,) = re.findall(r"!\[RMSE\]\((\S+\.svg)\)", pages[f"estimators/{name}.md"])
-        # The folder of the pages exists only where the site was built.
-        inside = posixpath.normpath(f"bench/docs/estimators/{path}")
-        svg = (ROOT / inside).read_text(encoding="utf-8")
-        assert f">{name}" in svg
         assert re.search(r"## Cost.*: [\d.]+ [mµ]?s\.", pages[f"estimators/{name}.md"], re.DOTALL)
     assert "probabilities of each list" in pages["estimators/cascade-dr.md"].partition("</dl>")[0]
 
