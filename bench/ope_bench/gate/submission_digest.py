@@ -14,13 +14,14 @@ import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 from ope_bench.base.canonical import digest
 from ope_bench.base.errors import UsageError
 from ope_bench.gate.submission import sha256
-from ope_bench.plugins.registry import Plugin, imported_packages, registry
+from ope_bench.plugins.registry import APART, Plugin, imported_packages, registry
 from ope_bench.suites.suite import parse_selector
 
 _OURS = {"ope_bench", "ope_estimators", "ope_environments"}
@@ -137,7 +138,7 @@ def _in_place(plugins: Sequence[Plugin], shared: frozenset[str]) -> dict[str, Pa
 def _places(top: str) -> list[Path]:
     """Return the folders or the file of a package or module, none where it is not in files."""
     try:
-        spec = importlib.util.find_spec(top)
+        spec = importlib.util.find_spec(top) or PathFinder.find_spec(top, [APART])
     except ValueError:
         return []
     folders = (spec and spec.submodule_search_locations) or []
@@ -147,7 +148,7 @@ def _places(top: str) -> list[Path]:
 def _owners() -> dict[str, set[str]]:
     """Return the distributions whose RECORD has files of each package."""
     owners = dict[str, set[str]]()
-    for place in map(Path, sys.path):
+    for place in map(Path, [*sys.path, *filter(None, [APART])]):
         if place.is_dir():
             for top, names in _owners_in(place, place.stat().st_mtime_ns).items():
                 owners[top] = owners.get(top, set()) | names
@@ -170,7 +171,7 @@ def _refusal(name: str, shown: str, path: Path, *, whole: bool) -> str:
         return "runs at every start of Python"
     if path.suffix in _COMPILED:
         return "is compiled, so that nobody can review it"
-    if top in sys.stdlib_module_names:
+    if top in {*sys.stdlib_module_names, "sitecustomize", "usercustomize"}:
         return "has the name of a module of Python"
     foreign = whole and top != ".." and _owners().get(top, {name}) != {name}
     if (top in _OURS and name != "ope-bench") or foreign:

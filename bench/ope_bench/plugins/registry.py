@@ -47,6 +47,9 @@ _HARNESS = "ope_bench"
 OURS = ("ope_bench", "ope_estimators", "ope_environments")
 """Packages of this project."""
 
+APART = os.environ.get("OPE_BENCH_APART", "")
+"""Folder of an installation that is known here, and none of whose modules is ever found."""
+
 BUILT_IN = "ope-bench:"
 """Beginning of the references of built-in plugins."""
 
@@ -59,6 +62,29 @@ FILE_FOLDERS: set[str] = set()
 
 MOST_SHOWN = 1_000
 """Characters of a broken plugin's message that are shown."""
+
+
+class _Apart(importlib.metadata.DistributionFinder):
+    """Finds the distributions of that folder."""
+
+    def find_spec(self, *_: object) -> None:
+        """Find no module."""
+
+    def find_distributions(
+        self, context: importlib.metadata.DistributionFinder.Context | None = None
+    ) -> Iterable[importlib.metadata.Distribution]:
+        """Find distributions, unless others' folders are asked about."""
+        asked = vars(context) if context else {}
+        finder = importlib.metadata.MetadataPathFinder
+        return (
+            ()
+            if "path" in asked
+            else finder.find_distributions(self.Context(**asked, path=[APART]))
+        )
+
+
+if APART:
+    sys.meta_path.append(_Apart())
 
 
 def class_id(cls: type) -> str:

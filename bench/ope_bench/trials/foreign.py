@@ -32,7 +32,7 @@ from ope_bench.base.errors import OpeBenchError, PluginError, PositivityViolatio
 from ope_bench.contracts.data import Schema
 from ope_bench.contracts.plugins import Estimate, Estimator, Interval
 from ope_bench.contracts.view import Access, View
-from ope_bench.plugins.registry import Plugin
+from ope_bench.plugins.registry import APART, Plugin
 from ope_bench.trials.wire import ASKED, TOLD, Wire, WireError
 
 MOST_NESTED = 50
@@ -189,6 +189,8 @@ def _folders(plugin: Plugin) -> list[str]:
     if module.endswith(".py"):
         return [str(Path(module).parent)]
     found = importlib.util.find_spec(module.partition(".")[0])  # runs no code of it
+    if found is None and APART:
+        return [APART]
     places = (found and (found.submodule_search_locations or [found.origin or ""])) or []
     return [str(Path(one).parent) for one in places]
 

@@ -339,7 +339,7 @@ def test_without_namespaces_no_secret_is_used(
     assert desk.verify("acme-honest")["exit_code"] == 0
 
 
-def test_fit_has_no_network_where_trials_run_without_one(desk: Desk) -> None:
+def test_fit_has_no_network_where_trials_run_without_one(desk: Desk, tmp_path: Path) -> None:
     callers: list[int] = []
 
     def serve(server: socket.socket) -> None:
@@ -356,6 +356,8 @@ def test_fit_has_no_network_where_trials_run_without_one(desk: Desk) -> None:
         assert desk.submit("acme-network")["figures"][0]["failures"] == 0.0
         seen = len(callers)
         assert seen
+        for name in ("sitecustomize.py", "acme.pth"):
+            (desk.packages / name).write_text(f"import os; os.mkdir({str(tmp_path / name)!r})\n")
         done = subprocess.run(
             [ROOT / ".ci" / "verify-submission", desk.home / "acme-network", desk.secret(), "1/1"],
             capture_output=True,
@@ -364,13 +366,17 @@ def test_fit_has_no_network_where_trials_run_without_one(desk: Desk) -> None:
             env={
                 **os.environ,
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                "PYTHONPATH": str(desk.packages),
+                "SUBMISSION_ENTRY": str(desk.packages),
                 "SUBMISSION_JOBS": "1",
             },
         )
         told = json.loads(done.stdout)
         server.shutdown(socket.SHUT_RDWR)
     assert len(callers) == seen
+    # Nor did anything run at the start of Python, where the secret is.
+    assert not list(tmp_path.iterdir())
+    for name in ("sitecustomize.py", "acme.pth"):
+        (desk.packages / name).unlink()
     assert told["figures"][0]["failures"] == 1.0
 
 

@@ -97,6 +97,10 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
         "is compiled",
     ),
     "a module of Python": (lambda site: put(site, "colorsys.py"), "module of Python"),
+    "what Python imports at its start": (
+        lambda site: put(site, "sitecustomize.py"),
+        "module of Python",
+    ),
     "a package of ours": (
         lambda site: put(site, "ope_estimators/ipw.py"),
         "ope_estimators/ipw.py has the name of",
