@@ -106,7 +106,7 @@ class Processes:
             with made.started() as process:
                 made.missing = str(process.exchange("probe"))
         except WorkerDied as exc:
-            made.missing = str(exc)
+            made.missing = str(exc).removeprefix("its process ")
         return made
 
     def close(self) -> None:

@@ -102,7 +102,7 @@ def _tried(step: Callable[[], None]) -> str:
     try:
         step()
     except (OSError, KeyError) as exc:
-        return f"has no namespaces of its own here ({exc})"
+        return f"no namespaces for a process of its own ({exc})"
     return ""
 
 
