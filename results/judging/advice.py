@@ -215,11 +215,13 @@ def _promises(every: Sequence[Mapping[str, Any]]) -> str:
          _of(tiny, lambda one: one["better"] != "cannot tell"), "6 % at most"],
     ]  # fmt: skip
     for fault in dict.fromkeys(name for one in every for name in one["faults"]):
-        # Of logs with a fault that has no bound too nothing is promised for the other one.
-        free = set() if fault in UNBOUNDED else UNBOUNDED
-        those = [one for one in every if fault in one["faults"] and not free & {*one["faults"]}]
+        those = [one for one in every if fault in one["faults"]]
         bound = "none" if fault in UNBOUNDED else "10 % at most"
-        rows.append([f"{fault}: trusted and wrong", _of(those, is_wrong), bound])
+        alone = [one for one in those if fault in UNBOUNDED or not UNBOUNDED & {*one["faults"]}]
+        rows.append([f"{fault}: trusted and wrong", _of(alone, is_wrong), bound])
+        if len(alone) < len(those):
+            name = f"{fault}, those with a fault without a bound too: trusted and wrong"
+            rows.append([name, _of(those, is_wrong), bound])
     return table(["logs", "share", "wanted"], rows, "lr", tight=True)
 
 

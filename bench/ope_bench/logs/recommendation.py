@@ -42,9 +42,6 @@ LIKELIHOOD = "empirical-likelihood"
 
 NORMAL_95 = 1.96
 
-LEAST_EFFECTIVE_ROWS = 10.0
-"""Effective sample size below which a log cannot answer."""
-
 LEAST_REWARDED, LEAST_EFFECTIVE = 20.0, 30.0
 """Effective rewarded rows and sample size below which empirical likelihood alone holds."""
 
