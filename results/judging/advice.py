@@ -218,10 +218,8 @@ def _promises(every: Sequence[Mapping[str, Any]]) -> str:
         those = [one for one in every if fault in one["faults"]]
         bound = "none" if fault in UNBOUNDED else "10 % at most"
         alone = [one for one in those if fault in UNBOUNDED or not UNBOUNDED & {*one["faults"]}]
-        rows.append([f"{fault}: trusted and wrong", _of(alone, is_wrong), bound])
-        if len(alone) < len(those):
-            name = f"{fault}, those with a fault without a bound too: trusted and wrong"
-            rows.append([name, _of(those, is_wrong), bound])
+        more = f"; all {sum(map(is_wrong, those))} of {len(those)}" * (len(alone) < len(those))
+        rows.append([f"{fault}: trusted and wrong", f"{_of(alone, is_wrong)}{more}", bound])
     return table(["logs", "share", "wanted"], rows, "lr", tight=True)
 
 
