@@ -168,7 +168,9 @@ def verify(
         facts["kind"] = "submission" if entry else "suite"
         found = Findings()
         if entry:
-            sealed = secret is not None
+            sealed, home = secret is not None, folder.parent
+            # Before a process starts: most of what is wrong is wrong in these.
+            files = submission.read_submission(folder), Rounds(home), read_attempts(home)
             with (
                 temporary_folder("submission") as scratch,
                 foreign_code_apart(hidden=[scratch], required=sealed) as foreign,
@@ -176,7 +178,7 @@ def verify(
                 if foreign.missing and sealed:
                     msg = f"--secret: {foreign.missing}; an entry runs sealed, or not at all"
                     raise UsageError(msg)
-                more = (secret, shard, share, jobs, scratch, foreign)
+                more = (files, secret, shard, share, jobs, scratch, foreign)
                 facts |= _verify_submission(found, folder, *more)
         else:
             verification.verify_trials(found, path, share, jobs)
@@ -202,6 +204,7 @@ def verify(
 def _verify_submission(
     found: Findings,
     folder: Path,
+    files: tuple[submission.Submission, Rounds, Sequence[Attempt]],
     secret: str | None,
     shard: str | None,
     share: float,
@@ -210,8 +213,7 @@ def _verify_submission(
     foreign: Processes,
 ) -> dict[str, Any]:
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
-    asked, home = submission.read_submission(folder), folder.parent
-    rounds, attempts = Rounds(home), read_attempts(home)
+    (asked, rounds, attempts), home = files, folder.parent
     now = submission_digest(asked.estimators)
     if now != asked.digest:
         msg = (
