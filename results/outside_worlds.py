@@ -42,7 +42,8 @@ class OutsideLog:
     given : arguments of ``Log.from_frame`` beside the new policy.
     new_policy : probabilities of every action: (n, n_actions).
     truth, today : mean reward of the new policy, and of the old one.
-    deviation : standard deviation of one reward.
+    error : standard error of truth - today, both means over the same contexts.
+    deviation : standard deviation of one reward, before faults.
     signal : share of the rewards' variance that context and action explain.
     """
 
@@ -51,6 +52,7 @@ class OutsideLog:
     new_policy: Floats
     truth: float
     today: float
+    error: float
     deviation: float
     signal: float
     facts: dict[str, Any] = field(default_factory=dict)
@@ -90,12 +92,14 @@ def outside_log(number: int, logger: str, fault: str | None) -> OutsideLog:
     outside = slice(n, None)
     explained = (policy[outside] * expected[outside] ** 2).sum(axis=1).mean()
     today = float((policy[outside] * expected[outside]).sum(axis=1).mean())
+    lift = ((new - policy)[outside] * expected[outside]).sum(axis=1)
     log = OutsideLog(
         frame={f"f{j}": x[:n, j] for j in range(d)} | {"day": np.arange(n)},
         given={"context": [f"f{j}" for j in range(d)], "time": "day"},
         new_policy=new[:n],
         truth=float((new[outside] * expected[outside]).sum(axis=1).mean()),
         today=today,
+        error=float(lift.std() / np.sqrt(CONTEXTS)),
         deviation=float(reward.std()),
         signal=float(np.clip((explained - today**2) / max(reward.var(), 1e-12), 0.0, 1.0)),
         facts={"rows": n, "actions": k, "reward": kind},

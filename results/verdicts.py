@@ -1,13 +1,13 @@
 """Asks `advise` and the rules that people use about logs whose answer is known.
 
-    python results/verdicts.py [--limit SECONDS] [--jobs N] [--shift N --output FILE]
+    python results/verdicts.py [--limit SECONDS] [--jobs N] [--truths] [--shift N --output FILE]
 
 A third of the logs is of worlds made with NumPy alone (outside_worlds.py), two thirds of worlds of
 the second priors from number 60,001 on, which chose nothing; of both a third is logged by a rule
 or by a logger that learns, and a third has faults. The 22 randomized trials are asked about twice,
 for a rule and for one arm. What was said lies in results/verdicts/logs.json, of which
-`results/write.py` makes the page. Calls resume. What is found on the page is mended on other
-worlds, which `--shift` draws.
+`results/write.py` makes the page. Calls resume: to draw all again, delete the file or name another
+one. What is found on the page is to be mended on other worlds, which `--shift` draws.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import sys
 import time
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from outside_worlds import FAULTS, LOGGERS, outside_log
+from outside_worlds import FAULTS, LOGGERS, OutsideLog, outside_log
 
 from ope_bench import (
     FloatArray,
@@ -33,6 +34,7 @@ from ope_bench import (
     advise,
     stream,
 )
+from ope_environments.damaged import logged_rows
 from ope_environments.damaged.environment import Damaged
 from ope_environments.randomized.environment import Randomized
 from ope_environments.randomized.stratified_value import stratified_value
@@ -54,21 +56,28 @@ TRIALS = (
     *("respiratory", "resumes", "rhdnase", "uis", "voucher"),
 )
 
+LOGGER_FAULTS = ("confounding", "exploration", "support")
+"""Faults that change the policy which logs; others change what is written of it."""
+
+DRAWS = 400_000
+"""Rewards of which the deviation of one is taken."""
+
 UNSUPPORTED = 0.03
 """Share of the new policy that a drawn logger never plays, from which its log has a fault."""
 
 
-def cases(shift: int = 0) -> Iterator[tuple[str, Any]]:
+def cases(shift: int = 0, loggers: Mapping[int, str] | None = None) -> Iterator[tuple[str, Any]]:
     """Yield every log by its kind and what draws it, of all kinds in turn.
 
     Parameters
     ----------
     shift : of the numbers of worlds; trials, of which there are no others, are then left out.
+    loggers : kinds of the loggers of worlds that need not be drawn to know them.
     """
     outside = [("outside", shift + number) for number in range(1, OUTSIDE + 1)]
     trials = [("trial", (data, target)) for data in TRIALS for target in ("rule", "arm")]
     trials = [] if shift else trials
-    drawn = [("drawn", (number, sort)) for number, sort in _worlds(FIRST_WORLD + shift)]
+    drawn = [("drawn", (number, sort)) for number, sort in _worlds(FIRST_WORLD + shift, loggers)]
     waiting = [iter(outside), iter(drawn[::2]), iter(drawn[1::2]), iter(trials)]
     while waiting:
         for one in list(waiting):
@@ -78,11 +87,11 @@ def cases(shift: int = 0) -> Iterator[tuple[str, Any]]:
                 waiting.remove(one)
 
 
-def _worlds(number: int) -> Iterator[tuple[int, str]]:
+def _worlds(number: int, loggers: Mapping[int, str] | None) -> Iterator[tuple[int, str]]:
     """Yield numbers of drawn worlds, from a number on, with the sort that each fills."""
     left = dict.fromkeys(("ruled", "faulty", "clean"), EACH)
     while any(left.values()):
-        logger = str(_drawn(number, faulty=False)[2]["world_logging"])
+        logger = (loggers or {}).get(number) or _logger(number)
         sorts = ("ruled",) if logger in RULED else ("faulty", "clean")
         free = [one for one in sorts if left[one]]
         if free:
@@ -92,47 +101,71 @@ def _worlds(number: int) -> Iterator[tuple[int, str]]:
         number += 1
 
 
+def _logger(number: int) -> str:
+    nothing = cast("Any", None)
+    return str(_environment(number).examine(nothing, nothing)["world_logging"])
+
+
 @cache
-def _drawn(number: int, faulty: bool) -> tuple[Problem, float, dict[str, Any]]:
-    """Return a log of a drawn world, the new policy's value and facts.
+def _drawn(number: int, faulty: bool) -> tuple[Problem, dict[str, Any]]:
+    """Return a log of a drawn world, and facts.
 
     Raises
     ------
     UnavailableError : its faults leave no log.
     """
+    environment = _environment(number, drawn=faulty)
+    problem, _ = environment.sample(**_streams(number))
+    return problem, dict(environment.examine(problem, cast("Any", None)))
+
+
+def _environment(number: int, **dials: Any) -> Damaged:
     given = f"population[world={number},priors=2,known=policy,target_form=probabilities]"
-    environment = Damaged(given, drawn=faulty, priors=2)
+    return Damaged(given, priors=2, **dials)
+
+
+def _streams(number: int) -> dict[str, np.random.Generator]:
     names = ("world", "logged", "target")
-    rngs = {f"{name}_rng": stream("verdicts", number, name) for name in names}
-    problem, truth = environment.sample(**rngs)
-    return problem, float(truth.expected), dict(environment.examine(problem, cast("Any", None)))
+    return {f"{name}_rng": stream("verdicts", number, name) for name in names}
 
 
 def judged(kind: str, which: Any) -> dict[str, Any]:
     """Return what each tool says of one log, and what is true."""
-    if kind == "outside":
-        log, found = _outside(which)
-    elif kind == "trial":
-        log, found = _trial(*which)
-    else:
-        log, found = _of_priors(*which)
-    return found | asked(log)
+    return known(kind, which) | asked(_LOGS[kind](which))
 
 
-def _outside(number: int) -> tuple[Log, dict[str, Any]]:
+def known(kind: str, which: Any) -> dict[str, Any]:
+    """Return what is true of one log: both policies' values, their error, the reward's deviation.
+
+    Values are those of the world without faults, the old policy's that of the policy which logged.
+    ``error`` is the standard error of their difference; 0 where both are sums over all contexts.
+    """
+    return _KNOWN[kind](which)
+
+
+@lru_cache(maxsize=1)
+def _outside_world(number: int) -> tuple[OutsideLog, str, str | None]:
     sort = ("ruled", "faulty", "clean")[number % 3]
     # Of an even logger the propensities of all actions are one.
     kinds = {"ruled": LOGGERS[3:], "faulty": LOGGERS[1:3], "clean": LOGGERS[:3]}[sort]
     logger = kinds[number // 3 % len(kinds)]
     fault = FAULTS[number // 3 % len(FAULTS)] if sort == "faulty" else None
-    one = outside_log(number, logger, fault)
-    log = Log.from_frame(
+    return outside_log(number, logger, fault), logger, fault
+
+
+def _outside(number: int) -> Log:
+    one, _, _ = _outside_world(number)
+    return Log.from_frame(
         one.frame,
         target=TargetPolicy(table=one.new_policy),
         actions=range(one.new_policy.shape[1]),
         **one.given,
     )
-    return log, {
+
+
+def _known_outside(number: int) -> dict[str, Any]:
+    one, logger, fault = _outside_world(number)
+    return {
         "source": "outside",
         "name": f"outside {number}",
         "logger": logger,
@@ -140,39 +173,103 @@ def _outside(number: int) -> tuple[Log, dict[str, Any]]:
         "signal": one.signal,
         "truth": one.truth,
         "today": one.today,
-        "error": 0.0,
+        "error": one.error,
+        "deviation": one.deviation,
     }
 
 
-def _of_priors(number: int, sort: str) -> tuple[Log, dict[str, Any]]:
-    problem, truth, facts = _drawn(number, sort == "faulty")
+def _of_priors(which: Any) -> Log:
+    number, sort = which
+    return log_of(_drawn(number, sort == "faulty")[0])
+
+
+def _known_of_priors(which: Any) -> dict[str, Any]:
+    number, sort = which
+    environment = _environment(number, drawn=sort == "faulty")
+    facts = dict(environment.examine(cast("Any", None), cast("Any", None)))
     faults = [name.removeprefix("damage_") for name in facts if name.startswith("damage_")]
-    faults = [name for name in faults if name != "removed"]
+    changes = {name: facts[f"damage_{name}"] for name in LOGGER_FAULTS if name in faults}
     if facts.get("world_phases") == "averaged":
         faults.append("averaged")
     if float(facts["world_unsupported"] or 0.0) > UNSUPPORTED and facts["world_logging"] != "rule":
         faults.append("support")
-    today = float(facts["world_mean_reward"])
-    if {"support", "exploration"} & set(faults):
-        today = float(problem.reward.mean())  # the logger is another one
-    return log_of(problem), {
+    return {
         "source": "priors",
         "name": f"world {number}",
         "logger": facts["world_logging"],
         "faults": faults,
-        "signal": float(facts["world_signal"]),
-        "truth": truth,
-        "today": today,
-        "error": 0.0,
+        "signal": float(cast("float", facts["world_signal"])),
+        **values(number, changes),
     }
 
 
-def _trial(data: Any, target: Any) -> tuple[Log, dict[str, Any]]:
-    """Return a log of a randomized trial, and what all of its rows tell of both policies."""
+def values(number: int, changes: Mapping[str, Any]) -> dict[str, float]:
+    """Return truth, today, its error and the deviation of one reward, in a drawn world.
+
+    The old policy is the one that logged: of a logger that learns the average over the phases of
+    this log, of a changed logger the changed one. A hidden cause, unlike other faults, is a part
+    of the world: it moves rewards, and leaves the new policy's value as it is.
+
+    Parameters
+    ----------
+    number : of the world.
+    changes : dials of `damaged` that change the logger, `LOGGER_FAULTS`.
+    """
+    rngs = _streams(number)
+    problem, truth = _environment(number).sample(**rngs)
+    value, world_rng, limits = float(truth.expected), rngs["world_rng"], problem.reward_range
+    # The logger is that of a damaged log: both take what they change from the first log.
+    makers: dict[str, Callable[[float], logged_rows.Accept]] = {
+        "confounding": lambda odds: logged_rows.confounded(odds, value, world_rng),
+        "exploration": lambda share: logged_rows.ruled(share, world_rng),
+        "support": lambda share: logged_rows.unsupported(share, world_rng),
+    }
+    rng = stream("verdicts", number, "values")
+    for name, make in makers.items():
+        if name in changes:
+            problem, _ = make(changes[name])(problem, rng)
+    population = cast("Any", _environment(number).wrapped)._drawn().population
+    rows = np.arange(len(population.context))
+    policy: Any = problem.logging_policy
+    actions = range(policy.n_actions)
+    reward = np.stack([population.reward_at(rows, np.full(len(rows), a)) for a in actions], axis=1)
+    joint = population.share[:, None] * policy.table(population.context)
+    today = float((joint * reward).sum())
+    ends = np.cumsum(joint)
+    drawn = np.searchsorted(ends, rng.random(DRAWS) * ends[-1], side="right")
+    noisy = population.noise(reward.ravel()[np.minimum(drawn, joint.size - 1)], rng)
+    variance, error = float(noisy.var()), 0.0
+    if "confounding" in changes:
+        if limits is None:
+            variance *= 2.0
+        else:  # half of the rewards are ends of the range, whose mean is the value
+            square = float((noisy**2).mean() + value * sum(limits) - limits[0] * limits[1]) / 2
+            today = (today + value) / 2
+            variance = square - today**2
+        if len(changes) > 1:  # rows are kept by action, and so by the cause: from a redrawn log
+            log, _ = _environment(number, **changes).sample(**_streams(number))
+            today = float(log.reward.mean())
+            error = float(log.reward.std() / np.sqrt(len(log.reward)))
+    deviation = float(np.sqrt(max(variance, 0.0)))
+    return {"truth": value, "today": today, "error": error, "deviation": deviation}
+
+
+@lru_cache(maxsize=1)
+def _trial_log(data: Any, target: Any) -> tuple[Randomized, Problem]:
     environment = Randomized(data=data, target=target, n_samples=1_000, toward=0.5)
     names = ("world", "logged", "target")
     rngs = {f"{name}_rng": stream("verdicts", data, target, name) for name in names}
-    problem, _ = environment.sample(**rngs)
+    return environment, environment.sample(**rngs)[0]
+
+
+def _trial(which: Any) -> Log:
+    return log_of(_trial_log(*which)[1])
+
+
+def _known_trial(which: Any) -> dict[str, Any]:
+    """Return what all rows of a randomized trial tell of both policies."""
+    data, target = which
+    environment, problem = _trial_log(data, target)
     world = environment.world(stream("verdicts", data, target, "world"))
     trial, rows = world.trial, world.rows
     arm, stratum = trial.arm[rows], trial.stratum[rows]
@@ -185,7 +282,7 @@ def _trial(data: Any, target: Any) -> tuple[Log, dict[str, Any]]:
         )
         for one in (world.target, world.logging)
     )
-    return log_of(problem), {
+    return {
         "source": "trial",
         "name": f"{data}, {target}",
         "logger": "trial",
@@ -194,7 +291,20 @@ def _trial(data: Any, target: Any) -> tuple[Log, dict[str, Any]]:
         "truth": truth,
         "today": today,
         "error": float(np.hypot(error, its_error)),
+        "deviation": float(problem.reward.std()),
     }
+
+
+_LOGS: dict[str, Callable[[Any], Log]] = {
+    "outside": _outside,
+    "drawn": _of_priors,
+    "trial": _trial,
+}
+_KNOWN: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "outside": _known_outside,
+    "drawn": _known_of_priors,
+    "trial": _known_trial,
+}
 
 
 def log_of(problem: Problem) -> Log:
@@ -238,7 +348,6 @@ def asked(log: Log) -> dict[str, Any]:
     plain = None if weights is None else self_normalized(weights, log.reward)
     return {
         "rows": log.n,
-        "deviation": float(log.reward.std()),
         "average": float(log.reward.mean()),
         "size": None if weights is None else float(weights.sum() ** 2 / (weights**2).sum()),
         "ipws": plain,
@@ -275,6 +384,20 @@ def _judged(case: tuple[str, Any]) -> dict[str, Any]:
         return name | {"skipped": str(exc)}
 
 
+def _corrected(one: dict[str, Any]) -> dict[str, Any]:
+    """Return a judged log with what is true of it computed again, and its answers as they were.
+
+    A trial whose data are not installed stays as it is.
+    """
+    if "skipped" in one:
+        return one
+    try:
+        return one | known(one["kind"], one["which"])
+    except UnavailableError as exc:
+        sys.stderr.write(f"{one['name']} stays as it is: {exc}\n")
+        return one
+
+
 def main() -> None:
     """Judge the logs that are not yet judged."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -282,21 +405,35 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--shift", type=int, default=0, help="of the numbers of worlds")
     parser.add_argument("--output", type=Path, default=FOLDER / "logs.json")
+    parser.add_argument(
+        "--truths", action="store_true", help="compute what is true again, and ask nothing"
+    )
     given = parser.parse_args()
     path, begun = given.output, time.monotonic()
     found = json.loads(path.read_text()) if path.is_file() else []
-    done = {json.dumps([one["kind"], one["which"]]) for one in found}
-    left = [one for one in cases(given.shift) if json.dumps(one) not in done]
-    path.parent.mkdir(exist_ok=True)
+    # A world without a log stays one; a trial may lack its data today alone.
+    found = [one for one in found if "skipped" not in one or one["kind"] == "drawn"]
+    path.parent.mkdir(parents=True, exist_ok=True)
     with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
+        if given.truths:
+            _write(path, pool.map(_corrected, found, chunksize=1))
+            return
+        done = {json.dumps([one["kind"], one["which"]]) for one in found}
+        drawn = [one for one in found if one["kind"] == "drawn" and "skipped" not in one]
+        loggers = {one["which"][0]: one["logger"] for one in drawn}
+        left = [one for one in cases(given.shift, loggers) if json.dumps(one) not in done]
         for one in pool.imap_unordered(_judged, left):
             found.append(one)
-            found.sort(key=lambda each: json.dumps([each["kind"], each["which"]]))
-            lines = ",\n".join(json.dumps(each) for each in found)
-            path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+            _write(path, found)
             if time.monotonic() - begun > given.limit:
                 pool.terminate()
                 return
+
+
+def _write(path: Path, found: list[dict[str, Any]]) -> None:
+    found.sort(key=lambda each: json.dumps([each["kind"], each["which"]]))
+    lines = ",\n".join(json.dumps(each) for each in found)
+    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import html
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,15 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import wilson
 from ope_bench.statistics.ranks import mean_interval
 
-__all__ = ["TOOLS", "lift_of", "sure", "verdict_pages"]
+__all__ = [
+    "TOOLS",
+    "Difference",
+    "difference",
+    "lift_of",
+    "readme_sentence",
+    "sure",
+    "verdict_pages",
+]
 
 Said = Literal["ship", "stop", "test"]
 Log = Mapping[str, Any]
@@ -25,6 +33,10 @@ ALIKE = 0.01
 
 SHARE, SIZE = 0.8, 1_000.0
 """What the fixed gate asks for: effective sample size over rows, and effective sample size."""
+
+LEVEL = 0.05
+MOST_MISSED = 0.05
+"""By how much more `advise` may miss on clean logs."""
 
 RULED = ("bandit", "decreasing", "rule", "thompson")
 SIGNALS = {"weak": (0.0, 0.05), "middle": (0.05, 0.25), "strong": (0.25, 1.0)}
@@ -77,34 +89,63 @@ def verdict_pages(results: Path) -> dict[Path, str]:
     """
     folder = results / "verdicts"
     every = json.loads((folder / "logs.json").read_text(encoding="utf-8"))
-    # Where all rewards are equal there is no unit of costs.
     logs = [one for one in every if "skipped" not in one and one["deviation"] > 0]
     groups = _groups(logs)
+    known = [one for one in logs if sure(one)]
     counts = {
         "logs": len(logs),
+        "known": len(known),
         "outside": sum(one["source"] == "outside" for one in logs),
         "priors": sum(one["source"] == "priors" for one in logs),
         "trials": sum(one["source"] == "trial" for one in logs),
+        "known_trials": sum(one["source"] == "trial" for one in known),
         "ruled": len(groups["rules and learning loggers"]),
         "faulty": len(groups["with faults"]),
         "skipped": len(every) - len(logs),
         "last": f"{max(one['which'][0] for one in every if one['kind'] == 'drawn'):,}",
+        "minutes": f"{sum(one['seconds'] for one in logs) / 60:.0f}",
     }
+    limits = {
+        "unweighted": sum(one["ipws"] is None for one in logs),
+        "rules": sum(one["source"] == "outside" and one["logger"] == "rule" for one in logs),
+        **counts,
+    }
+    against, comparisons = _against(groups)
     parts = [
-        opening("verdicts", **counts),
-        _beaten(groups),
+        opening("verdicts"),
+        _promised(groups),
+        opening("verdicts logs", **counts),
+        _beaten(against, comparisons),
         opening("verdicts why"),
-        _promises(groups),
         "![false ships against missed ones](figures/tools.svg)",
+        readme_sentence(logs),
         _overall(logs),
         _by_group(groups),
         opening("verdicts wrong"),
         _wrong(logs),
+        opening("verdicts limits", **limits),
     ]
     return {
         folder / "README.md": "\n\n".join(parts) + "\n",
         folder / "figures" / "tools.svg": _figure(logs),
     }
+
+
+def readme_sentence(logs: Sequence[Log]) -> str:
+    """Return what README.md says of `advise`, beside what testing always would get.
+
+    Parameters
+    ----------
+    logs : those that were drawn.
+    """
+    worse, better = (_rate(logs, OURS, better=one) for one in (False, True))
+    shipped = f"{worse.sum():.0f}" if worse.any() else "none"
+    asks = 100 * _asks(logs, OURS).mean()
+    return (
+        f"Of {len(worse)} worse policies `advise` called {shipped} better; "
+        f"it missed {100 * better.mean():.0f}% of {len(better)} better ones, "
+        f"asking for a test on {asks:.0f}% of logs (always testing: none, 100%, 100%)."
+    )
 
 
 def lift_of(log: Log) -> float:
@@ -120,13 +161,19 @@ def sure(log: Log) -> bool:
 
 def _groups(logs: Sequence[Log]) -> dict[str, list[Log]]:
     """Return logs by kind of logger, faults, source and signal; a log is in several."""
-    clean = [one for one in logs if not one["faults"] and one["source"] != "trial"]
-    stochastic = [one for one in clean if one["logger"] not in RULED]
+    worlds = [one for one in logs if one["source"] != "trial"]
+    clean = [one for one in worlds if not one["faults"]]
+    ruled = [one for one in logs if one["logger"] in RULED]
+    faulty = [one for one in logs if one["faults"] and one["logger"] not in RULED]
     found = {
-        "clean, honest loggers": stochastic,
-        "rules and learning loggers": [one for one in logs if one["logger"] in RULED],
+        "all logs": list(logs),
+        "all worlds": worlds,
+        "clean": clean,
+        "clean, honest loggers": [one for one in clean if one["logger"] not in RULED],
+        "rules, learning loggers and faults": [*ruled, *faulty],
+        "rules and learning loggers": ruled,
         "rules alone": [one for one in logs if one["logger"] == "rule"],
-        "with faults": [one for one in logs if one["faults"] and one["logger"] not in RULED],
+        "with faults": faulty,
         "worlds of NumPy alone": [one for one in logs if one["source"] == "outside"],
         "randomized trials": [one for one in logs if one["source"] == "trial"],
     }
@@ -143,8 +190,12 @@ def _rate(logs: Sequence[Log], tool: str, *, better: bool) -> FloatArray:
     return np.array([(TOOLS[tool](one) == "ship") != better for one in those], dtype=np.float64)
 
 
-def _cost(logs: Sequence[Log], tool: str, side: float = 0.0) -> FloatArray:
-    """Return what a tool's answer costs, in deviations of a reward: (n,).
+def _asks(logs: Sequence[Log], tool: str) -> FloatArray:
+    return np.array([TOOLS[tool](one) == "test" for one in logs], dtype=np.float64)
+
+
+def _cost(logs: Sequence[Log], tool: str, side: int = 0) -> FloatArray:
+    """Return what a tool's answer costs where the right one is known, in deviations of a reward.
 
     Parameters
     ----------
@@ -152,99 +203,202 @@ def _cost(logs: Sequence[Log], tool: str, side: float = 0.0) -> FloatArray:
     """
     found = []
     for one in logs:
-        lift = lift_of(one)
-        wrong = (TOOLS[tool](one) == "ship") != (lift > 0)
-        found.append(abs(lift) if wrong and side * lift >= 0 else 0.0)
+        if sure(one):
+            lift = lift_of(one)
+            wrong = (TOOLS[tool](one) == "ship") != (lift > 0)
+            found.append(abs(lift) if wrong and side * lift >= 0 else 0.0)
     return np.array(found)
+
+
+FIGURES: Mapping[str, Callable[[Sequence[Log], str], FloatArray]] = {
+    "false ships": lambda logs, tool: _rate(logs, tool, better=False),
+    "missed": lambda logs, tool: _rate(logs, tool, better=True),
+    "cost": _cost,
+}
+"""What is compared, log by log; less is better."""
+
+BY_CONSTRUCTION = (("false ships", "always test"), ("missed", "always ship"))
+"""What says nothing: a constant answer is never wrong to one side."""
+
+
+class Difference(NamedTuple):
+    """A figure of `advise` less that of another tool, on the same logs.
+
+    Parameters
+    ----------
+    mean, low, high : with the 95 % interval by Student's t of paired differences.
+    p : of shares the exact two-sided probability of so unequal a split of the logs that differ, if
+        either side were as likely; None of costs.
+    n : logs.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float | None
+    n: int
+
+    @property
+    def beyond(self) -> bool:
+        """Whether chance is ruled out: the interval excludes 0, and p is under .05."""
+        return (self.low > 0 or self.high < 0) and (self.p is None or self.p < LEVEL)
+
+    @property
+    def exact(self) -> str:
+        """The exact p, as pages have it."""
+        return "–" if self.p is None else f"{self.p:.3f}" if self.p >= 0.001 else "< .001"
+
+    def __str__(self) -> str:
+        digits = 3 if self.p is None else 2
+        low, mean, high = (f"{one:+.{digits}f}" for one in (self.low, self.mean, self.high))
+        return f"{mean} ({low} to {high})"
+
+
+def difference(figure: str, logs: Sequence[Log], tool: str) -> Difference | None:
+    """Return a figure of `advise` less that of a tool; None with fewer than two logs.
+
+    Parameters
+    ----------
+    figure : of FIGURES.
+    logs : a log is left out where its right answer is not known.
+    tool : of TOOLS.
+    """
+    from scipy.stats import binomtest
+
+    ours, theirs = (FIGURES[figure](logs, one) for one in (OURS, tool))
+    if len(ours) < 2:
+        return None
+    p: float | None = None
+    if figure != "cost":
+        differ = int((ours != theirs).sum())
+        p = float(binomtest(int((ours > theirs).sum()), differ).pvalue) if differ else 1.0
+    return Difference(*mean_interval(ours - theirs), p, len(ours))
 
 
 def _share(wrong: FloatArray) -> str:
     if not len(wrong):
         return "–"
-    interval = wilson(int(wrong.sum()), len(wrong))
-    return f"{wrong.mean():.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    one, count = wilson(int(wrong.sum()), len(wrong)), f"{wrong.sum():.0f} of {len(wrong)}"
+    return f"{count}, {wrong.mean():.2f} ({one.low:.2f} to {one.high:.2f})"
+
+
+def _row(logs: Sequence[Log], tool: str) -> list[str]:
+    seconds = {OURS: "seconds"}.get(tool, "ipws_seconds" if "ipws" in tool else "")
+    costs = [_cost(logs, tool, side) for side in (-1, 1)]
+    return [
+        tool,
+        _share(_rate(logs, tool, better=False)),
+        _share(_rate(logs, tool, better=True)),
+        f"{_asks(logs, tool).mean():.2f}",
+        *(f"{one.mean():.3f}" if len(one) else "–" for one in costs),
+        f"{np.median([one[seconds] for one in logs]):.1f}" if seconds else "–",
+    ]
+
+
+_HEAD = ("tool", "false ships", "missed", "asks", "cost of false ships", "cost of missed", "s")
 
 
 def _overall(logs: Sequence[Log]) -> str:
-    rows = []
-    for tool, answer in TOOLS.items():
-        seconds = {OURS: "seconds"}.get(tool, "ipws_seconds" if "ipws" in tool else "")
-        rows.append(
-            [
-                tool,
-                _share(_rate(logs, tool, better=False)),
-                _share(_rate(logs, tool, better=True)),
-                f"{np.mean([answer(one) == 'test' for one in logs]):.2f}",
-                f"{_cost(logs, tool, -1).mean():.3f}",
-                f"{_cost(logs, tool, 1).mean():.3f}",
-                f"{np.median([one[seconds] for one in logs]):.1f}" if seconds else "–",
-            ]
-        )
-    head = ["tool", "false ship", "missed", "asks for a test", "cost of wrong ships"]
-    return table([*head, "cost of missed ones", "s"], rows, "lr", tight=True)
+    known = sum(map(sure, logs))
+    head = [
+        *_HEAD[:3],
+        f"asks, of {len(logs)}",
+        *(f"{one}, of {known}" for one in _HEAD[4:6]),
+        "s",
+    ]
+    return table(head, [_row(logs, tool) for tool in TOOLS], "lr", tight=True)
 
 
 def _by_group(groups: Mapping[str, Sequence[Log]]) -> str:
-    shown = list(TOOLS)[:4]
-    rows = [
-        [
-            name,
-            str(len(logs)),
-            *(
-                f"{_plain(_rate(logs, tool, better=False))} / "
-                f"{_plain(_rate(logs, tool, better=True))}"
-                for tool in shown
-            ),
-        ]
-        for name, logs in groups.items()
-    ]
-    body = table(["kind", "logs", *shown], rows, "lr", tight=True)
-    summary = "By kind of log: false ships / missed ones"
+    """Return all figures of every group, and the differences to `advise`."""
+    rows = []
+    for name, logs in groups.items():
+        of_group = f"{name}: {len(logs)} logs, {sum(map(sure, logs))} known"
+        for tool in list(TOOLS)[:4] if logs else ():
+            apart = [difference(one, logs, tool) if tool != OURS else None for one in FIGURES]
+            shown = ["–" if one is None else str(one) for one in apart]
+            rows.append([of_group if tool == OURS else "", *_row(logs, tool), *shown])
+    head = ["kind", *_HEAD, *(f"`advise` less this: {one}" for one in FIGURES)]
+    return _folded("By kind of log", table(head, rows, "llr", tight=True))
+
+
+def _folded(summary: str, body: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def _plain(wrong: FloatArray) -> str:
-    return f"{wrong.mean():.2f}" if len(wrong) else "–"
-
-
-def _beaten(groups: Mapping[str, Sequence[Log]]) -> str:
-    """Say first where another tool costs less, by the paired interval of the difference."""
-    lines = []
-    for name, logs in groups.items():
+def _against(
+    groups: Mapping[str, Sequence[Log]],
+) -> tuple[list[tuple[str, str, str, Difference]], int]:
+    """Return each figure, tool and group in which `advise` is worse, and how many there are."""
+    found, comparisons = [], 0
+    for figure in FIGURES:
         for tool in TOOLS:
-            if tool == OURS or len(logs) < 2:
+            if tool == OURS or (figure, tool) in BY_CONSTRUCTION:
                 continue
-            mean, low, high = mean_interval(_cost(logs, OURS) - _cost(logs, tool))
-            if low > 0:
-                lines.append(
-                    f"- {name}: {tool} costs {mean:.3f} ({low:.3f} to {high:.3f}) less a log"
-                )
-    if not lines:
-        return "**Beaten nowhere**: no tool costs less than `advise` in any group, beyond chance."
-    return "**Where `advise` is beaten**, in deviations of a reward:\n\n" + "\n".join(lines)
+            for name, logs in groups.items():
+                one = difference(figure, logs, tool)
+                comparisons += one is not None
+                if one is not None and one.mean > 0:
+                    found.append((figure, tool, name, one))
+    return found, comparisons
 
 
-def _promises(groups: Mapping[str, Sequence[Log]]) -> str:
-    """Compare with the interval of `ipws`, log by log."""
-    hard = [*groups["rules and learning loggers"], *groups["with faults"]]
-    clean = groups["clean, honest loggers"]
-    rows = []
-    for name, logs, better in (
-        ("false ships, rules, learning loggers and faults", hard, False),
-        ("missed, clean", clean, True),
-    ):
-        pair = [_rate(logs, tool, better=better) for tool in (OURS, RIVAL)]
-        mean, low, high = mean_interval(pair[0] - pair[1])
-        rows.append(
-            [
-                name,
-                str(len(pair[0])),
-                *(f"{one.mean():.2f}" for one in pair),
-                f"{mean:+.2f} ({low:+.2f} to {high:+.2f})",
-            ]
-        )
-    head = ["", "logs", OURS, RIVAL, "difference, paired"]
-    return table(head, rows, "lr", tight=True)
+def _beaten(against: Sequence[tuple[str, str, str, Difference]], comparisons: int) -> str:
+    """Say where another tool has less of a figure, beyond chance or not."""
+    beyond: dict[tuple[str, str], list[str]] = {}
+    for figure, tool, name, one in against:
+        if one.beyond:
+            beyond.setdefault((figure, tool), []).append(f"{name} {one}")
+    if beyond:
+        title = "**Where `advise` is beaten** beyond chance, `advise` less the tool, paired:"
+        lines = [f"- {figure}, {tool}: {'; '.join(of)}" for (figure, tool), of in beyond.items()]
+        said = f"{title}\n\n" + "\n".join(lines)
+    else:
+        said = "**Beaten nowhere** beyond chance."
+    rows = [
+        [figure, tool, name, str(one.n), str(one), one.exact]
+        for figure, tool, name, one in against
+    ]
+    head = ["figure", "tool", "kind", "logs", "`advise` less the tool", "exact p"]
+    summary = f"All {len(against)} of {comparisons} comparisons that go against `advise`"
+    return f"{said}\n\n{_folded(summary, table(head, rows, 'lllr', tight=True))}"
+
+
+PROMISES = (
+    ("false ships", "rules, learning loggers and faults"),
+    ("false ships", "rules and learning loggers"),
+    ("false ships", "with faults"),
+    ("missed", "clean, honest loggers"),
+    ("missed", "clean"),
+)
+
+
+def _promised(groups: Mapping[str, Sequence[Log]]) -> str:
+    """Say whether what was asked for beforehand is shown, against the interval of `ipws`."""
+    rows, fewer, shown = [], False, []
+    for figure, name in PROMISES:
+        one = difference(figure, groups[name], RIVAL)
+        if one is None:
+            continue
+        if figure == "missed":
+            holds = one.high <= MOST_MISSED
+            shown.append(holds)
+        else:
+            holds = one.beyond and one.mean < 0
+            fewer = fewer or (holds and name == PROMISES[0][1])
+        wrong = [FIGURES[figure](groups[name], tool) for tool in (OURS, RIVAL)]
+        counts = [f"{each.sum():.0f} of {len(each)}" for each in wrong]
+        rows.append([f"{figure}, {name}", *counts, str(one), one.exact, "yes" if holds else "no"])
+    first = "" if fewer else "not "
+    second = "" if all(shown) else "not "
+    said = (
+        "**Against the interval of `ipws`, fewer false ships on rules, learning loggers and "
+        f"faulty logs are {first}shown, and at most 5 points more missed on clean ones are "
+        f"{second}shown.** Shown is what has an interval that excludes 0 and an exact p under "
+        ".05; of missed ones, an interval that ends under +0.05."
+    )
+    head = ["", OURS, RIVAL, "difference, paired", "exact p", "shown"]
+    return f"{said}\n\n{table(head, rows, 'lr', tight=True)}"
 
 
 def _wrong(logs: Sequence[Log]) -> str:
