@@ -131,6 +131,7 @@ def test_few_logs_that_differ_are_not_beyond_chance() -> None:
 def test_the_page_says_where_advise_is_beaten_and_by_how_much(page: str) -> None:
     beaten, folded = page.split("**Where `advise` is beaten**")[1].split("<details>")[:2]
     assert f"- missed, {RIVAL}: all logs +0.53" in beaten
+    assert ", 4 kinds more" in beaten
     assert "false ships" not in beaten
     assert f"| cost | {RIVAL} | all logs | 32 | +0.078 " in folded
     assert "| false ships |" not in folded.split("</details>")[0]
@@ -149,7 +150,7 @@ def test_the_page_says_first_whether_what_was_wanted_is_shown(
         *[one_log(0.5, "cannot tell", UP) for _ in range(missed)],  # 1 of 21: -.05 to .15
         *[one_log(0.5, "better", UP) for _ in range(20)],
     ]
-    begin = page_of(logs, tmp_path).split("|")[0]
+    begin = page_of(logs, tmp_path).split("<details>")[0]
     assert re.findall(r"are ((?:not )?shown)", begin) == [fewer, few]
 
 
