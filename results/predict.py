@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from judging.differences import (
     ADVISED,
     GOAL,
@@ -51,6 +52,11 @@ def opened() -> list[Setting]:
     for folder, kind in SOURCES.items():
         found += settings_of(RESULTS / folder / "trials.parquet", kind)
     return found
+
+
+def data_sets() -> int:
+    """Return how many data sets of each opened table there are."""
+    return 1 + max(pq.read_table(OPENED, columns=["replicate"])["replicate"].to_pylist())
 
 
 def document(settings: list[Setting]) -> dict[str, Any]:
@@ -101,7 +107,7 @@ def main() -> int:
                 sys.exit(f"{name} is not what the predictions were made from")
         if _digest(FOLDER / "unopened.yaml") != told["suite"]:
             sys.exit("unopened.yaml is not the suite that was registered")
-        verdict = judged(told, settings_of(OPENED, "tables"))
+        verdict = {"data_sets": data_sets(), **judged(told, settings_of(OPENED, "tables"))}
         VERDICT.write_text(json.dumps(verdict, indent=1) + "\n", encoding="utf-8")
     else:
         sys.exit(__doc__)

@@ -3,7 +3,8 @@
 - results/paper/README.md, results/beyond.md, results/claims.md: claims, judged, with their plots;
 - results/defects.md: published formulas that are wrong;
 - results/tuning/README.md: which rule chooses best;
-- results/leaderboard.md, with its figures: who errs least over drawn worlds and real tables;
+- results/leaderboard.md, with its figures: who errs least, by the signal of the log;
+- results/predictions/README.md: what was predicted before its sources were opened;
 - results/recommendation.md: which estimator and interval to use, and the same as JSON, which
   `ope-bench estimate` and `advise` quote;
 - results/verdicts/README.md: whose advice is right, by known answers, with its figure;
@@ -17,7 +18,7 @@
 - results/randomized/README.md: do orders and intervals hold on real rewards;
 - results/figures/readme.svg;
 - the marked blocks of README.md, results/README.md, results/performance/README.md,
-  bench/docs/gate.md and bench/docs/costs.md.
+  bench/docs/index.md, bench/docs/gate.md and bench/docs/costs.md.
 
 ``python results/write.py`` writes them; with ``--check`` it only compares, names the files that
 say something else, and exits with 1. A claim about trials that are not committed stops it.
@@ -36,9 +37,10 @@ from judging.damages import propensities_page
 from judging.defaults import defaults_section
 from judging.defects import defects
 from judging.intervals import IntervalTrials, intervals_page
-from judging.leaderboard import board_settings, leaderboard_pages
+from judging.leaderboard import leaderboard_pages
+from judging.others import others_section
 from judging.page import page_texts
-from judging.prediction import prediction_section, prediction_sentence
+from judging.prediction import prediction_section, prediction_sentence, predictions_page
 from judging.published import published_page
 from judging.randomized import randomized_page
 from judging.readings import readings_page
@@ -59,7 +61,8 @@ def main() -> int:
     results = Path(__file__).resolve().parent
     root = results.parent
     docs, logs = root / "bench" / "docs", root / "bench" / "ope_bench" / "logs"
-    with_blocks = [root / "README.md", results / "README.md", docs / "gate.md", docs / "costs.md"]
+    with_blocks = [root / "README.md", results / "README.md"]
+    with_blocks += [docs / name for name in ("index.md", "gate.md", "costs.md")]
     with_blocks.append(results / "performance" / "README.md")
     pages = {
         "paper": results / "paper" / "README.md",
@@ -75,10 +78,12 @@ def main() -> int:
         logs / "recommendation.json": recommendation_document(results),
         **leaderboard_pages(
             results,
-            prediction_sentence(board_settings(results)),
+            prediction_sentence(results),
             prediction_section(results),
+            others_section(results),
             defaults_section(results),
         ),
+        results / "predictions" / "README.md": predictions_page(results),
         **verdict_pages(results),
         results / "figures" / "readme.svg": readme_figure(results),
         results / "intervals" / "README.md": intervals_page(intervals),

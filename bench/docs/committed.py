@@ -23,8 +23,8 @@ if str(RESULTS) not in sys.path:
     sys.path.append(str(RESULTS))
 
 from judging.committed import boards_of, folders_with_boards  # noqa: E402  of results/
-from judging.field import TRACKS, Setting, settings_of  # noqa: E402
-from judging.leaderboard import BOARD  # noqa: E402
+from judging.field import TRACKS, Setting  # noqa: E402
+from judging.leaderboard import board_settings  # noqa: E402
 
 __all__ = [
     "FIGURES", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards",
@@ -36,7 +36,7 @@ __all__ = [
 @cache
 def field() -> list[Setting]:
     """Return the settings of the leaderboard, read once."""
-    return settings_of(RESULTS, BOARD)
+    return board_settings(RESULTS)
 
 
 @cache

@@ -6,6 +6,7 @@
 becomes a table of scores (RMSE with failures at the logging average's error) by that parameter,
 of the folder's trials; where its last row has an interval, with the coverage in
 the last setting and a sentence on it;
+``<!-- leaders -->`` the leaderboard's sentences,
 ``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
 power, ``<!-- costs harness -->``, ``<!-- costs obp 10000 1000 -->`` and
 ``<!-- costs machines 10000 1000 -->`` of what is measured in results/performance. Links lead from
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from judging.committed import boards_of
+from judging.leaderboard import leaders
 from judging.page import table
 from ope_bench.boards.board import Row
 from ope_bench.report.styles import styles_of
@@ -47,7 +49,7 @@ CORRELATIONS = (0.0, 0.9, 0.99)
 """Of the gate's power that is shown: how much errors grew, over how many, how correlated."""
 
 _BLOCK = re.compile(
-    r"(<!-- (board|runs|costs|gate)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (board|runs|costs|gate|leaders)\b ?([^\n]*?) ?-->\n).*?(<!-- end -->)", re.DOTALL
 )
 
 
@@ -192,7 +194,7 @@ def runs(results: Path, _words: str) -> str:
         minutes = sum(part["finished"] - part["started"] for part in ended) / 60
         least = "at least " if len(ended) < len(parts) else ""
         machine = parts[-1]["machine"]
-        facts = [f"`{parts[-1]['suite']}`", f"{told['records']:,}", f"{least}{minutes:.1f}"]
+        facts = [f"`{parts[-1]['suite'].partition('[')[0]}`", f"{told['records']:,}", f"{least}{minutes:.1f}"]
         revision = (machine["git"] or {}).get("revision", "none")[:7]
         last = agreed.get(path.parent.relative_to(results).as_posix())
         if last and told.get("sha256", {}).get("trials.parquet") == last["trials.parquet"]:
@@ -396,5 +398,6 @@ BLOCKS: Mapping[str, Callable[[Path, str], str]] = {
     "runs": runs,
     "costs": costs,
     "gate": gate,
+    "leaders": lambda results, _words: leaders(results),
 }
 """What makes a block, by the word that opens it."""

@@ -88,12 +88,17 @@ def _settings(
     """Several pages are about the same settings."""
     cells: dict[tuple[str, str, str], dict[str, list[dict[str, Any]]]] = {}
     others: dict[str, dict[str, tuple[float, float]]] = {}
+    signals: dict[tuple[str, str], float | None] = {}
     for folder in folders:
         path = results / folder / "other-rows.json"
         # A setting of such a folder may be another folder's, with other replicates.
         alone = folder if path.exists() else ""
         if alone:
             others |= json.loads(path.read_text(encoding="utf-8"))
+        told = results / folder / "signals.json"
+        if told.exists():
+            read = json.loads(told.read_text(encoding="utf-8"))
+            signals |= {(alone, text): signal for text, signal in read.items()}
         for row in rows_of(results / folder):
             where = row["environment"], row["environment_params"], alone
             cells.setdefault(where, {}).setdefault(entrant_of(row), []).append(row)
@@ -119,6 +124,7 @@ def _settings(
             others=np.array([others[text][str(row["replicate"])][0] for row in rows])
             if alone
             else None,
+            signal=signals.get((alone, text)),
         )
         for entrant, its in [(FALLBACK, rows), *by_entrant.items()]:
             its.sort(key=lambda row: row["replicate"])

@@ -1,13 +1,12 @@
-"""The leaderboard: who errs least over worlds as users meet them, where, and does it predict?"""
+"""The leaderboard: who errs least over worlds as users meet them, by the signal of their logs."""
 
 from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
-from operator import eq, gt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,51 +14,128 @@ import numpy as np
 from judging.entries import entries_section
 from judging.field import FOLDERS, TRACKS, Setting, settings_of
 from judging.page import opening, table
-from ope_bench.boards.tracks import NEAR, Line, Track, board_of, log_ratios
+from ope_bench.boards.tracks import NEAR, STRATA, Line, Track, board_of, log_ratios
 from ope_bench.contracts.arrays import FloatArray
-from ope_bench.statistics.ranks import mean_interval
-from ope_environments.damaged.priors import CHANCES
-
-MOST_ROWS = 30
-SPLIT_ROWS = 12
-DEPTH = 3
-LEAF = 12
-"""Fewest worlds of a leaf of the tree, of those that choose."""
+from ope_bench.statistics.ranks import rank_ranges
 
 BOARD = (*FOLDERS, "field-trials")
 """Folders whose trials the leaderboard counts."""
 
-Split = tuple[str, Callable[[Setting], bool]]
+FIRST = 1
+"""Place of the track of the first table: propensities and the target policy are known."""
 
+SHOWN = 12
+"""Rows of the first table; estimators beyond stand in the folded one."""
 
-def fact(name: str, test: Callable[[float], bool]) -> Callable[[Setting], bool]:
-    """Return whether a setting has the fact, and it passes the test."""
-    return lambda one: name in one.facts and test(one.facts[name])
+NAMED = 4
+"""Estimators that a sentence names."""
 
-
-SPLITS: tuple[Split, ...] = (
-    ("clean", lambda one: not one.real and not one.facts.get("damages")),
-    ("faulty", lambda one: bool(one.facts.get("damages"))),
-    ("overlap < 10", fact("world_rows_over_weight", lambda x: x < 10)),
-    ("10 to 100", fact("world_rows_over_weight", lambda x: 10 <= x < 100)),
-    (">= 100", fact("world_rows_over_weight", lambda x: x >= 100)),
-    ("rows < 3,000", fact("world_rows", lambda x: x < 3000)),
-    (">= 3,000", fact("world_rows", lambda x: x >= 3000)),
-    ("actions < 40", fact("world_actions", lambda x: x < 40)),
-    (">= 40", fact("world_actions", lambda x: x >= 40)),
-    ("binary reward", lambda one: one.facts.get("world_reward") == "binary"),
-    ("others", lambda one: one.facts.get("world_reward", "binary") != "binary"),
-    ("real tables", lambda one: one.real),
-)
-
-NUMBERS = ("world_rows_over_weight", "world_ess_fraction", "world_rows", "world_actions")
-KINDS = ("world_reward", "world_structure", "world_embedding", "world_logging", "world_target")
+LIMITS = {"weak": "below .05", "middle": "from .05 to .25", "strong": "above .25"}
 
 
 @cache
 def board_settings(results: Path) -> list[Setting]:
-    """Return the settings whose trials the leaderboard counts, read once."""
-    return settings_of(results, BOARD)
+    """Return the settings whose trials the leaderboard counts, read once.
+
+    Randomized trials count against the rows that a log leaves; their settings of which these are
+    not known do not count.
+    """
+    found = settings_of(results, BOARD)
+    kept = [one for one in found if one.trial is None or one.others is not None]
+    return [one if one.others is None else replace(one, truth=one.others) for one in kept]
+
+
+# One figure over three strata.
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An estimator over the strata of a track.
+
+    Parameters
+    ----------
+    entrant : its name.
+    ratios : by stratum, geometric mean over sources of RMSE over the reference's.
+    mean, low, high : geometric mean of the three, with its 95 % interval over sources.
+    rank_low, rank_high : the ranks that the data leave open, for all estimators at once.
+    """
+
+    entrant: str
+    ratios: Mapping[str, float]
+    mean: float
+    low: float
+    high: float
+    rank_low: int
+    rank_high: int
+
+    @property
+    def worst(self) -> float:
+        """The largest of the three."""
+        return max(self.ratios.values())
+
+
+def in_strata(track: Track, settings: Sequence[Setting]) -> dict[str, list[Setting]]:
+    """Return the settings of a track by stratum; those without a signal are in none."""
+    inside = [one for one in settings if track.holds(one) and track.reference in one.answers]
+    return {name: [one for one in inside if one.stratum == name] for name in STRATA}
+
+
+def over_strata(track: Track, settings: Sequence[Setting]) -> list[Whole]:
+    """Return the estimators that ran on all settings of a track, the least mean first.
+
+    A source that has settings in several strata stands in each with those.
+    """
+    parts = in_strata(track, settings)
+    every = [one for part in parts.values() for one in part]
+    names = [name for name in track.entrants(every) if all(name in one.answers for one in every)]
+    logs = {
+        stratum: np.array([log_ratios(part, name, track.reference) for name in names])
+        for stratum, part in parts.items()
+    }
+    means = {stratum: one.mean(axis=1) for stratum, one in logs.items()}
+    mean: FloatArray = np.mean(list(means.values()), axis=0)
+    error = np.sqrt(sum(one.var(axis=1, ddof=1) / one.shape[1] for one in logs.values())) / 3
+    ranges = rank_ranges(_alike(list(logs.values())))
+    found = [
+        Whole(
+            name,
+            {stratum: float(np.exp(one[k])) for stratum, one in means.items()},
+            *np.exp(mean[k] + 1.96 * error[k] * np.array([0.0, -1.0, 1.0])).tolist(),
+            *ranges[k],
+        )
+        for k, name in enumerate(names)
+    ]
+    return sorted(found, key=lambda one: (one.mean, one.entrant))
+
+
+def _alike(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return columns whose mean is the mean of the strata, and whose error is that mean's."""
+    n = sum(one.shape[1] for one in parts)
+    center = np.mean([one.mean(axis=1) for one in parts], axis=0)[:, None]
+    return np.concatenate(
+        [
+            center + n / (len(parts) * one.shape[1]) * (one - one.mean(axis=1, keepdims=True))
+            for one in parts
+        ],
+        axis=1,
+    )
+
+
+def leaders(results: Path) -> str:
+    """Say in one sentence a stratum who may be the best where propensities are known."""
+    track = TRACKS[FIRST]
+    told = []
+    for stratum, part in in_strata(track, board_settings(results)).items():
+        lines = [line for line in board_of(track, part) if line.rank is not None]
+        first = [line for line in lines if line.rank == 1]
+        names = ", ".join(f"`{line.entrant}`" for line in first[:NAMED])
+        others = f" and {len(first) - NAMED} others" if len(first) > NAMED else ""
+        told.append(
+            f"- **{stratum}**: {names}{others} may be the best; `{first[0].entrant}` errs "
+            f"{first[0].ratio:.2f} ({first[0].low:.2f} to {first[0].high:.2f}) times as much as "
+            f"`{track.reference}`"
+        )
+    return "\n".join(told)
 
 
 def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path, str]:
@@ -68,37 +144,36 @@ def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path,
     Parameters
     ----------
     results : the folder results/.
-    predicts : how far the order carries over, in a sentence.
+    predicts : what was predicted, and what came, in a sentence.
     further : sections at its end.
     """
     settings = board_settings(results)
     texts: dict[Path, str] = {}
-    sections, boards = [], []
+    first = over_strata(TRACKS[FIRST], settings)
+    sections = [_stratum(stratum, settings) for stratum in STRATA]
     for number, track in enumerate(TRACKS, 1):
-        inside = [one for one in settings if track.holds(one)]
-        lines = board_of(track, settings)
-        boards.append(lines)
-        name = f"figures/leaderboard-{number}.svg"
-        texts[results / name] = drawn(f"{track.name}: RMSE over that of {track.reference}", lines)
-        sections.append(_section(number, track, inside, lines, name))
-    drawn_worlds = [one for one in settings if not one.real]
-    told = json.loads((results / "field" / "facts.json").read_text(encoding="utf-8"))
-    one_data_set = [one["seconds"] for one in told.values()]
+        path = results / f"figures/leaderboard-{number}.svg"
+        texts[path] = drawn(
+            f"{track.name}: RMSE over that of {track.reference}", over_strata(track, settings)
+        )
+    worlds = [one for one in settings if not one.real]
     facts = {
         "settings": f"{len(settings):,}",
-        "worlds": len(drawn_worlds),
-        "faulty": sum(bool(one.facts.get("damages")) for one in drawn_worlds),
-        "real": len(settings) - len(drawn_worlds),
+        "worlds": len(worlds),
+        "faulty": sum(bool(one.facts.get("damages")) for one in worlds),
+        "real": len(settings) - len(worlds),
         "sources": len({one.source for one in settings if one.real}),
+        "none": sum(one.stratum is None for one in settings),
         "near": NEAR,
         "predicts": predicts,
         "hours": f"{_run_seconds(results) / 3600:.1f}",
-        "data_set": f"{1000 * np.median(one_data_set):.0f}",
-        "longest": f"{1000 * max(one_data_set):.0f}",
-        "leaders": _leaders(boards),
+        "leaders": leaders(results),
+        "table": _whole_table(first[:SHOWN]),
+        "shown": SHOWN,
+        "count": len(first),
     }
-    entries = entries_section(results / "submissions")
-    parts = [opening("leaderboard", **facts), *sections, entries, *further]
+    parts = [opening("leaderboard", **facts), *sections, _part_section(settings)]
+    parts += [entries_section(results / "submissions"), *further]
     texts[results / "leaderboard.md"] = "\n\n".join(parts) + "\n"
     return texts
 
@@ -113,204 +188,76 @@ def _run_seconds(results: Path) -> float:
     return float(sum(run["finished"] - run["started"] for run in runs if run["finished"]))
 
 
-def _leaders(boards: Sequence[Sequence[Line]]) -> str:
-    """Name the first rank of each track."""
-    told = []
-    for track, lines in zip(TRACKS, boards, strict=True):
-        first = [line for line in lines if line.rank == 1]
-        names = ", ".join(f"`{line.entrant}`" for line in first)
-        told.append(
-            f"- **{track.name}**: {names}; the first errs {first[0].ratio:.2f} "
-            f"({first[0].low:.2f} to {first[0].high:.2f}) times as much as `{track.reference}`"
-        )
-    return "\n".join(told)
+def _whole_table(rows: Sequence[Whole]) -> str:
+    cells = [
+        [
+            f"{one.rank_low} to {one.rank_high}",
+            f"`{one.entrant}`",
+            *(f"{one.ratios[stratum]:.2f}" for stratum in STRATA),
+            f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f})",
+            f"{one.worst:.2f}",
+        ]
+        for one in rows
+    ]
+    head = ["ranks", "estimator", *STRATA, "equal weights", "worst"]
+    return table(head, cells, "llr", tight=True)
 
 
-def _section(
-    number: int, track: Track, inside: Sequence[Setting], lines: Sequence[Line], figure: str
-) -> str:
-    sources = len({one.source for one in inside})
-    head = (
-        f"## {number}. {track.name[0].upper()}{track.name[1:]}\n\n"
-        f"{len(inside)} settings of {sources} sources; {len(lines)} entrants; reference "
-        f"`{track.reference}`; panel {', '.join(f'`{one}`' for one in track.panel)}."
-    )
-    folded = "".join(
-        f"\n\n<details><summary>{title}</summary>\n\n{body}\n\n</details>"
-        for title, body in (
-            ("By what the log is like", _splits(track, inside, lines, SPLITS)),
-            ("By fault", _splits(track, inside, lines, _fault_splits())),
-            ("Where which entrant leads", _tree_text(track, inside, lines)),
+def _folded(title: str, body: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
+def _stratum(stratum: str, settings: Sequence[Setting]) -> str:
+    """Return the section of a stratum: a folded table a track."""
+    parts = []
+    for number, track in enumerate(TRACKS, 1):
+        part = in_strata(track, settings)[stratum]
+        lines = [line for line in board_of(track, part) if line.rank is not None]
+        sources = len({one.source for one in part})
+        title = (
+            f"{track.name}: {len(part)} settings of {sources} sources, over `{track.reference}`"
         )
-    )
-    return f"{head}\n\n{_board_table(lines)}\n\n![{track.name}]({figure}){folded}"
+        body = _board_table(lines)
+        if stratum == next(iter(STRATA)):
+            body += f"\n\n![{track.name}](figures/leaderboard-{number}.svg)"
+        parts.append(_folded(title, body))
+    text = f"## {stratum[0].upper()}{stratum[1:]}\n\nLogs whose R2 is {LIMITS[stratum]}."
+    return "\n\n".join([text, *parts])
 
 
 def _board_table(lines: Sequence[Line]) -> str:
     rows = [
         [
-            "–" if line.rank is None else str(line.rank),
-            f"`{line.entrant}`" + (" (part)" if line.rank is None else ""),
+            "–" if line.rank is None else f"{line.rank_low} to {line.rank_high}",
+            f"`{line.entrant}`",
             f"{line.ratio:.2f} ({line.low:.2f} to {line.high:.2f})",
+            f"{line.median:.2f}",
             f"{line.ninth:.2f}",
             f"{line.near:.0%}",
             f"{line.failures:.1%}",
             "–" if line.coverage is None else f"{line.coverage:.0%}",
             f"{line.seconds:.2f}" if line.seconds >= 0.005 else "< .01",
         ]
-        for line in lines[:MOST_ROWS]
+        for line in lines
     ]
-    head = ["rank", "estimator", "error", "90 %", "near the best", "fails", "coverage", "s"]
-    return table(head, rows, "llr", tight=True)
+    head = ["ranks", "estimator", "error", "median", "90 %", "near the best", "fails", "coverage"]
+    return table([*head, "s"], rows, "llr", tight=True)
 
 
-def _fault_splits() -> tuple[Split, ...]:
-    def with_fault(name: str) -> Callable[[Setting], bool]:
-        return lambda one: one.facts.get(f"damage_{name}") is not None
-
-    return tuple((name, with_fault(name)) for name in CHANCES)
-
-
-def _splits(
-    track: Track, inside: Sequence[Setting], lines: Sequence[Line], splits: Sequence[Split]
-) -> str:
-    """Geometric mean of the ratio to the reference in parts of the settings; least in bold."""
-    shown = [line.entrant for line in lines if line.rank is not None][:SPLIT_ROWS]
-    columns: dict[str, dict[str, float]] = {}
-    for name, test in splits:
-        part = [one for one in inside if test(one)]
-        if len({one.source for one in part}) >= 5:
-            columns[f"{name} ({len(part)})"] = {
-                entrant: float(np.exp(log_ratios(part, entrant, track.reference).mean()))
-                for entrant in shown
-            }
-    rows = []
-    for entrant in shown:
-        cells = [f"`{entrant}`"]
-        for column in columns.values():
-            told = f"{column[entrant]:.2f}"
-            cells.append(f"**{told}**" if column[entrant] == min(column.values()) else told)
-        rows.append(cells)
-    return table(["estimator", *columns], rows, "lr", tight=True)
+def _part_section(settings: Sequence[Setting]) -> str:
+    """Return the estimators that ran on a part of the settings, beside the others on the same."""
+    track = TRACKS[FIRST]
+    inside = [one for one in settings if track.holds(one)]
+    part = [line.entrant for line in board_of(track, inside) if line.rank is None]
+    same = [one for one in inside if all(name in one.answers for name in part)]
+    lines = board_of(track, same)
+    text = opening("leaderboard part", part=", ".join(f"`{name}`" for name in part), n=len(same))
+    return f"{text}\n\n{_folded('Table', _board_table(lines))}"
 
 
-# Where which entrant leads: a tree that chooses on odd worlds and is judged on even ones.
-
-
-@dataclass(frozen=True)
-class Node:
-    """A leaf with its entrant, or a question with two parts.
-
-    Parameters
-    ----------
-    entrant : the best choice here.
-    worlds : how many chose it.
-    question : in words; "" for a leaf.
-    test : whether a setting goes to ``yes``.
-    yes, no : the parts.
-    """
-
-    entrant: str
-    worlds: int
-    question: str = ""
-    test: Callable[[Setting], bool] | None = None
-    yes: Node | None = None
-    no: Node | None = None
-
-    def choice(self, setting: Setting) -> str:
-        """Return the entrant of the leaf of a setting."""
-        if self.test is None or self.yes is None or self.no is None:
-            return self.entrant
-        return (self.yes if self.test(setting) else self.no).choice(setting)
-
-
-def tree_of(settings: Sequence[Setting], entrants: Sequence[str], depth: int = DEPTH) -> Node:
-    """Return the tree that greedily makes the mean of log RMSE least, on these settings."""
-    table = np.array([[one.log_rmse(entrant) for entrant in entrants] for one in settings])
-    questions = [
-        (text, test, np.array([test(one) for one in settings]))
-        for text, test in _questions(settings)
-    ]
-    return _grown(table, np.ones(len(settings), dtype=bool), entrants, questions, depth)
-
-
-def _questions(settings: Sequence[Setting]) -> list[Split]:
-    found: list[Split] = [("the log has a fault", lambda one: bool(one.facts.get("damages")))]
-    for name in NUMBERS:
-        values = [one.facts[name] for one in settings]
-        cuts = np.unique(np.quantile(values, np.arange(0.1, 0.95, 0.1))).tolist()
-        found += [(f"{plain(name)} < {cut:.3g}", fact(name, partial(gt, cut))) for cut in cuts]
-    for name in KINDS:
-        kinds = sorted({str(one.facts[name]) for one in settings})
-        found += [(f"{plain(name)} {kind}", fact(name, partial(eq, kind))) for kind in kinds]
-    return found
-
-
-def plain(name: str) -> str:
-    """Return a fact's name in words."""
-    return {
-        "world_rows_over_weight": "rows over the largest weight",
-        "world_ess_fraction": "effective share of the sample",
-        "world_noise_share": "noise share of the reward",
-    }.get(name, name.removeprefix("world_"))
-
-
-def _grown(
-    table: FloatArray,
-    here: np.ndarray,
-    entrants: Sequence[str],
-    questions: Sequence[tuple[str, Callable[[Setting], bool], np.ndarray]],
-    depth: int,
-) -> Node:
-    sums = table[here].sum(axis=0)
-    leaf = Node(entrants[int(sums.argmin())], int(here.sum()))
-    best, found = sums.min() - 1e-9, None
-    for question in questions if depth else ():
-        yes, no = here & question[2], here & ~question[2]
-        if min(yes.sum(), no.sum()) >= LEAF:
-            total = table[yes].sum(axis=0).min() + table[no].sum(axis=0).min()
-            if total < best:
-                best, found = total, (question, yes, no)
-    if found is None:
-        return leaf
-    (text, test, _), yes, no = found
-    parts = [_grown(table, part, entrants, questions, depth - 1) for part in (yes, no)]
-    return Node(leaf.entrant, leaf.worlds, text, test, *parts)
-
-
-def _tree_text(track: Track, inside: Sequence[Setting], lines: Sequence[Line]) -> str:
-    entrants = [line.entrant for line in lines if line.rank is not None]
-    odd = [one for one in inside if one.odd]
-    even = [one for one in inside if not one.real and not one.odd]
-    if len(odd) < 4 * LEAF:
-        return f"{len(odd)} odd worlds are too few for a tree."
-    tree = tree_of(odd, entrants)
-    gain = np.array([one.log_rmse(tree.choice(one)) - one.log_rmse(tree.entrant) for one in even])
-    mean, low, high = (float(np.exp(end)) for end in mean_interval(gain))
-    verdict = "better than" if high < 1 else "worse than" if low > 1 else "not apart from"
-    told = "\n".join(_tree_lines(tree, 0))
-    return (
-        f"Chosen on {len(odd)} odd worlds:\n\n{told}\n\nOn {len(even)} even worlds it errs "
-        f"{mean:.2f} ({low:.2f} to {high:.2f}) times as much as always `{tree.entrant}`, the best "
-        f"fixed choice on the odd ones: {verdict} it."
-    )
-
-
-def _tree_lines(node: Node, level: int) -> list[str]:
-    indent = "  " * level
-    if node.yes is None or node.no is None:
-        return [f"{indent}- `{node.entrant}` ({node.worlds} worlds)"]
-    return [
-        f"{indent}- if {node.question}:",
-        *_tree_lines(node.yes, level + 1),
-        f"{indent}- else:",
-        *_tree_lines(node.no, level + 1),
-    ]
-
-
-def drawn(title: str, lines: Sequence[Line]) -> str:
-    """Return a forest plot of a board as SVG: ratios with intervals on a logarithmic axis."""
-    shown = lines[:MOST_ROWS]
+def drawn(title: str, lines: Sequence[Whole]) -> str:
+    """Return a forest plot as SVG: means of the strata with intervals on a logarithmic axis."""
+    shown = lines
     left, width, step, top = 170, 430, 16, 40
     least = np.log(min(0.5, *(line.low for line in shown)))
     most = np.log(min(8.0, max(2.0, *(line.high for line in shown))))
@@ -335,7 +282,7 @@ def drawn(title: str, lines: Sequence[Line]) -> str:
             parts.append(f'<text class="t" x="{at:.1f}" y="{top - 18}">{tick:g}</text>')
     for row, line in enumerate(shown):
         y = top + step * row
-        ends = place(line.low), place(line.ratio), place(line.high)
+        ends = place(line.low), place(line.mean), place(line.high)
         parts.append(
             f'<text class="n" x="{left - 10}" y="{y + 4}">{html.escape(line.entrant)}</text>'
         )

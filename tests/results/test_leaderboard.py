@@ -11,19 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from judging.field import Setting, settings_of
-from judging.leaderboard import tree_of
-from judging.prediction import (
-    Prediction,
-    Source,
-    along_trials,
-    among_trials,
-    chosen_by_halves,
-    judged_yardsticks,
-    levels_of,
-    predicted,
-    reliability,
-    sources_of,
-)
+from judging.leaderboard import Whole, over_strata
+from judging.prediction import by_textbook, predicted, textbook, yardsticks_of
+from scipy.stats import spearmanr
 
 from ope_bench.boards.tracks import Answers, Track, board_of, by_source, line_of
 from ope_bench.contracts.view import Access
@@ -68,7 +58,8 @@ def test_figures_of_a_line_are_those_by_hand():
     logs = np.array([np.log(2.0), (np.log(0.5) + np.log(1.1)) / 2])
     assert line.ratio == pytest.approx(np.exp(logs.mean()))
     assert line.near == pytest.approx(2 / 3)
-    assert line.ninth == pytest.approx(np.exp(np.quantile(np.log([2.0, 0.5, 1.1]), 0.9)))
+    assert line.median == pytest.approx(np.exp(np.median(logs)))
+    assert line.ninth == pytest.approx(np.exp(np.quantile(logs, 0.9)))
     assert (line.failures, line.coverage, line.settings) == (0.0, 1.0, 3)
     half = 12.706205 * logs.std(ddof=1) / np.sqrt(2)
     assert line.high == pytest.approx(np.exp(logs.mean() + half), rel=1e-6)
@@ -78,8 +69,8 @@ def test_figures_of_a_line_are_those_by_hand():
 
 def test_entrants_that_do_not_differ_share_a_rank():
     board = board_of(TRACK, worlds(ref=1.0, good=0.5, same=0.505, bad=3.0))
-    assert [(line.entrant, line.rank) for line in board] == [
-        ("good", 1), ("same", 1), ("ref", 3), ("bad", 4),
+    assert [(line.entrant, line.rank, line.rank_high) for line in board] == [
+        ("good", 1, 2), ("same", 1, 2), ("ref", 3, 3), ("bad", 4, 4),
     ]  # fmt: skip
 
 
@@ -136,32 +127,6 @@ def test_names_and_the_order_of_settings_decide_nothing():
         assert backwards[name] == pytest.approx(one, rel=1e-12)
 
 
-def test_the_tree_finds_the_fact_that_decides():
-    settings = []
-    for number in range(1, 81):
-        small = number % 4 < 2
-        scales = {"ref": 1.0, "a": 0.5 if small else 2.0, "b": 2.0 if small else 0.5}
-        facts = {"world_rows": 100 if small else 1000, "world_actions": 10}
-        facts |= {"world_rows_over_weight": 10.0, "world_ess_fraction": 0.5}
-        facts |= dict.fromkeys(
-            (
-                "world_reward",
-                "world_structure",
-                "world_embedding",
-                "world_logging",
-                "world_target",
-            ),
-            "x",
-        )
-        settings.append(setting(number, scales, **facts))
-    tree = tree_of(settings, ["ref", "a", "b"])
-    assert "rows" in tree.question
-    assert {tree.choice(one) for one in settings[:4]} == {"a", "b"}
-    assert all(
-        tree.choice(one) == ("a" if one.facts["world_rows"] == 100 else "b") for one in settings
-    )
-
-
 def test_equal_orders_predict_and_reversed_ones_do_not():
     drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
     names = ["ref", "good", "a", "b"]
@@ -175,6 +140,77 @@ def test_equal_orders_predict_and_reversed_ones_do_not():
     assert found.chosen == pytest.approx(20, rel=0.3)
 
 
+def test_the_interval_of_an_order_is_that_of_a_jackknife():
+    rng = np.random.default_rng(3)
+    names = list("abcdefgh")
+    drawn = [
+        setting(k, dict(zip(names, np.exp(rng.standard_normal(8)), strict=True))) for k in range(9)
+    ]
+    real = [
+        replace(setting(k, dict(zip(names, np.exp(rng.standard_normal(8)), strict=True))),
+                source=f"randomized {k}", number=None)
+        for k in range(5)
+    ]  # fmt: skip
+    left, right = (
+        np.array(
+            [[np.log(np.sqrt(np.square(one.errors(x)).mean())) for x in names] for one in part]
+        )
+        for part in (drawn, real)
+    )
+    left, right = (one - one.mean(axis=1, keepdims=True) for one in (left, right))
+
+    def fisher(a, b):
+        return np.arctanh(spearmanr(a.mean(axis=0), b.mean(axis=0)).statistic)
+
+    variance = 0.0
+    for part, others in ((left, right), (right, left)):
+        each = [fisher(np.delete(part, k, 0), others) for k in range(len(part))]
+        variance += (len(part) - 1) * np.var(each)
+    ends = np.tanh(fisher(left, right) + np.array([-1.96, 1.96]) * np.sqrt(variance))
+    found = predicted(drawn, real, names)
+    assert (found.low, found.high) == pytest.approx(tuple(ends))
+    assert found.low < found.value < found.high
+
+
+def test_the_textbook_rule_knows_three_levels():
+    assert [textbook(x) for x in ("ipws", "dm", "logging-average", "ipw")] == [0, 0, 1, 2]
+    scales = {"ipws": 1.0, "dm": 0.9, "logging-average": 2.0, "ipw": 4.0}
+    real = [replace(setting(k, scales), source=f"randomized {k}", number=None) for k in range(4)]
+    assert by_textbook(real, list(scales)).value == pytest.approx(3 / np.sqrt(10))
+    assert np.isnan(by_textbook(real, ["ipws", "dm"]).value)
+
+
+def test_strata_have_equal_weights_whatever_their_sizes():
+    sizes = {"weak": (20, 0.0, 0.5), "middle": (4, 0.1, 1.0), "strong": (5, 0.9, 4.0)}
+    settings, number = [], 0
+    for count, signal, scale in sizes.values():
+        for _ in range(count):
+            number += 1
+            one = setting(number, {"ref": 1.0, "good": scale, "bad": 9.0 * scale})
+            settings.append(replace(one, signal=signal))
+    settings.append(replace(setting(99, {"ref": 1.0, "good": 1e-6, "bad": 1e-6}), signal=None))
+    board = {one.entrant: one for one in over_strata(TRACK, settings)}
+    good: Whole = board["good"]
+    assert good.ratios == pytest.approx({"weak": 0.5, "middle": 1.0, "strong": 4.0})
+    assert good.mean == pytest.approx(2 ** (1 / 3))
+    assert good.worst == pytest.approx(4.0)
+    assert (board["ref"].rank_low, board["bad"].rank_low) == (1, 3)
+    assert list(board) == ["ref", "good", "bad"]
+
+
+def test_a_failure_never_pays():
+    """Where the logged average is nearer to the truth than the reference, the reference counts."""
+    one = setting(1, {"ref": 2.0, "good": 1.0, "logging-average": 0.5})
+    truth = one.truth
+    refuses = replace(one.answers["logging-average"], failed=np.ones(4))
+    one = replace(one, answers={**one.answers, "refuses": refuses})
+    assert one.log_rmse("refuses", "ref") == pytest.approx(one.log_rmse("ref"))
+    near = replace(one, answers={**one.answers, "ref": one.answers["good"]}, truth=truth + 9.0)
+    worse = np.maximum(np.abs(near.errors("logging-average")), np.abs(near.errors("ref")))
+    np.testing.assert_allclose(np.abs(near.errors("refuses", "ref")), worse)
+    assert line_of(TRACK, [one], "refuses").failures == 1.0
+
+
 def test_errors_on_trials_are_against_the_rows_that_a_log_leaves():
     drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
     names = ["ref", "good", "a", "b"]
@@ -186,123 +222,6 @@ def test_errors_on_trials_are_against_the_rows_that_a_log_leaves():
     assert predicted(drawn, [other], names).value < 1.0
 
 
-def trials_like(settings, count=6):
-    return [
-        replace(one, source=f"randomized {k}", number=None)
-        for k, one in enumerate(settings[:count])
-    ]
-
-
-def test_trials_among_themselves_are_the_yardstick_and_each_is_left_out_of_its_own():
-    names = ["ref", "good", "a", "b"]
-    drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
-    turned = trials_like(worlds(ref=1.0, good=2.0, a=0.25, b=0.1))
-    others, ours = among_trials(drawn, turned, names)
-    np.testing.assert_allclose(others, 1.0)
-    np.testing.assert_allclose(ours, -1.0)
-    # Two trials of opposite orders: the other one never has a trial's own order.
-    pair = [*trials_like(drawn, 1), turned[1]]
-    others, _ = among_trials(drawn, pair, names)
-    np.testing.assert_allclose(others, -1.0)
-
-
-def test_intervals_are_over_trials_where_there_are_many():
-    names = ["ref", "good", "a", "b"]
-    drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
-    turned = worlds(ref=1.0, good=2.0, a=0.25, b=0.1)
-    mixed = [*trials_like(drawn, 4), *trials_like(turned[4:], 2)]
-    mixed = [replace(one, source=f"randomized {k}") for k, one in enumerate(mixed)]
-    found = predicted(drawn, mixed, names)
-    assert found.high == 1.0
-    assert found.low < 0.5
-
-
-def worlds_of_two_orders(count=60):
-    """Every third world, of the structure none, has the order turned around."""
-    scales = {"ref": 1.0, "good": 0.5, "a": 4.0, "b": 9.0}
-    turned = {"ref": 1.0, "good": 2.0, "a": 0.25, "b": 0.1}
-    rng = np.random.default_rng(0)
-    drawn = []
-    for number in range(1, count + 1):
-        facts: dict[str, object] = {
-            name: float(rng.random())
-            for name in ("world_rows_over_weight", "world_ess_fraction", "world_rows")
-        }
-        facts |= {"world_actions": 3.0, "world_structure": "linear" if number % 3 else "none"}
-        kinds = ("world_reward", "world_embedding", "world_logging", "world_target")
-        facts |= {name: "ab"[int(rng.random() < 0.5)] for name in kinds}
-        drawn.append(setting(number, scales if number % 3 else turned, **facts))
-    return drawn, ["ref", "good", "a", "b"]
-
-
-def test_the_dial_that_explains_where_an_order_does_not_carry_over_comes_first():
-    drawn, names = worlds_of_two_orders()
-    levels = levels_of(drawn, trials_like(drawn[:2], 2), names)
-    assert [(level.dial, level.value) for level in levels[:2]] == [
-        ("structure", "linear"), ("structure", "none"),
-    ]  # fmt: skip
-    assert levels[0].found.value == 1.0
-    assert levels[1].found.value < 0
-    assert sum(level.worlds for level in levels[:2]) == 60
-
-
-def test_a_part_of_the_worlds_that_half_of_the_trials_choose_is_judged_on_the_other_half():
-    drawn, names = worlds_of_two_orders()
-    # Trials have the order of the third of the worlds that the mean over all does not have.
-    turned = trials_like([one for one in drawn if one.facts["world_structure"] == "none"], 8)
-    chosen, whole = chosen_by_halves(drawn, turned, names)
-    np.testing.assert_allclose(chosen, 1.0)
-    assert whole.max() < 0
-    # Trials of both orders: what agrees with one half disagrees with the other.
-    mixed = [*trials_like(drawn[:2], 2), *trials_like([drawn[2], drawn[5]], 2)]
-    mixed = [replace(one, source=f"randomized {k}") for k, one in enumerate(mixed)]
-    chosen, _ = chosen_by_halves(drawn, mixed, names)
-    assert chosen.mean() < 0.5
-
-
-def test_reliability_of_orders_is_that_of_spearman_and_brown():
-    same = np.tile([1.0, 2.0, 3.0, 4.0, 5.0], (3, 1))
-    assert reliability(same) == pytest.approx((1.0, 1.0))
-    # 1 - 6 (1 + 1) / (5 * 24) = .9 for one exchange of neighbors.
-    near = np.array([[1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 1.0, 3.0, 4.0, 5.0]])
-    assert reliability(near) == pytest.approx((0.9, 1.8 / 1.9))
-    assert reliability(np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])) == pytest.approx((-1.0, 0.0))
-
-
-def test_a_trial_whose_data_sets_disagree_has_a_low_ceiling():
-    drawn = worlds(ref=1.0, good=0.5, a=4.0, b=9.0)
-    names = ["ref", "good", "a", "b"]
-    rng = np.random.default_rng(0)
-    noisy = {name: answers(rng.standard_normal(8)) for name in names}
-    noise = Setting("randomized noise", None, {}, np.zeros(8), noisy)
-    clear = replace(drawn[0], source="randomized clear", number=None)
-    first, last = sources_of(drawn, [noise, clear], names)
-    assert (first.name, last.name) == ("clear", "noise")
-    assert first.ceiling == pytest.approx(1.0)
-    assert first.spread > last.spread
-    assert last.pair < 0.3
-    signal = np.array([[1.0], [0.5], [4.0], [9.0]]) * rng.standard_normal(8)
-    near = {
-        name: answers(one + rng.standard_normal(8))
-        for name, one in zip(names, signal, strict=True)
-    }
-    (between,) = sources_of(drawn, [replace(noise, answers=near)], names)
-    assert 0.1 < between.pair < 0.9
-    assert between.ceiling == pytest.approx((8 * between.pair / (1 + 7 * between.pair)) ** 0.5)
-
-
-def test_what_trials_are_like_is_compared_with_how_well_they_are_predicted():
-    sources = [
-        Source(f"t{k}", Prediction(k / 40, 0, 1, 1), pair=k % 5, ceiling=0.7, spread=k % 3)
-        for k in range(40)
-    ]
-    facts = {f"t{k}": {"noise_share": -k, "rows": k % 7, "arms": k % 4} for k in range(40)}
-    found = along_trials(sources, facts)
-    assert found[0][0] == "noise share of the reward"
-    assert found[0][1] == pytest.approx(-1.0)
-    assert found[0][3] < -0.99
-
-
 def test_a_yardstick_is_judged_by_the_order_of_the_exact_value(tmp_path):
     exact = [0.0, 1.0, 2.0, 3.0]
     told = {
@@ -312,11 +231,7 @@ def test_a_yardstick_is_judged_by_the_order_of_the_exact_value(tmp_path):
     }
     path = tmp_path / "yardsticks.json"
     path.write_text(json.dumps(told))
-    found = judged_yardsticks(path)
-    assert found["same"].value == pytest.approx(1.0)
-    assert found["same"].chosen == 1.0
-    assert found["turned"].value == pytest.approx(-1.0)
-    assert found["turned"].chosen == pytest.approx(np.exp(3.0))
+    assert yardsticks_of(path) == pytest.approx({"same": 1.0, "turned": -1.0})
 
 
 def test_a_trial_without_an_answer_counts_as_the_logged_average(tmp_path):

@@ -133,6 +133,25 @@ def slots(*, summed: bool) -> float:
     return float(means.sum() if summed else share @ means)
 
 
+def mean_square(*, variance_as_deviation: bool) -> float:
+    """Weighted mean of x^2 of a standard normal logger, for the target N(.5, variance 1.9)."""
+    x = np.linspace(-60.0, 60.0, 600_001)
+    spread = 1.9 if variance_as_deviation else np.sqrt(1.9)
+
+    def density(mean: float, deviation: float) -> np.ndarray:
+        return np.exp(-0.5 * ((x - mean) / deviation) ** 2) / (deviation * np.sqrt(2 * np.pi))
+
+    # The logger's density times the weight is the density that the weight takes for the target's.
+    return float((density(0.5, float(spread)) * x**2).sum() * (x[1] - x[0]))
+
+
+def resampled_model(*, by_label: bool) -> float:
+    """Mean of a model that predicts the context 0, 1 or 5 over a resample: rows 2, 2 and 0."""
+    context, drawn = np.array([0.0, 1.0, 5.0]), np.array([2, 2, 0])
+    resample = context[drawn]
+    return float(np.mean([resample[k] for k in (drawn if by_label else range(3))]))
+
+
 PAPER = "Lee, Arbour and Theocharous 2022"
 NO_ERRATUM = "no correction found of arXiv 2203.02807"
 
@@ -227,5 +246,33 @@ DEFECTS: tuple[Defect, ...] = (
         lambda: slots(summed=True),
         "`sn-ipm`; tests/estimators/test_ranking.py",
         "not at 079378a, the newest that was read",
+    ),
+    Defect(
+        "subgaussian importance sampling: in the weights, the script takes the variance of a "
+        "Gaussian policy for its deviation",
+        "albertometelli/subgaussian-is, examples/off_evaluation_gaussian.py (Metelli et al. 2021)",
+        "the weighted mean of x² is its mean under the target",
+        lambda: mean_square(variance_as_deviation=False),
+        lambda: mean_square(variance_as_deviation=True),
+        "this page",
+        "not at 0915561, the newest that was read",
+    ),
+    Defect(
+        "every estimate is rounded to two decimals: rare clicks have the value 0",
+        "banditml/offline-policy-evaluation (offline-evaluation 0.0.6), ope/utils/stats.py",
+        "with equal policies, weighting gives the logged mean",
+        lambda: 0.004,
+        lambda: round(0.004, 2),
+        "results/others, `OfflineIps`",
+        "not in 0.0.6, the newest release",
+    ),
+    Defect(
+        "the direct method's bootstrap takes contexts of the resample by places in the log",
+        "banditml/offline-policy-evaluation (offline-evaluation 0.0.6), ope/methods",
+        "over a resample, the direct method is the mean of its rows' predictions",
+        lambda: resampled_model(by_label=False),
+        lambda: resampled_model(by_label=True),
+        "this page",
+        "not in 0.0.6, the newest release",
     ),
 )

@@ -144,17 +144,25 @@ class Setting:
     answers: dict[str, Answers] = field(default_factory=dict)
     signal: float | None = None
     key: tuple[str, ...] = ()
-    _logs: dict[str, float] = field(default_factory=dict, init=False, repr=False)
+    _logs: dict[tuple[str, str], float] = field(default_factory=dict, init=False, repr=False)
 
-    def errors(self, entrant: str) -> FloatArray:
-        """(n,) estimate less value."""
-        return self.answers[entrant].value - self.truth
+    def errors(self, entrant: str, reference: str = "") -> FloatArray:
+        """(n,) estimate less value; without an answer the larger of two errors.
 
-    def log_rmse(self, entrant: str) -> float:
+        They are the fallback's and, if there is one, the reference's: refusing never pays.
+        """
+        own, other = self.answers[entrant], self.answers.get(reference)
+        error = own.value - self.truth
+        if other is None:
+            return error
+        worse = other.value - self.truth
+        return np.where((own.failed > 0) & (np.abs(worse) > np.abs(error)), worse, error)
+
+    def log_rmse(self, entrant: str, reference: str = "") -> float:
         """Logarithm of the RMSE; errors below 1e-12 count as that. Asked a hundred times."""
-        if entrant not in self._logs:
-            self._logs[entrant] = log_rmse(self.errors(entrant))
-        return self._logs[entrant]
+        if (entrant, reference) not in self._logs:
+            self._logs[entrant, reference] = log_rmse(self.errors(entrant, reference))
+        return self._logs[entrant, reference]
 
     @property
     def stratum(self) -> str | None:
@@ -323,21 +331,22 @@ class Line:
     entrant : its name.
     ratio, low, high : geometric mean over sources of its RMSE over the reference's, with the 95 %
         interval of a mean of logarithms.
-    ninth : 90th percentile of that ratio over settings.
+    median, ninth : median and 90th percentile of that ratio over sources.
     near : share of settings in which it errs at most `NEAR` times as much as the panel's best.
     failures : share of its trials without an answer.
     coverage : share of its 95 % intervals that held the value, None without intervals.
     seconds : median processor time of a fit; NaN where no trial has one.
     settings : on how many settings it ran.
-    rank : shared by estimators that cannot be told from the first of them; None where it ran on a
-        part of the settings.
-    rank_low, rank_high : the ranks that the data leave open, for all estimators at once.
+    rank_low, rank_high : the ranks that the data leave open, for all estimators at once; None where
+        it ran on a part of the settings.
+    rank : the first of them.
     """
 
     entrant: str
     ratio: float
     low: float
     high: float
+    median: float
     ninth: float
     near: float
     failures: float
@@ -371,29 +380,30 @@ def by_source(settings: Sequence[Setting], figures: Sequence[float]) -> FloatArr
 
 
 def log_ratios(settings: Sequence[Setting], entrant: str, other: str) -> FloatArray:
-    """Return log RMSE of one estimator less another's, by source: (n_sources,)."""
+    """Return log RMSE of one estimator less that of a reference, by source: (n_sources,)."""
     ran = [one for one in settings if entrant in one.answers and other in one.answers]
-    return by_source(ran, [one.log_rmse(entrant) - one.log_rmse(other) for one in ran])
+    return by_source(ran, [one.log_rmse(entrant, other) - one.log_rmse(other) for one in ran])
 
 
 def line_of(track: Track, settings: Sequence[Setting], entrant: str) -> Line:
     """Return an estimator's figures; they depend on it, the reference and the panel alone."""
     ran = [one for one in settings if entrant in one.answers]
     answers = [one.answers[entrant] for one in ran]
-    own = np.array([one.log_rmse(entrant) for one in ran])
-    best = np.array(
-        [min(one.log_rmse(name) for name in track.panel if name in one.answers) for one in ran]
-    )
-    reference = np.array([one.log_rmse(track.reference) for one in ran])
+    base = track.reference
+    own = np.array([one.log_rmse(entrant, base) for one in ran])
+    panel = [[one.log_rmse(x, base) for x in track.panel if x in one.answers] for one in ran]
+    best = np.array([min(one) for one in panel])
     held = np.concatenate([one.held for one in answers])
     spent = np.concatenate([one.seconds for one in answers])
-    mean, low, high = mean_interval(by_source(ran, (own - reference).tolist()))
+    ratios = log_ratios(ran, entrant, base)
+    mean, low, high = mean_interval(ratios)
     return Line(
         entrant,
         ratio=float(np.exp(mean)),
         low=float(np.exp(low)),
         high=float(np.exp(high)),
-        ninth=float(np.exp(np.quantile(own - reference, 0.9))),
+        median=float(np.exp(np.median(ratios))),
+        ninth=float(np.exp(np.quantile(ratios, 0.9))),
         near=float((own - best <= np.log(NEAR)).mean()),
         failures=float(np.concatenate([one.failed for one in answers]).mean()),
         coverage=float(np.nanmean(held)) if np.isfinite(held).any() else None,
@@ -403,37 +413,20 @@ def line_of(track: Track, settings: Sequence[Setting], entrant: str) -> Line:
 
 
 def board_of(track: Track, settings: Sequence[Setting]) -> list[Line]:
-    """Return the estimators of a track, best first; those that do not differ share a rank.
+    """Return the estimators of a track, best first, those that ran on a part of it last.
 
-    Ties of figures are broken by nothing that a name decides: equal figures share a rank, and are
-    shown in the order of names.
+    Equal figures are shown in the order of names.
     """
     inside = [one for one in settings if track.holds(one)]
     lines = [line_of(track, inside, entrant) for entrant in track.entrants(inside)]
-    lines.sort(key=lambda line: (line.ratio, line.entrant))
-    ranked: list[Line] = []
-    head, rank, place = "", 0, 0
-    for line in lines:
-        if line.settings < len(inside):
-            ranked.append(line)
-            continue
-        place += 1
-        low = mean_interval(log_ratios(inside, line.entrant, head))[1] if head else 1.0
-        if low > 0:
-            head, rank = line.entrant, place
-        ranked.append(replace(line, rank=rank))
-    return ranked
-
-
-def _with_ranges(track: Track, settings: Sequence[Setting], lines: Sequence[Line]) -> list[Line]:
-    whole = [line.entrant for line in lines if line.rank is not None]
-    logs = np.array([log_ratios(settings, name, track.reference) for name in whole])
+    lines.sort(key=lambda line: (line.settings < len(inside), line.ratio, line.entrant))
+    whole = [line.entrant for line in lines if line.settings == len(inside)]
+    logs = np.array([log_ratios(inside, name, track.reference) for name in whole])
     ranges = dict(zip(whole, rank_ranges(logs), strict=True)) if whole else {}
     return [
-        replace(line, rank_low=ranges[line.entrant][0], rank_high=ranges[line.entrant][1])
-        if line.entrant in ranges
-        else line
+        replace(line, rank=low, rank_low=low, rank_high=high)
         for line in lines
+        for low, high in [ranges.get(line.entrant, (None, None))]
     ]
 
 
@@ -458,11 +451,12 @@ class TrackBoard(OverSettings):
     columns = (
         text("track", "", "what its estimators may know", of_board=True),
         text("stratum", "", "settings by signal of the log", of_board=True),
-        count("rank", "", "shared where the first of them cannot be told from it"),
+        count("rank", "", "first rank that the data leave open, for all estimators at once"),
         number("estimator", "", "estimator", lambda row: row.entrant, format="estimator"),
         number("ratio", "error", "RMSE over the reference's, geometric mean over sources"),
         number("interval", "95 %", "interval of the error", lambda row: (row.low, row.high)),
-        number("ninth", "90 %", "90th percentile of the error over settings", drop=3),
+        number("median", "", "median of the error over sources", drop=4),
+        number("ninth", "90 %", "90th percentile of the error over sources", drop=3),
         percent("near", "near best", "share of settings within 1.25 of the panel's best", drop=4),
         percent("failures", "fails", "share of trials without an answer", drop=5),
         percent("coverage", "", "share of its 95 % intervals that held the value", drop=2),
@@ -475,11 +469,11 @@ class TrackBoard(OverSettings):
         ),
         count("settings", "n", "settings on which it ran", drop=6),
         count("rank_low", "rank from", "first rank that the data leave open", drop=7),
-        count("rank_high", "to", "last rank that the data leave open", drop=7),
+        count("rank_high", "to", "last rank that the data leave open"),
     )
     layout = (
-        *("rank", "estimator", "ratio", "interval", "ninth", "near", "failures", "coverage"),
-        *("seconds", "settings", "rank_low", "rank_high"),
+        *("rank", "rank_high", "estimator", "ratio", "interval", "median", "ninth", "near"),
+        *("failures", "coverage", "seconds", "settings", "rank_low"),
     )
     explained = ("ratio",)
 
@@ -500,7 +494,6 @@ def track_boards(settings: Sequence[Setting]) -> list[TrackBoard]:
             part = inside if stratum == "all" else [x for x in inside if x.stratum == stratum]
             if not part:
                 continue
-            lines = _with_ranges(track, part, board_of(track, part))
             found.append(
                 TrackBoard(
                     track=track.name,
@@ -508,7 +501,7 @@ def track_boards(settings: Sequence[Setting]) -> list[TrackBoard]:
                     stratum=stratum,
                     settings=len(part),
                     sources=len({one.source for one in part}),
-                    rows=tuple(lines),
+                    rows=tuple(board_of(track, part)),
                 )
             )
     return found

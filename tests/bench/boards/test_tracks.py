@@ -88,10 +88,12 @@ def test_a_figure_is_the_geometric_mean_over_sources_of_errors_over_the_referenc
     assert "dr" not in rows
 
 
-def test_a_missing_answer_errs_as_the_logged_average() -> None:
-    records = _trials(SCALES, 1, dm=Status.TIMEOUT) + _trials(SCALES, 2)
+@pytest.mark.parametrize("average", [4.0, 0.25])
+def test_a_missing_answer_errs_as_the_worse_of_average_and_reference(average: float) -> None:
+    scales = {**SCALES, "logging-average": average}
+    records = _trials(scales, 1, dm=Status.TIMEOUT) + _trials(scales, 2)
     rows = _rows(_settings(records))
-    assert rows["dm"].ratio == pytest.approx(math.sqrt(4.0 * 3.0))
+    assert rows["dm"].ratio == pytest.approx(math.sqrt(max(average, 1.0) * 3.0))
     assert rows["dm"].failures == 0.5
 
 

@@ -1,0 +1,141 @@
+"""The board's order, ranges and strata from committed trials once more, by numpy alone."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from judging.leaderboard import TRACKS, board_settings, in_strata, over_strata
+
+from support.paths import RESULTS
+
+TRACK = TRACKS[1]
+COLUMNS = ["environment", "environment_params", "estimator", "replicate", "status", "estimate"]
+
+
+def committed():
+    """Squared errors by stratum, source, setting and estimator; failures at the larger error."""
+    errors = {}
+    for folder in ("field", "field-real", "field-trials", "field-slow"):
+        signals = (
+            json.loads((RESULTS / folder / "signals.json").read_text())
+            if folder != "field-slow"
+            else {}
+        )
+        left = RESULTS / folder / "other-rows.json"
+        values = json.loads(left.read_text()) if left.exists() else None
+        table = pq.read_table(
+            RESULTS / folder / "trials.parquet", columns=[*COLUMNS, "truth_expected"]
+        )
+        for row in table.to_pylist():
+            text = row["environment_params"]
+            if row["environment"] == "randomized" and values is None:
+                continue
+            if folder == "field-slow" or signals.get(text) is None:
+                continue
+            truth = row["truth_expected"]
+            if values is not None:
+                truth = values[text][str(row["replicate"])][0]
+            ok = row["status"] == "ok"
+            error = row["estimate"] - truth if ok else None
+            key = folder, row["environment"], text, signals[text]
+            errors.setdefault(key, defaultdict(dict))[row["estimator"]][row["replicate"]] = (
+                error, row["status"] == "unavailable",
+            )  # fmt: skip
+    return errors
+
+
+def source(environment, text):
+    params = json.loads(text)
+    for name in ("dataset", "data", "world", "environment"):
+        if name in params:
+            return f"{environment} {params[name]}"
+    return environment
+
+
+def squares_of(errors, name, reference):
+    told = []
+    for k, (error, _) in errors[name].items():
+        both = [
+            one
+            for one in (errors["logging-average"][k][0], errors[reference][k][0])
+            if one is not None
+        ]
+        told.append(max(map(abs, both)) if error is None else error)
+    return 0.5 * np.log(max(np.mean(np.square(told)), 1e-24))
+
+
+@pytest.fixture(scope="module")
+def ratios():
+    """By stratum and estimator: log ratio by source."""
+    wanted = {one.entrant for one in over_strata(TRACK, board_settings(RESULTS))}
+    found = {name: defaultdict(lambda: defaultdict(list)) for name in ("weak", "middle", "strong")}
+    for (_, environment, text, signal), errors in committed().items():
+        if any(away for _, away in errors[TRACK.probe].values()):
+            continue
+        if any(error is None for error, _ in errors["logging-average"].values()):
+            continue
+        if environment == "damaged" and weighted(text):
+            continue
+        stratum = "weak" if signal < 0.05 else "middle" if signal < 0.25 else "strong"
+        base = squares_of(errors, TRACK.reference, TRACK.reference)
+        for name in wanted:
+            own = squares_of(errors, name, TRACK.reference)
+            found[stratum][name][source(environment, text)].append(own - base)
+    return {
+        stratum: {name: np.array([np.mean(v) for v in by.values()]) for name, by in each.items()}
+        for stratum, each in found.items()
+    }
+
+
+def weighted(text):
+    from ope_environments.damaged.priors import drawn_damages
+
+    damages = drawn_damages(json.loads(text)["environment"])
+    return "retention" in damages and damages.get("weighted")
+
+
+def test_strata_have_the_same_settings_and_sources(ratios):
+    for stratum, part in in_strata(TRACK, board_settings(RESULTS)).items():
+        (count,) = {len(one) for one in ratios[stratum].values()}
+        assert count == len({one.source for one in part}), stratum
+
+
+def test_figures_and_order_are_the_same(ratios):
+    board = over_strata(TRACK, board_settings(RESULTS))
+    mean = {}
+    for one in board:
+        parts = [ratios[stratum][one.entrant].mean() for stratum in one.ratios]
+        assert np.exp(parts) == pytest.approx(list(one.ratios.values()))
+        mean[one.entrant] = np.mean(parts)
+        assert one.mean == pytest.approx(np.exp(mean[one.entrant]))
+    assert [one.entrant for one in board] == sorted(mean, key=lambda name: (mean[name], name))
+
+
+def test_ranges_are_those_of_a_bootstrap_within_strata(ratios):
+    board = over_strata(TRACK, board_settings(RESULTS))
+    names = [one.entrant for one in board]
+    logs = [np.array([each[name] for name in names]) for each in ratios.values()]
+    means = np.mean([one.mean(axis=1) for one in logs], axis=0)
+    variance = sum(np.cov(one) / one.shape[1] for one in logs) / 9
+    error = np.sqrt(
+        np.maximum(variance.diagonal()[:, None] + variance.diagonal() - 2 * variance, 1e-18)
+    )
+    rng = np.random.default_rng(7)
+    largest = []
+    for _ in range(1000):
+        again = [
+            one[:, rng.integers(one.shape[1], size=one.shape[1])].mean(axis=1) for one in logs
+        ]
+        moved = np.mean(again, axis=0) - means
+        largest.append(np.abs((moved[:, None] - moved) / error).max())
+    limit = np.quantile(largest, 0.95)
+    behind = (means[:, None] - means) / error > limit
+    first, last = 1 + behind.sum(axis=1), len(names) - behind.sum(axis=0)
+    ours = np.array([[one.rank_low, one.rank_high] for one in board])
+    # Another bootstrap within strata has another critical value in its second digit.
+    assert np.abs(ours - np.stack([first, last], axis=1)).max() <= 2
+    assert np.mean(ours == np.stack([first, last], axis=1)) >= 0.7
