@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ope_bench.boards.board import Board as SettingBoard
-from ope_bench.boards.tracks import Line, Track, board_of, log_ratios
+from ope_bench.boards.tracks import Line, Track, log_ratios
 from ope_bench.statistics.ranks import mean_interval
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ if str(RESULTS) not in sys.path:
 
 from judging.committed import boards_of, folders_with_boards  # noqa: E402  of results/
 from judging.field import TRACKS, Setting  # noqa: E402
-from judging.leaderboard import board_settings  # noqa: E402
+from judging.leaderboard import board_settings, whole_lines  # noqa: E402
 
 __all__ = [
     "FIGURES", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards",
@@ -41,8 +41,8 @@ def field() -> list[Setting]:
 
 @cache
 def lines_of(track: Track) -> list[Line]:
-    """Return the leaderboard of a track, best first."""
-    return board_of(track, field())
+    """Return the leaderboard of a track over strata of equal weights, best first."""
+    return whole_lines(track, field())
 
 
 def overlap(setting: Setting) -> float | None:

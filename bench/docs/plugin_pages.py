@@ -409,8 +409,8 @@ def _standing(plugin: Plugin) -> Iterator[str]:
 LEADER_HEAD = (
     "rank",
     "estimator",
-    '<abbr title="over that of the reference: geometric mean, 95 % interval">error</abbr>',
-    '<abbr title="in nine settings of ten the ratio is at most this">90 %</abbr>',
+    '<abbr title="over the reference: mean of three strata of signal, 95 %">error</abbr>',
+    '<abbr title="in nine sources of ten the ratio is at most this">90 %</abbr>',
     '<abbr title="settings within 1.25 times the least error of the panel">near the best</abbr>',
     "fails",
     '<abbr title="how often its own 95 % intervals hold the value">coverage</abbr>',

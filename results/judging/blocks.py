@@ -194,7 +194,11 @@ def runs(results: Path, _words: str) -> str:
         minutes = sum(part["finished"] - part["started"] for part in ended) / 60
         least = "at least " if len(ended) < len(parts) else ""
         machine = parts[-1]["machine"]
-        facts = [f"`{parts[-1]['suite'].partition('[')[0]}`", f"{told['records']:,}", f"{least}{minutes:.1f}"]
+        facts = [
+            f"`{parts[-1]['suite'].partition('[')[0]}`",
+            f"{told['records']:,}",
+            f"{least}{minutes:.1f}",
+        ]
         revision = (machine["git"] or {}).get("revision", "none")[:7]
         last = agreed.get(path.parent.relative_to(results).as_posix())
         if last and told.get("sha256", {}).get("trials.parquet") == last["trials.parquet"]:

@@ -108,6 +108,25 @@ def over_strata(track: Track, settings: Sequence[Setting]) -> list[Whole]:
     return sorted(found, key=lambda one: (one.mean, one.entrant))
 
 
+def whole_lines(track: Track, settings: Sequence[Setting]) -> list[Line]:
+    """Return the lines of a track with the figures over its strata, those of a part last."""
+    every = [one for part in in_strata(track, settings).values() for one in part]
+    lines = {line.entrant: line for line in board_of(track, every)}
+    whole = [
+        replace(
+            lines.pop(one.entrant),
+            ratio=one.mean,
+            low=one.low,
+            high=one.high,
+            rank=one.rank_low,
+            rank_low=one.rank_low,
+            rank_high=one.rank_high,
+        )
+        for one in over_strata(track, settings)
+    ]
+    return [*whole, *lines.values()]
+
+
 def _alike(parts: Sequence[FloatArray]) -> FloatArray:
     """Return columns whose mean is the mean of the strata, and whose error is that mean's."""
     n = sum(one.shape[1] for one in parts)
@@ -131,7 +150,7 @@ def leaders(results: Path) -> str:
         names = ", ".join(f"`{line.entrant}`" for line in first[:NAMED])
         others = f" and {len(first) - NAMED} others" if len(first) > NAMED else ""
         told.append(
-            f"- **{stratum}**: {names}{others} may be the best; `{first[0].entrant}` errs "
+            f"- **{stratum}**: {names}{others} may be best; `{first[0].entrant}` errs "
             f"{first[0].ratio:.2f} ({first[0].low:.2f} to {first[0].high:.2f}) times as much as "
             f"`{track.reference}`"
         )
@@ -214,10 +233,8 @@ def _stratum(stratum: str, settings: Sequence[Setting]) -> str:
         part = in_strata(track, settings)[stratum]
         lines = [line for line in board_of(track, part) if line.rank is not None]
         sources = len({one.source for one in part})
-        title = (
-            f"{track.name}: {len(part)} settings of {sources} sources, over `{track.reference}`"
-        )
-        body = _board_table(lines)
+        title = f"{track.name} ({len(part)}, {sources} sources)"
+        body = _board_table(track, lines)
         if stratum == next(iter(STRATA)):
             body += f"\n\n![{track.name}](figures/leaderboard-{number}.svg)"
         parts.append(_folded(title, body))
@@ -225,7 +242,7 @@ def _stratum(stratum: str, settings: Sequence[Setting]) -> str:
     return "\n\n".join([text, *parts])
 
 
-def _board_table(lines: Sequence[Line]) -> str:
+def _board_table(track: Track, lines: Sequence[Line]) -> str:
     rows = [
         [
             "–" if line.rank is None else f"{line.rank_low} to {line.rank_high}",
@@ -240,7 +257,16 @@ def _board_table(lines: Sequence[Line]) -> str:
         ]
         for line in lines
     ]
-    head = ["ranks", "estimator", "error", "median", "90 %", "near the best", "fails", "coverage"]
+    head = [
+        "ranks",
+        "estimator",
+        f"over `{track.reference}`",
+        "median",
+        "90 %",
+        "near",
+        "fails",
+        "coverage",
+    ]
     return table([*head, "s"], rows, "llr", tight=True)
 
 
@@ -252,7 +278,7 @@ def _part_section(settings: Sequence[Setting]) -> str:
     same = [one for one in inside if all(name in one.answers for name in part)]
     lines = board_of(track, same)
     text = opening("leaderboard part", part=", ".join(f"`{name}`" for name in part), n=len(same))
-    return f"{text}\n\n{_folded('Table', _board_table(lines))}"
+    return f"{text}\n\n{_folded('Table', _board_table(track, lines))}"
 
 
 def drawn(title: str, lines: Sequence[Whole]) -> str:

@@ -18,6 +18,7 @@ from judging.differences import (
     judged,
     order_correlation,
     regrets,
+    settings_of,
 )
 
 FOLDER: Path = predict.FOLDER
@@ -97,3 +98,16 @@ def test_a_right_model_has_the_slope_one_and_the_whole_order():
         verdict["regret"]["least predicted"]["worst"] < verdict["regret"]["always sndr"]["worst"]
     )
     assert order_correlation(settings, lambda *_: 0.0) == 0.0
+
+
+def test_the_verdict_is_what_the_opened_trials_give():
+    told = json.loads((FOLDER / "registered.json").read_text(encoding="utf-8"))
+    verdict = json.loads((FOLDER / "verdict.json").read_text(encoding="utf-8"))
+    again = judged(told, settings_of(FOLDER / "trials.parquet", "tables"))
+    assert verdict["sources"] == again["sources"] == 26
+    for name in ("value", "low", "high"):
+        assert verdict["slope"][name] == pytest.approx(again["slope"][name])
+    for name, error in again["errors"].items():
+        assert verdict["errors"][name] == pytest.approx(error)
+    for name, regret in again["regret"].items():
+        assert verdict["regret"][name]["worst"] == pytest.approx(regret["worst"])

@@ -247,7 +247,8 @@ def test_long_tables_can_be_filtered(site: Path, browser: Browser) -> None:
     browser.resize(1300, 800)
     _open(browser, (site / "results/leaderboard.html").as_uri())
     browser.js(
-        "(() => { const field = document.querySelector('input.filter');"
+        "(() => { for (const one of document.querySelectorAll('details')) one.open = true;"
+        " const field = document.querySelector('input.filter');"
         " field.value = 'epws'; field.dispatchEvent(new Event('input')); })()"
     )
     shown = (
@@ -256,7 +257,7 @@ def test_long_tables_can_be_filtered(site: Path, browser: Browser) -> None:
     names = browser.js(
         f"{shown}.filter((one) => !one.hidden).map((one) => one.cells[1].innerText)"
     )
-    assert {"epws", "fepws (part)"} <= set(names)
+    assert "epws" in names
     assert all("epws" in name for name in names)
 
 
