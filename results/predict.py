@@ -33,7 +33,7 @@ from judging.differences import (
 RESULTS = Path(__file__).resolve().parent
 FOLDER = RESULTS / "predictions"
 REGISTERED, OPENED, VERDICT = (
-    FOLDER / name for name in ("registered.json", "trials.parquet", "verdict.json")
+    FOLDER / name for name in ("registered.json", "opened.parquet", "verdict.json")
 )
 CANDIDATES = {
     f"{facts}, {' and '.join(kinds)}": (facts, kinds)

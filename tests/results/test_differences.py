@@ -103,7 +103,7 @@ def test_a_right_model_has_the_slope_one_and_the_whole_order():
 def test_the_verdict_is_what_the_opened_trials_give():
     told = json.loads((FOLDER / "registered.json").read_text(encoding="utf-8"))
     verdict = json.loads((FOLDER / "verdict.json").read_text(encoding="utf-8"))
-    again = judged(told, settings_of(FOLDER / "trials.parquet", "tables"))
+    again = judged(told, settings_of(FOLDER / "opened.parquet", "tables"))
     assert verdict["sources"] == again["sources"] == 26
     for name in ("value", "low", "high"):
         assert verdict["slope"][name] == pytest.approx(again["slope"][name])

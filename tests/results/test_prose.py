@@ -23,15 +23,28 @@ def unfolded(text: str) -> str:
     return re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
 
 
-def test_the_prose_of_all_pages_is_bounded():
+def words(path: Path) -> int:
     """Hand-written and generated, folded or not, without tables, code and targets of links."""
-    count = 0
-    for path in pages():
-        text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        lines = [line for line in text.splitlines() if not line.lstrip().startswith("|")]
-        plain = re.sub(r"\]\([^)]*\)|<[^>]+>", "]", " ".join(lines))
-        count += len(re.findall(r"\b[A-Za-z][A-Za-z'’-]*", plain))
-    assert 5_000 < count <= MOST
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("|")]
+    plain = re.sub(r"\]\([^)]*\)|<[^>]+>", "]", " ".join(lines))
+    return len(re.findall(r"\b[A-Za-z][A-Za-z'’-]*", plain))
+
+
+def test_the_prose_of_all_pages_is_bounded():
+    assert 5_000 < sum(map(words, pages())) <= MOST
+
+
+def test_the_leaderboard_has_at_most_700_words_and_opens_with_a_sentence_a_stratum_and_a_table():
+    page = RESULTS / "leaderboard.md"
+    assert words(page) <= 700
+    head = page.read_text(encoding="utf-8").partition("\n## ")[0]
+    places = [head.index(mark) for mark in ("- **weak**", "- **middle**", "- **strong**", "\n|")]
+    assert places == sorted(places)
+    assert head.count("\n\n|") == 1
+    assert re.findall(r"(?m)^## (Weak|Middle|Strong)$", page.read_text(encoding="utf-8")) == [
+        "Weak", "Middle", "Strong",
+    ]  # fmt: skip
 
 
 def test_pages_of_findings_show_at_most_25_000_words_with_tables_and_each_3_000():
