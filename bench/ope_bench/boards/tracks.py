@@ -337,8 +337,8 @@ class Line:
     coverage : share of its 95 % intervals that held the value, None without intervals.
     seconds : median processor time of a fit; NaN where no trial has one.
     settings : on how many settings it ran.
-    rank_low, rank_high : the ranks that the data leave open, for all estimators at once; None where
-        it ran on a part of the settings.
+    rank_low, rank_high : the ranks that the data leave open, for all estimators at once; None
+        where it ran on a part of the settings.
     rank : the first of them.
     """
 
