@@ -326,11 +326,11 @@ def judged(document: Mapping[str, Any], settings: Sequence[Setting]) -> dict[str
         return 0.0 if name == REFERENCE else model.difference(one, name)
 
     choices: dict[str, Callable[[Setting], str]] = {
-        f"always {ADVISED}": lambda _: ADVISED,
+        f"always {ADVISED}": _always(ADVISED),
         "least predicted": lambda one: min(
             (REFERENCE, *ORDERED), key=lambda name: score(one, name)
         ),
-        **{f"always {name}": lambda _, name=name: name for name in (REFERENCE, *NAMED)},
+        **{f"always {name}": _always(name) for name in (REFERENCE, *NAMED)},
     }
     pooled = calibration(own, found)
     pairs = {name: calibration(own[:, [k]], found[:, [k]]) for k, name in enumerate(NAMED)}
@@ -373,6 +373,10 @@ def judged(document: Mapping[str, Any], settings: Sequence[Setting]) -> dict[str
             for k, source in enumerate(sources)
         },
     }
+
+
+def _always(name: str) -> Callable[[Setting], str]:
+    return lambda _: name
 
 
 def _found(settings: Sequence[Setting], name: str) -> dict[str, float]:
