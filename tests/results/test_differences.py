@@ -33,7 +33,11 @@ def setting(source, ess=100.0, r2=0.5, kind="tables", **differences):
 def test_the_registered_predictions_are_what_committed_trials_give():
     told = json.loads((FOLDER / "registered.json").read_text(encoding="utf-8"))
     again = json.loads(json.dumps(predict.document(predict.opened())))
-    assert {key: value for key, value in told.items() if key != "date"} == again
+    # Digests are those of the day: the files have gained columns since.
+    moved = {"date", "made_from"}
+    assert {k: one for k, one in told.items() if k not in moved} == {
+        k: one for k, one in again.items() if k not in moved
+    }
 
 
 def test_no_source_of_the_predictions_is_one_of_the_unopened():
