@@ -100,7 +100,9 @@ def over_strata(track: Track, settings: Sequence[Setting]) -> list[Whole]:
         Whole(
             name,
             {stratum: float(np.exp(one[k])) for stratum, one in means.items()},
-            *np.exp(mean[k] + 1.96 * error[k] * np.array([0.0, -1.0, 1.0])).tolist(),
+            float(np.exp(mean[k])),
+            float(np.exp(mean[k] - 1.96 * error[k])),
+            float(np.exp(mean[k] + 1.96 * error[k])),
             *ranges[k],
         )
         for k, name in enumerate(names)

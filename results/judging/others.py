@@ -72,7 +72,7 @@ def others_section(results: Path) -> str:
     }
     rows = []
     for name in sorted(logs, key=lambda name: float(logs[name].mean())):
-        told = np.exp(mean_interval(logs[name] - logs[REFERENCE]))
+        told = np.exp(np.array(mean_interval(logs[name] - logs[REFERENCE])))
         ninth = float(np.exp(np.quantile(logs[name] - logs[REFERENCE], 0.9)))
         words = PACKAGES.get(name, f"`{name}`, ours")
         rows.append([words, f"{told[0]:.2f} ({told[1]:.2f} to {told[2]:.2f})", f"{ninth:.2f}"])
