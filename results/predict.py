@@ -57,7 +57,7 @@ def opened() -> list[Setting]:
 
 def data_sets() -> int:
     """Return how many data sets of each opened table there are."""
-    return 1 + max(pq.read_table(OPENED, columns=["replicate"])["replicate"].to_pylist())
+    return 1 + int(max(pq.read_table(OPENED, columns=["replicate"])["replicate"].to_pylist()))
 
 
 def document(settings: list[Setting]) -> dict[str, Any]:
