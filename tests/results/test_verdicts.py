@@ -250,7 +250,7 @@ def test_a_hidden_cause_moves_rewards_to_the_new_policys_value() -> None:
 
 def test_what_is_true_of_a_log_comes_again() -> None:
     every = {json.dumps([one["kind"], one["which"]]): one for one in committed()}
-    for key in ('["outside", 5]', '["drawn", [60026, "faulty"]]'):
+    for key in ('["outside", 5]', '["drawn", [60137, "faulty"]]', '["drawn", [60186, "faulty"]]'):
         known = verdicts.known(*json.loads(key))
         assert {name: every[key][name] for name in known} == known
 
