@@ -29,6 +29,7 @@ from ope_bench.report import needs_extra
 if TYPE_CHECKING:
     from ope_bench.logs.log_data import LogSpec
     from ope_bench.logs.result import Estimates
+    from ope_bench.logs.rewards import ByReward, Condition
     from ope_bench.report.tables import TextTable
     from ope_bench.trials.record import Trial
 
@@ -47,7 +48,7 @@ ByOption = Annotated[
 ]
 
 
-def _check_report(path: Path | None) -> None:
+def _check_report(path: Path | None, log: Any = None) -> None:
     """Refuse a report that could not be written, before anything runs.
 
     Raises
@@ -55,6 +56,8 @@ def _check_report(path: Path | None) -> None:
     UsageError : the extra ``report`` is not installed, or there is no such folder.
     """
 
+    if path is not None and getattr(log, "other_rewards", None):
+        log.refuse_several_rewards()
     if path is not None:
         needs_extra()
         if not path.parent.is_dir():
@@ -145,7 +148,7 @@ parquet files always is, and a table in memory never.
 DESCRIBED = {
     "context": ("COLUMN,...", "Context columns of a table, also patterns such as emb_*."),
     "action": ("COLUMN", "The action."),
-    "reward": ("COLUMN", "The reward."),
+    "reward": ("COLUMN,...", "The reward; of several each has a result of its own."),
     "propensity": (
         "COLUMN",
         "The logging policy's probability of the action; `estimated` to estimate it.",
@@ -292,6 +295,7 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         if not columns(name):
             msg = f"--{name}: is missing; a table needs it (a log file ends in {LOG_FILES[0]})"
             raise UsageError(msg)
+    reward, *others = columns("reward")
     targets = [
         TargetPolicy.of(form, described[f"target-{form}"])
         for form in FORMS
@@ -326,7 +330,8 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
             described.get("time-format"),
         ),
         action=action,
-        reward=described["reward"],
+        reward=reward,
+        other_rewards=tuple(others),
         items=items,
         predicted_reward=predicted or None,
         reward_range=_range_of(described.get("reward-range")),
@@ -481,8 +486,12 @@ def advise_command(
         typer.Option(help="Exit code 1 where the verdict on a policy is this or worse."),
     ] = None,
     require: Annotated[
-        Literal["better"] | None,
-        typer.Option(help="Exit code 1 unless every policy is surely better than today."),
+        str | None,
+        typer.Option(
+            metavar="better|CONDITION,...",
+            help="Exit code 1 unless every policy is surely better than today, or surely meets "
+            "all conditions: 'quality >= today, cost <= 0.2'.",
+        ),
     ] = None,
     report: ReportOption = None,
     jobs: options.JobsOption = None,
@@ -500,10 +509,13 @@ def advise_command(
     from ope_bench.cli.progress import RunState, display
     from ope_bench.execution.machine import available_cores
     from ope_bench.logs.advise import PoliciesAdvice
+    from ope_bench.logs.rewards import ByReward, statements
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, None)
+        _check_report(report, log)
+        conditions = _conditions(log, require)
         fits = _Fits()
         # What runs on one policy shares its fits, so that more workers would fit all again.
         few = None if simulate or worlds else min(len(log.targets), available_cores())
@@ -533,17 +545,40 @@ def advise_command(
         if report is not None:
             log.report(result, report)
             note(f"wrote {report}")
-        emit(result.as_json())
+        stated = statements(result, log.spec.reward, conditions)
+        said = [one.as_json() for one in stated]
+        emit(result.as_json() | ({"require": said} if conditions else {}))
     if output is Format.TEXT:
-        write(fill(result.opening(), terminal_width()))
+        for line in result.opening().splitlines() + [str(one) for one in stated]:
+            write(fill(line, terminal_width()))
         write("")
         _write_tables(result.tables())
         if isinstance(result, PoliciesAdvice):
             note(f"--target {result.policies[0].target} shows the checks behind its verdict")
-    judged = result.policies if isinstance(result, PoliciesAdvice) else [result]
+    results = result.results.values() if isinstance(result, ByReward) else [result]
+    judged = [one for found in results for one in getattr(found, "policies", [found])]
     refused = {None: (), "caution": ("caution", "run-an-experiment")}.get(fail_on, (fail_on,))
-    failed = [one for one in judged if one.verdict in refused or require not in (None, one.better)]
-    return result.exit_code or int(bool(failed))
+    failed = any(one.verdict in refused for one in judged)
+    failed |= require == BETTER and any(one.better != BETTER for one in judged)
+    failed |= not all(one.holds for one in stated)
+    return result.exit_code or int(failed)
+
+
+BETTER = "better"
+
+
+def _conditions(log: Any, require: str | None) -> list[Condition]:
+    """Return the conditions of ``--require``; ``better`` is none.
+
+    Raises
+    ------
+    UsageError : they are none, or of a reward that the log does not have.
+    """
+    from ope_bench.logs.rewards import conditions_of
+
+    if require is None or (require == BETTER and not log.other_rewards):
+        return []
+    return conditions_of(require, log.spec.rewards)
 
 
 # ``ope-bench shortlist``: which of several policies to try.
@@ -729,7 +764,11 @@ def estimate_command(
     asked: dict[str, Any] = {"level": level, "interval": interval, "seed": seed or 0}
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, stream)
+        _check_report(report, log)
         if isinstance(log, LogSpec):
+            if log.other_rewards:
+                msg = "reward: one alone for rows in batches; estimate each"
+                raise UsageError(msg)
             if sensitivity:
                 msg = "--sensitivity: not for rows in batches; sample rows into a log that fits"
                 raise UsageError(msg)
@@ -757,7 +796,7 @@ def estimate_command(
     return result.exit_code
 
 
-def print_result(result: Estimates, output: EstimateFormat) -> None:
+def print_result(result: Estimates | ByReward, output: EstimateFormat) -> None:
     """Print estimates; with json they are printed already, and only the notes follow."""
     from ope_bench.logs.result import csv_table
     from ope_bench.report.tables import render_csv, render_markdown

@@ -58,7 +58,7 @@ class Comparison(Shown):
             return None
         return str(self.arms[0 if low > 0 else 1]["name"])
 
-    def opening(self) -> str:
+    def opening(self, *, several: bool = False) -> str:
         """Return the answer in a sentence."""
         names = [one["name"] for one in self.arms]
         failed = [one["name"] for one in self.checks if not one["passed"]]

@@ -38,6 +38,7 @@ from ope_bench.logs.result import (
     span,
     value_lines,
 )
+from ope_bench.logs.rewards import each_reward
 from ope_bench.logs.segments import segment_codes
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import data_frame
@@ -178,12 +179,16 @@ class Advice(Shown):
     def better(self) -> Better:
         """Whether the policy is better than what was logged."""
         chosen = self.recommended
-        never = self._doubted or self.verdict == "run-an-experiment"
-        if never or chosen is None or chosen.value is None:
+        if self.doubted or chosen is None or chosen.value is None:
             return "cannot tell"
         if chosen.lift_low is not None and chosen.lift_low > 0:
             return "better"
         return "worse" if chosen.lift_high is not None and chosen.lift_high < 0 else "cannot tell"
+
+    @property
+    def doubted(self) -> bool:
+        """Whether nothing is said about the lift."""
+        return self._doubted or self.verdict == "run-an-experiment"
 
     @property
     def _doubted(self) -> bool:
@@ -224,13 +229,15 @@ class Advice(Shown):
         chosen = self.recommended.label if self.recommended is not None else None
         return plot_values(value_lines(self.rows, chosen), self.logging_average, self.target)
 
-    def opening(self) -> str:
+    def opening(self, *, several: bool = False) -> str:
         """Return both answers, value, interval and what to do first."""
+        words: dict[str, str] = {"better": "higher", "worse": "lower"} if several else {}
         chosen = self.recommended
         said = f"Can this log answer? {ANSWERS[self.verdict].capitalize()}."
         if chosen is None:
             return f"{said} No estimator has a value here."
-        said += f" Is {self.target} better? {self.better.capitalize()}"
+        answer = words.get(self.better, self.better).capitalize()
+        said += f" Is {self.target} {words.get('better', 'better')}? {answer}"
         if chosen.value is None:
             return f"{said}. {chosen.first_action}".rstrip()
         said += self._lift()
@@ -372,7 +379,7 @@ class PoliciesAdvice(Shown):
             for place, (policy, one) in enumerate(found)
         ]
 
-    def opening(self) -> str:
+    def opening(self, *, several: bool = False) -> str:
         """Return which policies may be the best, in one sentence."""
         return self.shortlist.summary()
 
@@ -399,6 +406,7 @@ class PoliciesAdvice(Shown):
 
 
 @short_errors
+@each_reward
 def advise(
     log: LogData,
     *,

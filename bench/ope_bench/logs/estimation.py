@@ -45,6 +45,7 @@ from ope_bench.logs.result import (
     TargetEstimates,
     span,
 )
+from ope_bench.logs.rewards import each_reward
 from ope_bench.logs.segments import segment_codes, segments_of, terms_file
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
@@ -74,6 +75,7 @@ EstimatorPair = tuple[PluginSpec, Estimator | None]
 
 
 @short_errors
+@each_reward
 def estimate(
     log: LogData,
     estimators: EstimatorLike | Iterable[EstimatorLike] | None = None,

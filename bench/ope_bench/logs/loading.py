@@ -67,7 +67,7 @@ def load_log(
     table, kept, dropped = without_missing(spec, table)
     rows = None if kept.all() else np.flatnonzero(kept)
     used = table if rows is None else table.select(rows)
-    reward = _reward(spec, used)
+    reward, *others = (_reward(spec, name, used) for name in spec.rewards)
     propensity = weight = None
     if spec.propensity not in (None, ESTIMATED):
         propensity = probabilities_of(used, spec.propensity, positive=True)
@@ -169,6 +169,7 @@ def load_log(
         columns=(*encoded.facts, *_facts(spec, used, None if time is None else time[1])),
         smallest_propensity=spec.smallest_propensity,
         spec=spec,
+        other_rewards=dict(zip(spec.other_rewards, others, strict=True)),
     )
 
 
@@ -187,6 +188,7 @@ def is_plain_array(value: Any) -> bool:
 def _needed(spec: LogSpec) -> dict[str, str]:
     """Return the columns, by role, without which a row says nothing."""
     found = {"action": spec.action, "reward": spec.reward}
+    found |= {f"reward {name}": name for name in spec.other_rewards}
     if spec.propensity not in (None, ESTIMATED):
         found["propensity"] = str(spec.propensity)
     return found
@@ -252,7 +254,7 @@ def without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tupl
         first = {role: int(np.argmax(one)) for role, one in missing.items() if one.any()}
         if first:
             role = min(first, key=lambda one: first[one])
-            cure = "0 where nothing came" if role == "reward" else "or leave the row out"
+            cure = "0 where nothing came" if role.startswith("reward") else "or leave the row out"
             how = "--drop-missing, or `drop_missing: true` in a log file"
             what = f"{cure} ({how}, counts on the rows that have all values)"
             what = f"the value is missing; fill it in, {what}"
@@ -266,14 +268,14 @@ def without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tupl
     return table, kept, (note,)
 
 
-def _reward(spec: LogSpec, table: Table) -> FloatArray:
+def _reward(spec: LogSpec, name: str, table: Table) -> FloatArray:
     cure = "write a number, or true and false (`missing` names words that say there is none)"
-    reward = numbers_of(table, spec.reward, yes_no=True, cure=cure)
+    reward = numbers_of(table, name, yes_no=True, cure=cure)
     if spec.reward_range is not None:
         low, high = spec.reward_range
         what = f"is outside of reward_range [{low:g}, {high:g}]; correct either"
         wrong = (reward < low) | (reward > high)
-        table.column(spec.reward).refuse_first(wrong, lambda one: f"{one} {what}")
+        table.column(name).refuse_first(wrong, lambda one: f"{one} {what}")
     return reward
 
 
@@ -680,10 +682,11 @@ def _facts(spec: LogSpec, table: Table, span: tuple[str, str] | None) -> list[Co
     for name, policy in spec.targets.items():
         if isinstance(policy.value, str) and policy.form in ("action", "probability", "list"):
             roles[f"target '{name}' ({policy.form})"] = policy.value
-    for role in ("reward", "propensity", "weight", "time"):
+    named_roles = [*roles.items(), *(("reward", one) for one in spec.rewards)]
+    for role in ("propensity", "weight", "time"):
         value = getattr(spec, role)
-        roles[role] = None if value == ESTIMATED and role == "propensity" else value
-    for role, named in roles.items():
+        named_roles.append((role, None if value == ESTIMATED and role == "propensity" else value))
+    for role, named in named_roles:
         if named is None or named not in table.names:
             continue
         column = table.column(named)

@@ -18,6 +18,7 @@ from ope_bench.logs.log_data import Items, LogData, LogSpec, is_stored, open_log
 from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
 from ope_bench.logs.problem import problem_of
 from ope_bench.logs.result import Estimates
+from ope_bench.logs.rewards import ByReward, each_reward
 from ope_bench.logs.targets import named_actions, read_policies, read_policy
 from ope_bench.reader import TextForm
 from ope_bench.report import needs_extra
@@ -76,7 +77,7 @@ class Log(LogData):
         *,
         context: Sequence[str] = (),
         action: str | None = None,
-        reward: str | None = None,
+        reward: str | Sequence[str] | None = None,
         target: Any,
         propensity: str | None = None,
         categorical: Sequence[str] | None = None,
@@ -107,7 +108,8 @@ class Log(LogData):
         frame : one row is one decision: of pandas, Polars, pyarrow or DuckDB, or a mapping; or the
             ``bandit_feedback`` of Open Bandit Pipeline, which needs ``target`` alone, such as its
             ``action_dist``.
-        context, action, reward, unit, time : names of columns; in ``context`` also patterns such
+        context, action, reward, unit, time : names of columns; of a list of rewards each has a
+            result of its own; in ``context`` also patterns such
             as ``emb_*``, and columns of lists of numbers. Without a context there is one, a
             constant.
         propensity : name of a column; ``estimated`` where the old policy is not known, and
@@ -168,11 +170,13 @@ class Log(LogData):
             if isinstance(value, str) or not (value is None or isinstance(value, Iterable)):
                 msg = f'{name}: "{value}" is no list; give a list of columns or words, ["{value}"]'
                 raise UsageError(msg)
+        first, *others = [reward] if isinstance(reward, str | int) else reward
         spec = LogSpec(
             table=frame,
             context=tuple(map(_column, context or ())),
             action=_column(action),
-            reward=_column(reward),
+            reward=_column(first),
+            other_rewards=tuple(map(_column, others)),
             categorical=None if categorical is None else tuple(categorical),
             reward_range=reward_range,
             smallest_propensity=smallest_propensity,
@@ -204,6 +208,7 @@ class Log(LogData):
         ------
         UsageError : there is no such policy, or there are several.
         """
+        self.refuse_several_rewards()
         return problem_of(self, self.policy_name(policy), rng)
 
     def report(self, result: Estimates | Advice | PoliciesAdvice, path: str | Path) -> None:
@@ -214,15 +219,19 @@ class Log(LogData):
         UsageError : the extra ``report`` is not installed, or the file cannot be written.
         """
         needs_extra()
+        if isinstance(result, ByReward):
+            msg = f"a page shows one reward; write a log with {' or '.join(result.results)} alone"
+            raise UsageError(msg)
         from ope_bench.logs import page
 
         make: Any = page.estimates_page if isinstance(result, Estimates) else page.advice_page
         with atomic_write(Path(path), UsageError) as partial:
             partial.write_text(make(self, result), encoding="utf-8")
 
-    def check(self) -> LogCheck:
+    def check(self) -> LogCheck | ByReward:
         """Check contents, support, propensities, drift and leaks of the log."""
-        return check_log(self)
+        found: LogCheck | ByReward = each_reward(check_log)(self)
+        return found
 
 
 def _column(name: Any) -> Any:

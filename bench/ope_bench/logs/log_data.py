@@ -51,7 +51,7 @@ class LogSpec:
     ----------
     table : path, data frame or mapping of columns; one row is one decision.
     context : columns that the policies may depend on.
-    action, reward : columns.
+    action, reward, other_rewards : columns; of several rewards each has a result of its own.
     categorical : columns of context and items that hold words or codes; None to find them.
     reward_range : smallest and largest reward.
     smallest_propensity : least probability that the logging policy gives to any action.
@@ -94,11 +94,23 @@ class LogSpec:
     largest_unit: int | None = None
     form: TextForm = field(default_factory=TextForm)
     smallest_propensity: float | None = None
+    other_rewards: tuple[str, ...] = ()
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        """All columns of rewards."""
+        return (self.reward, *self.other_rewards)
 
     def __post_init__(self) -> None:
         roles = dict.fromkeys(self.context, "context")
-        for role in ("action", "reward", "propensity", "weight"):
-            name = getattr(self, role)
+        if self.other_rewards and (self.reward_range or self.predicted_reward is not None):
+            key = "reward_range" if self.reward_range else "predicted_reward"
+            msg = f"{key}: is of one reward, and there are {len(self.rewards)}; leave it out"
+            raise UsageError(msg)
+        names = [
+            (role, getattr(self, role)) for role in ("action", "reward", "propensity", "weight")
+        ]
+        for role, name in [*names, *(("reward", one) for one in self.other_rewards)]:
             if name is not None and name in roles:
                 msg = f"column '{name}' is both {roles[name]} and {role}; they must differ"
                 raise UsageError(msg)
@@ -221,6 +233,7 @@ class LogData:
     columns : what was understood of each column; empty in a worker.
     smallest_propensity : least probability that the logging policy gives to any action, if known.
     levels : names of the levels of categories of the context, by code; empty in a worker.
+    other_rewards : rewards beside the first, by column: (n,) each.
     """
 
     context: FloatArray
@@ -245,6 +258,33 @@ class LogData:
     smallest_propensity: float | None = None
     columns: tuple[ColumnFact, ...] = ()
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    other_rewards: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    def by_reward(self) -> dict[str, LogData]:
+        """Return the log with each of its rewards alone."""
+        spec = self.spec
+        if spec is None or not self.other_rewards:
+            return {"reward" if spec is None else spec.reward: self}
+        values = {spec.reward: self.reward, **self.other_rewards}
+        return {
+            name: replace(
+                self,
+                reward=reward,
+                other_rewards={},
+                spec=replace(spec, reward=name, other_rewards=()),
+                columns=tuple(
+                    one for one in self.columns if one.role != "reward" or one.name == name
+                ),
+            )
+            for name, reward in values.items()
+        }
+
+    def refuse_several_rewards(self) -> None:
+        """Raise UsageError where the log has several rewards."""
+        if self.other_rewards and self.spec is not None:
+            names = ", ".join(self.spec.rewards)
+            msg = f"the log has {len(self.spec.rewards)} rewards ({names}); name one here"
+            raise UsageError(msg)
 
     @property
     def n(self) -> int:
@@ -314,6 +354,7 @@ class LogData:
             self,
             **arrays,
             logging=None if self.logging is None else sparse.csr_array(self.logging[rows]),
+            other_rewards={name: one[rows] for name, one in self.other_rewards.items()},
             targets={name: target.part(rows) for name, target in self.targets.items()},
         )
 

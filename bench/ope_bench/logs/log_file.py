@@ -38,7 +38,7 @@ class _LogFileKeys:
     schema: Literal[1]
     table: str
     action: str
-    reward: str
+    reward: _Names
     target: _Policy | dict[str, _Policy]
     context: _Names = ()  # type: ignore[assignment]
     categorical: _Names | None = None
@@ -63,7 +63,7 @@ class _LogFileKeys:
 
 
 _PLAIN = (
-    *("action", "reward", "reward_range", "propensity", "time", "unit", "weight"),
+    *("action", "reward_range", "propensity", "time", "unit", "weight"),
     *("drop_missing", "decisions", "smallest_propensity", "largest_unit"),
 )
 """Keys that a log's description holds as they are written."""
@@ -93,8 +93,11 @@ def read_log_file(path: Path) -> LogSpec:
             raise document.error(msg, "items")
     named = isinstance(next(iter(keys.target.values()), ""), dict)
     targets: Any = keys.target if named else {DEFAULT_TARGET: keys.target}
+    reward, *others = [keys.reward] if isinstance(keys.reward, str) else keys.reward or [""]
     try:
         return LogSpec(
+            reward=reward,
+            other_rewards=tuple(others),
             **{name: getattr(keys, name) for name in _PLAIN},
             table=_file(document, keys.table, ("table",)),
             context=_names(keys.context),
@@ -205,6 +208,7 @@ def write_log_file(spec: LogSpec, path: Path) -> None:
         **{name: getattr(spec.form, name) for name in FORM},
         "missing": list(spec.form.missing),
         **{name: getattr(spec, name) for name in _PLAIN},
+        "reward": list(spec.rewards) if spec.other_rewards else spec.reward,
         "reward_range": list(spec.reward_range or ()),
         "items": items and {"table": relative(items.table), "key": items.key},
         "predicted_reward": predicted,

@@ -29,8 +29,13 @@ class Shown:
         """Return the tables that show the result."""
         raise NotImplementedError
 
-    def opening(self) -> str:
-        """Return the answer in a sentence, where the tables do not have it."""
+    def opening(self, *, several: bool = False) -> str:
+        """Return the answer in a sentence, where the tables do not have it.
+
+        Parameters
+        ----------
+        several : whether it is of one of several rewards, of which less may be better.
+        """
         return ""
 
     def as_json(self) -> dict[str, Any]:
@@ -436,7 +441,7 @@ def span(low: float | None, high: float | None, *, signed: bool = False) -> str:
     return f"{write(low)} to {write(high)}"
 
 
-def csv_table(result: Estimates) -> tables.TextTable:
+def csv_table(result: Any) -> tables.TextTable:
     """Return one table for programs: a line for each policy and estimator, all fields."""
     records: list[dict[str, Any]] = plain(result.records())
     keys = list(records[0]) if records else []

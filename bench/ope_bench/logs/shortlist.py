@@ -150,6 +150,7 @@ def shortlist(
     ------
     UsageError : there is one policy only, the incumbent is unknown, or alpha is no probability.
     """
+    log.refuse_several_rewards()
     names = list(log.targets)
     if not 0 < alpha < 1:
         msg = f"alpha {alpha:g} is not between 0 and 1"

@@ -1,0 +1,172 @@
+"""Several rewards of one log: each result is that of the reward alone; statements about all."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ope_bench
+from ope_bench import Log, UsageError
+from ope_bench.cli.app import invoke
+from ope_bench.logs.rewards import ByReward, conditions_of, statements
+
+ESTIMATORS = ["ipws", "dm[regressor=ridge]"]
+KEYS = "context: [x]\naction: model\npropensity: p\ntarget: {table: new.csv}\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A router's log: a new policy raises quality and cost."""
+    to = tmp_path_factory.mktemp("router")
+    rng = np.random.default_rng(1)
+    n, share = 900, np.array([0.4, 0.3, 0.3])
+    x, action = rng.standard_normal(n), rng.choice(3, n, p=share)
+    quality = rng.random(n) < 1 / (1 + np.exp(-(0.3 * x + np.array([0.0, 0.5, 1.0])[action])))
+    cost = np.array([0.2, 0.1, 0.5])[action] * rng.gamma(4, 0.25, n)
+    new = np.where(x > 0, 1, 2)
+    columns = {"x": x, "model": [f"m{k}" for k in action], "p": share[action]}
+    columns |= {"quality": quality.astype(int), "cost": cost}
+    pl.DataFrame(columns).write_csv(to / "router.csv")
+    chances = {f"m{k}": 0.1 / 3 + 0.9 * (new == k) for k in range(3)}
+    pl.DataFrame(chances).write_csv(to / "new.csv")
+    for name, reward in (("both", "[quality, cost]"), ("quality", "quality"), ("cost", "cost")):
+        text = f"schema: 1\ntable: router.csv\nreward: {reward}\n{KEYS}"
+        (to / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return to
+
+
+def without_seconds(document: dict[str, Any]) -> str:
+    text = json.dumps(document, default=str)
+    found = json.loads(text)
+    for target in found.get("targets", []):
+        for row in target["rows"]:
+            del row["seconds"]
+    return json.dumps(found)
+
+
+def test_each_reward_has_the_numbers_that_it_has_alone(folder):
+    both = Log.read(folder / "both.yaml")
+    together = ope_bench.estimate(both, ESTIMATORS)
+    assert list(together.results) == ["quality", "cost"]
+    for name in ("quality", "cost"):
+        alone = ope_bench.estimate(
+            Log.read(folder / f"{name}.yaml"), ["ipws", "dr[regressor=ridge]"]
+        )
+        assert without_seconds(together[name].as_json()) == without_seconds(alone.as_json())
+    assert {line["reward"] for line in together.records()} == {"quality", "cost"}
+    assert [table.title.partition(" | ")[0] for table in together.tables()] == ["quality", "cost"]
+    checked = both.check()
+    assert checked["cost"].as_json() == Log.read(folder / "cost.yaml").check().as_json()
+
+
+def test_advice_says_higher_and_the_statement_holds_where_every_condition_does(folder, capsys):
+    def run(require: str) -> tuple[int, dict[str, Any]]:
+        file = str(folder / "both.yaml")
+        code = invoke(["advise", file, "--require", require, "--format", "json", "--jobs", "1"])
+        return code, json.loads(capsys.readouterr().out)
+
+    code, document = run("quality >= today, cost <= today")
+    assert code == 1
+    (said,) = document["require"]
+    assert [one["holds"] for one in said["conditions"]] == [True, False]
+    assert not said["holds"]
+    assert [one["reward"] for one in document["rewards"]] == ["quality", "cost"]
+    ends = document["rewards"][1]
+    assert ends["lift"]["low"] > 0
+    result = ope_bench.advise(Log.read(folder / "both.yaml"))
+    assert "higher? Higher" in result.opening()
+    assert "better" not in result.opening()
+    high = ends["recommended"]["high"]
+    for limit, holds in ((high + 1e-6, True), (high - 1e-6, None), (0.0, False)):
+        made = conditions_of(f"quality >= today, cost <= {limit}", ["quality", "cost"])
+        (statement,) = statements(result, "quality", made)
+        assert list(statement.conditions.values()) == [True, holds]
+        assert statement.holds == (holds is True)
+
+
+def advice(**chosen: float | None) -> Any:
+    return SimpleNamespace(doubted=False, recommended=SimpleNamespace(**chosen))
+
+
+@pytest.mark.parametrize(
+    ("text", "ends", "holds"),
+    [
+        ("r >= today", (0.0, 0.2), True), ("r >= today", (-0.01, 0.2), None),
+        ("r >= today", (-0.2, -0.01), False), ("r <= today", (-0.2, 0.0), True),
+        ("r <= today", (-0.2, 0.01), None), ("r <= today", (0.01, 0.2), False),
+    ],
+)  # fmt: skip
+def test_a_condition_holds_where_the_whole_interval_does(text, ends, holds):
+    (condition,) = conditions_of(text, ["r"])
+    found = advice(lift_low=ends[0], lift_high=ends[1], low=None, high=None)
+    assert condition.holds(found) is holds
+    found.doubted = True
+    assert condition.holds(found) is None
+    assert condition.holds(advice(lift_low=None, lift_high=None)) is None
+    assert condition.holds(SimpleNamespace(doubted=False, recommended=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("better", "quality >= today"), ("quality > today", "quality >= today"),
+        ("quality >= nan", "quality >= today"), ("qualty >= today", "'quality'"),
+        ("quality >= today,", "quality >= today"),
+    ],
+)  # fmt: skip
+def test_what_is_no_condition_is_answered_by_one(text, hint):
+    with pytest.raises(UsageError, match=hint):
+        conditions_of(text, ["quality", "cost"])
+
+
+def test_a_row_without_one_reward_is_left_out_of_all(folder, tmp_path):
+    table = pl.read_csv(folder / "router.csv", infer_schema=False)
+    gaps = pl.Series(range(table.height)) % 10 == 3
+    holes = table.with_columns(cost=pl.when(gaps).then(None).otherwise(pl.col("cost")))
+    new = pl.read_csv(folder / "new.csv").to_numpy()
+    names = {"context": ["x"], "action": "model", "propensity": "p"}
+    target = {"actions": ["m0", "m1", "m2"], "target": new}
+    log = Log.from_frame(holes, **names, **target, reward=["quality", "cost"], drop_missing=True)
+    assert log.n == table.height - int(gaps.sum())
+    with pytest.raises(UsageError, match="cost"):
+        Log.from_frame(holes, **names, **target, reward=["quality", "cost"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "what"),
+    [
+        ({"reward": ["quality", "quality"]}, "both reward and reward"),
+        ({"reward": ["quality", "x"]}, "both context and reward"),
+        ({"reward": ["quality", "cost"], "reward_range": (0, 1)}, "reward_range"),
+        ({"reward": ["quality", "costs"]}, "cost"),
+    ],
+)
+def test_rewards_that_cannot_be_are_refused(folder, keys, what):
+    table = pl.read_csv(folder / "router.csv")
+    with pytest.raises(UsageError, match=what):
+        Log.from_frame(table, context=["x"], action="model", target={"action": "model"}, **keys)
+
+
+def test_where_one_reward_is_needed_the_log_says_which_there_are(folder):
+    log = Log.read(folder / "both.yaml")
+    for need in (
+        lambda: log.problem(None, np.random.default_rng(0)),
+        lambda: ope_bench.shortlist(log),
+        lambda: log.report(ByReward({"quality": None, "cost": None}), folder / "page.html"),
+    ):
+        with pytest.raises(UsageError, match=r"quality.*cost"):
+            need()
+
+
+def test_options_of_a_table_take_several_rewards_and_save_them(folder, tmp_path, capsys):
+    to = folder / "saved.yaml"
+    options = ["--context", "x", "--action", "model", "--reward", "quality,cost"]
+    options += ["--propensity", "p", "--target-table", str(folder / "new.csv")]
+    assert invoke(["log", "check", str(folder / "router.csv"), *options, "--save", str(to)]) == 0
+    assert Log.read(to).spec.rewards == ("quality", "cost")
+    assert "quality | " in capsys.readouterr().out
