@@ -405,8 +405,8 @@ class PoliciesAdvice(Shown):
         return [shown]
 
 
-@short_errors
 @each_reward
+@short_errors
 def advise(
     log: LogData,
     *,

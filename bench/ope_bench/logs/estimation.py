@@ -74,8 +74,8 @@ EstimatorPair = tuple[PluginSpec, Estimator | None]
 """The spec of an estimator, and the object where one was given."""
 
 
-@short_errors
 @each_reward
+@short_errors
 def estimate(
     log: LogData,
     estimators: EstimatorLike | Iterable[EstimatorLike] | None = None,

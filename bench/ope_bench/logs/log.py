@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -170,7 +171,10 @@ class Log(LogData):
             if isinstance(value, str) or not (value is None or isinstance(value, Iterable)):
                 msg = f'{name}: "{value}" is no list; give a list of columns or words, ["{value}"]'
                 raise UsageError(msg)
-        first, *others = [reward] if isinstance(reward, str | int) else reward
+        first, *others = [reward] if isinstance(reward, str | int) else list(reward) or [""]
+        if not all(isinstance(one, str | int) for one in (first, *others)):
+            msg = f"reward: {reprlib.repr(reward)} is no str; name a column, or a list of columns"
+            raise UsageError(msg)
         spec = LogSpec(
             table=frame,
             context=tuple(map(_column, context or ())),
