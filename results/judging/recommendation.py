@@ -22,6 +22,9 @@ from ope_bench.statistics.coverage import wilson
 from ope_bench.statistics.ranks import mean_interval
 
 FOLDERS = {"choice": "world", "choice-real": "table", "choice-trials": "trial"}
+AVERAGE_ERRORS = "average-errors.json"
+"""Standard errors of the logged mean, which `results/average_errors.py` writes."""
+
 AVERAGE, REFERENCE = "logging-average", "ipws"
 STRATA = ("weak", "middle", "strong")
 WEAK, STRONG = 0.05, 0.25
@@ -112,12 +115,13 @@ def cases(results: Path) -> tuple[Case, ...]:
     for folder, kind in FOLDERS.items():
         others = results / folder / "other-rows.json"
         left = json.loads(others.read_text(encoding="utf-8")) if others.exists() else None
+        errors = json.loads((results / folder / AVERAGE_ERRORS).read_text(encoding="utf-8"))
         cells: dict[str, dict[str, dict[int, Any]]] = {}
         for row in rows_of(results / folder):
             by_name = cells.setdefault(row["environment_params"], {})
             by_name.setdefault(entrant_of(row), {})[row["replicate"]] = row
         for text, by_name in sorted(cells.items()):
-            case = _case(kind, json.loads(text), by_name, left and left[text])
+            case = _case(kind, json.loads(text), by_name, left and left[text], errors[text])
             if case is not None:
                 found.append(case)
     return tuple(found)
@@ -128,6 +132,7 @@ def _case(
     params: Mapping[str, Any],
     by_name: Mapping[str, Mapping[int, Any]],
     left: Mapping[str, Any] | None,
+    average_errors: Mapping[str, float],
 ) -> Case | None:
     average = by_name[AVERAGE]
     whole = set.intersection(*(set(rows) for rows in by_name.values()))
@@ -154,7 +159,7 @@ def _case(
     values |= {name: made(values) for name, made in COMBINED.items()}
     told = [json.loads(by_name[SHRUNK][k]["diagnostics"] or "{}") for k in usable]
     signals = [one["reward_r2"] for one in told if "reward_r2" in one]
-    errors = [average[k]["standard_error"] or 0.0 for k in usable]
+    errors = [average_errors[str(k)] for k in usable]
     name = str(params.get("world", params.get("dataset", params.get("data"))))
     return Case(
         kind,
@@ -612,7 +617,9 @@ def _kept(cells: Sequence[Mapping[str, Any]], logs: Logs, constant: float) -> st
 def samples_choice(results: Path) -> tuple[str, list[tuple[int, dict[str, float]]]]:
     """Return what is recommended for samples alone, and the log errors in each world."""
     by_world: dict[int, dict[str, Any]] = {}
-    for row in rows_of(results / "choice-samples"):
+    folder = results / "choice-samples"
+    average_errors = json.loads((folder / AVERAGE_ERRORS).read_text(encoding="utf-8"))
+    for row in rows_of(folder):
         world = json.loads(row["environment_params"])["world"]
         by_world.setdefault(world, {})[row["estimator"]] = row
     found = []
@@ -628,7 +635,8 @@ def samples_choice(results: Path) -> tuple[str, list[tuple[int, dict[str, float]
             "mean": (model + ratio) / 2,
             "shrunk": model + share * apart,
         }
-        floor = max(0.1 * (rows[AVERAGE]["standard_error"] or 0.0), 1e-12)
+        row = rows[AVERAGE]
+        floor = 0.1 * average_errors[row["environment_params"]][str(row["replicate"])]
         truth = rows[AVERAGE]["truth_expected"]
         errors = {k: math.log(max(abs(value - truth), floor)) for k, value in values.items()}
         found.append((world, errors))

@@ -411,7 +411,8 @@ def estimate_row(
             max(abs(record.estimate), abs(average)),
         )
     lift_low, lift_high = paired_interval(lift, lift_error, level, kind, units)
-    if withheld and lift_error != 0:
+    # Of equal policies the lift is 0, whatever the rewards; of no reward at all it only seems so.
+    if withheld and not (lift_error == 0 and math.isclose(record.ess_fraction or 0.0, 1.0)):
         lift_low = lift_high = None
     if kind == "anytime" and offered:
         ends = (record.diagnostics.get(f"lift_{end}") for end in ("low", "high"))

@@ -178,13 +178,13 @@ class Recommendation:
             return Stated(reason="no interval is stated where weights are learned from samples")
         few = few_rewards(log, target, 1.0, records)
         cell = self.cell(log, target, records)
-        if self.center not in rows or rows[self.center].value is None:
-            return Stated(reason=f"no interval is stated: {self.center} has no value")
         if few:
             found = likelihood(log, target, level)
             if found.low is None:
                 return replace(found, reason=f"no interval is stated: {few}; {found.reason}")
             found = replace(found, reason="; ".join(filter(None, (few, found.reason))))
+        elif self.center not in rows or rows[self.center].value is None:
+            return Stated(reason=f"no interval is stated: {self.center} has no value")
         else:
             low, high = self.interval(rows, level)
             if low is None:
