@@ -430,6 +430,7 @@ def recommendation_page(results: Path) -> str:
     odd, even = choosing(found)
     center = chosen(odd)
     logs = logs_of(results, center)
+    # Worlds whose logs give no estimator a weight have no error to compare.
     worlds = {one.number for one in found if one.kind == "world"}
     parts = [
         opening("recommendation", center=center, worlds=len(worlds)),
@@ -511,7 +512,8 @@ def _kinds(even: Sequence[Case], center: str) -> str:
                 told = [math.exp(end) for end in mean_interval(by_source(some, name))]
                 cells.append(f"{told[0]:.2f} ({told[1]:.2f} to {told[2]:.2f})")
             rows.append(cells)
-    return table(["confirm", "sources", *(f"`{name}`" for name in names)], rows, "lr")
+    body = table(["confirm", "sources", *(f"`{name}`" for name in names)], rows, "lr")
+    return f"<details><summary>By kind of source</summary>\n\n{body}\n\n</details>"
 
 
 def _interval(logs: Logs, center: str) -> str:

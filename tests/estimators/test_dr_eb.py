@@ -207,3 +207,19 @@ def test_the_signal_is_what_the_model_explains_of_rewards_that_it_has_not_seen()
     told = golden.run(DREB()).diagnostics["reward_r2"]
     left = golden.REWARD - golden.REWARD_MODEL[golden.CONTEXT, golden.ACTION]
     assert told == pytest.approx(1 - np.square(left).mean() / golden.REWARD.var())
+
+
+def test_units_of_one_row_in_any_order_stand_for_as_many_rows_as_their_weight():
+    rng = np.random.default_rng(3)
+    weight, residual, contrast = rng.gamma(1, 1, 8), rng.normal(size=8), rng.normal(size=8)
+    count = np.array([1.0, 2, 1, 1, 3, 1, 1, 2])
+    rows = np.arange(8)
+    found = correction(weight, residual, contrast, count, rows)
+    assert correction(weight, residual, contrast, count, rows[::-1]) == found
+    one = np.eye(8)[3]
+    assert correction(one, residual, contrast, 1 + one, rows[::-1]).variance < math.inf
+    assert correction(one, residual, contrast, 1 + 0 * one, rows[::-1]).variance == math.inf
+    long = rows.repeat(count.astype(int))
+    parts = (weight[long], residual[long], contrast[long], np.ones(len(long)))
+    whole = correction(*parts, np.arange(len(long)))
+    assert list(vars(whole).values()) == pytest.approx(list(vars(found).values()))

@@ -13,6 +13,7 @@ import coverage as drawing
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from average_errors import standard_error
 from judging import recommendation as judged
 from judging.recommendation import BEST_OF, COMBINED, SINGLE, Case, Logs
 
@@ -81,9 +82,18 @@ def test_errors_have_a_floor_and_failures_count_with_the_worse_of_two():
     }
     for name in {"dm", "dr-os", "sndr", "tmle", "dr-eb[toward=tmle]"}:
         by_name[name] = {0: row | {"estimate": None, "status": "timeout"}}
-    found = judged._case("world", {"world": 1}, by_name, None)
+    found = judged._case("world", {"world": 1}, by_name, None, {"0": 0.02})
     assert found.values["tmle"].tolist() == [0.4]
     assert found.floor == pytest.approx(0.002)
+
+
+def test_the_error_of_the_logged_mean_counts_units_once():
+    reward, unit = np.array([1.0, 0, 0, 1, 1, 0]), np.array([7, 7, 2, 2, 7, 5])
+    assert standard_error(reward, None) == pytest.approx(0.5 / math.sqrt(6))
+    # Sums of r - 1/2 by unit: 0 in rows 2 and 3, 1/2 in rows 0, 1 and 4, -1/2 in row 5.
+    assert standard_error(reward, unit) == pytest.approx(math.sqrt(0.25 + 0.25) / 6)
+    assert len(judged.cases(RESULTS)) > 150
+    assert all(0 < one.floor < 0.1 * abs(one.truth).max() + 1 for one in judged.cases(RESULTS))
 
 
 def logs(odd: bool, rewarded: float, error: float, count: int = 40) -> Logs:

@@ -500,12 +500,18 @@ def with_disagreement(
     found = rule.stated(by_text, log, target, level, records)
     if found.low is None:
         return list(rows), found, found.reason
-    center = by_text[rule.center]
-    if found.kind == DISAGREEMENT:
+    center = by_text.get(rule.center)
+    if center is not None and found.kind == DISAGREEMENT:
         own = replace(center, disagreement_low=found.low, disagreement_high=found.high)
         rows = [own if row is center else row for row in rows]
+    # Empirical likelihood needs no estimator, and so not the recommended one either.
+    of = (
+        ""
+        if center is None or center.value is None
+        else f"{center.label} {figure(center.value)}, "
+    )
     said = (
-        f"recommended: {center.label} {figure(center.value)}, interval of "
+        f"recommended: {of}interval of "
         f"{str(found.kind).replace('-', ' ')} {span(found.low, found.high)}; at 95 % it held the "
         f"value in {percent(found.coverage)} of drawn logs like this one without faults"
         f"{found.reason and f' ({found.reason})'}"

@@ -252,6 +252,23 @@ def test_equal_policies_differ_by_nothing_for_sure_however_few_rewards(monkeypat
     assert (row.lift, row.lift_low, row.lift_high) == (0.0, 0.0, 0.0)
 
 
+def test_no_reward_at_all_tells_nothing_of_another_policy():
+    row = estimate(clicks(60, rate=0.0), "ipws")["ipws"]
+    assert (row.value, row.lift) == (0.0, 0.0)
+    assert (row.low, row.lift_low, row.lift_high) == (None, None, None)
+
+
+def test_few_rewards_have_one_interval_where_the_recommended_one_cannot_run():
+    """Only the new policy's probability of the logged action is known."""
+    rows = 400
+    action = np.random.default_rng(1).choice(3, rows, p=LOGGING)
+    log = clicks(rows, rate=0.02, columns={"q": TARGET[action]}, target={"probability": "q"})
+    own = estimate(log, "ipw")["ipw"]
+    advised = advise(log).recommended
+    assert own.interval == advised.interval == "empirical-likelihood"
+    assert (own.low, own.high) == (advised.low, advised.high)
+
+
 def test_few_rewards_of_a_stream_are_those_of_all_its_rows():
     log = clicks(rate=0.03)
     assert recommendation.few_rewards(log, "target")

@@ -178,9 +178,12 @@ def correction(
     """
     total, rows = float(count @ weight), float(count.sum())
     by_unit = np.unique(unit, return_inverse=True)[1].reshape(-1)
-    ascending = bool((unit[1:] > unit[:-1]).all())
+    alone = bool((unit[1:] > unit[:-1]).all())
+    if not alone and (count != 1).any():
+        # Units of one row each in any order; with weights of 1 both sums below are the same.
+        alone = int(by_unit.max()) + 1 == len(unit)
     units = int(np.count_nonzero(np.bincount(by_unit, count * weight)))
-    if ascending:
+    if alone:
         # A row of weight 2 is two units where every row is one.
         units = max(units, int(count[weight > 0].sum()))
     if total <= 0:
@@ -191,7 +194,7 @@ def correction(
     error = weight * (residual - value)
     spread = residual - float(count @ residual) / rows
     squares = float(count @ np.square(spread))
-    if ascending:
+    if alone:
         variance, design = float(count @ np.square(error)), 1.0
     else:
         variance = float(np.square(np.bincount(by_unit, count * error)).sum())
