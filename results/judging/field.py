@@ -88,23 +88,22 @@ def _settings(
     """Several pages are about the same settings."""
     cells: dict[tuple[str, str, str], dict[str, list[dict[str, Any]]]] = {}
     others: dict[str, dict[str, tuple[float, float]]] = {}
-    signals: dict[tuple[str, str], float | None] = {}
+    signals: dict[tuple[str, str, str], list[float]] = {}
     for folder in folders:
         path = results / folder / "other-rows.json"
         # A setting of such a folder may be another folder's, with other replicates.
         alone = folder if path.exists() else ""
         if alone:
             others |= json.loads(path.read_text(encoding="utf-8"))
-        told = results / folder / "signals.json"
-        if told.exists():
-            read = json.loads(told.read_text(encoding="utf-8"))
-            signals |= {(alone, text): signal for text, signal in read.items()}
         for row in rows_of(results / folder):
             where = row["environment"], row["environment_params"], alone
             cells.setdefault(where, {}).setdefault(entrant_of(row), []).append(row)
+            if row.get("signal") is not None:
+                signals.setdefault(where, []).append(row["signal"])
     loads = cache(json.loads)
     found = []
-    for (environment, text, alone), by_entrant in cells.items():
+    for where, by_entrant in cells.items():
+        environment, text, alone = where
         params = loads(text)
         rows = sorted(by_entrant.pop(FALLBACK), key=lambda row: row["replicate"])
         facts: dict[str, Any] = next(
@@ -124,7 +123,7 @@ def _settings(
             others=np.array([others[text][str(row["replicate"])][0] for row in rows])
             if alone
             else None,
-            signal=signals.get((alone, text)),
+            signal=float(np.median(signals[where])) if where in signals else None,
         )
         for entrant, its in [(FALLBACK, rows), *by_entrant.items()]:
             its.sort(key=lambda row: row["replicate"])

@@ -67,7 +67,9 @@ def others_section(results: Path) -> str:
     """Return the section of the leaderboard's page."""
     squares = squares_of(results)
     logs = {
-        name: np.array([0.5 * np.log(max(np.mean(one), 1e-24)) for _, one in sorted(by.items())])
+        name: np.array(
+            [0.5 * np.log(max(float(np.mean(one)), 1e-24)) for _, one in sorted(by.items())]
+        )
         for name, by in squares.items()
     }
     rows = []

@@ -22,7 +22,7 @@ _COLUMNS = (
     "fit_cpu_seconds",
     "environment", "environment_params", "estimator", "params", "label", "replicate", "status",
     "estimate", "standard_error", "interval_low", "interval_high", "truth_expected",
-    "truth_empirical", "diagnostics",
+    "truth_empirical", "diagnostics", "signal",
 )  # fmt: skip
 
 

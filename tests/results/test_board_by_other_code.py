@@ -6,9 +6,11 @@ import json
 from collections import defaultdict
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from judging.leaderboard import TRACKS, board_settings, in_strata, over_strata
+from judging.field import TRACKS
+from judging.leaderboard import board_settings, in_strata, over_strata
 
 from support.paths import RESULTS
 
@@ -20,16 +22,15 @@ def committed():
     """Squared errors by stratum, source, setting and estimator; failures at the larger error."""
     errors = {}
     for folder in ("field", "field-real", "field-trials", "field-slow"):
-        signals = (
-            json.loads((RESULTS / folder / "signals.json").read_text())
-            if folder != "field-slow"
-            else {}
-        )
         left = RESULTS / folder / "other-rows.json"
         values = json.loads(left.read_text()) if left.exists() else None
         table = pq.read_table(
-            RESULTS / folder / "trials.parquet", columns=[*COLUMNS, "truth_expected"]
+            RESULTS / folder / "trials.parquet", columns=[*COLUMNS, "truth_expected", "signal"]
         )
+        told = defaultdict(list)
+        for row in table.filter(pc.is_valid(table["signal"])).to_pylist():
+            told[row["environment_params"]].append(row["signal"])
+        signals = {text: float(np.median(its)) for text, its in told.items()}
         for row in table.to_pylist():
             text = row["environment_params"]
             if row["environment"] == "randomized" and values is None:
@@ -65,7 +66,7 @@ def squares_of(errors, name, reference):
             if one is not None
         ]
         told.append(max(map(abs, both)) if error is None else error)
-    return 0.5 * np.log(max(np.mean(np.square(told)), 1e-24))
+    return 0.5 * np.log(max(float(np.mean(np.square(told))), 1e-24))
 
 
 @pytest.fixture(scope="module")

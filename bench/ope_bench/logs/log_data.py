@@ -343,7 +343,8 @@ class LogData:
         action = self.targets[name].action
         if action is None or self.propensity is None:
             return None
-        return (action == self.action) / self.propensity
+        agreed: FloatArray = (action == self.action) / self.propensity
+        return agreed
 
     def part(self, rows: IntArray) -> LogData:
         """Return the log of some rows."""

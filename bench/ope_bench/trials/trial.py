@@ -392,9 +392,12 @@ class _Attempt:
         )
         timing.warm_up(device)
         rng = self.seed.estimator(trial.estimator.id)
+        running: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         foreign = isinstance(estimator, Foreign)
+        if isinstance(estimator, Foreign):
+            running = estimator.running(self.global_seed)
         try:
-            with estimator.running(self.global_seed) if foreign else contextlib.nullcontext():
+            with running:
                 if on_fit is not None:
                     on_fit(facts)
                 timing.reset_peak_rss()

@@ -50,14 +50,14 @@ def without_seconds(result: Any) -> dict[str, Any]:
 
 def test_each_reward_has_the_numbers_that_it_has_alone(folder):
     both = Log.read(folder / "both.yaml")
-    together = ope_bench.estimate(both, ESTIMATORS)
+    together: Any = ope_bench.estimate(both, ESTIMATORS)
     assert list(together.results) == ["quality", "cost"]
     for name in ("quality", "cost"):
         alone = ope_bench.estimate(Log.read(folder / f"{name}.yaml"), ESTIMATORS)
         assert without_seconds(together[name]) == without_seconds(alone)
     assert {line["reward"] for line in together.records()} == {"quality", "cost"}
     assert [table.title.partition(" | ")[0] for table in together.tables()] == ["quality", "cost"]
-    checked = both.check()
+    checked: Any = both.check()
     assert checked["cost"].as_json() == Log.read(folder / "cost.yaml").check().as_json()
 
 
