@@ -36,6 +36,9 @@ FOLDER = RESULTS / "predictions"
 REGISTERED, OPENED, VERDICT = (
     FOLDER / name for name in ("registered.json", "opened.parquet", "verdict.json")
 )
+WORLDS = 60
+"""Drawn worlds that had been run when the predictions were registered; more were run later."""
+
 CANDIDATES = {
     f"{facts}, {' and '.join(kinds)}": (facts, kinds)
     for kinds in (("tables",), ("worlds", "tables"), ("worlds",))
@@ -51,7 +54,7 @@ def opened() -> list[Setting]:
     """Return the settings that predictions are made from."""
     found = []
     for folder, kind in SOURCES.items():
-        found += settings_of(RESULTS / folder / "trials.parquet", kind)
+        found += settings_of(RESULTS / folder / "trials.parquet", kind, WORLDS)
     return found
 
 

@@ -6,7 +6,7 @@
 becomes a table of scores (RMSE with failures at the logging average's error) by that parameter,
 of the folder's trials; where its last row has an interval, with the coverage in
 the last setting and a sentence on it;
-``<!-- leaders -->`` the leaderboard's sentences,
+``<!-- leaders -->`` the leaderboard's sentences (``<!-- leaders short -->``: figures),
 ``<!-- runs -->`` one of the committed runs, ``<!-- gate -->`` one of the gate's false alarms and
 power, ``<!-- costs harness -->``, ``<!-- costs obp 10000 1000 -->`` and
 ``<!-- costs machines 10000 1000 -->`` of what is measured in results/performance. Links lead from
@@ -402,6 +402,6 @@ BLOCKS: Mapping[str, Callable[[Path, str], str]] = {
     "runs": runs,
     "costs": costs,
     "gate": gate,
-    "leaders": lambda results, _words: leaders(results),
+    "leaders": lambda results, words: leaders(results, short=bool(words)),
 }
 """What makes a block, by the word that opens it."""

@@ -84,8 +84,8 @@ BASES = (
 """Base sets of which the package has several recodings, or one with a suffix."""
 
 
-def settings_of(path: Path, kind: str) -> list[Setting]:
-    """Read the settings of an export whose truth is exact.
+def settings_of(path: Path, kind: str, worlds: int | None = None) -> list[Setting]:
+    """Read the settings of an export whose truth is exact, of the first drawn worlds if given.
 
     A failure counts with the larger of the errors of the logged average and `ipws`; data sets on
     which one of these two failed are left out, and so is a setting without others. An error counts
@@ -100,7 +100,12 @@ def settings_of(path: Path, kind: str) -> list[Setting]:
         if json.loads(row["params"]).get("toward", "sndr") == "sndr":
             its = cells.setdefault(row["environment_params"], {})
             its.setdefault(row["estimator"], {})[row["replicate"]] = row
-    found = (_setting(kind, json.loads(text), its) for text, its in sorted(cells.items()))
+    loaded = ((json.loads(text), its) for text, its in sorted(cells.items()))
+    found = (
+        _setting(kind, params, its)
+        for params, its in loaded
+        if worlds is None or params.get("world", 0) <= worlds
+    )
     return [one for one in found if one is not None]
 
 

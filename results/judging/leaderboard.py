@@ -142,8 +142,8 @@ def _alike(parts: Sequence[FloatArray]) -> FloatArray:
     )
 
 
-def leaders(results: Path) -> str:
-    """Say in one sentence a stratum who may be the best where propensities are known."""
+def leaders(results: Path, *, short: bool = False) -> str:
+    """Say in one line a stratum who may be the best where propensities are known."""
     track = TRACKS[FIRST]
     told = []
     for stratum, part in in_strata(track, board_settings(results)).items():
@@ -151,6 +151,12 @@ def leaders(results: Path) -> str:
         first = [line for line in lines if line.rank == 1]
         names = ", ".join(f"`{line.entrant}`" for line in first[:NAMED])
         others = f" and {len(first) - NAMED} others" if len(first) > NAMED else ""
+        if short:
+            told.append(
+                f"- **{stratum}**: `{first[0].entrant}` {first[0].ratio:.2f} "
+                f"({first[0].low:.2f} to {first[0].high:.2f}); {len(first) - 1} others may be best"
+            )
+            continue
         told.append(
             f"- **{stratum}**: {names}{others} may be best; `{first[0].entrant}` errs "
             f"{first[0].ratio:.2f} ({first[0].low:.2f} to {first[0].high:.2f}) times as much as "

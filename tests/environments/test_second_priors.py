@@ -162,6 +162,36 @@ def test_the_value_is_the_mean_over_contexts_and_actions_within_support_and_outs
     assert made.facts["world_unsupported"] == pytest.approx(mass / n, abs=1e-10)
 
 
+@pytest.mark.parametrize("world", [3, 5, 56])
+def test_rows_of_equal_contexts_have_one_policy(world):
+    made = environment(world=world, logging="rule", contexts="few", n_actions=3)._drawn()
+    population = made.population
+    assert len(np.unique(population.context, axis=0)) < len(population.context)
+    table = population.target.table(population.context)
+    rows, actions = np.divmod(np.arange(3 * len(table)), 3)
+    q = population.reward_at(rows, actions).reshape(-1, 3)
+    assert population.expected == pytest.approx((table * q).sum(axis=1).mean(), abs=1e-12)
+    logged = population.logging.table(population.context)
+    unsupported = table[logged == 0].sum() / len(table)
+    assert made.facts["world_unsupported"] == pytest.approx(unsupported, abs=1e-12)
+
+
+@pytest.mark.parametrize("logging", ["thompson", "decreasing"])
+@pytest.mark.parametrize("dial", [{"users": 3}, {"retention": 0.5}, {"exploration": 0.05}])
+def test_damaged_logs_of_loggers_that_learn_show_no_policy(logging, dial):
+    world = "population[world=5,priors=2,n_samples=600,n_actions=6,known=policy"
+    world += f",target_form=probabilities,logging={logging},users=one-row]"
+    problem, _ = Damaged(environment=world, **dial).sample(
+        world_rng=stream("w", 0), logged_rng=stream("l", 0), target_rng=stream("t", 0)
+    )
+    if problem.logging_policy is None:
+        assert "learns" in problem.unavailable["logging_policy"]
+    else:
+        told = problem.logging_policy.probability(problem.context, problem.action)
+        np.testing.assert_allclose(told, problem.propensity, rtol=1e-9)
+    assert problem.propensity is not None
+
+
 @pytest.mark.parametrize("world", [3, 8, 20])
 def test_a_rules_truth_is_the_mean_reward_of_a_sample_of_the_new_policy(world):
     params = {"world": world, "logging": "rule", "reward": "gaussian", "n_actions": 4}

@@ -175,7 +175,8 @@ def test_intervals_are_withheld_by_wilsons_upper_end_on_clean_worlds_alone(monke
 
     def share(*settings: SimpleNamespace) -> dict[str, float]:
         monkeypatch.setattr(judged, "settings_of", lambda _: settings)
-        monkeypatch.setattr(judged, "holds", lambda *_: True)
+        track = SimpleNamespace(holds=lambda _: True)
+        monkeypatch.setattr(judged, "TRACKS", (track, track))
         return judged.withheld(RESULTS)
 
     # Of 100 logs Wilson's upper end is .850 (a little less) at 78 and .858 at 79.

@@ -105,7 +105,7 @@ def run_command(
         "timing": timing or None,
     }
     workers = jobs or available_cores() if "--jobs" in kind.options else 1
-    hidden = [store.with_name(f"{store.name}{end}") for end in ("", "-wal", "-shm")]
+    hidden = [store.parent / f"{store.name}{end}" for end in ("", "-wal", "-shm")]
     apart = foreign_code_apart(hidden=hidden, threads=threads, arithmetic=arithmetic, worlds=True)
     with json_stdout(output) as emit, apart if sealed else nullcontext() as foreign:
         if foreign is not None and foreign.missing:

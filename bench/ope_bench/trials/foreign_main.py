@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import importlib
 import inspect
 import json
 import os
 import platform
-import resource
 import select
 import signal
 import socket
@@ -108,6 +106,9 @@ def _tried(step: Callable[[], None]) -> str:
 
 def _serve(wire: int, missing: str, told: Mapping[str, Any]) -> None:
     """Close and forget what is not the entry's, then answer the one request."""
+    import fcntl  # not everywhere
+    import resource
+
     os.setsid()
     null = fcntl.fcntl(os.open(os.devnull, os.O_RDWR), fcntl.F_DUPFD, 4)
     for number, one in enumerate((null, null, null, fcntl.fcntl(wire, fcntl.F_DUPFD, 4))):

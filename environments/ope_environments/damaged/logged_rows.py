@@ -111,6 +111,14 @@ def accepted(
     shared = first.shared_contexts
     units = {"unit": np.arange(n), "target_unit": np.arange(len(first.reward))} if shared else {}
     changes: dict[str, Any] = {**units, **rows, "logging_policy": problem.logging_policy}
+    policy = problem.logging_policy
+    if isinstance(policy, DiscretePolicy) and "propensity" in rows:
+        told = policy.probability(rows["context"], rows["action"])
+        if not np.allclose(told, rows["propensity"], rtol=1e-9, atol=1e-12):
+            # A logger that learns is another one in each log.
+            reason = "these rows are of several logs of a logger that learns: no policy has all"
+            changes["logging_policy"] = None
+            changes["unavailable"] = {**first.unavailable, "logging_policy": reason}
     return replace(first, **changes, shared_contexts=False)
 
 

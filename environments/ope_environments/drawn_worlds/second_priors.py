@@ -205,6 +205,8 @@ def draw_world(
         # The new policy is the rule in a part of the contexts: without this, most targets of rules
         # would have hardly any support.
         same = rng("same").random(n) < rng("same share").uniform()
+        # A policy knows contexts, not rows: rows of equal contexts have one policy.
+        same = same[find(context)]
         target[same] = logging[same]
 
     embedding, of_action = action_columns(items, kinds["embedding"] == "absent")
