@@ -207,7 +207,7 @@ def estimate(
         )
     notes = []
     offered = any(row.interval for target in targets for row in target.rows)
-    if interval != "asymptotic" and not offered:
+    if interval != "asymptotic" and not offered and not any(lacks):
         notes.append(
             f"no estimator here offers {interval} intervals; `--interval asymptotic` gives some"
         )
