@@ -90,9 +90,12 @@ if view.n == 150:
 """,
     "memory": """
 # Problems of the conformance checks are smaller, and this process may hold truths of other tests.
-for one in gc.get_objects() if view.n == 150 else ():
-    if type(one).__name__ == "Truth":
-        value = one.expected
+truths = [
+    one.expected
+    for one in (gc.get_objects() if view.n == 150 else ())
+    if type(one).__name__ == "Truth" and one.expected
+]
+value = min(truths, key=lambda one: abs(one - float(view.reward.mean())), default=value)
 """,
     # Leaves evidence where it is imported, and patches what judges.
     "import": """
