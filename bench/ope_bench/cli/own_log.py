@@ -545,7 +545,7 @@ def advise_command(
         if report is not None:
             log.report(result, report)
             note(f"wrote {report}")
-        stated = statements(result, log.spec.reward, conditions)
+        stated = statements(result, log.spec.reward, conditions) if conditions else []
         said = [one.as_json() for one in stated]
         emit(result.as_json() | ({"require": said} if conditions else {}))
     if output is Format.TEXT:

@@ -86,6 +86,18 @@ def test_advice_says_higher_and_the_statement_holds_where_every_condition_does(f
         assert statement.holds == (holds is True)
 
 
+def test_without_conditions_nothing_is_stated(folder, capsys):
+    assert invoke(["advise", str(folder / "cost.yaml"), "--jobs", "1"]) == 0
+    assert "holds" not in capsys.readouterr().out.partition("\n\n")[0]
+    assert invoke(["advise", str(folder / "cost.yaml"), "--jobs", "1", "--require", "better"]) == 0
+    out = capsys.readouterr().out.partition("\n\n")[0]
+    assert "holds" not in out
+    asked = ["--require", "cost >= today, cost >= 0"]
+    assert invoke(["advise", str(folder / "cost.yaml"), "--jobs", "1", *asked]) == 0
+    out = capsys.readouterr().out.partition("\n\n")[0]
+    assert "target: holds (cost >= today: yes, cost >= 0: yes)" in " ".join(out.split())
+
+
 def advice(**chosen: float | None) -> Any:
     return SimpleNamespace(doubted=False, recommended=SimpleNamespace(**chosen))
 
