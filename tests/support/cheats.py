@@ -195,7 +195,9 @@ class Outside(Cheat):
             for _ in range(50):
                 os.chdir("..")
             os.chroot(".")
-        seen = [one for one in ("/etc/passwd", "/root/.ssh", str(EVIDENCE)) if os.path.exists(one)]
+        seen = [
+            one for one in ("/etc/passwd", "/etc/hostname", str(EVIDENCE)) if os.path.exists(one)
+        ]
         with contextlib.suppress(OSError):
             pathlib.Path("/proc/sys/kernel/core_pattern").write_text("|/tmp/x")
             seen.append("a setting of the kernel")

@@ -381,7 +381,8 @@ class PoliciesAdvice(Shown):
 
     def opening(self, *, several: bool = False) -> str:
         """Return which policies may be the best, in one sentence."""
-        return self.shortlist.summary()
+        # Of several rewards less may be better, as of a cost.
+        return self.shortlist.summary("highest" if several else "best")
 
     def tables(self) -> list[TextTable]:
         """Return the shortlist with the verdict on each policy."""

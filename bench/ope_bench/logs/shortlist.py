@@ -109,15 +109,15 @@ class Shortlist(Shown):
         table = TextTable(title=self.summary(), columns=columns, rows=rows, notes=notes)
         return table if verdicts else table.without({"verdict"})
 
-    def summary(self) -> str:
-        """Return the answer in one sentence."""
+    def summary(self, first: str = "best") -> str:
+        """Return the answer in one sentence; ``first`` says what the largest value is."""
         if self.winner is None:
             known = any(row.value is not None for row in self.policies)
             return NEEDS if known else f"no policy has a value here; {NEEDS}"
         open_ = [row.name for row in self.policies if row.status != "dominated"]
         best = self.winner
         return (
-            f"{len(open_)} of {len(self.policies)} policies may be the best; first "
+            f"{len(open_)} of {len(self.policies)} policies may be the {first}; first "
             f"{best['name']}, {figure(best['value'])} ({span(best['low'], best['high'])}), "
             f"{next(row.status for row in self.policies if row.name == best['name'])}"
         )

@@ -86,6 +86,19 @@ def test_advice_says_higher_and_the_statement_holds_where_every_condition_does(f
         assert statement.holds == (holds is True)
 
 
+def test_of_several_policies_and_rewards_the_first_is_the_highest(folder):
+    text = (folder / "both.yaml").read_text(encoding="utf-8")
+    two = "target: {a: {table: new.csv}, b: {table: new.csv}}"
+    path = folder / "two.yaml"
+    path.write_text(text.replace("target: {table: new.csv}", two), encoding="utf-8")
+    result = ope_bench.advise(Log.read(path))
+    assert result.opening().count("may be the highest") == 2
+    assert "best" not in result.opening()
+    made = conditions_of("quality >= today, cost <= 9", ["quality", "cost"])
+    found = statements(result, "quality", made)
+    assert [(one.policy, one.holds) for one in found] == [("a", True), ("b", True)]
+
+
 def test_without_conditions_nothing_is_stated(folder, capsys):
     assert invoke(["advise", str(folder / "cost.yaml"), "--jobs", "1"]) == 0
     assert "holds" not in capsys.readouterr().out.partition("\n\n")[0]
