@@ -252,7 +252,10 @@ def test_what_is_true_of_a_log_comes_again() -> None:
     every = {json.dumps([one["kind"], one["which"]]): one for one in committed()}
     for key in ('["outside", 5]', '["drawn", [60137, "faulty"]]', '["drawn", [60186, "faulty"]]'):
         known = verdicts.known(*json.loads(key))
-        assert {name: every[key][name] for name in known} == known
+        for name, value in known.items():
+            # NumPy's sums differ in the last digits between processors with and without AVX-512.
+            close = pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
+            assert every[key][name] == close, name
 
 
 def test_worlds_whose_logger_is_known_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
