@@ -17,6 +17,7 @@ from committed import (
     lines_of,
 )
 from field_charts import comparison_chart, ratio_bar
+from filtered_board import filtered_board
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.boards.board import Board
 from ope_bench.boards.over_settings import summaries
@@ -32,6 +33,7 @@ __all__ = ["board_name", "board_pages", "setup"]
 
 HOME = "bench/docs/index"
 RESULTS_PAGE = "results/README"
+LEADERBOARD_PAGE = "results/leaderboard"
 FIRST_TRACK = 1
 """The track whose tab is open at first, which is that of the figure."""
 
@@ -74,6 +76,9 @@ def _write(app: Sphinx) -> None:
 def _fill_home(app: Sphinx, page: str, content: list[str]) -> None:
     if page == HOME:
         content[0] = content[0].replace(MARK, home_boards())
+    elif page == LEADERBOARD_PAGE:
+        before, mark, after = content[0].partition("\n## ")
+        content[0] = f"{before}\n{filtered_board()}{mark.lstrip()}{after}"
     elif page == RESULTS_PAGE:
         content[0] += _other_results(app.env.found_docs)
 

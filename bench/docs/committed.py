@@ -24,10 +24,10 @@ if str(RESULTS) not in sys.path:
 
 from judging.committed import boards_of, folders_with_boards  # noqa: E402  of results/
 from judging.field import TRACKS, Setting  # noqa: E402
-from judging.leaderboard import board_settings, whole_lines  # noqa: E402
+from judging.leaderboard import BOARD, FIRST, board_settings, whole_lines  # noqa: E402
 
 __all__ = [
-    "FIGURES", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards",
+    "BOARD", "FIGURES", "FIRST", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards",
     "boards_of", "defects_of", "field", "folders_with_boards", "lines_of", "log_ratios",
     "mean_interval", "overlap",
 ]  # fmt: skip

@@ -575,8 +575,7 @@ def _estimator_index(plugins: Sequence[Plugin]) -> str:
         ESTIMATORS,
     ]
     heads = ("estimator", "what", "needs", *(track.name for track in TRACKS))
-    for package, its in sorted(kinds.items()):
-        doc = inspect.getdoc(__import__(package, fromlist=["x"])) or package
+    for _, its in sorted(kinds.items()):
         rows = [
             (
                 f"[`{one.id}`]({page_name(one.id)}.md)",
@@ -586,13 +585,22 @@ def _estimator_index(plugins: Sequence[Plugin]) -> str:
             )
             for one in its
         ]
-        # "Direct methods: a reward model averaged ..." is a heading and what follows it.
-        sentence = doc.splitlines()[0].rstrip(".")
-        heading = re.split(r"[:,] ", sentence)[0]
-        told = sentence.removeprefix(f"{heading}: ") if heading != sentence else ""
-        told = _prose(f"{told[:1].upper()}{told[1:]}." if told else "", "estimator")
+        heading, told = heading_of(its[0])
         parts.append(f"## {heading}\n\n{told}\n\n{markdown_table(heads, rows)}")
     return "\n\n".join([*parts, _toctree(plugins)]) + "\n"
+
+
+def heading_of(plugin: Plugin) -> tuple[str, str]:
+    """Return the kind of an estimator and what is said of it, as its package's docstring begins.
+
+    "Direct methods: a reward model averaged ..." is a heading and what follows it.
+    """
+    package = plugin.cls.__module__.rpartition(".")[0]
+    doc = inspect.getdoc(__import__(package, fromlist=["x"])) or package
+    sentence = doc.splitlines()[0].rstrip(".")
+    heading = re.split(r"[:,] ", sentence)[0]
+    told = sentence.removeprefix(f"{heading}: ") if heading != sentence else ""
+    return heading, _prose(f"{told[:1].upper()}{told[1:]}." if told else "", "estimator")
 
 
 def _short_needs(access: Access) -> str:
