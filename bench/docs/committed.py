@@ -27,8 +27,8 @@ from judging.field import TRACKS, Setting  # noqa: E402
 from judging.leaderboard import BOARD, FIRST, board_settings, whole_lines  # noqa: E402
 
 __all__ = [
-    "BOARD", "FIGURES", "FIRST", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting", "Track", "boards",
-    "boards_of", "defects_of", "field", "folders_with_boards", "lines_of", "log_ratios",
+    "BOARD", "FIGURES", "FIRST", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting",
+    "Track", "boards", "boards_of", "defects_of", "field", "folders_with_boards", "lines_of", "log_ratios",
     "mean_interval", "overlap",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The leaderboard's filters: a table of the site for the stratum, sources, track and kind chosen."""
+"""The leaderboard's filters: a table for the track, stratum, sources and kind that are chosen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def filtered_board() -> str:
     boards = list(boards_of_filters())
     kinds = {plugin.id: heading_of(plugin)[0] for plugin in built_in("estimator")}
     names = sorted({row[0] for board in boards for row in board["rows"]})
-    told = {
+    told: dict[str, Any] = {
         "boards": boards,
         "kinds": {name: kinds.get(name, OTHERS) for name in names},
         "pages": {name: page_name(name) for name in names if name in kinds},
@@ -58,8 +58,9 @@ def filtered_board() -> str:
         '<div class="pst-scrollable-table-container">'
         '<table class="table filtered"></table></div>\n'
         f'<script type="application/json" id="filtered-board">{data}</script>\n\n'
-        "Error: RMSE over the reference's, geometric mean over sources, 95 %. Which ranks the data "
-        f"leave open, only the tables below say. Last trial {last_trial()}; ope-bench {__version__}.\n\n"
+        "Error: RMSE over the reference's, geometric mean over sources, 95 %. Which ranks the "
+        "data leave open, only the tables below say. "
+        f"Last trial {last_trial()}; ope-bench {__version__}.\n\n"
     )
 
 
