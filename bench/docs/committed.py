@@ -28,8 +28,8 @@ from judging.leaderboard import BOARD, FIRST, board_settings, whole_lines  # noq
 
 __all__ = [
     "BOARD", "FIGURES", "FIRST", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting",
-    "Track", "boards", "boards_of", "defects_of", "field", "folders_with_boards", "lines_of", "log_ratios",
-    "mean_interval", "overlap",
+    "Track", "boards", "boards_of", "defects_of", "field", "folders_with_boards", "lines_of",
+    "log_ratios", "mean_interval", "overlap",
 ]  # fmt: skip
 
 
