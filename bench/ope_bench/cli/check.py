@@ -100,7 +100,7 @@ def check_command(
         bool, typer.Option("--verbose", "-v", help="Show passed and skipped checks, too.")
     ] = False,
 ) -> int:
-    """Run the conformance checks on an estimator or environment.
+    """Run the conformance checks on an estimator, an environment or a log format.
 
     Exits with 1 if a check fails, with 4 if nothing could be checked. What the docstring of a
     plugin of yours lacks is advice. A check that takes too long fails and is the last, because
@@ -161,21 +161,35 @@ def checks_of(spec: str) -> tuple[str, str, Any]:
 
     selector = parse_selector(spec)
     reference = selector.reference
-    plugins = registry().named(reference)
+    try:
+        plugins = registry().named(reference)
+    except PluginError:
+        # A class in a file may be a log format.
+        with contextlib.suppress(UsageError):
+            return _checks_of_format(reference)
+        raise
     if len(plugins) > 1:
         msg = f"'{reference}' is both an environment and an estimator; rename one of them"
         raise PluginError(msg)
     if not plugins:
+        with contextlib.suppress(UsageError):
+            return _checks_of_format(reference)
         known = [plugin.id for kind in GROUPS for plugin in registry().plugins(kind)]
         hint = did_you_mean(reference, known) or "; `ope-bench list` lists all"
         if reference.endswith(".py"):
             hint = f"; {file_hint(reference)}"
-        msg = f"no estimator or environment is called '{reference}'{hint}"
+        msg = f"no estimator, environment or log format is called '{reference}'{hint}"
         raise PluginError(msg)
     kind = plugins[0].kind
     found = resolve(kind, reference, selector.params)
     checks: Any = environment_checks if kind == "environment" else estimator_checks
     return kind, found.id, checks(build_checked(found))
+
+
+def _checks_of_format(name: str) -> tuple[str, str, Any]:
+    from ope_bench.logs.formats import log_format, log_format_checks
+
+    return "log format", name, log_format_checks(log_format(name))
 
 
 @contextlib.contextmanager

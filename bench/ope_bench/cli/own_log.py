@@ -48,7 +48,7 @@ ByOption = Annotated[
 ]
 
 
-def _check_report(path: Path | None, log: Any = None) -> None:
+def _check_report(path: Path | None) -> None:
     """Refuse a report that could not be written, before anything runs.
 
     Raises
@@ -56,8 +56,6 @@ def _check_report(path: Path | None, log: Any = None) -> None:
     UsageError : the extra ``report`` is not installed, or there is no such folder.
     """
 
-    if path is not None and getattr(log, "other_rewards", None):
-        log.refuse_several_rewards()
     if path is not None:
         needs_extra()
         if not path.parent.is_dir():
@@ -419,7 +417,9 @@ def example(
 def import_(
     name: Annotated[
         str,
-        typer.Argument(metavar="FORMAT", help="vw-dsjson, growthbook, router-jsonl, or another."),
+        typer.Argument(
+            metavar="FORMAT", help="vw-dsjson, growthbook, router-jsonl, or ./my.py:Shop."
+        ),
     ],
     file: Annotated[Path, typer.Argument(help="The log of that platform.")],
     folder: Annotated[
@@ -514,7 +514,6 @@ def advise_command(
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, None)
-        _check_report(report, log)
         conditions = _conditions(log, require)
         fits = _Fits()
         # What runs on one policy shares its fits, so that more workers would fit all again.
@@ -764,7 +763,6 @@ def estimate_command(
     asked: dict[str, Any] = {"level": level, "interval": interval, "seed": seed or 0}
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, stream)
-        _check_report(report, log)
         if isinstance(log, LogSpec):
             if log.other_rewards:
                 msg = "reward: one alone for rows in batches; estimate each"
@@ -789,7 +787,8 @@ def estimate_command(
                     on_event=fits,
                 )
         if report is not None:
-            result.source.report(result, report)
+            source = result.source if isinstance(log, LogSpec) else log
+            source.report(result, report)
             note(f"wrote {report}")
         emit(result.as_json())
     print_result(result, output)

@@ -221,13 +221,21 @@ def ab(
         at, one = _place(logs, int(np.argmax(row_weight <= 0)))
         one.column(str(weight)).error(at, "is not positive; write for how many rows it stands")
     stacked = logs[0] if b is None else _stack(logs)
+    units = np.arange(len(in_a)) if unit is None else stacked.codes(unit)[0]
+    for rows, name in zip((in_a, ~in_a), names, strict=True):
+        if len(np.unique(units[rows])) < 2:
+            one_of = "row" if unit is None else "unit"
+            msg = (
+                f"{stacked.path}: '{name}' has one {one_of}; two are the least that tell an error"
+            )
+            raise UsageError(msg)
     two = TwoLogs(
         in_a=in_a,
         a=both[0],
         b=both[1],
         reward=numbers(reward, yes_no=True),
         row_weight=row_weight,
-        unit=np.arange(len(in_a)) if unit is None else stacked.codes(unit)[0],
+        unit=units,
     )
     return _compare(
         two,
@@ -253,14 +261,13 @@ def _compare(
     """Return the comparison of two logs that are read."""
     notes = []
     predicted = 0.0 if features is None else two.predict(features)
-    value, error = two.difference(predicted)
-    units = len(np.unique(two.unit))
-    low, high = normal_interval(value, error, level, max(units - 1, 1))
+    value, error, carry = two.difference(predicted)
+    low, high = normal_interval(value, error, level, carry)
     centered = two.difference(float(np.average(two.reward, weights=two.row_weight)))[1]
     if features is None and error and (centered or 0.0) < 0.8 * error:
         notes.append("rewards are far from 0: with --context, of any column, it is narrower")
-    plain, error_of_means = two.difference_of_means()
-    ends = normal_interval(plain, error_of_means, level, max(units - 1, 1))
+    plain, error_of_means, carry = two.difference_of_means()
+    ends = normal_interval(plain, error_of_means, level, carry)
     if reward_range is None and np.isin(two.reward, (0.0, 1.0)).all():
         reward_range = 0.0, 1.0
     if not two.g.any():

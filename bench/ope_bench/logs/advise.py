@@ -403,7 +403,7 @@ class PoliciesAdvice(Shown):
             f" | logged average {figure(first.logging_average)}",
             notes=(table.notes[0], *actions, *table.notes[1:]),
         )
-        return [shown]
+        return [shown, *(one.tables()[-1] for one in self.policies if one.by)]
 
 
 @each_reward

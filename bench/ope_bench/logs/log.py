@@ -215,7 +215,9 @@ class Log(LogData):
         self.refuse_several_rewards()
         return problem_of(self, self.policy_name(policy), rng)
 
-    def report(self, result: Estimates | Advice | PoliciesAdvice, path: str | Path) -> None:
+    def report(
+        self, result: Estimates | Advice | PoliciesAdvice | ByReward, path: str | Path
+    ) -> None:
         """Write a page about the log and its estimates or advice; it needs no network.
 
         Raises
@@ -223,14 +225,10 @@ class Log(LogData):
         UsageError : the extra ``report`` is not installed, or the file cannot be written.
         """
         needs_extra()
-        if isinstance(result, ByReward):
-            msg = f"a page shows one reward; write a log with {' or '.join(result.results)} alone"
-            raise UsageError(msg)
-        from ope_bench.logs import page
+        from ope_bench.logs.page import log_page
 
-        make: Any = page.estimates_page if isinstance(result, Estimates) else page.advice_page
         with atomic_write(Path(path), UsageError) as partial:
-            partial.write_text(make(self, result), encoding="utf-8")
+            partial.write_text(log_page(self, result), encoding="utf-8")
 
     def check(self) -> LogCheck | ByReward:
         """Check contents, support, propensities, drift and leaks of the log."""

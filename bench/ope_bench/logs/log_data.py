@@ -103,6 +103,9 @@ class LogSpec:
 
     def __post_init__(self) -> None:
         roles = dict.fromkeys(self.context, "context")
+        if not self.reward:
+            msg = "reward: names no column; write one, or a list of several"
+            raise UsageError(msg)
         if self.other_rewards and (self.reward_range or self.predicted_reward is not None):
             key = "reward_range" if self.reward_range else "predicted_reward"
             msg = f"{key}: is of one reward, and there are {len(self.rewards)}; leave it out"

@@ -6,7 +6,8 @@ Importing this module imports Altair, which takes a quarter of a second.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ope_bench.logs.estimation import CONFOUNDING
 from ope_bench.logs.finding import Check
 from ope_bench.logs.log_data import LogData
 from ope_bench.logs.problem import below_one
+from ope_bench.logs.rewards import ByReward
 from ope_bench.report.chart_parts import log_scale, named_table, tooltip
 from ope_bench.report.page.html import PageChart, PageSection, render_sections
 from ope_bench.report.page.libraries import vega
@@ -35,89 +37,91 @@ _LINE = 24
 """Pixels of one line of a chart."""
 
 
-def estimates_page(
-    log: LogData, result: results.Estimates, *, script: Callable[[], str] = vega
-) -> str:
-    """Return the page of estimates: values with intervals, weights, propensities.
+def log_page(log: LogData, result: Any, *, script: Callable[[], str] = vega) -> str:
+    """Return the page of estimates or of advice: answers, values, weights, propensities.
 
     Parameters
     ----------
-    log : the log.
-    result : of `estimate` on it.
+    log, result : the log, and what `estimate` or `advise` said of it.
     script : returns the Vega script.
     """
-    shown = result.tables()
+    of_rewards = result.results if isinstance(result, ByReward) else {"": result}
+    logs = log.by_reward() if isinstance(result, ByReward) else {"": log}
+    sections = []
+    for number, (reward, found) in enumerate(of_rewards.items()):
+        of: Any = _of_estimates if isinstance(found, results.Estimates) else _of_advice
+        for one in of(logs[reward], found):
+            if reward:
+                charts = [replace(c, name=f"{c.name}-of-{number}") for c in one.charts]
+                name, title = f"{one.name}-of-{number}", f"{reward}: {one.title}"
+                one = PageSection(name, title, one.body, charts)
+            sections.append(one)
+    made = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    footer = (
+        f"Made by ope-bench {__version__} on {made} UTC. One file to send or to print; it holds "
+        "aggregates of the log, and no row of it."
+    )
+    title = "estimates" if isinstance(found, results.Estimates) else "advice"
+    return render_sections(title, [*sections, _about_log(log)], footer, script=script)
+
+
+def _of_estimates(log: LogData, result: results.Estimates) -> Iterator[PageSection]:
+    """Yield the sections of estimates."""
     names = [target.name for target in result.targets]
     lines = [
         line for one in result.targets for line in results.value_lines(one.rows, policy=one.name)
     ]
     values = _values(log, lines, names, result.logging_average)
     question = _question(log, names, result.logging_average, result.log)
-    sections = [PageSection("question", "The question", question, values)]
-    for number, (name, table) in enumerate(zip(names, shown, strict=False)):
-        weights = _weights(f"weights-{number}", log, name)
-        sections.append(PageSection(f"policy-{number}", name, _table(table), weights))
-    if len(names) > 1:
-        sections.append(PageSection("differences", "Differences", _table(shown[-1])))
-    return _page("estimates", [*sections, _about_log(log)], script)
+    yield PageSection("question", "The question", question, values)
+    shown = iter(result.tables())
+    for number, one in enumerate(result.targets):
+        body = _table(next(shown)) + (_table(next(shown), titled=True) if one.by else "")
+        weights = _weights(f"weights-{number}", log, one.name)
+        yield PageSection(f"policy-{number}", one.name, body, weights)
+    for table in shown:
+        yield PageSection("differences", "Differences", _table(table))
 
 
-def advice_page(
-    log: LogData, advice: Advice | PoliciesAdvice, *, script: Callable[[], str] = vega
-) -> str:
-    """Return the page of advice: verdict, candidates, weights, propensities, evidence.
-
-    Parameters
-    ----------
-    log, advice : the log, and what `advise` said of it.
-    script : returns the Vega script.
-    """
+def _of_advice(log: LogData, advice: Advice | PoliciesAdvice) -> Iterator[PageSection]:
+    """Yield the sections of advice."""
     if isinstance(advice, PoliciesAdvice):
         average, lines = advice.policies[0].logging_average, advice.lines()
         answer = f'<div class="verdict"><p><b>{escape(advice.opening())}</b></p></div>'
         question = _question(log, list(log.targets), average, advice.policies[0].log)
         body = question + answer + _table(advice.tables()[0])
-        sections = [
-            PageSection("winner", "Which policy wins", body, _values(log, lines, [], average))
-        ]
+        yield PageSection("winner", "Which policy wins", body, _values(log, lines, [], average))
         for number, one in enumerate(advice.policies):
-            _, candidates, *_ = one.tables()
+            _, candidates, *others = one.tables()
             weights = _weights(f"weights-{number}", log, one.target)
-            body = _verdict(one) + _table(candidates)
-            sections.append(PageSection(f"policy-{number}", one.target, body, weights))
-        return _page("advice", [*sections, _about_log(log)], script)
-    checks, candidates, *worlds = advice.tables()
+            body = _verdict(one) + _table(candidates) + _more(others)
+            yield PageSection(f"policy-{number}", one.target, body, weights)
+        return
+    checks, candidates, *others = advice.tables()
     chosen = advice.recommended.label if advice.recommended is not None else None
     lines = results.value_lines(advice.rows, chosen)
     values = _values(log, lines, [], advice.logging_average)
     weights = _weights("weights", log, advice.target)
     question = _question(log, [advice.target], advice.logging_average, advice.log)
-    sections = [
-        PageSection("verdict", f"Verdict on {advice.target}", question + _verdict(advice)),
-        PageSection("candidates", "Candidates", _table(candidates), [*values, *weights]),
-        *(PageSection("evidence", "Evidence", _table(one)) for one in worlds),
-        PageSection("checks", "Checks", _table(checks)),
-        _about_log(log),
-    ]
-    return _page("advice", sections, script)
-
-
-def _page(title: str, sections: Sequence[PageSection], script: Callable[[], str]) -> str:
-    made = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
-    footer = (
-        f"Made by ope-bench {__version__} on {made} UTC. One file to send or to print; it holds "
-        "aggregates of the log, and no row of it."
-    )
-    return render_sections(title, sections, footer, script=script)
+    yield PageSection("verdict", f"Verdict on {advice.target}", question + _verdict(advice))
+    yield PageSection("candidates", "Candidates", _table(candidates), [*values, *weights])
+    if others:
+        yield PageSection("evidence", "Evidence", _more(others))
+    yield PageSection("checks", "Checks", _table(checks))
 
 
 # Sections
 
 
-def _table(table: TextTable) -> str:
+def _table(table: TextTable, *, titled: bool = False) -> str:
+    head = f"<h3>{escape(table.title)}</h3>" if titled else ""
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     scroll = f'<div class="scroll" tabindex="0">{render_rows(table)}</div>'
-    return f'<div class="wide">{scroll}</div><ul class="notes">{notes}</ul>'
+    return f'{head}<div class="wide">{scroll}</div><ul class="notes">{notes}</ul>'
+
+
+def _more(tables: Sequence[TextTable]) -> str:
+    return "".join(_table(one, titled=True) for one in tables)
 
 
 def _question(

@@ -232,7 +232,7 @@ def sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
 
 
 def normal_interval(
-    value: float | None, error: float | None, level: float, units: int | None = None
+    value: float | None, error: float | None, level: float, units: float | None = None
 ) -> tuple[float | None, float | None]:
     """Return the ends of the normal interval, None without a standard error.
 

@@ -369,6 +369,8 @@ def segments_table(title: str, segments: Sequence[Segment]) -> tables.TextTable:
     ]
     if any(one.low is None and one.value is not None for one in segments):
         notes.append("no interval: too few effective rewarded rows")
+    if all(one.value is None for one in segments):
+        notes = ["no value: none may be stated, or no estimator here is a mean over rows as ipws"]
     return tables.TextTable(
         title=title, columns=columns, rows=tuple(map(_line, segments)), notes=tuple(notes)
     )

@@ -17,7 +17,14 @@ from ope_bench.report.tables import TextTable
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 TODAY = "today"
-_CONDITION = re.compile(r"\s*(?P<reward>.+?)\s*(?P<sign>>=|<=)\s*(?P<limit>\S+)\s*")
+_CONDITION = re.compile(
+    r"""\s*(?P<quote>["']?)(?P<reward>.+?)(?P=quote)\s*(?P<sign>>=|<=)\s*(?P<limit>[^\s,]+)\s*"""
+)
+_ENDS = re.compile(r"(?<=[<>]=)(\s*[^\s,]+\s*),")
+"""The comma after a limit: names of rewards may hold commas too."""
+
+
+_SIDES = re.compile(r"^(better|worse) for:")
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +55,13 @@ class ByReward(Shown):
         """Return the document of the first reward, with those of all."""
         documents = {name: one.as_json() for name, one in self.results.items()}
         listed = [{"reward": name, **document} for name, document in documents.items()]
-        return {**next(iter(documents.values())), "rewards": listed, "exit_code": self.exit_code}
+        answers = [
+            {"reward": one["reward"], **answer}
+            for one in listed
+            for answer in one.get("answers", [one] if "verdict" in one else [])
+        ]
+        first = {**next(iter(documents.values())), "exit_code": self.exit_code}
+        return {**first, "rewards": listed, **({"answers": answers} if answers else {})}
 
     def opening(self, *, several: bool = False) -> str:
         """Return the answer for each reward on a line of its own."""
@@ -57,8 +70,14 @@ class ByReward(Shown):
 
     def tables(self) -> list[TextTable]:
         """Return the tables of each reward, which their titles name."""
+        # Of several rewards less may be better, as of a cost.
+        words = {"better for:": "higher for:", "worse for:": "lower for:"}
         return [
-            replace(table, title=f"{name} | {table.title}")
+            replace(
+                table,
+                title=f"{name} | {table.title}",
+                notes=tuple(_SIDES.sub(lambda one: words[one[0]], text) for text in table.notes),
+            )
             for name, one in self.results.items()
             for table in one.tables()
         ]
@@ -129,7 +148,7 @@ def conditions_of(text: str, rewards: Sequence[str]) -> list[Condition]:
     UsageError : a part is no condition, or of a reward that the log does not have.
     """
     found = []
-    for part in text.split(","):
+    for part in _ENDS.sub(r"\1\n", text).split("\n"):
         made = _CONDITION.fullmatch(part)
         limit = made and made["limit"]
         try:

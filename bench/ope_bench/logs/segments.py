@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ope_bench.base.errors import UsageError
+from ope_bench.base.units import counted
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.logs import problem
 from ope_bench.logs.loading import without_missing
@@ -27,11 +28,15 @@ def segment_codes(log: LogData, by: str) -> tuple[IntArray, list[str]]:
 
     Raises
     ------
-    UsageError : there is no such column, or it has one level or more than `MOST_SEGMENTS`.
+    UsageError : there is no such column, it is known after the decision alone, or it has one level
+        or more than `MOST_SEGMENTS`.
     """
     spec = log.spec
     if spec is None:
         msg = f"by: '{by}' cannot be read of a stored log; read its file"
+        raise UsageError(msg)
+    if by in (spec.action, *spec.rewards, spec.propensity):
+        msg = f"by: '{by}' is action, reward or propensity; segments are known before the decision"
         raise UsageError(msg)
     needed = [spec.action, spec.reward, *([] if log.propensity is None else [spec.propensity])]
 
@@ -42,7 +47,7 @@ def segment_codes(log: LogData, by: str) -> tuple[IntArray, list[str]]:
     table, kept, _ = without_missing(spec, table)
     codes, names = table.select(np.flatnonzero(kept)).codes(by, optional=True)
     if not 2 <= len(names) <= MOST_SEGMENTS:
-        levels = f"has {len(names):,} levels in the rows that count"
+        levels = f"has {counted(len(names), 'level')} in the rows that count"
         cure = f"name a column of 2 to {MOST_SEGMENTS}, or make groups of its values"
         msg = f"{path_of(spec.table)}: column '{by}' {levels}; {cure}"
         raise UsageError(msg)

@@ -138,7 +138,7 @@ class Plugin:
         module, _, name = self.target.rpartition(":")
         try:
             in_file = module.endswith(".py")
-            home = _file_module(module) if in_file else importlib.import_module(module)
+            home = file_module(module) if in_file else importlib.import_module(module)
             cls = getattr(home, name) if not in_file or hasattr(home, name) else None
         # A broken plugin may raise anything at import, SystemExit included.
         except BaseException as exc:
@@ -176,7 +176,8 @@ class Plugin:
         return lines[0] if lines else ""
 
 
-def _file_module(path: str) -> ModuleType:
+def file_module(path: str) -> ModuleType:
+    """Run a file as a module, once."""
     source = Path(path)
     if not source.is_file():
         msg = f"no such file: {path}"

@@ -79,47 +79,62 @@ class TwoLogs:
         """The weights g: (n,)."""
         return np.asarray((self.a - self.b) / self.mixed)
 
-    def total(self, terms: FloatArray) -> tuple[float, float]:
-        """Return the sum of terms over the rows, and its standard error by unit."""
+    def by_unit(self, terms: FloatArray) -> tuple[float, FloatArray]:
+        """Return the sum of terms over the rows, and each unit's part of its error: (n_units,)."""
         weighted = self.row_weight * terms
         centered = np.empty_like(weighted)
         for arm in (self.in_a, ~self.in_a):
             weight = self.row_weight[arm]
-            centered[arm] = weight * (terms[arm] - weighted[arm].sum() / weight.sum())
-        sums = np.bincount(self.unit, weights=centered)
-        units = len(sums)
-        return float(weighted.sum()), math.sqrt(float(sums @ sums) * units / max(units - 1, 1))
+            units = len(np.unique(self.unit[arm]))
+            rest = weight * (terms[arm] - weighted[arm].sum() / weight.sum())
+            centered[arm] = rest * math.sqrt(units / max(units - 1, 1))
+        return float(weighted.sum()), np.asarray(np.bincount(self.unit, weights=centered), float)
 
-    def mean(self, terms: FloatArray) -> tuple[float, float]:
-        """Return the mean of terms over the rows of both logs, and its standard error."""
-        total, error = self.total(terms)
+    def total(self, terms: FloatArray) -> tuple[float, float]:
+        """Return the sum of terms over the rows, and its standard error by unit."""
+        total, parts = self.by_unit(terms)
+        return total, math.sqrt(float(parts @ parts))
+
+    def mean(self, terms: FloatArray) -> tuple[float, float, float]:
+        """Return the mean of terms, its standard error, and how many units carry that error.
+
+        Units count by their squared parts of the error: few large ones leave it uncertain.
+        """
+        total, parts = self.by_unit(terms)
         rows = float(self.row_weight.sum())
-        return total / rows, error / rows
+        largest, carry = float(np.abs(parts).max()), float(len(parts))
+        if largest > 0:
+            squares = (parts / largest) ** 2
+            carry = 1 + float(squares.sum() ** 2 / (squares @ squares))
+        return total / rows, math.sqrt(float(parts @ parts)) / rows, carry
 
-    def difference(self, predicted: FloatArray | float = 0.0) -> tuple[float, float | None]:
-        """Return the difference and its standard error; None where no reward tells them apart.
+    def difference(self, predicted: FloatArray | float = 0.0) -> tuple[float, float | None, float]:
+        """Return the difference, its standard error, and how many units carry the error.
+
+        There is no error where no reward tells the policies apart.
 
         Parameters
         ----------
         predicted : (n,), the reward that a row's context predicts, made without its unit.
         """
         rest = self.reward - predicted
-        value, error = self.mean(self.g * rest)
+        value, error, carry = self.mean(self.g * rest)
         size = np.abs(self.row_weight * self.g * (self.reward - np.median(self.reward)))
         size = np.bincount(self.unit, weights=size)
         if not self.g.any():
-            return 0.0, 0.0
+            return 0.0, 0.0, carry
         if size.sum() ** 2 < FEW_REWARDED * (size @ size) or not size.any():
             spread = math.sqrt(np.cov(rest, aweights=self.row_weight, ddof=0))
             least = np.bincount(self.unit, weights=np.abs(self.row_weight * self.g))
             floor = float(np.linalg.norm(least)) * spread / float(self.row_weight.sum())
-            error = max(error, floor)
+            if error < floor:
+                error, carry = floor, float(len(least))
             if error == 0:
-                return value, None
-        return value, error
+                return value, None, carry
+        return value, error, carry
 
-    def difference_of_means(self) -> tuple[float, float]:
-        """Return the mean reward of log A minus that of log B, and its standard error."""
+    def difference_of_means(self) -> tuple[float, float, float]:
+        """Return the mean reward of log A minus that of log B, with error and units as above."""
         return self.mean(self.reward * np.where(self.in_a, 1 / self.share, -1 / (1 - self.share)))
 
     def predict(self, features: FloatArray) -> FloatArray:
@@ -186,7 +201,9 @@ class TwoLogs:
             difference=True,
             largest_unit=int(size.max()),
         )
-        return Interval(found.low * most, found.high * most, level, "anytime")
+        span = reward_range[1] - reward_range[0]
+        low, high = max(found.low * most, -span), min(found.high * most, span)
+        return Interval(low, high, level, "anytime")
 
     def checks(
         self,

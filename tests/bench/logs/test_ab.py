@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from ope_bench import UsageError, ab
 from ope_bench.cli.app import invoke
@@ -66,7 +67,7 @@ def test_the_value_is_the_formula_and_its_error_that_of_enumeration(rows):
     found, errors = [], []
     for seed in range(150):
         logs = draw(rows[0], rows[1], seed=seed)
-        value, error = two(logs).difference()
+        value, error, _ = two(logs).difference()
         found.append(value)
         errors.append(error)
     g = (A - B) / ((rows[0] * A + rows[1] * B) / sum(rows))
@@ -167,7 +168,7 @@ def test_the_sequence_holds_at_every_look_and_is_wider():
             ]
             found = two(part).sequence((0.0, 1.0))
             missed += not found.low <= TRUTH <= found.high
-            value, error = two(part).difference()
+            value, error, _ = two(part).difference()
             assert found.low < value - 1.96 * error
             assert found.high > value + 1.96 * error
     assert missed <= 1
@@ -183,7 +184,7 @@ def test_few_rewards_widen_the_interval_and_none_decides_nothing():
     assert "Cannot tell" in silent.opening()
     logs[0]["r"][np.flatnonzero(logs[0]["item"] == "u")[:2]] = 1.0
     arrays = two(logs)
-    _, error = arrays.difference()
+    _, error, _ = arrays.difference()
     assert error >= np.linalg.norm(arrays.g) * arrays.reward.std() / 600 * (1 - 1e-12)
 
 
@@ -311,3 +312,28 @@ def test_a_policy_that_chose_with_probability_nothing_is_refused():
     logs[0]["pa"] = np.where(np.arange(50) == 3, 0.0, logs[0]["pa"])
     with pytest.raises(UsageError, match=r"row 3.*'pa'.*swapped"):
         ab(*logs, **COLUMNS)
+
+
+def test_few_units_that_carry_the_error_widen_the_interval():
+    logs = draw(2000, 2000, seed=8)
+    found, heavy = two(logs), two(logs, reward=two(logs).reward + 0.0)
+    _, error, carry = found.difference()
+    parts = found.by_unit(found.g * found.reward)[1]
+    assert error == pytest.approx(math.sqrt(parts @ parts) / 4000)
+    assert carry == pytest.approx(1 + (parts @ parts) ** 2 / (parts**4).sum())
+    heavy.reward[0] = 400.0
+    assert heavy.difference()[2] < 3 < 100 < carry
+    ends = ab(*logs, **COLUMNS).difference
+    assert (ends["high"] - ends["low"]) / 2 == pytest.approx(stdtrit(carry - 1, 0.975) * error)
+
+
+def test_one_row_tells_no_error_and_the_sequence_stays_in_the_range():
+    first, second = draw(2, 300, seed=9)
+    found = ab(first, second, **COLUMNS)
+    assert -1 <= found.sequence["low"] < found.sequence["high"] <= 1
+    single = {key: values[:1] for key, values in first.items()}
+    with pytest.raises(UsageError, match="one row"):
+        ab(single, second, **COLUMNS)
+    users = {"u": np.zeros(2)}, {"u": np.arange(300.0)}
+    with pytest.raises(UsageError, match="one unit"):
+        ab(first | users[0], second | users[1], **COLUMNS, unit="u")

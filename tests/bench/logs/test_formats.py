@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ope_bench import Decision, Log, LogFormat, UsageError, check_log_format, read_table
+from ope_bench import (
+    Decision,
+    Log,
+    LogFormat,
+    UsageError,
+    check_log_format,
+    estimate,
+    read_table,
+)
 from ope_bench.cli.app import invoke
-from ope_bench.logs.formats import import_log, log_format, write_example_events
+from ope_bench.logs.formats import (
+    import_log,
+    log_format,
+    log_format_checks,
+    write_example_events,
+)
 from ope_bench.testing import CheckFailed
 
 NAMES = ("vw-dsjson", "growthbook", "router-jsonl")
@@ -130,19 +145,135 @@ def test_an_unknown_format_and_files_that_are_there_are_refused(tmp_path):
         import_log(made, tmp_path / "one", tmp_path)
 
 
-class Wild(LogFormat):
-    """A format whose examples do not follow their generator."""
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("vw-dsjson", {"_label_Action": 9}, "the action '9'"),
+        ("vw-dsjson", {"_label_probability": 0.33}, "the propensity 0.33"),
+        ("vw-dsjson", {"p": [1.2, -0.1, -0.1]}, r"\[0, 1\]"),
+        ("vw-dsjson", {"pdrop": True}, "division"),
+        ("vw-dsjson", {"Timestamp": "noon"}, "line 4.*'time'"),
+        ("growthbook", {"variation_id": float("inf")}, "infinity"),
+        ("growthbook", {"user_id": ""}, "unit"),
+        ("growthbook", {"timestamp": {}}, "time"),
+        ("growthbook", {"attributes": {"x": float("nan")}}, "'x'"),
+        ("router-jsonl", {"embedding": [1.0]}, "line 4.*'embedding'"),
+        ("router-jsonl", {"embedding": None}, "line 4.*'embedding'"),
+        ("router-jsonl", {"propensity": 0.9}, "the propensity 0.9"),
+        ("router-jsonl", {"cost": {"usd": 1}}, "'cost'"),
+        ("router-jsonl", {"model": ""}, "''"),
+    ],
+)
+def test_a_damaged_line_is_named_and_nothing_is_written(tmp_path, name, change, said):
+    made = log_format(name)
+    lines = [dict(made.example(np.random.default_rng(k))) for k in range(20)]
+    lines[3] |= change
+    with pytest.raises(UsageError, match=said) as caught:
+        written(tmp_path, name, lines)
+    assert "line 4" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_lines_are_counted_where_some_are_blank_or_left_out(tmp_path):
+    made = log_format("router-jsonl")
+    events = [dict(made.example(np.random.default_rng(k))) for k in range(20)]
+    events[0]["quality"] = None
+    events[5]["embedding"] = [0.5]
+    lines = [json.dumps(one) for one in events]
+    (tmp_path / "in").write_text("\n" + "\n\n".join(lines))
+    with pytest.raises(UsageError, match=r"line 12, column 'embedding'"):
+        import_log(made, tmp_path / "in", tmp_path / "out")
+    (tmp_path / "rows.csv").write_text("user_id,value\nu,1\nu,[1,2]\n")
+    with pytest.raises(UsageError, match="line 3: 3 cells"):
+        import_log(log_format("growthbook"), tmp_path / "rows.csv", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_where_all_probabilities_are_known_both_policies_are_whole(tmp_path, name):
+    made = log_format(name)
+    write_example_events(made, tmp_path / "in.jsonl", lines=300)
+    log = Log.read(import_log(made, tmp_path / "in.jsonl", tmp_path / "out").log_file)
+    assert log.logging is not None
+    chance = log.logging.toarray()[np.arange(log.n), log.action]
+    assert chance == pytest.approx(log.propensity)
+    (target,) = log.targets.values()
+    policy = target.whole(len(log.actions)).toarray()
+    chances = log.logging.toarray()
+    assert ((policy * chances).sum(axis=1) == chances.max(axis=1)).all()
+    assert set(np.unique(policy)) == {0.0, 1.0}
+    assert estimate(log, ["dr-os[regressor=ridge]"]).exit_code == 0
+    assert log.weight is None
+
+
+class Shop(LogFormat):
+    """A format that conforms."""
+
+    def decision(self, event):
+        return Decision(action=event["shown"], reward=float(event["paid"]), propensity=0.5)
+
+    def example(self, rng):
+        return {"shown": "ab"[rng.integers(2)], "paid": 1.0}
+
+
+class Wild(Shop):
+    """Examples that do not follow their generator."""
 
     count = 0
 
     def example(self, rng):
         Wild.count += 1
-        return {"n": Wild.count}
+        return {"shown": "ab"[Wild.count % 2], "paid": Wild.count}
+
+
+class Changing(Shop):
+    """A decision changes its line."""
 
     def decision(self, event):
-        return Decision(action="a", reward=1.0)
+        found = super().decision(event)
+        event["seen"] = True
+        return found
 
 
-def test_a_format_that_does_not_conform_fails():
-    with pytest.raises(CheckFailed, match="generator"):
-        check_log_format(Wild())
+class Raising(Shop):
+    """A wrong line raises what nobody answers."""
+
+    def decision(self, event):
+        if event.get("paid") is None:
+            msg = "not paid"
+            raise RuntimeError(msg)
+        return super().decision(event)
+
+
+class Partial(Shop):
+    """Half of the invented lines have no propensity."""
+
+    def decision(self, event):
+        found = super().decision(event)
+        return replace(found, propensity=None) if event["shown"] == "a" else found
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [(Wild, "rng"), (Changing, "changes"), (Raising, "'paid'"), (Partial, "propensity")],
+)
+def test_a_format_that_does_not_conform_fails_one_check(made, said):
+    check_log_format(Shop())
+    with pytest.raises(CheckFailed, match=said):
+        check_log_format(made())
+    failed = [one for one in log_format_checks(made()).outcomes() if one.bad]
+    assert len(failed) == 1
+
+
+def test_the_command_checks_formats_by_name_and_in_a_file(tmp_path, capsys):
+    assert invoke(["check", "router-jsonl"]) == 0
+    assert "4 passed" in capsys.readouterr().out
+    source = Path(__file__).read_text(encoding="utf-8")
+    (tmp_path / "mine.py").write_text(source, encoding="utf-8")
+    assert invoke(["check", f"{tmp_path / 'mine.py'}:Raising", "--format", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["kind"] == "log format"
+    assert document["counts"] == {"passed": 3, "failed": 1}
+    shop = f"{tmp_path / 'mine.py'}:Shop"
+    lines, out = str(tmp_path / "in.jsonl"), str(tmp_path / "out")
+    assert invoke(["log", "import", shop, lines, "-o", out, "--example"]) == 0
+    assert Log.read(tmp_path / "out" / "log.yaml").n == 2000

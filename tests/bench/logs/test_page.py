@@ -12,7 +12,7 @@ import pytest
 
 from ope_bench import Log, TargetPolicy, advise, estimate
 from ope_bench.cli.app import invoke
-from ope_bench.logs.page import BINS, advice_page, estimates_page, weight_lines, weight_words
+from ope_bench.logs.page import BINS, log_page, weight_lines, weight_words
 from ope_bench.report.page.html import read_part
 from support.browser import CHROMIUM, Browser
 from support.small_logs import discrete, frame_of, log_of, table_of, write_small
@@ -48,9 +48,9 @@ def pages(log):
     )
     policies = advise(log)
     return {
-        "policies": lambda script: advice_page(log, policies, script=script),
-        "estimates": lambda script: estimates_page(log, result, script=script),
-        "advice": lambda script: advice_page(log, advice, script=script),
+        "policies": lambda script: log_page(log, policies, script=script),
+        "estimates": lambda script: log_page(log, result, script=script),
+        "advice": lambda script: log_page(log, advice, script=script),
     }
 
 
@@ -151,7 +151,7 @@ def test_a_log_without_propensities_has_a_page():
         reward="r",
         target=TargetPolicy(sampled="a"),
     )
-    text = estimates_page(log, estimate(log, "dm-star[regressor=ridge]"), script=lambda: "")
+    text = log_page(log, estimate(log, "dm-star[regressor=ridge]"), script=lambda: "")
     assert 'data-chart="reliability"' not in text
     assert 'data-chart="values"' in text
     assert log_of(given).n == 60
@@ -169,7 +169,7 @@ def test_several_policies_share_one_axis_and_one_without_values_is_absent():
         target={"new": {"probability": "p"}, "old": {"probability": "p"}, "done": {"action": "a"}},
     )
     result = estimate(log, ["ipw", "ipws"])
-    text = estimates_page(log, result, script=lambda: "")
+    text = log_page(log, result, script=lambda: "")
     assert text.count('data-chart="values"') == 1
     assert "What would new, old and done have earned, in r a row?" in text
     data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import ope_bench
 from ope_bench import Log, UsageError
 from ope_bench.cli.app import invoke
-from ope_bench.logs.rewards import ByReward, conditions_of, statements
+from ope_bench.logs.rewards import conditions_of, statements
 
 ESTIMATORS = ["ipws", "dm[regressor=ridge]"]
 KEYS = "context: [x]\naction: model\npropensity: p\ntarget: {table: new.csv}\n"
@@ -30,7 +31,7 @@ def folder(tmp_path_factory):
     cost = np.array([0.2, 0.1, 0.5])[action] * rng.gamma(4, 0.25, n)
     new = np.where(x > 0, 1, 2)
     columns = {"x": x, "model": [f"m{k}" for k in action], "p": share[action]}
-    columns |= {"quality": quality.astype(int), "cost": cost}
+    columns |= {"quality": quality.astype(int), "cost": cost, "day": np.arange(n) % 2}
     pl.DataFrame(columns).write_csv(to / "router.csv")
     chances = {f"m{k}": 0.1 / 3 + 0.9 * (new == k) for k in range(3)}
     pl.DataFrame(chances).write_csv(to / "new.csv")
@@ -73,6 +74,8 @@ def test_advice_says_higher_and_the_statement_holds_where_every_condition_does(f
     assert [one["holds"] for one in said["conditions"]] == [True, False]
     assert not said["holds"]
     assert [one["reward"] for one in document["rewards"]] == ["quality", "cost"]
+    answers = [(one["reward"], one["target"], one["verdict"]) for one in document["answers"]]
+    assert answers == [(one, "target", "trust") for one in ("quality", "cost")]
     ends = document["rewards"][1]
     assert ends["lift"]["low"] > 0
     result = ope_bench.advise(Log.read(folder / "both.yaml"))
@@ -138,12 +141,37 @@ def test_a_condition_holds_where_the_whole_interval_does(text, ends, holds):
     [
         ("better", "quality >= today"), ("quality > today", "quality >= today"),
         ("quality >= nan", "quality >= today"), ("qualty >= today", "'quality'"),
-        ("quality >= today,", "quality >= today"),
+        ("quality >= today,", "quality >= today"), ("quality >= 0,2", "'2'"), ("", "quality"),
     ],
 )  # fmt: skip
 def test_what_is_no_condition_is_answered_by_one(text, hint):
     with pytest.raises(UsageError, match=hint):
         conditions_of(text, ["quality", "cost"])
+
+
+def test_names_of_rewards_may_hold_commas_and_quotes():
+    rewards = ["cost, usd", "quality"]
+    for text in ("cost, usd <= .2, quality >= today", '"cost, usd"<=.2,quality>=today'):
+        first, second = conditions_of(text, rewards)
+        assert (first.reward, first.sign, first.limit) == ("cost, usd", -1, 0.2)
+        assert (second.reward, second.sign, second.limit) == ("quality", 1, None)
+
+
+def test_the_page_shows_all_rewards_and_segments(folder, tmp_path):
+    page = tmp_path / "page.html"
+    file, common = str(folder / "both.yaml"), ["--report", str(page), "--jobs", "1", "--by", "day"]
+    for command in (["advise", file], ["estimate", file, "--est", "ipws"]):
+        assert invoke([*command, *common]) == 0
+        text = page.read_text(encoding="utf-8")
+        headings = re.findall("<h2>([^<]*)</h2>", text)
+        for reward in ("quality", "cost"):
+            assert any(one.startswith(f"{reward}: ") for one in headings)
+        assert headings.count("The log") == 1
+        assert text.count("target by day") == 2
+        names = re.findall('<section id="([^"]*)"', text)
+        charts = re.findall('data-chart="([^"]*)"', text)
+        assert len(set(names)) == len(names)
+        assert len(set(charts)) == len(charts) > 3
 
 
 def test_a_row_without_one_reward_is_left_out_of_all(folder, tmp_path):
@@ -163,6 +191,7 @@ def test_a_row_without_one_reward_is_left_out_of_all(folder, tmp_path):
     ("keys", "what"),
     [
         ({"reward": ["quality", "quality"]}, "both reward and reward"),
+        ({"reward": []}, "reward: names no column"),
         ({"reward": ["quality", "x"]}, "both context and reward"),
         ({"reward": ["quality", "cost"], "reward_range": (0, 1)}, "reward_range"),
         ({"reward": ["quality", "costs"]}, "cost"),
@@ -179,7 +208,6 @@ def test_where_one_reward_is_needed_the_log_says_which_there_are(folder):
     for need in (
         lambda: log.problem(None, np.random.default_rng(0)),
         lambda: ope_bench.shortlist(log),
-        lambda: log.report(ByReward({"quality": None, "cost": None}), folder / "page.html"),
     ):
         with pytest.raises(UsageError, match=r"quality.*cost"):
             need()

@@ -112,7 +112,21 @@ def test_few_rewards_in_a_segment_have_no_interval():
     assert much.low is not None
 
 
-@pytest.mark.parametrize("column", ["x", "nothing", "same"])
+def test_without_terms_it_is_said_and_several_policies_show_theirs():
+    log, frame = log_of()
+    text = " ".join(repr(estimate(log, ["dm"], by="group")).split())
+    assert "worse for" not in text
+    assert "no value: none may be stated" in text
+    given = {"context": ["x"], "action": "item", "reward": "r", "propensity": "p"}
+    two = Log.from_frame(
+        frame | {"old": 1 - frame["new"]}, **given, target={"a": "new", "b": "old"}
+    )
+    text = " ".join(repr(advise(two, by="group")).split())
+    assert text.count("worse for: b") == 1
+    assert text.count("worse for: a, c") == 1
+
+
+@pytest.mark.parametrize("column", ["x", "nothing", "same", "r", "item", "p"])
 def test_a_column_of_no_segments_is_refused(column):
     log, _ = log_of(same=np.full(ROWS, "one"))
     with pytest.raises(UsageError, match=f"'{column}'"):
