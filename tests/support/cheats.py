@@ -9,17 +9,17 @@ import contextlib
 import ctypes
 import gc
 import glob
-import io
 import json
 import mmap
 import os
 import pathlib
+import pickle
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -266,13 +266,11 @@ class Leaves(Cheat):
         return ""
 
 
-def _raw(*arrays: Any, text: str = "", size: bytes = b"") -> None:
+def _raw(content: bytes = b"", text: str = "", size: int = 0) -> None:
     """Write to the socket behind the harness's back."""
-    file = io.BytesIO()
-    np.savez(file, np.frombuffer(text.encode(), np.uint8), *arrays)
-    content = file.getvalue()
+    head = len(text).to_bytes(8, "big") + (size or len(content)).to_bytes(8, "big")
     with contextlib.suppress(OSError):
-        os.write(3, (size or struct.pack("!i", len(content))) + content)
+        os.write(3, head + text.encode() + content)
 
 
 class Pickled(Cheat):
@@ -283,8 +281,8 @@ class Pickled(Cheat):
             def __reduce__(self) -> Any:
                 return os.system, (f"touch {EVIDENCE}/pickled",)
 
-        evil = np.array([Evil()], dtype=object)
-        _raw(evil, text='[{"tuple":["return",{"array":0}]},false]')
+        content = pickle.dumps(np.array([Evil()], dtype=object))
+        _raw(content, text='["return",{"array":["|O",[1],"C"]},[]]')
         return ""
 
 
@@ -292,11 +290,10 @@ class Twice(Cheat):
     """Answers, and answers again."""
 
     def learn(self, view: Any) -> Any:
-        fields = [{"tuple": ["value", 0.125]}, {"tuple": ["interval", None]}]
-        none: Any = {"list": []}
-        answer = {"tuple": ["return", {"tuple": [{"map": fields}, none, "", none]}]}
+        made = {"value": ["Estimate", {"map": [["value", 0.125]]}]}
+        answer = ["return", [made, [], "", []], []]
         for _ in range(3):
-            _raw(text=json.dumps([answer, False]))
+            _raw(text=json.dumps(answer))
         return ""
 
 
@@ -304,7 +301,7 @@ class Claims(Cheat):
     """Says that its message is larger than any memory."""
 
     def learn(self, view: Any) -> Any:
-        _raw(size=struct.pack("!iQ", -1, 1 << 62))
+        _raw(size=1 << 62)
         return ""
 
 
@@ -312,7 +309,7 @@ class Nested(Cheat):
     """Sends a text that is nested without end."""
 
     def learn(self, view: Any) -> Any:
-        _raw(text='{"list":[' * 100_000)
+        _raw(text='{"tuple":[' * 100_000)
         return ""
 
 
@@ -333,8 +330,7 @@ class Asks(Cheat):
     """Asks for what nobody grants: attributes, worlds, other objects."""
 
     def learn(self, view: Any) -> Any:
-        ask = view.target_policy.ask.__closure__
-        side = next((x.cell_contents for x in ask if hasattr(x.cell_contents, "ask")), None)
+        side = view.target_policy._peer
         found = []
         methods = ("__class__", "__init__", "_score", "__dict__", "__reduce__", "world", "logged")
         for place in range(-3, 9):
@@ -389,6 +385,18 @@ class Grows(Cheat):
     def access(self) -> Any:  # type: ignore[override]
         more = Access.LOGGING_POLICY if time.time_ns() % 2 else Access.SAMPLES
         return Access.PROPENSITY | Access.TARGET_POLICY | more
+
+
+class Folders(Cheat):
+    """Says whether its home is where others keep temporary files, or cannot be written."""
+
+    sizes: list[int] = field(default_factory=lambda: [1])
+
+    def learn(self, view: Any) -> Any:
+        folders = {os.path.expanduser("~"), os.environ["TMPDIR"]}
+        for one in folders:
+            (pathlib.Path(one) / "own").write_text("kept")
+        return "" if len(folders) == 2 else str(folders)
 
 
 class Mapped(Cheat):

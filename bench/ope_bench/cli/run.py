@@ -109,7 +109,7 @@ def run_command(
     apart = foreign_code_apart(hidden=hidden, threads=threads, arithmetic=arithmetic, worlds=True)
     with json_stdout(output) as emit, apart if sealed else nullcontext() as foreign:
         if foreign is not None and foreign.missing:
-            note(f"--sealed: {foreign.missing}; estimators of others see files and network here")
+            note(f"--sealed: {foreign.missing}; estimators of others run as without it")
         asked = session.suite_of(suite, env, est, changes, settings)
         manifest = replace(plan(asked, threads=threads), shard=shard)
         session.check_modules(manifest, [*(env or ()), *(est or ())])

@@ -135,7 +135,7 @@ class LocalExecutor(Executor):
         self.limits = Limits(timeout=timeout, memory=memory, preparation=preparation)
         self._mark = uuid.uuid4().hex
         watch = None if memory is None else MemoryWatch()
-        control = None if foreign is None else foreign.control
+        control = None if foreign is None or foreign.missing else foreign.control
         facts = (threads, self.limits, watch, self.arithmetic, control)
         self._workers = [WorkerProcess(number, self._mark, *facts) for number in range(jobs)]
         self._selector = selectors.DefaultSelector()
@@ -349,30 +349,23 @@ def foreign_code_apart(
     hidden: Sequence[Path],
     threads: int = 1,
     arithmetic: Arithmetic | None = None,
-    required: bool = False,
     worlds: bool = False,
 ) -> Iterator[Processes]:
     """Load no class of another distribution or file: within the block, its own process does.
+
+    Where something is missing for that, `Processes.missing` says so, and they are loaded here.
 
     Parameters
     ----------
     hidden : files and folders that foreign processes must not see.
     threads, arithmetic : as for the executor that runs the trials.
-    required : whether a process that cannot be isolated is refused.
     worlds : whether environments of others are loaded here all the same.
-
-    Raises
-    ------
-    UsageError : this system is not Linux.
     """
-    if sys.platform != "linux":
-        msg = "sealed trials need Linux; on other systems run without --sealed"
-        raise UsageError(msg)
     mode, _ = choose_arithmetic(arithmetic)
     variables = {**thread_variables(threads), **arithmetic_variables(mode), "PYTHONHASHSEED": "0"}
-    processes = Processes.launch(variables, hidden, required=required, worlds=worlds)
+    processes = Processes.launch(variables, hidden, worlds=worlds)
     registry.cache_clear()
-    registry().stand_in = processes.stand_in
+    registry().stand_in = None if processes.missing else processes.stand_in
     try:
         yield processes
     finally:

@@ -199,7 +199,7 @@ def is_one_list(cls: type, name: str, value: object) -> bool:
     if not isinstance(value, list) or not value:
         return False
     flat = not any(item is None or isinstance(item, list) for item in value)
-    return flat and name in _lists(cls)
+    return flat and name in list_parameters(cls)
 
 
 @cache
@@ -213,7 +213,7 @@ def environment_parameters(cls: type) -> frozenset[str]:
 
 
 @cache
-def _lists(cls: type) -> frozenset[str]:
+def list_parameters(cls: type) -> frozenset[str]:
     """Return the parameters of a class that are lists."""
     return frozenset(name for name, hint in _hints(cls).items() if _is_list(hint))
 

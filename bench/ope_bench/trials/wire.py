@@ -1,24 +1,32 @@
-"""Messages between a process that judges and one that runs foreign code: JSON, and NumPy's files.
+"""Messages between a process that judges and one that runs foreign code: JSON and bytes of arrays.
 
-No pickle of one side is ever loaded by the other. What is no number, text or array stays where it
-is: the other side is told its kind and its number, and asks.
+No pickle of one side is ever loaded by the other. Numbers, texts and arrays are sent. Everything
+else stays where it is: the other side has an object in its place whose methods ask.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+import math
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
+from ope_bench.base import errors
+from ope_bench.base.errors import OpeBenchError, PluginError, PositivityViolation
+from ope_bench.contracts.data import Column, Schema
 from ope_bench.contracts.embeddings import (
     DeterministicEmbedding,
     EmbeddingDistribution,
     FactoredEmbedding,
     FiniteEmbedding,
 )
+from ope_bench.contracts.plugins import Estimate, Interval
 from ope_bench.contracts.policies import DiscretePolicy, ListPolicy, Policy
 from ope_bench.contracts.random import DataSeed
 
@@ -26,7 +34,7 @@ _POLICY = ("probability", "sample", "expect")
 _TABLE = (*_POLICY, "table", "draw", "contract", "project")
 _DISTRIBUTION = ("probability", "sample", "support", "marginal", "masses", "codes")
 
-ASKED: dict[str, tuple[type, tuple[str, ...]]] = {
+KINDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "seed": (DataSeed, ("estimator", "nuisance")),
     "lists": (ListPolicy, (*_TABLE, "conditional", "second_moments")),
     "table": (DiscretePolicy, _TABLE),
@@ -35,118 +43,217 @@ ASKED: dict[str, tuple[type, tuple[str, ...]]] = {
     "factored": (FactoredEmbedding, _DISTRIBUTION),
     "deterministic": (DeterministicEmbedding, _DISTRIBUTION),
     "distribution": (EmbeddingDistribution, _DISTRIBUTION),
-    "function": (object, ("__call__",)),
+    "function": (object, ("__call__", "everywhere", "at", "means")),
 }
-"""Kinds of objects that are asked, and what: the first that fits."""
+"""Kinds of objects that are asked, and their methods: the first kind that fits."""
 
-TOLD = (
+ATTRIBUTES = (
     *("n_actions", "full_support", "length", "has_density"),
     *("atoms", "table", "tables", "action_embedding"),
 )
-"""Attributes of them that are told, where they are no methods."""
+"""Attributes of them that are sent, where they are no methods."""
 
 MOST_BYTES = 1 << 31
 
-_KINDS: dict[str, type[Any]] = {"map": dict, "list": list, "tuple": tuple}
+MOST_CHARACTERS = 20_000
+
+_TOLD = "_told_by_the_other_end"
 
 
 class WireError(ValueError):
     """Bytes that are no message."""
 
 
-class Wire:
-    """One end of a connection.
+class Stub:
+    """An object of the other side."""
+
+    _peer: Peer
+    _place: int
+
+
+def _asking(name: str) -> Callable[..., Any]:
+    return lambda self, *given, **named: self._peer.ask(self._place, name, *given, *named.values())
+
+
+class Peer:
+    """One end of a connection; it answers the other end while it waits for an answer itself.
 
     Parameters
     ----------
     descriptor : of the socket.
-    pack, unpack : describe an object that is no plain value, as plain values, and make one of it.
-
-    Attributes
-    ----------
-    known : arrays that both ends hold, so that their places are enough.
+    shared : objects that the other end may ask, each with the methods.
     """
 
-    def __init__(
-        self, descriptor: int, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]
-    ) -> None:
-        from multiprocessing.connection import Connection  # only where trials are sealed
+    caught: type[BaseException] = Exception
 
-        self._connection = Connection(descriptor)
-        self._pack_object, self._unpack_object = pack, unpack
-        self.known: list[np.ndarray[Any, Any]] = []
+    def __init__(self, descriptor: int, *shared: tuple[object, Sequence[str]]) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._reader = self._socket.makefile("rb")
+        self._shared, self._lock = [*shared], RLock()
 
-    def send(self, *message: Any, keep: bool = False) -> None:
-        """Send a message; with ``keep``, both ends know its arrays from then on."""
-        held = [*self.known]
-        text = json.dumps([self._packed(message, held), keep]).encode()
-        file, new = io.BytesIO(), held[len(self.known) :]
-        np.savez(file, np.frombuffer(text, np.uint8), *new)
-        self._connection.send_bytes(file.getbuffer())
-        self.known += new if keep else []
+    def ask(self, place: int, method: str, *arguments: Any) -> Any:
+        """Call a method of an object of the other end."""
+        with self._lock:  # an estimator may ask from several threads
+            self._send("ask", place, method, [*arguments])
+            return self.answer(arguments)
 
-    def receive(self) -> list[Any]:
-        """Receive a message.
+    def answer(self, arguments: Sequence[Any] = ()) -> Any:
+        """Answer the other end until it returns; return that.
 
         Raises
         ------
-        EOFError, OSError : the other end is gone, or sends too much.
-        WireError : it is no message.
+        EOFError, OSError : the other end is gone.
+        WireError : it sends what is no message.
         """
-        content = self._connection.recv_bytes(MOST_BYTES)
+        while True:
+            match self._receive():
+                case ["return", value, [*states]]:
+                    # A stream goes on where the draws of the other end ended.
+                    for stream, state in zip(_streams(arguments), states, strict=True):
+                        stream.bit_generator.state = state
+                    return value
+                case ["raise", dict(told)]:
+                    raise _rebuilt(told)
+                case ["ask", int(place), str(method), [*given]]:
+                    try:
+                        target, methods = self._shared[place]
+                        if method not in methods:
+                            msg = f"'{method}' cannot be asked"
+                            raise PluginError(msg)
+                        value = getattr(target, method)(*given)
+                        states = [one.bit_generator.state for one in _streams(given)]
+                        self._send("return", value, states)
+                    except self.caught as exc:
+                        self._send("raise", vars(exc).get(_TOLD) or self.describe(exc))
+                case _:
+                    msg = "no message"
+                    raise WireError(msg)
+
+    def describe(self, exc: BaseException) -> dict[str, Any]:
+        """Describe an exception for the other end."""
+        # What an environment says of its own mistakes may hold what nobody shall know.
+        known = isinstance(exc, OpeBenchError)
+        return {"kind": type(exc).__name__, "message": str(exc) if known else ""}
+
+    def _send(self, *message: Any) -> None:
+        arrays: list[bytes] = []
+        text = json.dumps(self._packed([*message], arrays)).encode()
+        sizes = len(text), sum(map(len, arrays))
+        head = b"".join(size.to_bytes(8, "big") for size in sizes)
+        self._socket.sendall(b"".join([head, text, *arrays]))
+
+    def _receive(self) -> Any:
+        if len(head := self._reader.read(16)) < 16:
+            raise EOFError
+        sizes = [int.from_bytes(part, "big") for part in (head[:8], head[8:])]
         try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                if sum(one.file_size for one in file.zip.infolist()) > MOST_BYTES:
-                    raise OverflowError
-                text, *arrays = (file[one] for one in file.files)
-            for place, one in enumerate(arrays):
-                if one.dtype.kind == "b":  # a byte of another value is neither true nor false
-                    arrays[place] = one.view(np.uint8) != 0
-                arrays[place].flags.writeable = False
-            body, keep = json.loads(text.tobytes())
-            found = self._unpacked(body, dict(enumerate([*self.known, *arrays])))
-            self.known += arrays if keep is True else []
-            return [*found]
+            if max(sizes) > MOST_BYTES:
+                raise OverflowError
+            text, content = map(self._reader.read, sizes)
+            return self._unpacked(json.loads(text), io.BytesIO(content))
         # Of NumPy, of JSON, of texts that are nested without end.
         except Exception as exc:
             msg = f"no message: {type(exc).__name__}"
             raise WireError(msg) from exc
 
-    def close(self) -> None:
-        """Close this end."""
-        self._connection.close()
+    def _packed(self, value: Any, arrays: list[bytes]) -> Any:
+        def pack(part: Any) -> Any:
+            return self._packed(part, arrays)
 
-    def _packed(self, value: Any, held: list[Any]) -> Any:
-        value = value.item() if isinstance(value, np.generic) else value
-        if value is None or type(value) in (bool, int, float, str):
-            return value
-        if isinstance(value, np.ndarray):
-            places = [place for place, one in enumerate(held) if one is value]
-            held += [] if places else [value]
-            return {"array": places[0] if places else len(held) - 1}
-        if isinstance(value, slice):
-            return {"slice": [value.start, value.stop]}
-        if isinstance(value, np.random.Generator):
-            return {"stream": value.bit_generator.state}
-        for kind, one in _KINDS.items():
-            if isinstance(value, one):
-                parts = value.items() if kind == "map" else value
-                return {kind: [self._packed(part, held) for part in parts]}
-        return {"object": self._packed(self._pack_object(value), held)}
+        match value:
+            case None | bool() | int() | float() | str():
+                return value
+            case np.generic():
+                return pack(value.item())
+            case list():
+                return [*map(pack, value)]
+            case tuple():
+                return {"tuple": [*map(pack, value)]}
+            case dict():
+                return {"map": [[*map(pack, item)] for item in value.items()]}
+            case slice():
+                return {"slice": [value.start, value.stop, value.step]}
+            case np.random.Generator():
+                return {"stream": value.bit_generator.state}
+            case np.ndarray():
+                order: Any = "F" if value.flags.fnc else "C"
+                arrays.append(value.tobytes(order))
+                return {"array": [value.dtype.str, value.shape, order]}
+            case Column() | Schema() | Interval() | Estimate():
+                return {"value": [type(value).__name__, pack(vars(value))]}
+            case Stub():
+                return {"yours": value._place}
+        for kind, (base, names) in KINDS.items():
+            methods = [name for name in names if hasattr(value, name)]
+            if isinstance(value, base) and methods:
+                self._shared.append((value, methods))
+                held = {one: getattr(value, one) for one in ATTRIBUTES if hasattr(value, one)}
+                sent = {one: part for one, part in held.items() if not callable(part)}
+                return {"object": [kind, len(self._shared) - 1, methods, pack(sent)]}
+        msg = f"{type(value).__name__} cannot be sent where policies are asked"
+        raise TypeError(msg)
 
-    def _unpacked(self, value: Any, held: dict[int, Any]) -> Any:
-        if value is None or isinstance(value, bool | int | float | str):
-            return value
-        ((kind, inner),) = value.items()
-        match kind:
-            case "array":
-                return held[inner]
-            case "slice":
-                return slice(*inner)
-            case "stream":
+    def _unpacked(self, value: Any, file: io.BytesIO) -> Any:
+        def unpack(part: Any) -> Any:
+            return self._unpacked(part, file)
+
+        match value:
+            case list():
+                return [*map(unpack, value)]
+            case {"tuple": parts}:
+                return tuple(map(unpack, parts))
+            case {"map": items}:
+                return dict(map(unpack, items))
+            case {"slice": ends}:
+                return slice(*ends)
+            case {"stream": state}:
                 bits = np.random.PCG64(0)
-                bits.state = inner
+                bits.state = state
                 return np.random.Generator(bits)
-            case "object":
-                return self._unpack_object(self._unpacked(inner, held))
-        return _KINDS[kind](self._unpacked(part, held) for part in inner)
+            case {"array": [str(name), shape, order]}:
+                dtype = np.dtype(name)
+                if dtype.kind not in "biufcSUmM":
+                    raise TypeError(name)
+                content = bytearray(file.read(dtype.itemsize * math.prod(shape)))
+                array = np.ndarray(shape, dtype, content, order=order)
+                # A byte of another value is neither true nor false.
+                return array.view(np.uint8) != 0 if dtype.kind == "b" else array
+            case {"value": [name, fields]}:
+                return _VALUES[name](**unpack(fields))
+            case {"yours": place}:
+                return self._shared[place][0]
+            case {"object": [kind, place, methods, sent]}:
+                base, known = KINDS[kind]
+                named = {name: _asking(name) for name in methods if name in known}
+                bases = (Stub, base) if kind not in _BARE else (Stub,)
+                cls: Any = type(kind, bases, named)
+                stub = cls.__new__(cls)
+                vars(stub).update(unpack(sent), _peer=self, _place=place)
+                return stub
+        return value
+
+
+_VALUES = {one.__name__: one for one in (Column, Schema, Interval, Estimate)}
+
+_BARE = ("seed", "policy", "distribution", "function")
+"""Kinds without a base class that estimators know."""
+
+
+def _streams(arguments: Sequence[Any]) -> list[np.random.Generator]:
+    return [one for one in arguments if isinstance(one, np.random.Generator)]
+
+
+def _rebuilt(told: Mapping[str, Any]) -> BaseException:
+    """Return an exception of the other end: of a class of ours, or of one of the same name."""
+    kind, message = str(told["kind"])[:200], str(told["message"])[:MOST_CHARACTERS]
+    known = getattr(errors, kind, {"MemoryError": MemoryError, "SystemExit": SystemExit}.get(kind))
+    if not (
+        isinstance(known, type) and issubclass(known, OpeBenchError | MemoryError | SystemExit)
+    ):
+        known = type(kind, (Exception,), {})
+    more = {one: told[one] for one in ("unsupported_mass", "fallback") if one in told}
+    exc = known(message, **more) if known is PositivityViolation else known(message)
+    sys.stdout.write(str(told.get("output", "")))
+    exc.add_note(str(told.get("trace", ""))[:MOST_CHARACTERS])
+    vars(exc)[_TOLD] = told  # it may pass through this end
+    return exc

@@ -122,7 +122,7 @@ APART = ("test_fit_has_no_network",)
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Processes]:
     """One process that forks all foreign ones."""
-    made = Processes.launch({"OPENBLAS_NUM_THREADS": "1"}, [], required=True, worlds=False)
+    made = Processes.launch({"OPENBLAS_NUM_THREADS": "1"}, [], worlds=False)
     end = made.close
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Processes, "launch", lambda *given, **named: made)

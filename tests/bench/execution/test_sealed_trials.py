@@ -20,7 +20,7 @@ from ope_bench.execution.local import LocalExecutor, foreign_code_apart
 from ope_bench.gate import verification
 from ope_bench.gate.submission import Track
 from ope_bench.plugins.registry import registry
-from ope_bench.suites.manifest import plan
+from ope_bench.suites.manifest import plan, specs_of
 from ope_bench.suites.suite import adhoc
 from ope_bench.trials.foreign import Processes
 from ope_bench.trials.record import Trial, TrialRecord
@@ -76,6 +76,7 @@ class Attacks:
     left: list[str]
     sealed: dict[tuple[str, int], TrialRecord]
     open: dict[tuple[str, int], TrialRecord]
+    grids: list[list[list[int]]]
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +99,19 @@ def attacks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacks]:
         install(
             folder, "acme_cheats", source, dict(zip(NAMES, (x.__name__ for x in ALL), strict=True))
         )
-        with foreign_code_apart(hidden=[], required=True) as foreign:
+        with foreign_code_apart(hidden=[]) as foreign:
             asked = replace(adhoc([WORLD], NAMES), replicates=2)
             manifest = plan(asked)
             sealed = run(manifest.trials, foreign)
+            grids = [
+                [one.params["sizes"] for one in specs_of("estimator", f"folders[sizes={sizes}]")]
+                for sizes in ("[2,3]", "[[2,3],[4]]")
+            ]
         left = sorted(one.name for one in evidence.iterdir())
         succeed = {"objects", "frames", "variables", "disk", "descriptors"}
         trials = [one for one in manifest.trials if one.estimator.id in succeed]
         found = run(trials, None)
-        yield Attacks(evidence, left, sealed, found)
+        yield Attacks(evidence, left, sealed, found, grids)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -163,6 +168,10 @@ def test_what_a_sealed_trial_started_ends_with_it(attacks: Attacks) -> None:
     names = [one.info["name"] for one in psutil.process_iter(["name"])]
     assert "python" in " ".join(names)
     assert "acme-left" not in names
+
+
+def test_a_list_is_one_value_of_a_parameter_of_a_sealed_class(attacks: Attacks) -> None:
+    assert attacks.grids == [[[2, 3]], [[2, 3], [4]]]
 
 
 def test_access_beyond_the_track_is_a_problem(attacks: Attacks) -> None:
