@@ -222,7 +222,7 @@ def values(number: int, changes: Mapping[str, Any]) -> dict[str, float]:
     makers: dict[str, Callable[[float], logged_rows.Accept]] = {
         "confounding": lambda odds: logged_rows.confounded(odds, value, world_rng),
         "exploration": lambda share: logged_rows.ruled(share, world_rng),
-        "support": lambda share: logged_rows.unsupported(share, world_rng),
+        "support": lambda share: logged_rows.Unsupported(share, world_rng),
     }
     rng = stream("verdicts", number, "values")
     for name, make in makers.items():

@@ -42,7 +42,7 @@ _DIALS = (
 )
 
 _REMOVED: WeakKeyDictionary[Problem, float] = WeakKeyDictionary()
-"""Share of the target's mass that support was taken from, of problems that are in use."""
+"""The target's mass, of what the logger played, that `support` removed, of problems in use."""
 
 
 class Damaged(Environment):
@@ -91,17 +91,19 @@ class Damaged(Environment):
     That of the wrapped environment. What a dial does to the distribution of rows is exact: rows
     are drawn from as many logs of the world as are needed and accepted by chance, with contexts as
     before (``support``, ``exploration``, ``confounding``). The mass that ``support`` removed, over
-    the log's contexts, is stored with trials as ``damage_removed``.
+    the log's contexts, is stored with trials as ``damage_removed``; gaps that the logger had before
+    do not count.
 
     Access: that of the wrapped environment; a wrong propensity, and ``known=propensity``, withhold
     the logging policy.
 
     Traps: ``support``, ``exploration``, ``confounding``, ``stale`` and ``temperature`` need the
     whole logging policy; for a `population` that means ``known=policy`` there, and of a logger
-    that learns it is the average over phases. ``known`` then says what the log shows. Where the
-    logger plays nothing else, ``support`` removes nothing. Dials apply in the order confounding,
-    exploration, support, retention, users, drift, delay, late, duplicates, jitter, propensity;
-    rows are in the order of time.
+    that learns it is the average over phases. ``known`` then says what the log shows. ``support``
+    leaves the logger 5 % of its decisions in every context, so that a rule keeps its action and
+    loses others; where its share cannot be had, the data set is refused. Dials apply in the order
+    confounding, exploration, support, retention, users, drift, delay, late, duplicates, jitter,
+    propensity; rows are in the order of time.
 
     Parameters
     ----------
@@ -241,13 +243,14 @@ class Damaged(Environment):
         rng: np.random.Generator,
     ) -> Problem:
         on, n = self._on, len(problem.reward)
+        support: logged_rows.Unsupported | None = None
         changes: list[logged_rows.Accept] = []
         if "confounding" in on:
             changes.append(logged_rows.confounded(self.confounding, value, world_rng))
         if "exploration" in on:
             changes.append(logged_rows.ruled(self.exploration, world_rng))
         if "support" in on:
-            support = logged_rows.unsupported(self.support, world_rng, whole=self._by_first_priors)
+            support = logged_rows.Unsupported(self.support, world_rng, whole=self._by_first_priors)
             changes.append(support)
         if "retention" in on:
             changes.append(logged_rows.retained(self.retention, self.weighted))
@@ -267,11 +270,12 @@ class Damaged(Environment):
         problem = replace(problem, reward=reward)
         if self.duplicates:
             problem = logged_rows.copied(problem, self.duplicates, rng)
+        removed = None if support is None else support.removed(problem)
         if self.jitter:
             problem = logged_rows.nearly_copied(problem, self.jitter, world_rng, rng)
         shown = self._shown(problem, world_rng, rng)
-        if "support" in on:
-            _REMOVED[shown] = logged_rows.unsupported_mass(problem)
+        if removed is not None:
+            _REMOVED[shown] = removed
         return shown
 
     def _shown(

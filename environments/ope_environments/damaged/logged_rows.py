@@ -21,12 +21,14 @@ from ope_bench import (
     Problem,
     UnavailableError,
     problem_rows,
+    row_chunks,
 )
 from ope_environments.damaged.logged_propensities import ChangedPolicy
 
 __all__ = [
     "Accept",
     "RestrictedPolicy",
+    "Unsupported",
     "accepted",
     "arriving",
     "confounded",
@@ -37,8 +39,6 @@ __all__ = [
     "nearly_copied",
     "retained",
     "ruled",
-    "unsupported",
-    "unsupported_mass",
 ]
 
 Accept = Callable[[Problem, np.random.Generator], tuple[Problem, npt.NDArray[np.bool_]]]
@@ -50,8 +50,9 @@ MOST_LOGS = 200
 CANDIDATES = 4
 """Candidate rows per row of a log with users."""
 
-SMALLEST_LEFT = 1e-9
-"""Probability of all actions that are left, under which none is."""
+LEAST_LEFT = 0.05
+"""Probability of the actions that are left to a logger in every context: with less, most rows of
+many logs would be needed to have those of one."""
 
 Contexts = Callable[[FloatArray], npt.NDArray[np.bool_]]
 """f(context (k, d_context)) -> (k,): which contexts."""
@@ -122,53 +123,43 @@ def accepted(
     return replace(first, **changes, shared_contexts=False)
 
 
-def unsupported(share: float, world_rng: np.random.Generator, *, whole: bool = False) -> Accept:
+class Unsupported:
     """Let the logger never play some actions that the target policy plays.
 
-    Actions are taken in random order until the target policy gives them this share of its mass, on
-    average over the first log's contexts. The last of them is refused in a part of the contexts
-    alone, those beyond a plane in a random direction, such that the mass is the share. The logger
-    plays the others in proportion; where it plays no other, nothing is refused. Rows are accepted
-    such that contexts keep their distribution.
+    Actions are taken in turn, in random order, until the target policy gives them this share of its
+    mass, on average over the first log's contexts: of what the logger plays, so that its own gaps
+    do not count. An action stays in the contexts in which the logger plays hardly anything else,
+    such as that of a rule. The last one is refused in a part of the contexts alone, those beyond a
+    plane in a random direction, such that the mass is the share. The logger plays what is left in
+    proportion. Rows are accepted such that contexts keep their distribution.
 
     Parameters
     ----------
     share : of the target policy's mass.
     world_rng : draws the actions and the direction.
-    whole : refuse the last action everywhere, and so more than the share.
+    whole : refuse the last action everywhere, and so more than the share, and any action of a rule.
     """
-    refused: npt.NDArray[np.bool_] | None = None
-    last, least = -1, 0.0 if whole else SMALLEST_LEFT
-    cut: Contexts = _nowhere
 
-    def accept(
-        problem: Problem, rng: np.random.Generator
+    def __init__(self, share: float, world_rng: np.random.Generator, *, whole: bool = False):
+        self._share, self._world_rng, self._whole = share, world_rng, whole
+        self._policy: RestrictedPolicy | None = None
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator
     ) -> tuple[Problem, npt.NDArray[np.bool_]]:
-        nonlocal refused, last, cut
+        """Refuse rows of one log; the first one decides which actions go.
+
+        Raises
+        ------
+        UnavailableError : the logger cannot lose as much and still play.
+        """
         logging = _logging_policy(problem, "support")
-        if refused is None:
-            mass = _target_mass(problem)
-            order = world_rng.permutation(len(mass))
-            passed = np.cumsum(mass[order])
-            number = int(np.searchsorted(passed, share * mass.sum()))
-            refused = np.zeros(len(mass), dtype=bool)
-            # One action is left to the logger.
-            refused[order[: min(number + whole, len(mass) - 1)]] = True
-            if not whole and number < len(mass) - 1:
-                last = int(order[number])
-                rest = share * mass.sum() - (passed[number] - mass[last])
-                cut = _beyond_plane(problem, last, float(rest), world_rng)
-        policy = RestrictedPolicy(logging, refused, last, cut, least)
-        played = ~refused
-        left = logging.project(problem.context, played[:, None].astype(np.float64))[:, 0]
-        keep = played[problem.action]
-        if last >= 0:
-            inside = cut(problem.context)
-            of_last = np.full(len(left), last)
-            left = left - inside * logging.probability(problem.context, of_last)
-            keep = keep & ~(inside & (problem.action == last))
-        only = left < least
-        left, keep = np.where(only, 1.0, left), keep | only
+        if self._policy is None:
+            policy = self._restrict(problem, logging)
+        else:
+            policy = self._policy.of(logging)
+        self._policy = policy
+        left, keep = policy.left(problem.context, problem.action)
         keep = keep & (rng.random(len(left)) * left < left.min())
         changed = replace(
             problem,
@@ -177,22 +168,43 @@ def unsupported(share: float, world_rng: np.random.Generator, *, whole: bool = F
         )
         return changed, keep
 
-    return accept
+    def removed(self, problem: Problem) -> float:
+        """Return the target's mass, at a log's contexts, of what the logger played before."""
+        assert self._policy is not None  # noqa: S101  a log was drawn
+        return float(_masses(problem, self._policy)[1].sum())
 
-
-def unsupported_mass(problem: Problem) -> float:
-    """Return the share of the target policy's mass at the logged contexts that is never logged.
-
-    Of a target sample, its share of rows.
-    """
-    logging, target = _logging_policy(problem, "support"), problem.target_policy
-    if not isinstance(target, DiscretePolicy):
-        context, action, _ = problem.target_sample
-        return float((logging.probability(context, action.astype(np.int64)) == 0).mean())
-    total = 0.0
-    for rows, block in target.blocks(problem.context):
-        total += float(block[logging.table(problem.context[rows]) == 0].sum())
-    return total / len(problem.context)
+    def _restrict(self, problem: Problem, logging: DiscretePolicy) -> RestrictedPolicy:
+        """Choose the actions by the first log."""
+        n, least = logging.n_actions, 0.0 if self._whole else LEAST_LEFT
+        drawn = self._world_rng.permutation(n)
+        total, played = _masses(problem, logging)
+        if self._whole:
+            number = int(np.searchsorted(np.cumsum(total[drawn]), self._share * total.sum()))
+            # One action is left to the logger.
+            return RestrictedPolicy(logging, drawn[: min(number + 1, n - 1)], None, least)
+        wanted = self._share * total.sum()
+        # Where the drawn order leaves too little to the logger, the reverse one may not.
+        for order in (drawn, drawn[::-1]):
+            mass = played
+            passed = np.cumsum(mass[order])
+            number = int(np.searchsorted(passed, wanted))
+            policy = RestrictedPolicy(logging, order[: number + 1], None, least)
+            if number >= n - 1 or policy.spares(problem.context):
+                policy = RestrictedPolicy(logging, order, None, least)
+                mass = _masses(problem, policy)[1]
+                passed = np.cumsum(mass[order])
+                number = int(np.searchsorted(passed, wanted))
+            if number < n:
+                rest = float(wanted - (passed[number] - mass[order[number]]))
+                policy = RestrictedPolicy(logging, order[: number + 1], None, least)
+                cut = _beyond_plane(problem, policy, int(order[number]), rest, self._world_rng)
+                return RestrictedPolicy(logging, order[: number + 1], cut, least)
+        gap = round(float(total.sum() - played.sum()), 3)
+        msg = (
+            f"support={self._share:g}: this logger can lose actions with {passed[-1]:.3g} of the "
+            f"new policy's mass and still play; the world's own gap is {abs(gap):g}. Ask for less"
+        )
+        raise UnavailableError(msg)
 
 
 class RestrictedPolicy(DiscretePolicy):
@@ -201,52 +213,126 @@ class RestrictedPolicy(DiscretePolicy):
     Parameters
     ----------
     policy : the policy without this.
-    refused : (n_actions,), actions that are never played.
-    last : an action that is not played in some contexts; -1 for none.
-    cut : says in which contexts, f(context (k, d_context)) -> (k,).
-    least : contexts in which the actions that are left had less probability keep all.
+    refused : actions that are never played, in the order in which they are taken.
+    cut : contexts in which the last of them is refused, f(context (k, d_context)) -> (k,); all
+        where None.
+    least : an action stays where the others would have less probability.
     """
 
     def __init__(
-        self,
-        policy: DiscretePolicy,
-        refused: npt.NDArray[np.bool_],
-        last: int,
-        cut: Contexts,
-        least: float,
+        self, policy: DiscretePolicy, refused: IntArray, cut: Contexts | None, least: float
     ) -> None:
         super().__init__(policy.n_actions)
-        self._policy, self._played, self._last = policy, ~refused, last
-        self._cut, self._least = cut, least
+        self.policy, self._refused, self._cut, self._least = policy, refused, cut, least
+        self._always = np.ones(policy.n_actions, dtype=bool)
+        self._always[refused if cut is None else refused[:-1]] = False
+
+    def of(self, policy: DiscretePolicy) -> RestrictedPolicy:
+        """Return the same restriction of another policy."""
+        return RestrictedPolicy(policy, self._refused, self._cut, self._least)
 
     def table(self, context: FloatArray) -> FloatArray:
         """Return the probabilities of a chunk: (k, n_actions)."""
-        before = self._policy.table(context)
-        changed = before * self._played
-        if self._last >= 0:
-            changed[self._cut(context), self._last] = 0.0
-        total = changed.sum(axis=1, keepdims=True)
-        only = total[:, 0] < self._least
-        changed[only], total[only] = before[only], before[only].sum(axis=1, keepdims=True)
-        normalized: FloatArray = changed / total
+        changed, total = self._left(context, self.policy.table(context))
+        normalized: FloatArray = changed / total[:, None]
         return normalized
 
+    def left(
+        self, context: FloatArray, action: IntArray
+    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Return the probability of all that is played, and which actions are: (n,), (n,)."""
+        kept = self._always[action]
+        left = self.policy.project(context, self._always[:, None].astype(np.float64))[:, 0]
+        if self._cut is not None:
+            inside, last = self._cut(context), int(self._refused[-1])
+            left = left - inside * self.policy.probability(context, np.full(len(left), last))
+            kept = kept & ~(inside & (action == last))
+        # Sums differ in the last digit: `table` decides where it is close.
+        few = np.flatnonzero(left < self._least * (1.0 + 1e-6))
+        for rows in row_chunks(len(few), self.n_actions):
+            at = few[rows]
+            changed, left[at] = self._left(context[at], self.policy.table(context[at]))
+            kept[at] = np.take_along_axis(changed, action[at, None], axis=1)[:, 0] > 0
+        return left, kept
 
-def _nowhere(context: FloatArray) -> npt.NDArray[np.bool_]:
-    return np.zeros(len(context), dtype=bool)
+    def spares(self, context: FloatArray) -> bool:
+        """Return whether an action stays in some contexts for want of others."""
+        left = self.policy.project(context, self._always[:, None].astype(np.float64))[:, 0]
+        return bool((left < self._least * (1.0 + 1e-6)).any())
+
+    def _left(self, context: FloatArray, before: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a table without what is refused, and its sums: (k, n_actions), (k,)."""
+        changed = before * self._always
+        inside = None if self._cut is None else self._cut(context)
+        if inside is not None:
+            changed[inside, self._refused[-1]] = 0.0
+        total = changed.sum(axis=1)
+        few = np.flatnonzero(total < self._least)
+        if len(few):
+            some = before[few]
+            left = some.sum(axis=1)
+            for action in self._refused:
+                gone = left - some[:, action] >= self._least
+                if inside is not None and action == self._refused[-1]:
+                    gone &= inside[few]
+                left -= np.where(gone, some[:, action], 0.0)
+                some[gone, action] = 0.0
+            changed[few], total[few] = some, some.sum(axis=1)
+        return changed, total
+
+
+def _masses(problem: Problem, policy: DiscretePolicy) -> tuple[FloatArray, FloatArray]:
+    """Return the target's mass of each action, and the mass that a policy's logger played.
+
+    Of a restricted policy the second is what it refuses and the policy without this plays. Of a
+    target sample masses are shares of its rows.
+    """
+    masses = np.zeros((2, policy.n_actions))
+    before = policy.policy if isinstance(policy, RestrictedPolicy) else policy
+    n = 0
+    for context, block in _target_blocks(problem, policy.n_actions):
+        n += len(context)
+        masses[0] += block.sum(axis=0)
+        told = before.table(context) > 0
+        if policy is not before:
+            told &= policy.table(context) == 0
+        masses[1] += (block * told).sum(axis=0)
+    total, part = masses / n
+    return total, part
+
+
+def _target_blocks(
+    problem: Problem, n_actions: int
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield contexts and the target policy's table of them, of a target sample 1 where it plays."""
+    policy = problem.target_policy
+    if isinstance(policy, DiscretePolicy):
+        for rows, block in policy.blocks(problem.context):
+            yield problem.context[rows], block
+        return
+    context, action, _ = problem.target_sample
+    for rows in row_chunks(len(context), n_actions):
+        yield context[rows], (action[rows, None] == np.arange(n_actions)).astype(np.float64)
 
 
 def _beyond_plane(
-    problem: Problem, action: int, share: float, world_rng: np.random.Generator
+    problem: Problem,
+    restricted: RestrictedPolicy,
+    action: int,
+    share: float,
+    world_rng: np.random.Generator,
 ) -> Contexts:
-    """Return the contexts beyond a plane, in which the target plays the action with this mass."""
-    policy = problem.target_policy
+    """Return the contexts beyond a plane, in which the action that is refused has this mass."""
+    policy, n_actions = problem.target_policy, restricted.n_actions
     if isinstance(policy, DiscretePolicy):
         context = problem.context
         mass = policy.probability(context, np.full(len(context), action))
     else:
         context, played, _ = problem.target_sample
         mass = (played == action).astype(np.float64)
+    of_action = np.full(len(context), action)
+    mass = mass * (restricted.policy.probability(context, of_action) > 0)
+    mass = mass * ~restricted.left(context, of_action)[1]
     center, spread = context.mean(axis=0), context.std(axis=0)
     direction = world_rng.standard_normal(context.shape[1]) / np.where(spread > 0, spread, 1.0)
 
@@ -551,18 +637,6 @@ class _OfCopies(DiscretePolicy):
         """Return the probabilities of a chunk: (k, n_actions)."""
         origin = self._origin
         return self._policy.table(np.array([origin.get(row.tobytes(), row) for row in context]))
-
-
-def _target_mass(problem: Problem) -> FloatArray:
-    """Return each action's probability under the target policy, or its share of its sample."""
-    policy, n_actions = problem.target_policy, problem.n_actions
-    if isinstance(policy, DiscretePolicy):
-        mass = np.zeros(policy.n_actions)
-        for _, block in policy.blocks(problem.context):
-            mass += block.sum(axis=0)
-        return mass / len(problem.context)
-    _, action, _ = problem.target_sample
-    return np.bincount(action.astype(np.int64), minlength=n_actions or 0) / len(action)
 
 
 def _probability(policy: DiscretePolicy, problem: Problem) -> FloatArray:
