@@ -201,12 +201,83 @@ def test_support_of_a_target_that_is_known_by_a_sample_is_that_of_its_rows():
     assert made.examine(problem, None)["damage_removed"] == pytest.approx(share)
 
 
-def test_support_leaves_a_rule_its_only_action():
-    text = "population[priors=2,world=8,logging=rule,known=policy,n_actions=4]"
-    problem, _ = drawn(text, n_samples=500, support=0.6)
-    table = problem.logging_policy.table(problem.context)
-    np.testing.assert_allclose(table.sum(axis=1), 1)
-    assert (table[np.arange(500), problem.action] > 0).all()
+RULE = "population[priors=2,world={},logging=rule,known=policy,target_form=probabilities]"
+
+
+@pytest.mark.parametrize("world", [2, 3, 5, 7, 9, 10, 16, 18])
+def test_support_removes_its_share_from_rules_and_leaves_them_a_twentieth(world):
+    made = Damaged(RULE.format(world), n_samples=1500, support=0.1)
+    streams = {f"{name}_rng": stream(name, world) for name in ("world", "logged", "target")}
+    problem: Any
+    problem, _ = made.sample(**streams)
+    population = made.wrapped._drawn().population
+    context = population.context
+    before, after = population.logging.table(context), problem.logging_policy.table(context)
+    gone = (before > 0) & (after == 0)
+    left = (before * ~gone).sum(axis=1)
+    assert gone.any()
+    assert left.min() >= 0.05
+    np.testing.assert_allclose(after, before * ~gone / left[:, None], atol=1e-12)
+    # The rule's own action is refused nowhere.
+    assert not gone[np.arange(len(context)), before.argmax(axis=1)].any()
+    share = (population.target.table(context) * gone).sum() / len(context)
+    assert share == pytest.approx(0.1, abs=0.02)
+    of_log = problem.target_policy.table(problem.context)
+    was, now = (
+        population.logging.table(problem.context),
+        problem.logging_policy.table(problem.context),
+    )
+    removed = (of_log * ((was > 0) & (now == 0))).sum() / 1500
+    assert made.examine(problem, None)["damage_removed"] == pytest.approx(removed, rel=1e-9)
+
+
+@pytest.mark.parametrize(("world", "share"), [(4, 0.1), (8, 0.6), (13, 0.3), (6, 0.3)])
+def test_a_share_that_a_rule_cannot_lose_is_refused_with_its_own_gap(world, share, monkeypatch):
+    # No second log is drawn.
+    monkeypatch.setattr(logged_rows, "MOST_LOGS", 1)
+    made = Damaged(RULE.format(world), n_samples=2000, support=share)
+    clean: Any
+    with pytest.raises(UnavailableError, match="own gap is") as caught:
+        made.sample(**{f"{name}_rng": stream(name) for name in ("world", "logged", "target")})
+    clean, _ = made.wrapped.sample(
+        **{f"{name}_rng": stream(name) for name in ("world", "logged", "target")}
+    )
+    gap = clean.target_policy.table(clean.context)[clean.logging_policy.table(clean.context) == 0]
+    told = float(str(caught.value).split("own gap is ")[1].split(". ")[0])
+    assert told == pytest.approx(gap.sum() / 2000, abs=1e-3)
+    assert (told > 0) == (world != 6)
+
+
+@pytest.mark.parametrize("world", [26, 69, 136, 172, 194])
+def test_the_gap_of_the_logger_is_not_counted_as_removed(world):
+    # Rules of lists without exploration can lose a part of a list.
+    made = Damaged(RULE.format(world), n_samples=1000, support=0.05)
+    problem, _ = made.sample(world_rng=stream("w"), logged_rng=stream("l"), target_rng=stream("t"))
+    facts = made.examine(problem, None)
+    assert facts["world_unsupported"] > 0.15
+    assert facts["damage_removed"] == pytest.approx(0.05, abs=0.02)
+
+
+def test_where_the_first_order_leaves_too_little_the_reverse_one_is_taken():
+    # Of two actions, each can be refused alone: one of them has the larger mass.
+    text = "population[world={},known=policy,n_actions=2,logging=uniform,target=deterministic]"
+    for world in range(1, 8):
+        made = Damaged(text.format(world), n_samples=1000, support=0.45)
+        problem, _ = made.sample(
+            world_rng=stream("w"), logged_rng=stream("l"), target_rng=stream("t")
+        )
+        assert made.examine(problem, None)["damage_removed"] == pytest.approx(0.45, abs=0.06)
+
+
+@pytest.mark.parametrize("logging", ["thompson", "decreasing"])
+@pytest.mark.parametrize("more", [{}, {"jitter": 0.2}, {"users": 3}, {"exploration": 0.5}])
+def test_support_removes_its_share_from_loggers_that_learn(logging, more):
+    world = (
+        f"population[world=5,priors=2,known=policy,logging={logging},n_actions=8,users=one-row]"
+    )
+    made = Damaged(world, n_samples=1500, support=0.2, **more)
+    problem, _ = made.sample(world_rng=stream("w"), logged_rng=stream("l"), target_rng=stream("t"))
+    assert made.examine(problem, None)["damage_removed"] == pytest.approx(0.2, abs=0.04)
 
 
 def test_drawn_faults_of_the_first_priors_remove_whole_actions_as_they_did():

@@ -301,9 +301,7 @@ def _masses(problem: Problem, policy: DiscretePolicy) -> tuple[FloatArray, Float
     return total, part
 
 
-def _target_blocks(
-    problem: Problem, n_actions: int
-) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _target_blocks(problem: Problem, n_actions: int) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield contexts and the target policy's table of them, of a target sample 1 where it plays."""
     policy = problem.target_policy
     if isinstance(policy, DiscretePolicy):
