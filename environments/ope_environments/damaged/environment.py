@@ -91,8 +91,8 @@ class Damaged(Environment):
     That of the wrapped environment. What a dial does to the distribution of rows is exact: rows
     are drawn from as many logs of the world as are needed and accepted by chance, with contexts as
     before (``support``, ``exploration``, ``confounding``). The mass that ``support`` removed, over
-    the log's contexts, is stored with trials as ``damage_removed``; gaps that the logger had before
-    do not count.
+    the log's contexts, is stored with trials as ``damage_removed``; gaps that the logger had
+    before do not count.
 
     Access: that of the wrapped environment; a wrong propensity, and ``known=propensity``, withhold
     the logging policy.

@@ -47,6 +47,9 @@ Accept = Callable[[Problem, np.random.Generator], tuple[Problem, npt.NDArray[np.
 MOST_LOGS = 200
 """Logs that are drawn for one; where they do not fill it, the dials are too strong."""
 
+FIRST_LOGS = 10
+"""Logs that tell whether `MOST_LOGS` have half of the rows, at least."""
+
 CANDIDATES = 4
 """Candidate rows per row of a log with users."""
 
@@ -91,7 +94,7 @@ def accepted(
     kept: list[dict[str, Any]] = []
     found = 0
     first = problem = next(logs)
-    for _ in range(MOST_LOGS):
+    for number in range(1, MOST_LOGS + 1):
         keep = np.ones(len(problem.reward), dtype=bool)
         for one in accept:
             problem, accepted_rows = one(problem, rng)
@@ -101,12 +104,13 @@ def accepted(
         found += int(keep.sum())
         if found >= n:
             break
+        hopeless = number == FIRST_LOGS and 2 * found * MOST_LOGS < n * FIRST_LOGS
+        if number == MOST_LOGS or hopeless:
+            msg = (
+                f"{number} logs of the environment have {found} of {n} rows left; weaken the dials"
+            )
+            raise UnavailableError(msg)
         problem = next(logs)
-    else:
-        msg = (
-            f"{MOST_LOGS} logs of the environment have {found} of {n} rows left; weaken the dials"
-        )
-        raise UnavailableError(msg)
     rows = {name: np.concatenate([one[name] for one in kept])[:n] for name in kept[0]}
     # Rows of a target sample with shared contexts are in the units of the first log's rows.
     shared = first.shared_contexts
@@ -126,9 +130,9 @@ def accepted(
 class Unsupported:
     """Let the logger never play some actions that the target policy plays.
 
-    Actions are taken in turn, in random order, until the target policy gives them this share of its
-    mass, on average over the first log's contexts: of what the logger plays, so that its own gaps
-    do not count. An action stays in the contexts in which the logger plays hardly anything else,
+    Actions are taken in turn, in random order, until the target policy gives them this share of
+    its mass, on average over the first log's contexts: of what the logger plays, so that its own
+    gaps do not count. An action stays in the contexts in which the logger plays hardly anything else,
     such as that of a rule. The last one is refused in a part of the contexts alone, those beyond a
     plane in a random direction, such that the mass is the share. The logger plays what is left in
     proportion. Rows are accepted such that contexts keep their distribution.
@@ -137,7 +141,7 @@ class Unsupported:
     ----------
     share : of the target policy's mass.
     world_rng : draws the actions and the direction.
-    whole : refuse the last action everywhere, and so more than the share, and any action of a rule.
+    whole : refuse the last action everywhere, and so more than the share, and any of a rule.
     """
 
     def __init__(self, share: float, world_rng: np.random.Generator, *, whole: bool = False):
@@ -159,7 +163,7 @@ class Unsupported:
         else:
             policy = self._policy.of(logging)
         self._policy = policy
-        left, keep = policy.left(problem.context, problem.action)
+        left, keep = policy.left(problem.context, problem.action.astype(np.int64))
         keep = keep & (rng.random(len(left)) * left < left.min())
         changed = replace(
             problem,
@@ -302,7 +306,7 @@ def _masses(problem: Problem, policy: DiscretePolicy) -> tuple[FloatArray, Float
 
 
 def _target_blocks(problem: Problem, n_actions: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield contexts and the target policy's table of them, of a target sample 1 where it plays."""
+    """Yield contexts and the target policy's table; of a target sample, 1 where it plays."""
     policy = problem.target_policy
     if isinstance(policy, DiscretePolicy):
         for rows, block in policy.blocks(problem.context):
@@ -321,7 +325,7 @@ def _beyond_plane(
     world_rng: np.random.Generator,
 ) -> Contexts:
     """Return the contexts beyond a plane, in which the action that is refused has this mass."""
-    policy, n_actions = problem.target_policy, restricted.n_actions
+    policy = problem.target_policy
     if isinstance(policy, DiscretePolicy):
         context = problem.context
         mass = policy.probability(context, np.full(len(context), action))
