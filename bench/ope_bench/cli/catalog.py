@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ def describe_plugin(reference: str) -> list[Facts]:
     found: list[Facts] = []
     for plugin in registry().named(reference):
         try:
-            found.append(_facts(plugin, plugin.cls))
+            found.append(_facts(plugin, plugin.cls, reference))
         except PluginError:
             # A plugin of the other kind may have that name and can still be shown.
             if not found:
@@ -41,7 +42,7 @@ def describe_plugin(reference: str) -> list[Facts]:
     return found
 
 
-def _facts(plugin: Any, cls: type) -> Facts:
+def _facts(plugin: Any, cls: type, reference: str) -> Facts:
     # Here, because `--help` imports this module, and contracts import NumPy.
     from ope_bench.contracts.parameters import describe
 
@@ -76,6 +77,12 @@ def _facts(plugin: Any, cls: type) -> Facts:
         facts["access"] = instance.access.words() if instance is not None else None
         facts["devices"] = list(instance.devices) if instance is not None else None
     else:
+        from ope_bench.suites.suite import format_selector
+
+        # A docstring's own example is Python's; the terminal runs this one as it stands.
+        facts["docstring"] = docstring.partition("\n\n>>> ")[0]
+        selector = format_selector(reference, getattr(cls, "check_params", {}))
+        facts["example"] = f"ope-bench run --est ipws --env {shlex.quote(selector)}"
         facts["version"] = getattr(cls, "version", 1)
         facts["data"] = instance.origin_note if instance is not None else ""
         facts["parameters"] = [
@@ -174,6 +181,8 @@ def page(facts: Facts, columns: int) -> str:
         missing = [module for module in facts["requires"] if not is_installed(module)]
         lines += sorted({f"          missing: {pip_line(module)}" for module in missing})
     lines.append(f"source    {facts['source']}")
+    if "example" in facts:
+        lines += ["", facts["example"].replace(" --env", " \\\n    --env")]
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -108,6 +109,20 @@ def test_a_suite_tells_what_it_would_run(cli: Cli) -> None:
     shown = cli("show", "paper-failures", "--format", "json").json
     assert shown["trials"] == shown["cells"] * shown["replicates"]
     assert "saito-toy[n_actions=1000,n_samples=500]" in shown["environments"]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(one.id for one in registries.registry().plugins("environment"))
+)
+def test_the_example_of_an_environment_can_be_pasted_into_a_shell(cli: Cli, name: str) -> None:
+    said = cli("show", name).out.partition("  (suite)")[0]
+    assert ">>>" not in said
+    example = said[said.index("\nope-bench run --est ipws ") :].split("\n\n")[0]
+    assert max(map(len, example.splitlines())) <= 80
+    words = shlex.split(example.replace("\\\n", ""))
+    assert words[:3] == ["ope-bench", "run", "--est"]
+    told = cli(*words[1:], "--dry-run", "--format", "json").json
+    assert told["planned"] > 0
 
 
 def test_a_class_in_a_file_can_be_shown(cli: Cli, tiny: Callable[[str], str]) -> None:
