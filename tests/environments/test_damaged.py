@@ -206,7 +206,7 @@ RULE = "population[priors=2,world={},logging=rule,known=policy,target_form=proba
 
 @pytest.mark.parametrize("world", [2, 3, 5, 7, 9, 10, 16, 18])
 def test_support_removes_its_share_from_rules_and_leaves_them_a_twentieth(world):
-    made = Damaged(RULE.format(world), n_samples=1500, support=0.1)
+    made: Any = Damaged(RULE.format(world), n_samples=1500, support=0.1)
     streams = {f"{name}_rng": stream(name, world) for name in ("world", "logged", "target")}
     problem: Any
     problem, _ = made.sample(**streams)

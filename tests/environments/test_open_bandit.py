@@ -150,6 +150,53 @@ def test_redrawn_clicks_have_the_exact_value_as_their_mean(draw: Draw, folder: P
     assert abs(weighted.mean() - truth.expected) < 4 * error
 
 
+def log_odds_by_newton(design: np.ndarray, click: np.ndarray) -> np.ndarray:
+    """Ridge logistic regression by Newton's method: the last column is the free intercept."""
+    penalty = np.append(np.ones(design.shape[1] - 1), 0.0)
+    weights = np.zeros(design.shape[1])
+    for _ in range(30):
+        rate = 1 / (1 + np.exp(-design @ weights))
+        slope = design.T @ (rate - click) + penalty * weights
+        curve = (design * (rate * (1 - rate))[:, None]).T @ design + np.diag(penalty)
+        weights -= np.linalg.solve(curve, slope)
+    return weights
+
+
+@pytest.mark.parametrize("logging", ["random", "bts"])
+@pytest.mark.parametrize("target", ["uniform", "epsilon-greedy"])
+def test_the_value_of_the_population_is_that_of_another_computation(
+    draw: Draw, folder: Path, logging: str, target: str
+) -> None:
+    file = folder / logging / "all" / "all.csv"
+    lines = [line.split(",") for line in file.read_text().splitlines()[1:]]
+    # Users' four features, the position and the item, as indicators.
+    columns = [[line[k] for line in lines] for k in (6, 7, 8, 9, 3, 2)]
+    parts = [np.equal.outer(np.array(one), sorted(set(one))).astype(float) for one in columns]
+    users, items = np.concatenate(parts[:5], axis=1), parts[5]
+    design = np.concatenate([users, items, np.ones((len(lines), 1))], axis=1)
+    weights = log_odds_by_newton(design, np.array([float(line[4]) for line in lines]))
+    of_user = users @ weights[: users.shape[1]] + weights[-1]
+    of_item = weights[users.shape[1] : -1]
+    rate = 1 / (1 + np.exp(-(of_user[:, None] + of_item)))
+    policy = np.full(N_ITEMS, (0.1 if target == "epsilon-greedy" else 1.0) / N_ITEMS)
+    policy[of_item.argmax()] += 1 - policy.sum()
+    _, truth = draw(
+        OpenBandit(
+            folder=str(folder),
+            logging=logging,  # type: ignore[arg-type]
+            target=target,  # type: ignore[arg-type]
+            mode="semi-synthetic",
+            redraw_actions=True,
+            n_samples=10,
+        )
+    )
+    # scikit-learn's solver stops where mean gradients are below 1e-4: so far the mean of all rows
+    # may be off, and, as every item has a sixth of the rows, six times as far that of one item.
+    error = 1e-4 if target == "uniform" else 6e-4
+    assert truth.expected == pytest.approx((rate @ policy).mean(), abs=error)
+    assert truth.expected_se == 0.0
+
+
 def test_a_model_is_moved_to_the_click_rate_that_is_asked_for(draw: Draw, folder: Path) -> None:
     model = ClickModel(np.array([-3.0, 0.0, 1.0]), np.array([0.5, -0.5]), np.zeros(3)).with_mean(
         0.2

@@ -132,10 +132,10 @@ class Unsupported:
 
     Actions are taken in turn, in random order, until the target policy gives them this share of
     its mass, on average over the first log's contexts: of what the logger plays, so that its own
-    gaps do not count. An action stays in the contexts in which the logger plays hardly anything else,
-    such as that of a rule. The last one is refused in a part of the contexts alone, those beyond a
-    plane in a random direction, such that the mass is the share. The logger plays what is left in
-    proportion. Rows are accepted such that contexts keep their distribution.
+    gaps do not count. An action stays in the contexts in which the logger plays hardly anything
+    else, such as that of a rule. The last one is refused in a part of the contexts alone, those
+    beyond a plane in a random direction, such that the mass is the share. The logger plays what is
+    left in proportion. Rows are accepted such that contexts keep their distribution.
 
     Parameters
     ----------

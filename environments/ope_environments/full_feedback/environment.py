@@ -34,6 +34,8 @@ PolicyKind = Literal["uniform", "softmax", "epsilon-greedy", "best-fixed"]
 DATASETS = {"paretobandit": read_judged_prompts, "lcdb": read_learning_curves}
 """What reads the table of an installed package."""
 
+_COLUMNS = ("context", "scores", "costs", "row", "action", "score", "cost", "vector")
+
 RIDGE = 10.0
 """Penalty of the linear models from which policies are made."""
 
@@ -94,7 +96,9 @@ class FullFeedback(FromPopulation, Environment):
     shared_contexts : whether row i of both samples has the same context.
     dataset : a table of an installed package.
     noise : ``bernoulli``: rewards are 1 with the score as their probability, else 0, so that the
-        truth is as before; scores in [0, 1] without costs alone.
+        truth is as before; scores in [0, 1] without costs alone. A reward then has the variance
+        q(1 - q) around its mean q, in place of none. Of 1,000 rows of ``paretobandit`` errors are
+        2.6 (``ipws``) to 3.5 times (``dm``) as large, as with a seventh to a twelfth of the rows.
 
     References
     ----------
@@ -152,6 +156,11 @@ class FullFeedback(FromPopulation, Environment):
         """Build the population of evaluation rows and the two policies."""
         if self.path is not None and self.dataset is not None:
             msg = "full-feedback: give a path or a dataset, not both"
+            raise ParameterError(msg)
+        named = [name for name in _COLUMNS if getattr(self, name) != getattr(type(self), name)]
+        if named and self.path is None:
+            table = "the made table" if self.dataset is None else f"dataset={self.dataset}"
+            msg = f"full-feedback: {named[0]} names columns of a path; {table} has its own"
             raise ParameterError(msg)
         if self.dataset is not None:
             found = DATASETS[self.dataset]()

