@@ -29,7 +29,8 @@ from ope_bench.report import needs_extra
 if TYPE_CHECKING:
     from ope_bench.logs.log_data import LogSpec
     from ope_bench.logs.result import Estimates
-    from ope_bench.logs.rewards import ByReward, Condition
+    from ope_bench.logs.rewards import ByReward
+    from ope_bench.reader import TextForm
     from ope_bench.report.tables import TextTable
     from ope_bench.trials.record import Trial
 
@@ -63,9 +64,14 @@ def _check_report(path: Path | None) -> None:
             raise UsageError(msg)
 
 
-def _write_tables(shown: Iterable[TextTable]) -> None:
+def _write_tables(shown: Iterable[TextTable], lines: Sequence[str] = ()) -> None:
+    """Write lines, each as wide as the terminal, and tables below them."""
     from ope_bench.report.tables import render_text
 
+    for line in lines:
+        write(fill(line, terminal_width()))
+    if lines:
+        write("")
     texts = (
         render_text(table, width=terminal_width(), color=use_color()).rstrip() for table in shown
     )
@@ -185,22 +191,46 @@ def takes_log(command: Callable[..., int]) -> Callable[..., int]:
     That parameter is a function that loads the log, for the place where errors are answered.
     """
     _, _, file, *flags, _ = inspect.signature(log_of_command, eval_str=True).parameters.values()
-    described = [
+    shared = [file, *_described(DESCRIBED), *flags]
+    return _with_options(command, shared, functools.partial(functools.partial, log_of_command))
+
+
+def takes_columns(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a command options that describe a table, in place of its first parameter.
+
+    That parameter is a mapping of the options that were given.
+    """
+    return lambda command: _with_options(command, _described(names), _given)
+
+
+def _described(names: Iterable[str]) -> list[inspect.Parameter]:
+    """Return the parameters of options of `DESCRIBED`."""
+    return [
         inspect.Parameter(
             name.replace("-", "_"),
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[str | None, typer.Option(metavar=metavar, help=text)],
         )
-        for name, (metavar, text) in DESCRIBED.items()
+        for name, (metavar, text) in ((name, DESCRIBED[name]) for name in names)
     ]
-    shared = [file, *described, *flags]
+
+
+def _given(**described: str | None) -> dict[str, str]:
+    """Return the options that were given, by their names."""
+    return {name.replace("_", "-"): text for name, text in described.items() if text is not None}
+
+
+def _with_options(
+    command: Callable[..., int], shared: Sequence[inspect.Parameter], first: Callable[..., Any]
+) -> Callable[..., int]:
+    """Give a command shared options, of which its first parameter is made."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> int:
-        of_log = {one.name: given.pop(one.name) for one in shared}
-        return command(functools.partial(log_of_command, **of_log), **given)
+        of_first = {one.name: given.pop(one.name) for one in shared}
+        return command(first(**of_first), **given)
 
     # Typer makes the options from the signature; all are given by name.
     by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*shared, *own)]
@@ -242,8 +272,7 @@ def log_of_command(
     """
     from ope_bench.logs.log_file import write_log_file
 
-    given = {name.replace("_", "-"): text for name, text in described.items() if text is not None}
-    spec = spec_of_command(file, given)
+    spec = spec_of_command(file, _given(**described))
     spec = replace(
         spec,
         drop_missing=spec.drop_missing or drop_missing,
@@ -275,7 +304,6 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
     from ope_bench.logs.log_data import Items, LogSpec
     from ope_bench.logs.log_file import DEFAULT_TARGET, read_log_file
     from ope_bench.logs.targets import FORMS, TargetPolicy, named_actions
-    from ope_bench.reader import TextForm
 
     if file.suffix in LOG_FILES:
         for name in described:
@@ -320,20 +348,14 @@ def spec_of_command(file: Path, described: Mapping[str, Any]) -> LogSpec:
         context=context,
         categorical=columns("categorical") or None,
         actions=named_actions(columns("actions")) if "actions" in described else None,
-        form=TextForm(
-            columns("missing"),
-            described.get("encoding"),
-            _unescaped(described.get("delimiter")),
-            described.get("decimal", "."),
-            described.get("time-format"),
-        ),
+        form=_form_of(described),
         action=action,
         reward=reward,
         other_rewards=tuple(others),
         items=items,
         predicted_reward=predicted or None,
-        reward_range=_range_of(described.get("reward-range")),
-        smallest_propensity=_share_of(described.get("smallest-propensity")),
+        reward_range=_numbers_of(described, "reward-range", "LOW,HIGH") or None,
+        smallest_propensity=next(iter(_numbers_of(described, "smallest-propensity", "P")), None),
         logging=policy,
         targets={DEFAULT_TARGET: targets[0]},
     )
@@ -345,29 +367,32 @@ def _words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in words if word.strip())
 
 
-def _unescaped(mark: str | None) -> str | None:
-    return "\t" if mark == "\\t" else mark
+def _form_of(described: Mapping[str, str]) -> TextForm:
+    """Return how values are written in text files."""
+    from ope_bench.reader import TextForm
+
+    mark = described.get("delimiter")
+    return TextForm(
+        _words(described.get("missing")),
+        described.get("encoding"),
+        "\t" if mark == "\\t" else mark,
+        described.get("decimal", "."),
+        described.get("time-format"),
+    )
 
 
-def _share_of(text: str | None) -> float | None:
-    """Return the number of ``--smallest-propensity``."""
+def _numbers_of(described: Mapping[str, str], name: str, form: str) -> tuple[Any, ...]:
+    """Return the numbers of an option, as many as its form has; none where it was not given."""
+    if (text := described.get(name)) is None:
+        return ()
     try:
-        return None if text is None else float(text)
-    except ValueError as exc:
-        msg = f"--smallest-propensity: {text} is no number; give one, such as .01"
-        raise UsageError(msg) from exc
-
-
-def _range_of(text: str | None) -> tuple[float, float] | None:
-    """Return the two numbers of ``--reward-range``."""
-    if text is None:
-        return None
-    try:
-        low, high = map(float, text.split(","))
-    except ValueError as exc:
-        msg = f"--reward-range: {text} is not LOW,HIGH; give two numbers, such as 0,1"
-        raise UsageError(msg) from exc
-    return low, high
+        found = tuple(map(float, text.split(",")))
+    except ValueError:
+        found = ()
+    if len(found) != form.count(",") + 1:
+        msg = f"--{name}: {text} is not {form}; give {'numbers' if ',' in form else 'a number'}"
+        raise UsageError(msg)
+    return found
 
 
 # ``ope-bench log``: check, or import, a user's own log, or write an example of one.
@@ -509,12 +534,14 @@ def advise_command(
     from ope_bench.cli.progress import RunState, display
     from ope_bench.execution.machine import available_cores
     from ope_bench.logs.advise import PoliciesAdvice
-    from ope_bench.logs.rewards import ByReward, statements
+    from ope_bench.logs.rewards import ByReward, conditions_of, statements
 
     _check_report(report)
     with exit_on_signals(), json_stdout(output) as emit:
         log = log_of(timeout, None)
-        conditions = _conditions(log, require)
+        one_asked = require == BETTER and not log.other_rewards
+        asked = None if one_asked else require
+        conditions = [] if asked is None else conditions_of(asked, log.spec.rewards)
         fits = _Fits()
         # What runs on one policy shares its fits, so that more workers would fit all again.
         few = None if simulate or worlds else min(len(log.targets), available_cores())
@@ -548,10 +575,8 @@ def advise_command(
         said = [one.as_json() for one in stated]
         emit(result.as_json() | ({"require": said} if conditions else {}))
     if output is Format.TEXT:
-        for line in result.opening().splitlines() + [str(one) for one in stated]:
-            write(fill(line, terminal_width()))
-        write("")
-        _write_tables(result.tables())
+        lines = result.opening().splitlines() + [str(one) for one in stated]
+        _write_tables(result.tables(), lines)
         if isinstance(result, PoliciesAdvice):
             note(f"--target {result.policies[0].target} shows the checks behind its verdict")
     results = result.results.values() if isinstance(result, ByReward) else [result]
@@ -564,20 +589,6 @@ def advise_command(
 
 
 BETTER = "better"
-
-
-def _conditions(log: Any, require: str | None) -> list[Condition]:
-    """Return the conditions of ``--require``; ``better`` is none.
-
-    Raises
-    ------
-    UsageError : they are none, or of a reward that the log does not have.
-    """
-    from ope_bench.logs.rewards import conditions_of
-
-    if require is None or (require == BETTER and not log.other_rewards):
-        return []
-    return conditions_of(require, log.spec.rewards)
 
 
 # ``ope-bench shortlist``: which of several policies to try.
@@ -617,12 +628,12 @@ def shortlist_command(
 # ``ope-bench ab``: two randomized policies, by a log of each.
 
 
-def _described(name: str) -> Any:
-    metavar, text = DESCRIBED[name]
-    return typer.Option(metavar=metavar, help=text)
-
-
+@takes_columns(
+    *("action", "context", "categorical", "unit", "weight", "reward-range"),
+    *("missing", "encoding", "delimiter", "decimal"),
+)
 def ab_command(
+    described: Mapping[str, str],
     a: Annotated[Path, typer.Argument(help="The log of policy A, or of both with --arm.")],
     b: Annotated[Path | None, typer.Argument(help="The log of policy B.")] = None,
     probability_a: Annotated[
@@ -633,44 +644,28 @@ def ab_command(
         str | None,
         typer.Option(metavar="COLUMN", help="B's probability of the logged action, in both logs."),
     ] = None,
-    reward: Annotated[str | None, _described("reward")] = None,
+    reward: Annotated[str | None, typer.Option(metavar="COLUMN", help="The reward.")] = None,
     arm: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Names the policy that chose; the first name is A."),
     ] = None,
-    action: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The action, for more checks.")
-    ] = None,
-    unit: Annotated[str | None, _described("unit")] = None,
-    weight: Annotated[str | None, _described("weight")] = None,
-    context: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN,...", help="Context: a reward model narrows the interval."),
-    ] = None,
-    categorical: Annotated[str | None, _described("categorical")] = None,
-    reward_range: Annotated[str | None, _described("reward-range")] = None,
     width: Annotated[
         float | None,
         typer.Option(help="The width that is wanted; half of the one found by default."),
     ] = None,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
-    missing: Annotated[str | None, _described("missing")] = None,
-    encoding: Annotated[str | None, _described("encoding")] = None,
-    delimiter: Annotated[str | None, _described("delimiter")] = None,
-    decimal: Annotated[str | None, _described("decimal")] = None,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
     """Compare two randomized policies whose probabilities were logged: an A/B test.
 
     The difference A minus B by the probabilities needs fewer rows than the difference of means;
-    checks tell whether the probabilities can be right.
+    checks tell whether the probabilities can be right, with --action and --context better, and
+    --context narrows the interval.
     """
-    from ope_bench.reader import TextForm
-
-    needed = {"probability-a": probability_a, "probability-b": probability_b, "reward": reward}
+    needed = {"probability_a": probability_a, "probability_b": probability_b, "reward": reward}
     for name, column in needed.items():
         if not column:
-            msg = f"--{name}: is missing; name the column"
+            msg = f"--{name.replace('_', '-')}: is missing; name the column"
             raise UsageError(msg)
     for one in filter(None, (a, b)):
         if not one.is_file():
@@ -679,27 +674,27 @@ def ab_command(
         if one.suffix in LOG_FILES:
             msg = f"{one}: a log file describes one policy's log; give the table that it names"
             raise UsageError(msg)
-    form = TextForm(_words(missing), encoding, _unescaped(delimiter), decimal or ".", None)
     with exit_on_signals(), json_stdout(output) as emit:
         result = ope_bench.ab(
-            *(a, b),
-            **{name.replace("-", "_"): str(column) for name, column in needed.items()},
+            a,
+            b,
+            probability_a=str(probability_a),
+            probability_b=str(probability_b),
+            reward=str(reward),
             arm=arm,
-            action=action,
-            unit=unit,
-            weight=weight,
-            context=_words(context),
-            categorical=_words(categorical) or None,
-            reward_range=_range_of(reward_range),
+            action=described.get("action"),
+            unit=described.get("unit"),
+            weight=described.get("weight"),
+            context=_words(described.get("context")),
+            categorical=_words(described.get("categorical")) or None,
+            reward_range=_numbers_of(described, "reward-range", "LOW,HIGH") or None,
             width=width,
             level=level,
-            form=form,
+            form=_form_of(described),
         )
         emit(result.as_json())
     if output is Format.TEXT:
-        write(fill(result.opening(), terminal_width()))
-        write("")
-        _write_tables(result.tables())
+        _write_tables(result.tables(), [result.opening()])
     else:
         for line in result.notes:
             note(line)
@@ -767,12 +762,10 @@ def estimate_command(
             if log.other_rewards:
                 msg = "reward: one alone for rows in batches; estimate each"
                 raise UsageError(msg)
-            if sensitivity:
-                msg = "--sensitivity: not for rows in batches; sample rows into a log that fits"
-                raise UsageError(msg)
-            if by is not None:
-                msg = "--by: not for rows in batches; sample rows into a log that fits"
-                raise UsageError(msg)
+            for name, value in {"sensitivity": sensitivity, "by": by}.items():
+                if value:
+                    msg = f"--{name}: not for rows in batches; sample rows into a log that fits"
+                    raise UsageError(msg)
             cores = jobs or available_cores()
             result = estimate_stream(log, est, **asked, jobs=cores, timeout=timeout, memory=memory)
         else:

@@ -204,10 +204,10 @@ def ab(
             raise UsageError(msg)
         in_a = code == 0
 
-    def numbers(name: str, **how: Any) -> FloatArray:
-        return np.concatenate([numbers_of(one, name, **how) for one in logs])
+    def numbers(name: str, read: Any = numbers_of, **how: Any) -> FloatArray:
+        return np.concatenate([read(one, name, **how) for one in logs])
 
-    both = [_probabilities(logs, name) for name in (probability_a, probability_b)]
+    both = [numbers(name, probabilities_of) for name in (probability_a, probability_b)]
     for own, arm_rows, name in zip(
         both, (in_a, ~in_a), (probability_a, probability_b), strict=True
     ):
@@ -237,28 +237,8 @@ def ab(
         row_weight=row_weight,
         unit=units,
     )
-    return _compare(
-        two,
-        names,
-        stacked.codes(action)[0] if action is not None else None,
-        _features(stacked, context, categorical) if context else None,
-        reward_range=reward_range,
-        width=width,
-        level=level,
-    )
-
-
-def _compare(
-    two: TwoLogs,
-    names: Sequence[str],
-    action: Any,
-    features: FloatArray | None,
-    *,
-    reward_range: tuple[float, float] | None,
-    width: float | None,
-    level: float,
-) -> Comparison:
-    """Return the comparison of two logs that are read."""
+    labels = None if action is None else stacked.codes(action)[0]
+    features = _features(stacked, context, categorical) if context else None
     notes = []
     predicted = 0.0 if features is None else two.predict(features)
     value, error, carry = two.difference(predicted)
@@ -279,7 +259,7 @@ def _compare(
             notes.append("no sequence: give the smallest and largest reward (--reward-range)")
         else:
             outside = (two.reward < reward_range[0]) | (two.reward > reward_range[1])
-            if outside.any():
+            if reward_range[0] < reward_range[1] and outside.any():
                 first = float(two.reward[int(np.argmax(outside))])
                 msg = f"reward_range: the reward {first:g} is outside of it; correct either"
                 raise UsageError(msg)
@@ -292,17 +272,17 @@ def _compare(
     needed: int | None = None
     if low is not None and high is not None:
         width = (high - low) / 2 if width is None else width
-        rows = len(two.in_a)
-        needed = max(0, math.ceil(rows * ((high - low) / width) ** 2 - rows)) if width else 0
+        n = len(in_a)
+        needed = max(0, math.ceil(n * ((high - low) / width) ** 2 - n)) if width else 0
         shorter = ((ends[1] or 0.0) - (ends[0] or 0.0)) / (high - low) if high > low else 1.0
         if shorter > 1:
             notes.append(f"the difference of means needs {shorter**2:.1f} times the rows")
         notes.append(f"a width of {figure(width)} needs {needed:,} rows more")
-    found_checks, limit = two.checks(action, features, predicted)
-    if action is None:
-        notes.append("with --action more mistakes in probabilities are found")
+    found_checks, limit = two.checks(labels, features, predicted)
+    if "actions" not in found_checks:
+        lacks = "no action is frequent enough for a check of its own"
+        notes.append(lacks if action else "with --action more mistakes in probabilities are found")
     of = dict(zip("AB", names, strict=True))
-    arms = (two.in_a, ~two.in_a)
     return Comparison(
         arms=tuple(
             {
@@ -310,7 +290,7 @@ def _compare(
                 "rows": int(arm.sum()),
                 "mean": float(np.average(two.reward[arm], weights=two.row_weight[arm])),
             }
-            for name, arm in zip(names, arms, strict=True)
+            for name, arm in zip(names, (in_a, ~in_a), strict=True)
         ),
         difference={
             **dict(zip(KEYS, (value, low, high), strict=True)),
@@ -343,10 +323,6 @@ def _names_of(sources: Sequence[Any]) -> list[str]:
 
 def _place(logs: Sequence[Table], row: int) -> tuple[int, Table]:
     return (row, logs[0]) if row < logs[0].n else (row - logs[0].n, logs[1])
-
-
-def _probabilities(logs: Sequence[Table], name: str) -> FloatArray:
-    return np.concatenate([probabilities_of(one, name) for one in logs])
 
 
 def _stack(logs: Sequence[Table]) -> Table:

@@ -337,3 +337,24 @@ def test_one_row_tells_no_error_and_the_sequence_stays_in_the_range():
     users = {"u": np.zeros(2)}, {"u": np.arange(300.0)}
     with pytest.raises(UsageError, match="one unit"):
         ab(first | users[0], second | users[1], **COLUMNS, unit="u")
+
+
+@pytest.mark.parametrize("given", ["1", "a,b", "0,1,2", "1,0"])
+def test_a_range_that_is_none_is_refused(given, tmp_path, capsys):
+    first, second = draw(60, 60)
+    paths = []
+    for name, log in (("a", first), ("b", second)):
+        paths.append(str(tmp_path / f"{name}.csv"))
+        with open(paths[-1], "w", newline="") as file:
+            csv.writer(file).writerows([list(log), *zip(*log.values(), strict=True)])
+    options = ["--probability-a", "pa", "--probability-b", "pb", "--reward", "r"]
+    assert invoke(["ab", *paths, *options, "--reward-range", given]) == 2
+    assert "range" in capsys.readouterr().err
+
+
+def test_actions_that_are_rare_have_no_check_and_it_is_said():
+    logs = draw(100, 100)
+    for one in logs:
+        one["item"] = np.arange(100)
+    found = ab(*logs, **COLUMNS, action="item")
+    assert "no action is frequent enough for a check of its own" in found.notes
