@@ -30,7 +30,7 @@ ENVIRONMENTS = (
     "saito-mips[n_actions=50,n_samples=500]",
     "population[n_samples=300,n_actions=4]",
     "linear-gaussian[n_samples=300]",
-    "behance[max_probability=1,epsilon=0.5]",
+    "behance[max_probability=1,epsilon=0.5,items=200,users=100,appreciates=2000,n_samples=500]",
 )
 
 ESTIMATORS = (

@@ -165,6 +165,7 @@ class Processes:
         def build(self: Foreign, **params: Any) -> None:
             told = self._processes.facts(plugin, params)
             vars(self).update({name: getattr(told, name) for name in _OF_OBJECTS}, **params)
+            self._params = params
 
         build.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         # A list is one value of such a parameter, no grid.
@@ -261,6 +262,7 @@ class Foreign(Estimator):
 
     _plugin: ClassVar[Plugin]
     _processes: ClassVar[Processes]
+    _params: dict[str, Any]
     _process: Process
     # No properties: objects hold what they were told.
     access = optional_access = Access.SAMPLES
@@ -271,6 +273,10 @@ class Foreign(Estimator):
         """Return validated parameters as the class itself would."""
         return dict(cls._processes.facts(cls._plugin, params).params or {})
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters that were given: the class knows the others."""
+        return dict(self._params)
+
     @contextlib.contextmanager
     def running(self, seed: int) -> Iterator[None]:
         """Run a process in which the estimator is built; it ends with the block.
@@ -280,7 +286,7 @@ class Foreign(Estimator):
         seed : of the global random states.
         """
         with self._processes.started(*_folders(self._plugin)) as self._process:
-            self._process.ask(0, "build", asdict(self._plugin), self.get_params(deep=False), seed)
+            self._process.ask(0, "build", asdict(self._plugin), self._params, seed)
             yield
 
     def fit(self, view: View, *, rng: Any, device: str) -> Foreign:

@@ -64,9 +64,13 @@ def installed(folder: Path) -> Iterator[None]:
         registry.cache_clear()
 
 
-def run(trials: Sequence[Trial], foreign: Processes | None) -> dict[tuple[str, int], TrialRecord]:
+def records_of(trials: Sequence[Trial], foreign: Processes | None) -> list[TrialRecord]:
     with LocalExecutor(1, timeout=20.0, foreign=foreign) as executor:
-        ended = [one.record for one in executor.run(trials) if isinstance(one, Finished)]
+        return [one.record for one in executor.run(trials) if isinstance(one, Finished)]
+
+
+def run(trials: Sequence[Trial], foreign: Processes | None) -> dict[tuple[str, int], TrialRecord]:
+    ended = records_of(trials, foreign)
     return {(one.trial.estimator.id, one.trial.replicate): one for one in ended}
 
 
@@ -172,6 +176,31 @@ def test_what_a_sealed_trial_started_ends_with_it(attacks: Attacks) -> None:
 
 def test_a_list_is_one_value_of_a_parameter_of_a_sealed_class(attacks: Attacks) -> None:
     assert attacks.grids == [[[2, 3]], [[2, 3], [4]]]
+
+
+def test_sealed_trials_have_the_same_bits(tmp_path: Path) -> None:
+    """A sample; `tests/benchmarks/sealed_trials.py` has twenty estimators."""
+    copied = ("ipw", "kernel-ipw", "dr", "mips", "el-ipw")
+    found = {one.id: one.target for one in registry().plugins("estimator") if one.is_ours}
+    source = "".join(
+        f"from {found[one].replace(':', ' import ')} as C{n}\n" for n, one in enumerate(copied)
+    )
+    classes = {f"copy-{one}": f"C{n}" for n, one in enumerate(copied)}
+    worlds = ["saito-toy[n_actions=6,n_samples=200]", "linear-gaussian[n_samples=200]"]
+    with installed(tmp_path):
+        install(tmp_path, "acme_copies", source, classes)
+        trials = plan(replace(adhoc(worlds, [*classes]), replicates=1)).trials
+        unsealed = records_of(trials, None)
+        with foreign_code_apart(hidden=[]) as foreign:
+            sealed = records_of(trials, foreign)
+    assert [one.traceback for one in sealed if one.status is Status.ERROR] == []
+    names = ("key", "status", "estimate", "standard_error", "interval_low", "diagnostics")
+    for one, other in zip(unsealed, sealed, strict=True):
+        assert [repr(getattr(one, x)) for x in names] == [repr(getattr(other, x)) for x in names]
+    # That they were sealed: another process's seconds are not known.
+    assert {one.fit_cpu_seconds for one in sealed} == {None}
+    assert {type(one.fit_cpu_seconds) for one in unsealed} >= {float}
+    assert sum(one.status is Status.OK for one in sealed) >= 6
 
 
 def test_access_beyond_the_track_is_a_problem(attacks: Attacks) -> None:
