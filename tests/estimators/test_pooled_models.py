@@ -21,7 +21,7 @@ from ope_estimators.baseline.doubly_robust.mrdr import MRDR
 from ope_estimators.embedded.known.edm import EDM
 from ope_estimators.embedded.known.edm_paper import EDMPaper
 from ope_estimators.embedded.learned.edr import EDR
-from ope_estimators.learning import pooled
+from ope_estimators.learning import pooled, pooled_sums
 from ope_estimators.learning.learners import fit_weighted, fitted, regressor
 from ope_estimators.learning.per_action import PENALTIES
 from ope_estimators.learning.pooled import PooledRegressor
@@ -190,6 +190,36 @@ def test_units_are_held_out_whole():
     peer = QuadraticRegressor().fit(table[:, 1:], y, unit)
     assert model.penalty_ == peer.penalty_
     assert model.penalty_ != PooledRegressor(None).fit(table[:, 1:], y).penalty_
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("number", LIMITS)
+def test_fits_of_many_rows_by_sums_of_products_are_those_of_rows(number, bounded, monkeypatch):
+    table, y = rows_of(n=400)
+    table[:, 4] = table[:, 3] > 0  # the same in each action, and so an axis without variance
+    table[:, 2] = 1.0
+    by_rows = limited(number, bounded=bounded).fit(table, y)
+    monkeypatch.setattr(pooled, "MANY_ROWS", 399)
+    monkeypatch.setattr(pooled_sums, "BLOCK", 16)
+    monkeypatch.setattr(pooled, "_groups", None)
+    model = limited(number, bounded=bounded).fit(table, y)
+    assert (model.penalty_, model.shrinkage_) == (by_rows.penalty_, by_rows.shrinkage_)
+    assert model.predict(table) == pytest.approx(by_rows.predict(table), abs=1e-8)
+    assert model.deviation_ == pytest.approx(by_rows.deviation_, abs=1e-8)
+    # The penalty of a few rows is another one.
+    monkeypatch.setattr(pooled_sums, "JUDGED", 40)
+    few = limited(number, bounded=bounded).fit(table, y)
+    assert few.predict(table) == pytest.approx(model.predict(table), abs=0.5)
+    assert not np.array_equal(few.predict(table), by_rows.predict(table))
+
+
+def test_a_common_model_of_many_rows_needs_no_actions(monkeypatch):
+    table, y = rows_of(n=400)
+    by_rows = linear().fit(table[:, 1:], y)
+    monkeypatch.setattr(pooled, "MANY_ROWS", 399)
+    model = linear().fit(table[:, 1:], y)
+    assert model.predict(table[:, 1:]) == pytest.approx(by_rows.predict(table[:, 1:]), abs=1e-9)
+    assert not np.array_equal(model.linear_, by_rows.linear_)
 
 
 def test_wide_tables_are_solved_by_iteration(monkeypatch):

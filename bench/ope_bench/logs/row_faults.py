@@ -118,14 +118,21 @@ def coinciding_columns(log: LogData) -> Iterator[Finding]:
         whole += _hashed(context[:, j], rng)
         if log.schema.context[j].kind == "categorical" or name in log.context_names[:j]:
             continue
-        values, code, count = np.unique(context[:, j], return_inverse=True, return_counts=True)
-        if len(values) > _LEAST_VALUES:
-            columns.append((name, code.reshape(-1), count))
+        ordered = np.sort(context[:, j])
+        new = ordered[1:] != ordered[:-1]
+        if new.sum() < _LEAST_VALUES:
+            continue
+        # Where no value comes again none does together with another one.
+        values = ordered[:0] if new.all() else context[:, j]
+        _, code, count = np.unique(values, return_inverse=True, return_counts=True)
+        columns.append((name, code.reshape(-1), count))
     contexts = len(np.unique(whole))
     worst, share = 0.0, 0.0
     pair: tuple[str, ...] = ()
     for at, (name, code, count) in enumerate(columns[: _MOST_PAIRS // 4]):
         for other, its, number in columns[at + 1 : at + 1 + _MOST_PAIRS // 4]:
+            if not len(code) or not len(its):
+                continue
             both = np.unique(code * len(number) + its, return_counts=True)[1]
             pairs = float((both * (both - 1.0)).sum())
             chance = float((count * (count - 1.0)).sum()) * float((number * (number - 1.0)).sum())

@@ -1,11 +1,12 @@
 """Support in context: was the new policy's choice ever logged in rows like this one?
 
-A model of the logged action given the context, fitted to the other half of the units, orders the
-rows by s = π0(a'|x) / share(a'), a' being the new policy's choice. Among the first k rows M logged
-actions are a', where E = sum share(a') would be usual. The largest k at which the 95 % upper bound
-of M is at most .05 E is the unsupported mass. The bound is Poisson's, so that nothing is found
-where E is under 60: chance would leave M = 0 too often. The largest k at which M itself is at most
-.02 E too is the part that is not logged, and not only seldom, as steep loggers that explore do.
+A model of the logged action given the context, fitted to the other half of the units, or in long
+logs to some of them, orders the rows by s = π0(a'|x) / share(a'), a' being the new policy's
+choice. Among the first k rows M logged actions are a', where E = sum share(a') would be usual. The
+largest k at which the 95 % upper bound of M is at most .05 E is the unsupported mass. The bound is
+Poisson's, so that nothing is found where E is under 60: chance would leave M = 0 too often. The
+largest k at which M itself is at most .02 E too is the part that is not logged, and not only
+seldom, as steep loggers that explore do.
 
 The model is a forest on the context and on the linear scores of a logistic regression. A forest
 alone misses rules that are linear in many columns, a linear model alone misses all others. A rule
@@ -28,7 +29,7 @@ from ope_bench.logs.log_data import LogData
 from ope_bench.logs.targets import Target
 
 MOST_ROWS = 50_000
-"""Rows from which the statistic is of so many, drawn by seed."""
+"""Rows from which one model is fitted to some rows drawn by seed, for so many others at most."""
 
 LEAST_USUAL = 60.0
 """Matches that a tenth of the rows must have by chance for 10 % without support to be found."""
@@ -56,12 +57,12 @@ _PRIOR_ROWS = 5.0
 
 @dataclass(frozen=True, eq=False)
 class FittedLogger:
-    """A model of the logged action, applied to the half of the units that it was not fitted to.
+    """A model of the logged action, applied to units that it was not fitted to.
 
     Parameters
     ----------
     rows : (m,), the rows of the log that take part.
-    half : (m,), 0 or 1.
+    half : (m,), 0 or 1; 1 where one model is for all these rows.
     group : (2, n_actions), the group of each action, by half; actions alone where they are few.
     probability : (m, n_groups), of each group in the row's context.
     """
@@ -118,7 +119,7 @@ def fit_logger(log: LogData) -> FittedLogger | None:
     rng = stream("support in context", "rows")
     rows = np.arange(log.n)
     if log.weight is not None or log.n > MOST_ROWS:
-        size = min(log.n, MOST_ROWS)
+        size = min(log.n, MOST_ROWS + _TRAIN_ROWS)
         share = None if log.weight is None else log.weight / log.weight.sum()
         rows = np.sort(rng.choice(log.n, size, replace=share is not None, p=share))
     context, action = np.asarray(log.context)[rows], np.asarray(log.action)[rows]
@@ -128,14 +129,18 @@ def fit_logger(log: LogData) -> FittedLogger | None:
         same = RowIndex(context)(context)
         key = same if len(np.unique(same)) * 100 > len(rows) else key
     code = np.unique(key, return_inverse=True)[1].reshape(-1)
-    half = (rng.permutation(int(code.max()) + 1) % 2)[code]
+    place = rng.permutation(int(code.max()) + 1)
+    half, sides = (place % 2)[code], [0, 1]
+    if len(rows) > MOST_ROWS:
+        # A model learns from `_TRAIN_ROWS` rows only, and all others are enough for the statistic.
+        half, sides = (place * len(rows) >= _TRAIN_ROWS * len(place)).astype(np.int64)[code], [1]
     seen = np.unique(action)
     table, _ = described(log, rows)
     table = (table - table.mean(axis=0)) / np.maximum(table.std(axis=0), 1e-12)
     width = len(seen) if len(seen) <= _MOST_ACTIONS else _GROUPS
     probability = np.zeros((len(rows), width))
     group = np.zeros((2, len(log.actions)), dtype=np.int64)
-    for side in (0, 1):
+    for side in sides:
         train, test = np.flatnonzero(half != side), np.flatnonzero(half == side)
         if len(train) > _TRAIN_ROWS:
             train = np.sort(rng.choice(train, _TRAIN_ROWS, replace=False))
@@ -146,7 +151,8 @@ def fit_logger(log: LogData) -> FittedLogger | None:
         if not len(test) or len(np.unique(of_train)) < 2:
             return None
         probability[test] = _predict(context, table, train, test, of_train, width)
-    return FittedLogger(rows, half, group, probability)
+    kept = np.isin(half, sides)
+    return FittedLogger(rows[kept], half[kept], group, probability[kept])
 
 
 def _grouped(table: FloatArray, action: IntArray, n_actions: int) -> IntArray:

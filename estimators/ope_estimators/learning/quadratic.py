@@ -125,12 +125,14 @@ class RidgePath:
     square : (r,), squared singular values of the table, whose columns have mean zero.
     scores : (k, r), the table along its right singular vectors.
     axes : (d, r), those vectors.
+    products : (r,), scores times outcome, of all rows where table and outcome are of some.
     """
 
     outcome: FloatArray
     square: FloatArray
     scores: FloatArray
     axes: FloatArray
+    products: FloatArray | None = None
 
     @classmethod
     def of(cls, table: FloatArray, outcome: FloatArray) -> RidgePath:
@@ -148,7 +150,7 @@ class RidgePath:
 
     def coefficients(self, penalties: FloatArray) -> FloatArray:
         """Return the coefficients for each penalty: (d, p)."""
-        return self.axes @ (self._shrink(penalties) * (self.scores.T @ self.outcome)[:, None])
+        return self.axes @ (self._shrink(penalties) * self._products[:, None])
 
     def leave_one_out(self, penalties: FloatArray, share: FloatArray | None = None) -> FloatArray:
         """Return the leave-one-out mean squared error for each penalty: (p,).
@@ -158,11 +160,15 @@ class RidgePath:
         weights, ``share`` (k,) has the weights over their sum.
         """
         shrink = self._shrink(penalties)
-        fit = self.scores @ (shrink * (self.scores.T @ self.outcome)[:, None])
+        fit = self.scores @ (shrink * self._products[:, None])
         own = 1.0 / len(self.outcome) if share is None else share[:, None]
         leverage = own + np.square(self.scores) @ shrink
         error = (self.outcome[:, None] - fit) / np.maximum(1.0 - leverage, 1e-12)
         return np.asarray(np.square(error).mean(axis=0), dtype=np.float64)
+
+    @property
+    def _products(self) -> FloatArray:
+        return self.scores.T @ self.outcome if self.products is None else self.products
 
     def _shrink(self, penalties: FloatArray) -> FloatArray:
         return 1.0 / (self.square[:, None] + penalties)

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chi2
 
 from ope_bench import Log, TargetPolicy, advise
+from ope_bench.logs import support
 from ope_bench.logs.checks import check_log
 from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.support import choices, fit_logger, mean_bound, unsupported_rows
@@ -216,6 +217,32 @@ def test_the_halves_do_not_share_units():
     fitted = fit_logger(log)
     assert set(user[fitted.half == 0]).isdisjoint(user[fitted.half == 1])
     assert 0.3 < fitted.half.mean() < 0.7
+
+
+def test_a_long_log_has_one_model_which_learns_from_other_units(monkeypatch):
+    x, rng = columns(6000, 4, 11)
+    rule = (x[:, 1] > 0.3).astype(int)
+    user = np.arange(6000) // 3
+    log = log_of(x, rule, TargetPolicy(action=rng.integers(2, size=6000)), unit="u",
+                 more={"u": user})  # fmt: skip
+    monkeypatch.setattr(support, "MOST_ROWS", 3000)
+    monkeypatch.setattr(support, "_TRAIN_ROWS", 1000)
+    drawn, predict = [], support._predict
+
+    def remember(*given: Any) -> Any:
+        drawn.append(given[2:4])
+        return predict(*given)
+
+    monkeypatch.setattr(support, "_predict", remember)
+    fitted = fit_logger(log)
+    ((train, test),) = drawn
+    assert len(fitted.rows) == len(test) == pytest.approx(3000, abs=100)
+    assert len(train) == pytest.approx(1000, abs=100)
+    others = np.setdiff1d(np.arange(6000), fitted.rows)
+    assert len(set(user[fitted.rows]) & set(user[others])) < len(set(user[fitted.rows]))
+    found = unsupported_rows(log, "target", fitted, None)
+    assert found.mass == pytest.approx(0.5, abs=0.05)
+    assert set(found.rows) <= set(fitted.rows)
 
 
 @pytest.mark.parametrize(("count", "n"), [(1, 400), (5, 2000), (40, 1000)])
