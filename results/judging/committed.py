@@ -6,13 +6,18 @@ import hashlib
 import json
 import pickle
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import ope_bench
 from judging.trials import rows_of
 from ope_bench.boards.board import Board, By
-from ope_bench.boards.leaderboard import boards
+from ope_bench.boards.leaderboard import stream_boards
+from ope_bench.outcomes import OF_STORE, Outcomes
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.store import Store
 from ope_bench.trials.record import TrialRecord
@@ -49,12 +54,21 @@ def boards_of(folder: Path) -> list[Board]:
     if kept.exists():
         found: list[Board] = pickle.loads(kept.read_bytes())  # noqa: S301  our own file
         return found
-    found = boards(records_of(folder), by=ORDERS.get(folder.name, "rmse"))
+    with Store.open(folder / "trials.parquet") as store:
+        # By column, in half the time of records.
+        columns = map(_without_runs, store.reader().outcomes())
+        found = stream_boards(columns, by=ORDERS.get(folder.name, "rmse"))
     BOARDS.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=BOARDS, delete=False) as stream:
         pickle.dump(found, stream)
     Path(stream.name).replace(kept)
     return found
+
+
+def _without_runs(outcomes: Outcomes) -> Outcomes:
+    """Return outcomes that tell nothing of runs and machines, of which pages say nothing."""
+    unknown: dict[str, Any] = dict.fromkeys(OF_STORE, np.full(len(outcomes), "", np.object_))
+    return replace(outcomes, **unknown)
 
 
 def _digest(*paths: Path) -> str:
