@@ -38,6 +38,7 @@ from ope_bench.contracts.plugins import Estimate as Estimate
 from ope_bench.contracts.plugins import Estimator as Estimator
 from ope_bench.contracts.plugins import Interval as Interval
 from ope_bench.contracts.plugins import IntervalKind as IntervalKind
+from ope_bench.contracts.plugins import WeightSpace as WeightSpace
 from ope_bench.contracts.policies import DiscretePolicy as DiscretePolicy
 from ope_bench.contracts.policies import EpsilonGreedy as EpsilonGreedy
 from ope_bench.contracts.policies import ListPolicy as ListPolicy
@@ -52,6 +53,7 @@ from ope_bench.contracts.random import stream as stream
 from ope_bench.contracts.resampling import DrawnRows as DrawnRows
 from ope_bench.contracts.resampling import UnitSampler as UnitSampler
 from ope_bench.contracts.resampling import problem_rows as problem_rows
+from ope_bench.contracts.streaming import LogFacts as LogFacts
 from ope_bench.contracts.view import Access as Access
 from ope_bench.contracts.view import BatchedNuisance as BatchedNuisance
 from ope_bench.contracts.view import Nuisance as Nuisance
@@ -74,7 +76,16 @@ from ope_bench.reader import finite_number as finite_number
 from ope_bench.reader import has_header as has_header
 from ope_bench.reader import read_table as read_table
 from ope_bench.reader import table_of as table_of
+from ope_bench.statistics.linear_scores import LinearEstimator as LinearEstimator
+from ope_bench.statistics.linear_scores import LinearScore as LinearScore
+from ope_bench.statistics.linear_scores import Solution as Solution
+from ope_bench.statistics.linear_scores import self_normalized as self_normalized
 from ope_bench.statistics.thompson import thompson_propensity as thompson_propensity
+from ope_bench.statistics.unit_errors import Mass as Mass
+from ope_bench.statistics.unit_errors import standard_error as standard_error
+from ope_bench.statistics.unit_errors import sum_by_unit as sum_by_unit
+from ope_bench.statistics.unit_errors import unknown_mass as unknown_mass
+from ope_bench.statistics.unit_errors import weight_shares as weight_shares
 from ope_bench.statistics.value_intervals import betting_interval as betting_interval
 from ope_bench.statistics.value_intervals import (
     betting_interval_of_terms as betting_interval_of_terms,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ope_bench import self_normalized, standard_error
 from ope_bench.base.errors import PositivityViolation
 from ope_bench.contracts.data import Problem
 from ope_bench.testing.problems import problem
@@ -12,11 +13,7 @@ from ope_estimators.baseline.logging_average import LoggingAverage
 from ope_estimators.baseline.weighting import transformed
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
-from ope_estimators.baseline.weighting.weighted_mean import (
-    never_logged,
-    self_normalized,
-    standard_error,
-)
+from ope_estimators.baseline.weighting.weighted_mean import never_logged
 from support import tiny_worlds as tiny
 
 BOTH = pytest.mark.parametrize("cls", [IPW, IPWS])

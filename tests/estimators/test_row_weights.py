@@ -5,10 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench import Environment, Truth, evaluate, problem_rows, stream, weighted_terms
+from ope_bench import (
+    Environment,
+    Truth,
+    evaluate,
+    problem_rows,
+    standard_error,
+    stream,
+    weighted_terms,
+)
 from ope_bench.plugins.registry import registry
 from ope_environments.linear_bandit.environment import LinearBandit
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.learning.folds import multiplicity
 
 SEPARATE = "regressor=ridge,action_features=separate"

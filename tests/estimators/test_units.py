@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ope_bench import self_normalized, standard_error
 from ope_bench.contracts.data import ROW_ARRAYS, Column, Problem, Schema
 from ope_bench.contracts.parameters import signature
 from ope_bench.contracts.view import Access
@@ -22,8 +23,6 @@ from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.baseline.weighting.weighted_mean import (
     clipped,
-    self_normalized,
-    standard_error,
     standard_error_of_sum,
     standard_errors,
 )

@@ -23,7 +23,7 @@ from ope_estimators.baseline.weighting.ix_ipw import IXIPW
 from ope_estimators.baseline.weighting.ls_ipw import LSIPW
 from ope_estimators.baseline.weighting.lse_ipw import LSEIPW
 from ope_estimators.baseline.weighting.sg_ipw import SGIPW
-from ope_estimators.baseline.weighting.shrunk_weights import shrinkage_by_theory
+from ope_estimators.tuning.theory import shrinkage_by_theory
 from support import tiny_worlds as tiny
 
 SAME: dict[str, Any] = {"scale": True, "shift": False}

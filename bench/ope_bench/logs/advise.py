@@ -44,6 +44,7 @@ from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, cells, figure, percent
+from ope_bench.statistics.unit_errors import standard_error
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from ope_bench.trials.trial import run_trial
@@ -683,7 +684,7 @@ def _advice_on(
         log=log.facts(),
         target=policy,
         logging_average=float(log.reward_terms.mean()),
-        average_error=problem.standard_error(log.reward_terms, problem.unit_of(log)),
+        average_error=standard_error(log.reward_terms, problem.unit_of(log)),
         verdict=verdict,
         reasons=reasons,
         recommended=recommended,

@@ -24,8 +24,6 @@ from ope_bench.logs.problem import (
     effective_rewarded_rows,
     effective_size,
     problem_of,
-    standard_error,
-    sum_by_unit,
     two_sided,
     unit_of,
 )
@@ -46,6 +44,7 @@ from ope_bench.logs.support import (
 )
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
 from ope_bench.statistics.paired_tests import holm
+from ope_bench.statistics.unit_errors import standard_error, sum_by_unit
 from ope_bench.suites.manifest import specs_of
 from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.trial import build

@@ -49,6 +49,7 @@ from ope_bench.logs.rewards import each_reward
 from ope_bench.logs.segments import segment_codes, segments_of, terms_file
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
+from ope_bench.statistics.unit_errors import standard_error
 from ope_bench.statistics.weight_checks import (
     LARGEST_SHARE,
 )
@@ -149,7 +150,7 @@ def estimate(
     findings = findings_of(log)
     # Of an average that is 0 up to its error there is no percentage.
     today = log.reward_terms
-    unsure = abs(today.mean()) <= 2 * (problem.standard_error(today, problem.unit_of(log)) or 0.0)
+    unsure = abs(today.mean()) <= 2 * (standard_error(today, problem.unit_of(log)) or 0.0)
     for name, target in log.targets.items():
         rule = recommendation_for(log, name)
         few = few_rewards(log, name, 1.0, records[name])
@@ -319,7 +320,7 @@ def contradictions(
         if terms is not None:
             if one.label not in terms or other.label not in terms:
                 continue
-            error = problem.standard_error(terms[one.label] - terms[other.label], unit)
+            error = standard_error(terms[one.label] - terms[other.label], unit)
         size = max(abs(one.value or 0.0), abs(other.value or 0.0))
         distance = abs((one.value or 0.0) - (other.value or 0.0))
         if error and error > _ROUNDING * size:
@@ -660,7 +661,7 @@ def _differences(
             error = None
             if all(files):
                 mine, theirs = (np.load(folder / str(file)) for file in files)
-                error = problem.standard_error(np.asarray(mine - theirs), unit)
+                error = standard_error(np.asarray(mine - theirs), unit)
             size = max(abs(a.estimate), abs(b.estimate))
             value, error = problem.without_rounding(a.estimate - b.estimate, error, size)
         estimator, both = a.trial.estimator.id, (target, versus)

@@ -18,6 +18,7 @@ from ope_bench.contracts.plugins import Diagnostic, Environment, Estimate
 from ope_bench.contracts.policies import Policy
 from ope_bench.logs.log_data import LogData, open_log
 from ope_bench.logs.policies import LoggedContext, LoggedProbability, RowPolicy
+from ope_bench.statistics.unit_errors import standard_error, sum_by_unit
 
 _MOST_ONE_HOT = 256
 """Most actions of a log without items that become indicators, one column each."""
@@ -48,14 +49,14 @@ _NO_SAMPLE = (
 )
 
 
-def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
+def problem_of(log: LogData, name: str, rng: np.random.Generator | None = None) -> Problem:
     """Return the problem of evaluating a policy.
 
     Parameters
     ----------
     log : the log.
     name : of one of its policies.
-    rng : draws the target sample where the policy's probabilities are known.
+    rng : draws the target sample where the policy's probabilities are known; None for none.
     """
     target = log.targets[name]
     unavailable: dict[str, str] = {}
@@ -68,7 +69,7 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator) -> Problem:
     policy: Policy | None = None
     if target.matrix is not None:
         policy = RowPolicy(target.matrix, log.context)
-        target_action = policy.sample(context, rng)
+        target_action = None if rng is None else policy.sample(context, rng)
     else:
         unavailable["target_policy"] = _NO_PROBABILITIES[target.form]
         if target.probability is not None:
@@ -129,30 +130,6 @@ def unit_of(log: LogData) -> IntArray:
 
 _ROUNDING = 1e-12
 """Share of two values below which their difference is a matter of the order of summation."""
-
-
-def standard_error(terms: FloatArray, unit: IntArray) -> float | None:
-    """Standard error of the mean of terms that are independent from unit to unit.
-
-    Centered terms are summed by unit; k / (k - 1) corrects for k units. None for a single unit.
-
-    Parameters
-    ----------
-    terms : (n,)
-    unit : (n,)
-
-    >>> round(standard_error(np.array([1.0, 4.0, 1.0, 4.0]), np.array([0, 1, 0, 1])), 9)
-    1.5
-    """
-    centered = terms - terms.mean()
-    if not (unit[1:] > unit[:-1]).all():
-        centered = sum_by_unit(centered, unit)
-    k = len(centered)
-    if k < 2:
-        return None
-    with np.errstate(over="ignore"):
-        squares = float(np.square(centered).sum())
-    return math.sqrt(k / (k - 1) * squares) / len(terms)
 
 
 def baseline_difference(
@@ -222,13 +199,6 @@ def effective_rewarded_rows(
     sums = sum_by_unit(apart if log.weight is None else apart * log.weight, unit_of(log))
     squares = float(np.square(sums).sum())
     return float(sums.sum()) ** 2 / squares if squares > 0 else 0.0
-
-
-def sum_by_unit(values: FloatArray, unit: IntArray) -> FloatArray:
-    """Return the sum of the values of each unit: (n_units,)."""
-    if unit.min(initial=0) < 0 or unit.max(initial=0) > 4 * len(unit):
-        unit = np.unique(unit, return_inverse=True)[1].reshape(-1)
-    return np.bincount(unit, values)[np.bincount(unit) > 0].astype(np.float64)
 
 
 def normal_interval(

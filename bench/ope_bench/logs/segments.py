@@ -18,6 +18,7 @@ from ope_bench.logs.recommendation import few_rewards
 from ope_bench.logs.result import Segment
 from ope_bench.logs.source import load_table, path_of
 from ope_bench.statistics.simultaneous import simultaneous
+from ope_bench.statistics.unit_errors import sum_by_unit
 from ope_bench.trials.record import TrialRecord
 
 MOST_SEGMENTS = 20
@@ -112,7 +113,7 @@ def simultaneous_means(
     inside = codes[:, None] == np.arange(count + 1)
     # One more column without spread: differences to it are the means.
     parts = inside * (terms[:, None] - np.append(means, 0.0)) / np.append(rows, 1)
-    influence = np.stack([problem.sum_by_unit(one, unit) for one in parts.T], axis=1)
+    influence = np.stack([sum_by_unit(one, unit) for one in parts.T], axis=1)
     quantile, error = simultaneous(influence, 1 - level, versus_last=True)
     return [
         (float(mean), quantile * float(one))

@@ -36,6 +36,7 @@ from ope_bench.logs.result import Shown, span
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, figure
 from ope_bench.statistics.simultaneous import simultaneous
+from ope_bench.statistics.unit_errors import sum_by_unit
 from ope_bench.trials.record import TrialRecord
 
 Status = Literal["certified", "dominated", "unresolved"]
@@ -249,7 +250,7 @@ def decide(
         return Shortlist(alpha=alpha, incumbent=incumbent, policies=tuple(rows), winner=None)
     table = np.array([values[name] for name in known])
     influence = np.stack(
-        [problem.sum_by_unit(terms[name] - terms[name].mean(), unit) for name in known], axis=1
+        [sum_by_unit(terms[name] - terms[name].mean(), unit) for name in known], axis=1
     ) / len(unit)
     quantile, error = simultaneous(influence, alpha)
     difference = table[:, None, :] - table[None, :, :]

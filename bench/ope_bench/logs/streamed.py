@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import time
@@ -20,6 +19,7 @@ from ope_bench.base.units import format_duration, format_size
 from ope_bench.contracts.arrays import IntArray
 from ope_bench.contracts.plugins import IntervalKind
 from ope_bench.contracts.random import DataSeed
+from ope_bench.contracts.streaming import GROUP, LogFacts, StreamedSums, Streaming, Units
 from ope_bench.contracts.view import nuisance_key
 from ope_bench.logs import estimation, problem
 from ope_bench.logs.asked_policy import load_policy
@@ -31,7 +31,7 @@ from ope_bench.logs.log_file import read_log_file
 from ope_bench.logs.recommendation import few_rewards, recommendation_for
 from ope_bench.logs.result import Difference, Estimates, TargetEstimates
 from ope_bench.logs.targets import TargetPolicy
-from ope_bench.plugins.registry import registry
+from ope_bench.plugins.registry import entry_points, registry
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.reader import DataFileError, Table
 from ope_bench.reader.frames import typed
@@ -39,7 +39,6 @@ from ope_bench.reader.library import LibraryRefusalError, guarded, library
 from ope_bench.reader.mistakes import column_indices
 from ope_bench.reader.parquet import require_sizes
 from ope_bench.reader.text import sorted_names
-from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.isolation import thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -189,27 +188,27 @@ def estimate_stream(
     UsageError : a mistake in the data or its description, or what batches do not offer.
     """
     spec = spec if isinstance(spec, LogSpec) else read_log_file(Path(spec))
-    listed = load_file(Path(__file__).with_name("estimators.yaml")).value["streamed"]
-    home, kind = importlib.import_module(listed["home"]), cast(IntervalKind, interval)
+    streaming, kind = _streaming(), cast(IntervalKind, interval)
     estimation.check_interval(
         level, interval, ("asymptotic", "empirical-likelihood", "guaranteed")
     )
     asked = estimation.estimator_pairs(
-        listed["estimators"] if estimators is None else estimators, typed=estimators is not None
+        streaming.default_estimators if estimators is None else estimators,
+        typed=estimators is not None,
     )
     begun, limits = time.monotonic(), (time.time() + (timeout or math.inf), memory)
     failed: dict[str, Any] = {}
     # Threads of linear algebra would only wait for those of the parts.
     with ThreadPoolExecutor(max(jobs, 1)) as pool, thread_limit(1):
         run: Map = pool.map if map_parts is None else map_parts
-        rows, parts, facts = _scan(spec, importlib.import_module(listed["batches"]), run, seed)
+        rows, parts, facts = _scan(spec, run, seed)
         changed = [estimation.with_interval(one, facts.pilot, kind, level) for one in asked]
         objects = [one or build(text) for (text, one), _ in changed]
-        sums = home.StreamedSums(objects, facts)
+        sums = streaming(objects, facts)
         try:
             while not sums.done:
-                task = partial(sums_of_part, rows, sums, listed["home"], limits)
-                sums.advance(reduce(home.added, run(task, parts)))
+                task = partial(sums_of_part, rows, sums, limits)
+                sums.advance(reduce(sums.add, run(task, parts)))
         except (TimeoutError, MemoryError) as exc:
             status = Status.TIMEOUT if isinstance(exc, TimeoutError) else Status.MEMORY
             failed = {"status": status, "error_message": str(exc)}
@@ -227,21 +226,21 @@ def estimate_stream(
             kept = {"logging_average": average, "fit_seconds": seconds, **facts_of}
             status = Status(kept.pop("status"))
             record = TrialRecord(_trial(text, seed), "", status, **kept)
-            given = {"units": facts.n_units, "missing": lack}
+            given: dict[str, Any] = {"units": facts.n_units, "missing": lack}
             table.append(estimation.estimate_row(record, label, level, kind, rule, few, **given))
         mass = None if failed else sums.unsupported_mass(number)
         targets.append(TargetEstimates(name=name, unsupported_mass=mass, rows=tuple(table)))
         several = f"{name}: " if len(spec.targets) > 1 else ""
-        said = "" if failed else sums.said(number)
+        said = "" if failed else sums.weights_note(number)
         texts = (*estimation.contradictions(table), said)
         advice += [several + one for one in texts if one]
     place = {one.name: at for at, one in enumerate(targets)}
     order = [] if failed else [place[one] for one in estimation.nearest_first(facts.pilot)]
     for q, p in itertools.combinations(order, 2):
-        for text, label, found in zip(specs, labels, sums.differences(p, q), strict=True):
-            if found is not None:
+        for text, label, apart in zip(specs, labels, sums.differences(p, q), strict=True):
+            if apart is not None:
                 names = text.id, label, targets[p].name, targets[q].name
-                value, error = problem.without_rounding(*found)
+                value, error = problem.without_rounding(*apart)
                 scale = facts.n / facts.pilot.n
                 if error != 0 and any(
                     estimation.withheld_for(text.id, kind, facts.pilot, names[one], scale)
@@ -277,12 +276,12 @@ def _trial(spec: PluginSpec, seed: int) -> Trial:
 
 
 def sums_of_part(
-    rows: Rows, sums: Any, home: str, limits: tuple[float, int | None], part: Part
-) -> dict[str, Any]:
+    rows: Rows, sums: StreamedSums, limits: tuple[float, int | None], part: Part
+) -> Any:
     """Return a pass's sums over the batches of one part: the task that a cluster may run."""
     import psutil
 
-    module, total, weight = importlib.import_module(home), dict[str, Any](), part.weight
+    total, weight = None, part.weight
     for first, table in rows.tables(part, rows.columns()):
         used = psutil.Process().memory_info().rss
         if time.time() > limits[0]:
@@ -292,15 +291,41 @@ def sums_of_part(
             msg = f"the passes over the rows took {format_size(used)}, more than --memory"
             raise MemoryError(msg)
         log = rows.log(table)
-        total = module.added(total, sums.sums(log, first, part, weight))
+        found = sums.sums(log, first, part, weight)
+        total = found if total is None else sums.add(total, found)
         weight += 0.0 if log.weight is None else float(log.weight.sum())
     return total
+
+
+def _streaming() -> Streaming:
+    """Return what computes estimates from sums over batches."""
+    points = entry_points(GROUP)
+    if len(points) != 1:
+        msg = f"{len(points)} packages compute estimates in batches (group {GROUP}), not one"
+        raise UsageError(msg)
+    return cast(Streaming, points[0].load())
 
 
 # What is known before the passes.
 
 
-def _scan(spec: LogSpec, home: Any, run: Map, seed: int) -> tuple[Rows, list[Part], Any]:
+def bounds(sizes: Sequence[int], most: int, units: Units | None) -> list[int]:
+    """Return the rows at which tasks begin, and the number of rows.
+
+    Tasks have about ``most`` rows and end where row groups do, or at a unit's begin before.
+
+    >>> bounds([4, 4, 4], 8, None)
+    [0, 8, 12]
+    """
+    ends = np.cumsum(sizes)
+    before = ends - sizes
+    cuts = ends[:-1][ends[:-1] // most > before[:-1] // most]
+    if units is not None and len(cuts):
+        cuts = units.starts[np.searchsorted(units.starts, cuts, "right") - 1]
+    return sorted({0, *cuts.tolist(), int(ends[-1])})
+
+
+def _scan(spec: LogSpec, run: Map, seed: int) -> tuple[Rows, list[Part], LogFacts]:
     """Return rows, tasks and facts, from a look at the columns of words and units."""
     spec, groups = _prepared(spec)
     whole = [Part((one,), one[2], one[2] + one[3]) for one in groups]
@@ -312,12 +337,12 @@ def _scan(spec: LogSpec, home: Any, run: Map, seed: int) -> tuple[Rows, list[Par
     rows = Rows(spec, words)
     units = None
     if spec.unit is not None:
-        units = home.Units.of([one for found in looked for one in found["units"]])
+        units = Units.of([one for found in looked for one in found["units"]])
         if units.apart is not None:
             what = f"rows of unit '{units.apart}' are apart; sort the rows by `{spec.unit}`"
             raise DataFileError(Path(spec.table), what)
     parts = []
-    for first, last in itertools.pairwise(home.bounds([one[3] for one in groups], PART, units)):
+    for first, last in itertools.pairwise(bounds([one[3] for one in groups], PART, units)):
         some = tuple(one for one in groups if one[2] < last and first < one[2] + one[3])
         inside = (None, first) if units is None else units.inside(first, last)
         parts.append(Part(some, first, last, *inside))
@@ -326,12 +351,12 @@ def _scan(spec: LogSpec, home: Any, run: Map, seed: int) -> tuple[Rows, list[Par
         parts = [replace(one, weight=weight) for one, weight in zip(parts, before, strict=False)]
     pilot = _pilot(rows, groups)
     limits = np.array([one["rewards"] for one in looked])
-    facts = home.Facts(
+    facts = LogFacts(
         n=parts[-1].last,
         units=units,
         weight=None if spec.weight is None else before[-1],
         pilot=pilot,
-        problem=problem.problem_of(pilot, next(iter(pilot.targets)), np.random.default_rng(0)),
+        problem_of=problem.problem_of,
         streams=partial(_stream, _trial(estimation.resolve_one("ipw"), seed).data_seed),
         reward_limits=spec.reward_range or (float(limits.min()), float(limits.max())),
     )

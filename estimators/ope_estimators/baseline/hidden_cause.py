@@ -7,7 +7,7 @@ propensity by a factor between 1/Λ and Λ.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Protocol
@@ -15,7 +15,16 @@ from typing import Annotated, Any, ClassVar, Protocol
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Diagnostic, Estimate, Estimator, FloatArray, View, row_chunks
+from ope_bench import (
+    Diagnostic,
+    Estimate,
+    FloatArray,
+    LinearEstimator,
+    LinearScore,
+    UnavailableError,
+    View,
+    row_chunks,
+)
 
 __all__ = [
     "BoundsUnderHiddenCause",
@@ -43,7 +52,7 @@ class Bounds(Protocol):
         """Return the least (0) or the largest (1) value by strength Λ."""
 
 
-class BoundsUnderHiddenCause(Estimator):
+class BoundsUnderHiddenCause(LinearEstimator):
     """Mixin before an estimator that knows how wrong a hidden cause can make it.
 
     Parameters
@@ -58,6 +67,13 @@ class BoundsUnderHiddenCause(Estimator):
 
     _: KW_ONLY
     hidden_cause: tuple[Annotated[float, Ge(1)], ...] | None = None
+
+    def scores(self, view: View, parameters: FloatArray | Sequence[float]) -> list[LinearScore]:
+        """Return the scores of the estimator; UnavailableError where bounds are asked for."""
+        if self.hidden_cause is not None:
+            msg = "hidden_cause needs all rows at once; leave it out, or sample rows"
+            raise UnavailableError(msg)
+        return super().scores(view, parameters)
 
     def _with_bounds(self, estimate: Estimate, view: View, bounds: Bounds) -> Estimate:
         """Return the estimate with the bounds of each strength among its diagnostics."""

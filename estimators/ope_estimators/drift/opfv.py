@@ -9,8 +9,15 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
-from ope_bench import Access, Estimate, FloatArray, PositivityViolation, UnavailableError, View
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import (
+    Access,
+    Estimate,
+    FloatArray,
+    PositivityViolation,
+    UnavailableError,
+    View,
+    standard_error,
+)
 from ope_estimators.drift.drifting import Drifting
 from ope_estimators.features.pairs import Points
 from ope_estimators.learning.learners import GIVEN

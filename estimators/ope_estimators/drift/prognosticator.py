@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Estimate, FloatArray, View
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import Estimate, FloatArray, View, standard_error
 from ope_estimators.drift.drifting import Drifting
 
 __all__ = ["Prognosticator"]

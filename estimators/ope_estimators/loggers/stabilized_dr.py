@@ -7,8 +7,15 @@ from typing import Self
 
 import numpy as np
 
-from ope_bench import Access, Estimate, Policy, PositivityViolation, View, row_chunks
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import (
+    Access,
+    Estimate,
+    Policy,
+    PositivityViolation,
+    View,
+    row_chunks,
+    standard_error,
+)
 from ope_estimators.learning.learners import GIVEN
 from ope_estimators.loggers.stratified import Stratified
 from ope_estimators.nuisance.action_clusters import require_actions

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from ope_bench import Access, Estimate, Estimator, FloatArray, View
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import Access, Estimate, Estimator, FloatArray, View, standard_error
 
 __all__ = ["Stratified"]
 

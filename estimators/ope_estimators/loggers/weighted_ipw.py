@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ope_bench import STANDARD_ERROR_WITHHELD, Access, Estimate, View
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import STANDARD_ERROR_WITHHELD, Access, Estimate, View, standard_error
 from ope_estimators.loggers.stratified import Stratified
 
 __all__ = ["WeightedIPW"]

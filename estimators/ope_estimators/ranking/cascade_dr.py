@@ -8,9 +8,17 @@ from typing import Annotated, Any, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, FloatArray, IntArray, ListPolicy, UnavailableError, View
+from ope_bench import (
+    Access,
+    Estimate,
+    FloatArray,
+    IntArray,
+    ListPolicy,
+    UnavailableError,
+    View,
+    standard_error,
+)
 from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.features.pairs import PairFeatures
 from ope_estimators.learning import learners
 from ope_estimators.learning.folds import logged_folds

@@ -10,8 +10,8 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, FloatArray, IntArray, ParameterError, View
-from ope_estimators.baseline.weighting.transformed import Answer, WeightedBase
+from ope_bench import Access, FloatArray, IntArray, ParameterError, Solution, View
+from ope_estimators.baseline.weighting.transformed import WeightedBase
 from ope_estimators.baseline.weighting.weighted_mean import never_logged
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 
@@ -47,10 +47,8 @@ class ListWeighted(WeightedBase):
             unsupported_mass=lambda: never_logged(view),
         )
 
-    def _answer(self, rows: WeightedRows) -> Answer:
-        used = rows.weight
-        value, error, terms = rows.normalized(used) if self.normalize else rows.mean(used)
-        return Answer(value, error, used, terms=terms)
+    def _answer(self, rows: WeightedRows) -> Solution:
+        return rows.solve(rows.score(rows.weight, normalize=self.normalize))
 
 
 class Examined(ListWeighted):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ope_bench import Estimate, FloatArray, View
-from ope_estimators.baseline.weighting.transformed import Answer, WeightedBase
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import Estimate, FloatArray, Solution, View, standard_error
+from ope_estimators.baseline.weighting.transformed import WeightedBase
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.ranking.list_weighted import by_slot
 
@@ -41,9 +40,8 @@ class SNIPM(WeightedBase):
     True
     """
 
-    def _answer(self, rows: WeightedRows) -> Answer:
-        value, error, terms = rows.normalized(rows.weight)
-        return Answer(value, error, rows.weight, terms=terms)
+    def _answer(self, rows: WeightedRows) -> Solution:
+        return rows.solve(rows.score(rows.weight, normalize=True))
 
     def estimate(self, view: View) -> Estimate:
         """Return the sum over slots of shares times self-normalized means."""
@@ -52,8 +50,10 @@ class SNIPM(WeightedBase):
             return super().estimate(view)
 
         def normalized(index: np.ndarray) -> tuple[float, FloatArray]:
-            value, _, linear = rows.take(index).normalized(rows.weight[index])
-            return value, linear
+            some = rows.take(index)
+            found = some.solve(some.score(some.weight, normalize=True))
+            assert found.terms is not None  # noqa: S101  weights have terms
+            return found.value, found.terms
 
         value, terms = by_slot(view, normalized)
         facts = {"mean_weight": float(rows.weight.mean())}

@@ -22,8 +22,8 @@ from ope_bench import (
     NestedEstimator,
     UnavailableError,
     View,
+    standard_error,
 )
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.selection.candidates import run_candidates
 
 __all__ = ["Blue", "blue_weights"]

@@ -1,17 +1,17 @@
-"""Batches of a log's rows, and what is known of the log before they are summed."""
+"""Batches of a log's rows, and the view of one that estimators get."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ope_bench import Column, FloatArray, IntArray, Problem
+from ope_bench import Estimator, FloatArray, IntArray, Problem, View
 
-__all__ = ["Batch", "Facts", "Units", "bounds"]
+__all__ = ["Batch", "BatchView"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,16 +22,17 @@ class Batch:
     ----------
     log : the rows, with the log's attributes ``context``, ``action``, ``reward``, ``propensity``,
         ``weight`` and ``targets``.
-    first : number of the first row.
-    part : the task that they belong to, with ``starts``, the first rows of its units or None, and
-        ``unit``, the number of the first of them; None for rows from anywhere.
-    weight_before : sum of the row weights of all rows before.
+    problem_of : returns the problem of the rows and a policy, by its name.
+    first, part, weight_before : as for `StreamedSums.sums`; without a part for rows from anywhere.
+    made : predictions of models, kept for all estimators.
     """
 
     log: Any
+    problem_of: Callable[[Any, str], Problem]
     first: int = 0
     part: Any = None
     weight_before: float = 0.0
+    made: dict[Any, FloatArray] = field(default_factory=dict)
 
     @property
     def reward(self) -> FloatArray:
@@ -62,6 +63,11 @@ class Batch:
         return [one / self.log.propensity for one in logged]
 
     @cached_property
+    def problems(self) -> list[Problem]:
+        """For each policy the problem of evaluating it, without a target sample."""
+        return [self.problem_of(self.log, name) for name in self.log.targets]
+
+    @cached_property
     def units(self) -> tuple[int, int]:
         """The number of the first unit, and that after the last."""
         if self.part is None or self.part.starts is None:
@@ -86,94 +92,27 @@ class Batch:
         return np.asarray(np.add.reduceat(values, self.starts, axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class Units:
-    """The units of a log whose rows follow one another.
+class BatchView(View):
+    """A batch as an estimator sees it, whose shared fits are those of the whole log.
 
     Parameters
     ----------
-    starts : (n_units,), the first row of each.
-    rank : (n_units,), the place of each among the sorted names; None where they are sorted.
-    apart : name of a unit whose rows do not follow one another, or None
+    problem : of the batch and a policy.
+    estimator : whose access it grants.
+    fits : returns a shared fit at the rows of the batch.
     """
 
-    starts: IntArray
-    rank: IntArray | None
-    apart: str | None
+    def __init__(self, problem: Problem, estimator: Estimator, fits: Callable[[Any], Any]) -> None:
+        nothing: Any = None
+        super().__init__(
+            problem,
+            estimator.access,
+            seed=nothing,
+            fit_cache=nothing,
+            optional=estimator.optional_access,
+        )
+        self._fits = fits
 
-    @classmethod
-    def of(cls, runs: Sequence[tuple[IntArray, Any]]) -> Units:
-        """Return the units of runs of equal names, in parts: first rows and names."""
-        starts, names = (np.concatenate(one) for one in zip(*runs, strict=True))
-        names = names.astype(str) if names.dtype == object else names
-        first = np.append(True, names[1:] != names[:-1])
-        starts, names = starts[first], names[first]
-        order = np.argsort(names, kind="stable")
-        same = names[order][1:] == names[order][:-1]
-        apart = str(names[order][1:][same][0]) if same.any() else None
-        rank = None
-        if not (np.diff(order) > 0).all():
-            rank = np.empty(len(order), dtype=np.int64)
-            rank[order] = np.arange(len(order))
-        return cls(starts, rank, apart)
-
-    def inside(self, first: int, last: int) -> tuple[IntArray, int]:
-        """Return the first rows of the units between two rows, and the number of the first."""
-        begin, end = np.searchsorted(self.starts, [first, last]).tolist()
-        return self.starts[begin:end], begin
-
-
-def bounds(sizes: Sequence[int], most: int, units: Units | None) -> list[int]:
-    """Return the rows at which tasks begin, and the number of rows.
-
-    Tasks have about ``most`` rows and end where row groups do, or at a unit's begin before.
-
-    >>> bounds([4, 4, 4], 8, None)
-    [0, 8, 12]
-    """
-    ends = np.cumsum(sizes)
-    before = ends - sizes
-    cuts = ends[:-1][ends[:-1] // most > before[:-1] // most]
-    if units is not None and len(cuts):
-        cuts = units.starts[np.searchsorted(units.starts, cuts, "right") - 1]
-    return sorted({0, *cuts.tolist(), int(ends[-1])})
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Facts:
-    """What is known of a log before its rows are summed.
-
-    Parameters
-    ----------
-    n : number of rows.
-    units : of the log; None where each row is one.
-    weight : sum of the row weights, or None
-    pilot : some rows of the whole log.
-    problem : of the pilot rows and a policy; None in a worker.
-    streams : returns the random stream of a shared fit.
-    reward_limits : smallest and largest reward, known or seen.
-    """
-
-    n: int
-    units: Units | None
-    weight: float | None
-    pilot: Any
-    problem: Problem | None
-    streams: Any
-    reward_limits: tuple[float, float]
-
-    @property
-    def n_units(self) -> int:
-        """Number of units."""
-        return self.n if self.units is None else len(self.units.starts)
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return len(self.pilot.actions)
-
-    @property
-    def context(self) -> tuple[Column, ...]:
-        """Kinds of the context's columns."""
-        columns: tuple[Column, ...] = self.pilot.schema.context
-        return columns
+    def fitted(self, spec: Any) -> Any:
+        """Return a shared fit; UnavailableError for those that are not made of sums."""
+        return self._fits(spec)

@@ -8,8 +8,16 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, Estimator, FloatArray, IntArray, View, weighted_terms
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import (
+    Access,
+    Estimate,
+    Estimator,
+    FloatArray,
+    IntArray,
+    View,
+    standard_error,
+    weighted_terms,
+)
 from ope_estimators.features.actions import encoded
 from ope_estimators.nuisance.action_clusters import require_actions
 

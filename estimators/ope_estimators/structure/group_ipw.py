@@ -8,8 +8,7 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Estimate, IntArray, View, weighted_terms
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import Access, Estimate, IntArray, View, standard_error, weighted_terms
 from ope_estimators.nuisance.action_clusters import pooled_weights, require_actions
 from ope_estimators.nuisance.reward_based import RewardBased
 from ope_estimators.nuisance.separate import ActionFeaturesOption

@@ -7,8 +7,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Estimate, View
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import Estimate, View, standard_error
 from ope_estimators.embedded.known.eipw import EIPW
 from ope_estimators.embedded.known.integral import embedding_expectation
 from ope_estimators.nuisance.reward_based import RewardBased

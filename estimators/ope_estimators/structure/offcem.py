@@ -15,8 +15,8 @@ from ope_bench import (
     Estimate,
     ParameterError,
     View,
+    standard_error,
 )
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.learning.learners import frozen
 from ope_estimators.nuisance.action_clusters import (
     Clusters,

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, FloatArray, IntArray, View, row_chunks
-from ope_estimators.baseline.weighting.transformed import Answer, TransformedWeights
+from ope_bench import Access, FloatArray, IntArray, Solution, View, row_chunks
+from ope_estimators.baseline.weighting.transformed import TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.features.actions import ActionFeatures
 from ope_estimators.nuisance.action_clusters import require_actions
@@ -137,7 +137,7 @@ class PolicyConvolution(TransformedWeights):
         assert isinstance(rows, ConvolvedRows)  # noqa: S101  made by `_rows`
         return rows.bandwidths
 
-    def _answer(self, rows: WeightedRows) -> Answer:
+    def _answer(self, rows: WeightedRows) -> Solution:
         answer = super()._answer(rows)
         answer.diagnostics["mean_smoothed_weight"] = float(answer.used.mean())
         return answer

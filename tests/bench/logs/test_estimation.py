@@ -20,8 +20,9 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache
 from ope_bench.logs import estimation
 from ope_bench.logs.estimation import ENVIRONMENT, INTERVALS
-from ope_bench.logs.problem import problem_of, standard_error
+from ope_bench.logs.problem import problem_of
 from ope_bench.plugins.spec import PluginSpec, resolve
+from ope_bench.statistics.unit_errors import standard_error
 from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.trial import Workspace, build, run_trial

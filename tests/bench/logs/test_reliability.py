@@ -5,7 +5,7 @@ import pytest
 
 from ope_bench import Log, TargetPolicy
 from ope_bench.logs.checks import LEAST_ROWS, johnson_z, reliability_of, skewed_z
-from ope_bench.logs.problem import standard_error
+from ope_bench.statistics.unit_errors import standard_error
 from support.small_logs import log_of_columns
 
 

@@ -11,11 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ope_bench import Log, UsageError, estimate
+from ope_bench import Access, LinearEstimator, LinearScore, Log, UsageError, estimate
 from ope_bench.cli.app import invoke
+from ope_bench.contracts.parameters import hints_of
 from ope_bench.logs import streamed
 from ope_bench.logs.log_data import LogSpec
 from ope_bench.logs.targets import TargetPolicy
+from ope_bench.plugins.registry import registry
 from support.paths import ROOT
 
 pa = pytest.importorskip("pyarrow")
@@ -123,7 +125,7 @@ def same(one, other, tolerance=1e-12):
         assert one == pytest.approx(other, rel=tolerance, abs=tolerance)
 
 
-def compare(first, second, forms, tolerance=1e-12):
+def compare_rows(first, second, tolerance):
     for one, other in zip(first, second, strict=True):
         assert one.status == other.status == "ok", (one.label, one.message, other.message)
         for name in FIELDS:
@@ -131,6 +133,10 @@ def compare(first, second, forms, tolerance=1e-12):
                 same(getattr(one, name), getattr(other, name), tolerance)
             except AssertionError as exc:
                 raise AssertionError((one.label, name, str(exc))) from exc
+
+
+def compare(first, second, forms, tolerance=1e-12):
+    compare_rows(first, second, tolerance)
     assert len(first.differences) == len(second.differences)
     for one, other in zip(
         sorted(first.differences, key=lambda d: d.label),
@@ -208,6 +214,64 @@ def test_guaranteed_intervals_are_those_of_memory(folder):
                 assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=1e-8)
 
 
+RIDGE = {"regressor": "ridge"}
+RULES = [
+    "ipw[clip=3]",
+    "ipw[clip=root-n]",
+    "ipws[clip=mse]",
+    "ipw[clip=slope]",
+    "sg-ipw[lambda_=mse]",
+    "sg-ipw[lambda_=slope,normalize=true]",
+    "es-ipw[alpha=mse,form=ratio]",
+    "dr-os[regressor=ridge,lambda_=slope]",
+    "dr-ps[regressor=ridge,clip=mse]",
+    "dr-ps[regressor=ridge,clip=mse,ladder=[4,2,1]]",
+    "dr[regressor=ridge,clip=2]",
+]
+
+
+@pytest.mark.parametrize("changes", [{}, {"weight": "count"}], ids=["rows", "weights"])
+def test_every_estimator_that_runs_in_batches_gives_its_numbers_of_memory(folder, changes):
+    """Also those that nobody thought of: what depends on other rows must not pass for terms."""
+    forms = list(RULES)
+    for plugin in registry().plugins("estimator"):
+        names = {one for one in RIDGE if one in hints_of(plugin.cls)}
+        form = f"{plugin.id}[regressor=ridge]" if names else plugin.id
+        if issubclass(plugin.cls, LinearEstimator):
+            forms.append(form)
+    spec = spec_of(folder, **changes)
+    made = streamed.estimate_stream(spec, forms)
+    able = [form for form, row in zip(forms, made, strict=True) if row.status == "ok"]
+    memory = estimate(Log.of(replace(spec, table=columns())), able)
+    compare_rows([one for one in made if one.status == "ok"], memory, 1e-10)
+    assert len(able) >= len(RULES) + 12
+
+
+class Terms(LinearEstimator):
+    """Weights cut at two, on rewards less three: what an author of a plugin writes."""
+
+    access = Access.PROPENSITY | Access.TARGET_POLICY
+    normalized: bool = False
+
+    def score(self, view):
+        chance = view.target_policy.probability(view.context, view.action)
+        return LinearScore(
+            weight=np.minimum(chance / view.propensity, 2.0),
+            outcome=view.reward - 3.0,
+            baseline=np.full(view.n, 3.0),
+            normalized=self.normalized,
+        )
+
+
+def test_a_plugin_that_says_its_terms_runs_in_batches_without_another_line(folder):
+    own = [Terms(), Terms(normalized=True)]
+    for changes in ({}, {"unit": "user"}):
+        spec = spec_of(folder, (0.8, 0.5), **changes)
+        made = streamed.estimate_stream(spec, own)
+        compare(made, estimate(Log.of(replace(spec, table=columns())), own), own)
+        assert made.differences
+
+
 def test_a_policy_of_which_logged_probabilities_are_known(folder, tmp_path):
     made = columns()
     made["q"] = Policy(0.6)(made)[np.arange(N), np.searchsorted(sorted(ORDER), made["item"])]
@@ -257,9 +321,21 @@ def test_mistakes_are_named(folder, tmp_path):
     ):
         with pytest.raises(UsageError, match=said):
             streamed.estimate_stream(spec, ["ipw"])
-    others = ["edr", "ipw[clip=3]", "dr", "sg-ipw[lambda_=mse]", "dr-os[regressor=ridge]"]
-    result = streamed.estimate_stream(spec_of(folder), others)
-    assert [row.status for row in result] == ["unavailable"] * 4 + ["ok"]
+    others = {
+        "edr": "not computed from batches",
+        "dr": "models are regressor=ridge",
+        "ix-ipw[gamma=mse]": "this rule needs all rows",
+        "ipw[clip=ocv]": "clip=ocv needs all rows",
+        "lse-ipw": "not computed from batches",
+        "mrdr[regressor=ridge]": "not computed from batches",
+        "ipw[propensity=estimated]": "models are",
+        "ipws[hidden_cause=[1,2]]": "leave it out",
+        "dr-os[regressor=ridge]": "",
+    }
+    result = streamed.estimate_stream(spec_of(folder), list(others))
+    for row, said in zip(result, others.values(), strict=True):
+        assert row.status == ("unavailable" if said else "ok")
+        assert said in row.message
     # Where nobody used the weights, nothing is said of them.
     alone = streamed.estimate_stream(spec_of(folder), ["edr"])
     assert [row.status for row in alone] == ["unavailable"]

@@ -278,7 +278,7 @@ def test_worlds_are_a_word_of_every_environment():
 
 def test_the_installed_entry_points_are_those_of_pyproject():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    for group in (*GROUPS.values(), "ope_bench.suites", ALIASES):
+    for group in (*GROUPS.values(), "ope_bench.suites", "ope_bench.streaming", ALIASES):
         installed = {
             point.name: point.value
             for point in entry_points(group=group)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ope_bench import DiscretePolicy, Estimate, FloatArray, IntArray, View
+from ope_bench import DiscretePolicy, Estimate, FloatArray, IntArray, LinearScore, View
 from ope_estimators.baseline.hidden_cause import BoundsUnderHiddenCause, Residuals, sharp_mean
 from ope_estimators.learning.learners import GIVEN
 from ope_estimators.nuisance.reward import expectation
@@ -64,10 +62,13 @@ class DM(BoundsUnderHiddenCause, ActionRewardBased):
     True
     """
 
+    def score(self, view: View) -> LinearScore:
+        """Return the model's averages over the target policy."""
+        return LinearScore(baseline=self._expected_reward(view))
+
     def estimate(self, view: View) -> Estimate:
         """Average the model over contexts and actions."""
-        value = np.average(self._expected_reward(view), weights=view.row_weight)
-        estimate = Estimate(float(value))
+        estimate = super().estimate(view)
         if self.hidden_cause is None or view.row_weight is not None:
             return estimate
         logged = self.reward_.logged(view.context, view.action)

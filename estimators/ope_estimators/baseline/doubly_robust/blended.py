@@ -9,8 +9,8 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, Diagnostic, FloatArray, IntArray, UnavailableError, View
-from ope_estimators.baseline.weighting.transformed import Answer, TransformedWeights
+from ope_bench import Access, FloatArray, IntArray, LinearScore, Solution, UnavailableError, View
+from ope_estimators.baseline.weighting.transformed import TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.partial_expectation import blended_expectations
 from ope_estimators.nuisance.reward_based import RewardBased
@@ -125,15 +125,16 @@ class Blended(TransformedWeights, RewardBased):
             model=self.reward_.logged(view.context, view.action),
         )
 
-    def _answer(self, rows: WeightedRows) -> Answer:
+    def _score(self, rows: WeightedRows, parameter: float | None) -> LinearScore:
         assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
-        threshold = self._parameter(rows)
-        used = self._transform(rows, threshold)
-        at = rows.at(threshold)
-        value, error, terms = at.mean(used)
-        mass = float(rows.mass[np.flatnonzero(rows.thresholds == threshold)[0]])
-        facts: dict[str, Diagnostic] = {"threshold": threshold, "modelled_mass": mass}
-        return Answer(value, error, used, facts, terms)
+        return super()._score(rows if parameter is None else rows.at(parameter), parameter)
+
+    def _answer(self, rows: WeightedRows) -> Solution:
+        assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
+        answer = super()._answer(rows)
+        at = rows.thresholds == answer.diagnostics["threshold"]
+        answer.diagnostics["modelled_mass"] = float(rows.mass[np.flatnonzero(at)[0]])
+        return answer
 
     def _candidates(self, rows: WeightedRows) -> FloatArray:
         assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`

@@ -12,18 +12,20 @@ from annotated_types import Ge, Gt
 from ope_bench import (
     Access,
     Estimate,
+    FloatArray,
     Interval,
+    LinearEstimator,
+    LinearScore,
     UnavailableError,
     View,
     betting_interval_of_terms,
     check_rewards,
     largest_shortfall,
-    weighted_terms,
 )
 from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
 from ope_estimators.baseline.weighting.reward_limits import declared_limits, without_interval
-from ope_estimators.baseline.weighting.weighted_mean import clipped, standard_error
+from ope_estimators.baseline.weighting.weighted_mean import clipped
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
 from ope_estimators.nuisance.reward import FittedReward
 from ope_estimators.nuisance.reward_based import ActionRewardBased
@@ -34,7 +36,7 @@ __all__ = ["DR"]
 DRInterval = Literal["asymptotic", "guaranteed", "bootstrap"]
 
 
-class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased):
+class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased, LinearEstimator):
     """The direct method plus importance-weighted residuals of its model.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + w_i (r_i - q̂(x_i, a_i)) ],
@@ -103,19 +105,38 @@ class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased):
         needed = super().access if self._estimates else Access.PROPENSITY | super().access
         return needed | Access.LOGGING_POLICY if self.interval == "guaranteed" else needed
 
+    def score(self, view: View) -> LinearScore:
+        """Return the model's averages, and the residuals with their weights."""
+        return self._score(view, self._ratio(view))
+
+    def _ratio(self, view: View) -> FloatArray:
+        return view.target_policy.probability(view.context, view.action) / self._propensity(view)
+
+    def _score(self, view: View, ratio: FloatArray) -> LinearScore:
+        return LinearScore(
+            weight=ratio if self.clip is None else np.minimum(ratio, self.clip),
+            outcome=view.reward - self.reward_.logged(view.context, view.action),
+            baseline=self._expected_reward(view),
+        )
+
     def estimate(self, view: View) -> Estimate:
         """Return the mean of the doubly robust terms and its standard error."""
-        ratio = view.target_policy.probability(view.context, view.action) / self._propensity(view)
-        weights, diagnostics = clipped(ratio, self.clip)
+        ratio = self._ratio(view)
+        score = self._score(view, ratio)
+        _, diagnostics = clipped(ratio, self.clip)
         if view.row_weight is not None:
             diagnostics["mean_weight"] = float(np.average(ratio, weights=view.row_weight))
-        residual = view.reward - self.reward_.logged(view.context, view.action)
-        if self.cross_fit > 1:  # in-sample it is no signal
-            diagnostics |= self._signal(view, residual)
-        terms = self._expected_reward(view) + weights * residual
-        terms = weighted_terms(terms, view.row_weight)
-        value, error = float(terms.mean()), standard_error(terms, view.unit)
-        found = Estimate(value, error, weights, diagnostics, weight_space="action", terms=terms)
+        if self.cross_fit > 1 and score.outcome is not None:  # in-sample it is no signal
+            diagnostics |= self._signal(view, score.outcome)
+        solved = score.solve(view.unit, view.row_weight)
+        found = Estimate(
+            solved.value,
+            solved.standard_error,
+            score.weight,
+            diagnostics,
+            weight_space="action",
+            terms=solved.terms,
+        )
         interval = self._interval(view)
         if self.interval == "guaranteed" and interval is None:
             return without_interval(found)

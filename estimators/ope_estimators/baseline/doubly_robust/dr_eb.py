@@ -18,10 +18,10 @@ from ope_bench import (
     FloatArray,
     IntArray,
     View,
+    standard_error,
     weighted_terms,
 )
 from ope_estimators.baseline.doubly_robust.tmle import TMLE
-from ope_estimators.baseline.weighting.weighted_mean import mean, standard_error
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.nuisance.reward_based import ActionRewardBased
 
@@ -132,7 +132,7 @@ class DREB(EstimatedPropensity, ActionRewardBased):
             error = max(error, math.sqrt(found.variance))
         known = math.isfinite(found.variance)
         return Estimate(
-            mean(terms),
+            float(terms.mean()),
             error if known else None,
             weight,
             facts,

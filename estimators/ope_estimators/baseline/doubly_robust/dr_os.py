@@ -12,7 +12,6 @@ from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.weighting.transformed import GRID, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
-from ope_estimators.learning.folds import multiplicity
 from ope_estimators.tuning.rules import DataRule
 
 __all__ = ["DROS"]
@@ -79,17 +78,11 @@ class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
         return np.divide(parameter * weight, scale, out=np.zeros(scale.shape), where=scale > 0)
 
     def _candidates(self, rows: WeightedRows) -> FloatArray:
-        positive = rows.weight > 0
-        if not positive.any():
-            return np.array([1.0])
-        square = np.square(rows.weight[positive])
-        if rows.row_weight is not None:
-            square = np.repeat(square, multiplicity(rows.row_weight)[positive])
-        low, high = np.quantile(square, [0.05, 0.95])
-        return np.geomspace(100.0 * high, 0.01 * low, GRID)
+        low, high = rows.positive_quantiles(2)
+        return np.geomspace(100.0 * high, 0.01 * low, GRID) if low > 0 else np.array([1.0])
 
     def _bias(
         self, rows: WeightedRows, candidates: FloatArray, estimate: FloatArray
     ) -> FloatArray:
-        bias: FloatArray = estimate - rows.mean(rows.weight)[0]
+        bias: FloatArray = estimate - rows.plain
         return bias

@@ -18,9 +18,9 @@ from ope_bench import (
     IntArray,
     View,
     row_chunks,
+    standard_error,
     weighted_terms,
 )
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.nuisance.partial_expectation import probability_table
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.nuisance.reward import expectation

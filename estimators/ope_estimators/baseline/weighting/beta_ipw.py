@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
-from ope_bench import Diagnostic, FloatArray, weighted_terms
-from ope_estimators.baseline.weighting.transformed import Answer, WeightedBase
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
+from ope_bench import LinearEstimator, LinearScore, Solution, View
+from ope_estimators.baseline.weighting.transformed import WeightedBase
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 
 __all__ = ["BetaIPW"]
 
 
-class BetaIPW(EstimatedPropensity, WeightedBase):
+class BetaIPW(EstimatedPropensity, WeightedBase, LinearEstimator):
     """Weighted rewards around the constant that makes their variance least: a baseline.
 
         V̂ = β + (1/n) sum_i w_i (r_i - β),   β = sum_i (w_i² - w_i) r_i / sum_i (w_i² - w_i),
@@ -55,15 +54,12 @@ class BetaIPW(EstimatedPropensity, WeightedBase):
 
     _uses_row_weights = True
 
-    def _answer(self, rows: WeightedRows) -> Answer:
-        weight, reward = rows.weight, rows.outcome
-        excess: FloatArray = weight**2 - weight
-        spread = float(np.average(excess, weights=rows.row_weight))
-        if spread <= 0:
-            value, error, linear = rows.normalized(weight)
-            return Answer(value, error, weight, {"baseline": None, "fallback": "ipws"}, linear)
-        baseline = float(np.average(excess * reward, weights=rows.row_weight)) / spread
-        terms = weighted_terms(baseline + weight * (reward - baseline), rows.row_weight)
-        error = standard_error(terms, rows.unit)
-        diagnostics: dict[str, Diagnostic] = {"baseline": baseline, "fallback": None}
-        return Answer(float(terms.mean()), error, weight, diagnostics, terms)
+    def score(self, view: View) -> LinearScore:
+        """Return the weighted rewards, and the control whose constant they are weighed around."""
+        return self._score(self._rows(view))
+
+    def _score(self, rows: WeightedRows) -> LinearScore:
+        return replace(rows.score(rows.weight), control=rows.weight**2 - rows.weight)
+
+    def _answer(self, rows: WeightedRows) -> Solution:
+        return rows.solve(self._score(rows))

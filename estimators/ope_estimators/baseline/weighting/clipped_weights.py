@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt
 
-from ope_bench import FloatArray
-from ope_estimators.baseline.weighting.transformed import GRID, Answer, TransformedWeights
+from ope_bench import FloatArray, Solution
+from ope_estimators.baseline.weighting.transformed import GRID, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
-from ope_estimators.learning.folds import multiplicity
 
 __all__ = ["ClippedWeights"]
 
@@ -35,23 +34,19 @@ class ClippedWeights(TransformedWeights):
         return np.minimum(rows.weight, parameter)
 
     def _candidates(self, rows: WeightedRows) -> FloatArray:
-        positive = rows.weight
-        if rows.row_weight is not None:
-            positive = np.repeat(positive, multiplicity(rows.row_weight))
-        positive = positive[positive > 0]
-        if not len(positive):
-            return np.array([1.0])
-        low, high = float(np.quantile(positive, 0.05)), float(positive.max())
-        return np.geomspace(high, low, GRID) if low < high else np.array([high])
+        low, high = rows.positive_quantiles()[0], rows.largest
+        return np.geomspace(high, low, GRID) if 0 < low < high else np.array([high or 1.0])
+
+    def parameters(self, rows: WeightedRows) -> FloatArray:
+        """Return the limit, or its candidates."""
+        return np.array([math.inf]) if self.clip is None else super().parameters(rows)
 
     def _by_formula(self, rows: WeightedRows) -> float:
         return math.sqrt(rows.n_units)
 
-    def _answer(self, rows: WeightedRows) -> Answer:
+    def _answer(self, rows: WeightedRows) -> Solution:
         if self.clip is None:
-            used = rows.weight
-            value, error, terms = rows.normalized(used) if self._normalized else rows.mean(used)
-            return Answer(value, error, used, terms=terms)
+            return rows.solve(self._score(rows, None))
         answer = super()._answer(rows)
         answer.diagnostics["clipped_share"] = float((rows.weight > answer.used).mean())
         return answer

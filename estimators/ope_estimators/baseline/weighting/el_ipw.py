@@ -6,10 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from ope_bench import FloatArray, weighted_terms
-from ope_estimators.baseline.weighting.transformed import Answer
+from ope_bench import FloatArray, Solution, standard_error, weighted_terms
 from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
-from ope_estimators.baseline.weighting.weighted_mean import standard_error
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 
 __all__ = ["ELIPW"]
@@ -65,7 +63,7 @@ class ELIPW(WeightedIntervals):
 
     divergence: Literal["cressie-read", "likelihood"] = "cressie-read"
 
-    def _answer(self, rows: WeightedRows) -> Answer:
+    def _answer(self, rows: WeightedRows) -> Solution:
         weight, counts = rows.weight, rows.row_weight
         counted = weight if counts is None else counts * weight
         n = float(rows.n if counts is None else counts.sum())
@@ -80,7 +78,7 @@ class ELIPW(WeightedIntervals):
         value = float(np.average(used * rows.outcome, weights=counts))
         terms = _control_variate_terms(rows)
         error = standard_error(terms, rows.unit)
-        return Answer(value, error, used, {"missing_mass_filled": missing}, terms)
+        return Solution(value, error, used, {"missing_mass_filled": missing}, terms)
 
 
 def least_squares_probabilities(

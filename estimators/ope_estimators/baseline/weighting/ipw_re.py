@@ -8,8 +8,8 @@ from typing import Annotated, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, FloatArray, UnavailableError, View
-from ope_estimators.baseline.weighting.transformed import Answer, WeightedBase
+from ope_bench import Access, FloatArray, Solution, UnavailableError, View
+from ope_estimators.baseline.weighting.transformed import WeightedBase
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.nuisance.partial_expectation import partial_expectation, probability_table
@@ -89,7 +89,7 @@ class IPWRE(WeightedBase, RewardBased):
         share = float(np.average(mass, weights=view.row_weight))
         return replace(rows, baseline=value, unsupported_mass=lambda: share)
 
-    def _answer(self, rows: WeightedRows) -> Answer:
-        value, error, _ = rows.mean(rows.weight)
-        mass = rows.unsupported_mass()
-        return Answer(value, None if mass else error, rows.weight, {"unsupported_mass": mass})
+    def _answer(self, rows: WeightedRows) -> Solution:
+        found, mass = rows.solve(rows.score(rows.weight)), rows.unsupported_mass()
+        error = None if mass else found.standard_error
+        return Solution(found.value, error, rows.weight, {"unsupported_mass": mass})

@@ -63,6 +63,7 @@ class IPWS(BoundsUnderHiddenCause, WeightedIntervals, ClippedWeights):
     True
     """
 
+    in_batches = True
     _uses_row_weights = True
 
     @property

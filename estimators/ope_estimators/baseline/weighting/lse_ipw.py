@@ -8,10 +8,16 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Lt
 
-from ope_bench import FloatArray, row_chunks, weighted_terms
+from ope_bench import (
+    FloatArray,
+    Solution,
+    row_chunks,
+    standard_error,
+    weighted_terms,
+)
 from ope_estimators.baseline.weighting.ls_ipw import product_grid
-from ope_estimators.baseline.weighting.transformed import Answer, TransformedWeights
-from ope_estimators.baseline.weighting.weighted_mean import standard_error, standard_errors
+from ope_estimators.baseline.weighting.transformed import TransformedWeights
+from ope_estimators.baseline.weighting.weighted_mean import standard_errors
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.tuning.rules import Rule
@@ -60,18 +66,19 @@ class LSEIPW(EstimatedPropensity, TransformedWeights):
     True
     """
 
+    in_batches = False  # The logarithm of a mean is no mean of terms.
     _uses_row_weights = True
 
     tuned = "lambda_"
 
     lambda_: Annotated[float, Lt(0)] | Rule = "theory"
 
-    def _answer(self, rows: WeightedRows) -> Answer:
+    def _answer(self, rows: WeightedRows) -> Solution:
         parameter = self._parameter(rows)
         estimate, share = _soft_minimum(rows, np.array([[parameter]]))
         terms = weighted_terms(share[0] / abs(parameter), rows.row_weight)
         error = standard_error(terms, rows.unit)
-        return Answer(
+        return Solution(
             float(estimate[0]),
             error,
             rows.weight * share[0],

@@ -3,62 +3,43 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, Literal, Self, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, replace
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
 from ope_bench import (
     Access,
-    Diagnostic,
     Estimate,
     Estimator,
     FloatArray,
     IntArray,
     Interval,
+    LinearEstimator,
+    LinearScore,
     ParameterError,
     PositivityViolation,
+    Solution,
+    UnavailableError,
     View,
+    WeightSpace,
     row_chunks,
+    standard_error,
 )
-from ope_estimators.baseline.weighting.weighted_mean import mean, never_logged, standard_error
+from ope_estimators.baseline.weighting.weighted_mean import never_logged
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.cross_validation import cross_validate
 from ope_estimators.tuning.estimated_mse import least_mse
 from ope_estimators.tuning.rules import DataRule
 from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
 
-__all__ = ["GRID", "Answer", "TransformedWeights", "WeightedBase", "zero_and_geometric"]
+__all__ = ["GRID", "TransformedWeights", "WeightedBase", "zero_and_geometric"]
 
 DATA_RULES = get_args(DataRule)
 
 GRID = 30
 """Candidates of a tuned parameter."""
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a transform of the weights makes of the rows.
-
-    Parameters
-    ----------
-    value, standard_error : the estimate.
-    used : (n,), the weights that were really used.
-    diagnostics : beside the mean importance weight.
-    terms : (n,), terms with the spread of the value, but for a constant; None where unknown.
-    """
-
-    value: float
-    standard_error: float | None
-    used: FloatArray
-    diagnostics: dict[str, Diagnostic] = field(default_factory=dict)
-    terms: FloatArray | None = None
-
-    @property
-    def centered_terms(self) -> FloatArray | None:
-        """The terms, shifted so that their mean is the value: (n,)."""
-        return None if self.terms is None else self.terms + (self.value - mean(self.terms))
 
 
 class WeightedBase(Estimator):
@@ -68,7 +49,7 @@ class WeightedBase(Estimator):
     residuals of a reward model, so that one transform serves both.
     """
 
-    weight_space: ClassVar[Literal["action", "embedding"]] = "action"
+    weight_space: ClassVar[WeightSpace] = "action"
 
     @property
     def action_masks(self) -> bool:
@@ -102,7 +83,7 @@ class WeightedBase(Estimator):
             answer.value,
             answer.standard_error,
             answer.used,
-            {"mean_weight": mean(rows.counted(rows.weight)), **answer.diagnostics},
+            {"mean_weight": rows.mean_weight, **answer.diagnostics},
             weight_space=self.weight_space,
             terms=answer.centered_terms,
             interval=self._interval(view, rows),
@@ -127,11 +108,11 @@ class WeightedBase(Estimator):
         )
 
     @abstractmethod
-    def _answer(self, rows: WeightedRows) -> Answer:
+    def _answer(self, rows: WeightedRows) -> Solution:
         """The estimate from the rows."""
 
 
-class TransformedWeights(WeightedBase):
+class TransformedWeights(WeightedBase, LinearEstimator):
     """Base: a mean of terms in which u(w_i), not w_i, multiplies what was observed.
 
         V̂ = (1/n) sum_i [ b_i + u(w_i) y_i ]
@@ -185,21 +166,51 @@ class TransformedWeights(WeightedBase):
         """The value of the rule that is none of ``mse``, ``slope`` and ``ocv``."""
         raise NotImplementedError
 
-    def _answer(self, rows: WeightedRows) -> Answer:
+    def _score(self, rows: WeightedRows, parameter: float | None) -> LinearScore:
+        """Return what the value is made of with a parameter; None leaves the weights alone."""
+        used = rows.weight if parameter is None else self._transform(rows, parameter)
+        return rows.score(used, normalize=self._normalized)
+
+    def score(self, view: View) -> LinearScore:
+        """Return the score with the parameter, chosen now where a rule was named."""
+        rows = self._rows(view)
+        return self._score(rows, self._parameter(rows))
+
+    def scores(self, view: View, parameters: FloatArray | Sequence[float]) -> list[LinearScore]:
+        """Return the score with each parameter, and that of the weights as they are."""
+        if getattr(self, self.tuned) == "ocv":
+            msg = f"{self.tuned}=ocv needs all rows at once; name another rule, or sample rows"
+            raise UnavailableError(msg)
+        rows = self._rows(view)
+        found = [self._score(rows, float(one)) for one in parameters]
+        return found if len(found) == 1 else [*found, self._score(rows, None)]
+
+    def _answer(self, rows: WeightedRows) -> Solution:
         parameter = self._parameter(rows)
-        used = self._transform(rows, parameter)
-        value, error, terms = rows.normalized(used) if self._normalized else rows.mean(used)
-        return Answer(value, error, used, {self.tuned.rstrip("_"): parameter}, terms)
+        found = rows.solve(self._score(rows, parameter))
+        return replace(found, diagnostics={self.tuned.rstrip("_"): parameter})
+
+    def parameters(self, rows: WeightedRows) -> FloatArray:
+        """Return the parameter; where a rule of the data chooses, its candidates."""
+        rule = getattr(self, self.tuned)
+        if not isinstance(rule, str):
+            return np.array([rule], dtype=np.float64)
+        if rule not in DATA_RULES:
+            return np.array([self._by_formula(rows)])
+        return self._candidates(rows) if self.ladder is None else np.array(self.ladder)
+
+    def choose(
+        self, rows: WeightedRows, candidates: FloatArray, estimates: FloatArray, errors: FloatArray
+    ) -> int:
+        """Return the number of the candidate that the rule ``mse`` or ``slope`` chooses."""
+        if getattr(self, self.tuned) == "slope":
+            return slope(estimates, NORMAL_QUANTILE * errors, in_order=self.ladder is not None)
+        return least_mse(errors, self._bias(rows, candidates, estimates))
 
     def _parameter(self, rows: WeightedRows) -> float:
         """The parameter as a number, chosen now where a rule was named."""
-        rule = getattr(self, self.tuned)
-        if not isinstance(rule, str):
-            return float(rule)
-        if rule not in DATA_RULES:
-            return self._by_formula(rows)
-        candidates = self._candidates(rows) if self.ladder is None else np.array(self.ladder)
-        return float(candidates[self._choice(rule, rows, candidates)])
+        values, rule = self.parameters(rows), getattr(self, self.tuned)
+        return float(values[self._choice(rule, rows, values) if rule in DATA_RULES else 0])
 
     def _choice(self, rule: str, rows: WeightedRows, candidates: FloatArray) -> int:
         """Index of the candidate that the rule chooses."""
@@ -207,10 +218,8 @@ class TransformedWeights(WeightedBase):
             # One unit has no spread to compare candidates by.
             return 0
         estimate, error = self._evaluate(rows, candidates)
-        if rule == "mse":
-            return least_mse(error, self._bias(rows, candidates, estimate))
-        if rule == "slope":
-            return slope(estimate, NORMAL_QUANTILE * error, in_order=self.ladder is not None)
+        if rule != "ocv":
+            return self.choose(rows, candidates, estimate, error)
 
         def on_part(k: int, index: IntArray) -> float:
             return self._point(rows.take(index), candidates[k])

@@ -65,6 +65,8 @@ class WeightedIntervals(EstimatedPropensity, WeightedBase):
     resamples : number of bootstrap samples, the same ones for every estimator.
     """
 
+    weight_intervals = True
+
     added_parameters: ClassVar[Mapping[str, Any]] = {
         "interval": "asymptotic",
         "reward_range": None,

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ope_bench import FloatArray, IntArray, weighted_terms
-from ope_estimators.baseline.weighting.weighted_mean import (
+from ope_bench import (
+    FloatArray,
+    IntArray,
+    LinearScore,
     Mass,
-    mean,
-    self_normalized,
-    standard_error,
-    standard_errors,
+    Solution,
     unknown_mass,
+    weighted_terms,
 )
+from ope_estimators.baseline.weighting.weighted_mean import standard_errors
 from ope_estimators.learning.folds import multiplicity
+from ope_estimators.tuning.theory import shrinkage_by_theory
 
 __all__ = ["WeightedRows"]
 
@@ -96,32 +98,51 @@ class WeightedRows:
         """The baseline with row weights: (n,)."""
         return None if self.baseline is None else weighted_terms(self.baseline, self.row_weight)
 
-    def mean(self, used: FloatArray) -> tuple[float, float | None, FloatArray]:
-        """Return the mean of the terms, its standard error, and the terms, (n,)."""
-        terms = self.terms(used)
-        return mean(terms), standard_error(terms, self.unit), terms
+    def score(self, used: FloatArray, *, normalize: bool = False) -> LinearScore:
+        """Return what the value is made of with some weights."""
+        return LinearScore(
+            weight=used, outcome=self.outcome, baseline=self.baseline, normalized=normalize
+        )
 
-    def normalized(self, used: FloatArray) -> tuple[float, float | None, FloatArray]:
-        """Return the same with weights that sum to n; terms and error are of first order.
-
-        The standard error is None where a single unit has weight, as that of `self_normalized`.
+    def solve(self, score: LinearScore) -> Solution:
+        """Return the value of these rows.
 
         Raises
         ------
-        PositivityViolation : all weights are zero.
+        PositivityViolation : normalized weights are all zero.
         """
-        mass, baseline = self.unsupported_mass, self._counted_baseline
-        used = self.counted(used)
-        value, error = self_normalized(used, self.outcome, self.unit, unsupported_mass=mass)
-        total = float(used.sum())
-        relative = used / (total / len(used))
-        ratio = float(used @ self.outcome) / total
-        linear: FloatArray = relative * (self.outcome - ratio)
-        if baseline is None:
-            return value, error, linear
-        spread = baseline + relative * (self.outcome - value)
-        error = None if error is None else standard_error(spread, self.unit)
-        return value + float(baseline.mean()), error, baseline + linear
+        return score.solve(self.unit, self.row_weight, self.unsupported_mass)
+
+    @property
+    def plain(self) -> float:
+        """The estimate with the weights as they are."""
+        return self.solve(self.score(self.weight)).value
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean of the weights, with those of rows."""
+        return float(np.add.reduce(self.counted(self.weight))) / self.n
+
+    @property
+    def largest(self) -> float:
+        """The largest weight."""
+        return float(self.weight.max())
+
+    def positive_quantiles(self, power: int = 1) -> tuple[float, float]:
+        """Return the 5 % and 95 % quantiles of a power of the positive weights; zeros without any.
+
+        A row counts as often as it does in fits.
+        """
+        positive = self.repeated(self.weight)
+        positive = positive[positive > 0]
+        if not len(positive):
+            return 0.0, 0.0
+        low, high = np.quantile(positive**power, [0.05, 0.95]).tolist()
+        return low, high
+
+    def shrinkage(self, delta: float) -> float:
+        """Return the λ of `shrinkage_by_theory`."""
+        return shrinkage_by_theory(self.weight, delta, self.n_units, self.row_weight)
 
     def average(self, used: FloatArray, *, normalize: bool) -> float:
         """The estimate alone; weights that are all zero then give the mean baseline."""

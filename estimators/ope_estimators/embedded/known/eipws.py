@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ope_estimators.baseline.weighting.weighted import SelfNormalized
 from ope_estimators.embedded.known.eipw import EIPW
 
 __all__ = ["EIPWS"]
 
 
-class EIPWS(SelfNormalized, EIPW):
+class EIPWS(EIPW):
     """`EIPW` with weights that sum to one.
 
         V̂ = sum_i w_i r_i / sum_i w_i,   w_i = π1(g_i|x_i) / π0(g_i|x_i)
@@ -38,3 +37,5 @@ class EIPWS(SelfNormalized, EIPW):
     >>> abs(record.estimate - record.truth_expected) < 4 * record.standard_error
     True
     """
+
+    normalized = True
