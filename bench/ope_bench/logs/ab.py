@@ -183,13 +183,14 @@ def ab(
     named = [name for name in (arm, action, unit, weight) if name is not None]
     named += [reward, probability_a, probability_b]
     spelled = [name for name in (arm, action, unit, *(categorical or ())) if name is not None]
-    for name in context:
-        if name in (reward, probability_a, probability_b):
-            msg = f"context: '{name}' is the reward or a probability; leave it out"
-            raise UsageError(msg)
+    known_after = {reward, probability_a, probability_b, arm, action}
 
     def chosen(names: list[str]) -> list[str]:
-        return [*dict.fromkeys([*named, *context_names(context, names)])]
+        described = context_names(context, names)
+        for name in filter(known_after.__contains__, described):
+            msg = f"context: '{name}' is arm, action, reward or a probability; leave it out"
+            raise UsageError(msg)
+        return [*dict.fromkeys([*named, *described])]
 
     sources = [a] if b is None else [a, b]
     logs = [load_table(one, chosen, spelled=spelled, form=form) for one in sources]
@@ -220,6 +221,10 @@ def ab(
     if (row_weight <= 0).any():
         at, one = _place(logs, int(np.argmax(row_weight <= 0)))
         one.column(str(weight)).error(at, "is not positive; write for how many rows it stands")
+    rewards = numbers(reward, yes_no=True)
+    if np.abs(rewards).max() > LARGEST_REWARD:
+        msg = f"reward: '{reward}' has values over {LARGEST_REWARD:g}; divide it, squares overflow"
+        raise UsageError(msg)
     stacked = logs[0] if b is None else _stack(logs)
     units = np.arange(len(in_a)) if unit is None else stacked.codes(unit)[0]
     for rows, name in zip((in_a, ~in_a), names, strict=True):
@@ -233,7 +238,7 @@ def ab(
         in_a=in_a,
         a=both[0],
         b=both[1],
-        reward=numbers(reward, yes_no=True),
+        reward=rewards,
         row_weight=row_weight,
         unit=units,
     )
@@ -312,6 +317,8 @@ def ab(
     )
 
 
+LARGEST_REWARD = 1e100
+
 FARTHEST = 1e6
 """Statistic that stands for an infinite one, which no JSON has."""
 
@@ -341,7 +348,7 @@ def _stack(logs: Sequence[Table]) -> Table:
         at, one = _place(logs, row)
         return f"{one.path.name}, {one.place(at)}"
 
-    return Table(Path(f"{logs[0].path} and {logs[1].path}"), place, frame, logs[0].form)
+    return Table(Path("both logs"), place, frame, logs[0].form)
 
 
 def _features(

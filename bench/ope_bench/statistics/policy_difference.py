@@ -118,6 +118,8 @@ class TwoLogs:
         predicted : (n,), the reward that a row's context predicts, made without its unit.
         """
         rest = self.reward - predicted
+        # What a model of a constant reward leaves is rounding.
+        rest = np.where(np.abs(rest) > 1e-12 * np.abs(self.reward).max(), rest, 0.0)
         value, error, carry = self.mean(self.g * rest)
         size = np.abs(self.row_weight * self.g * (self.reward - np.median(self.reward)))
         size = np.bincount(self.unit, weights=size)

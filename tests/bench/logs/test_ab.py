@@ -358,3 +358,54 @@ def test_actions_that_are_rare_have_no_check_and_it_is_said():
         one["item"] = np.arange(100)
     found = ab(*logs, **COLUMNS, action="item")
     assert "no action is frequent enough for a check of its own" in found.notes
+
+
+@pytest.mark.parametrize("context", [["*"], ["item"], ["who"], ["r"], ["pa"]])
+def test_what_is_known_after_the_choice_is_no_context(context):
+    logs = draw(60, 60)
+    joined = {key: np.concatenate([one[key] for one in logs]) for key in logs[0]}
+    joined["who"] = np.repeat(["new", "old"], 60)
+    with pytest.raises(UsageError, match="leave it out"):
+        ab(joined, arm="who", **COLUMNS, action="item", context=context)
+
+
+def test_constant_and_huge_rewards_are_answered():
+    logs = draw(300, 300)
+    for one in logs:
+        one["r"] = np.full(300, 3.0)
+    found = ab(*logs, **COLUMNS, context=["x"])
+    assert found.difference["value"] == 0
+    assert found.difference["low"] is None
+    logs[0]["r"] = np.full(300, 1e200)
+    with pytest.raises(UsageError, match="divide"):
+        ab(*logs, **COLUMNS)
+
+
+def test_a_mistake_in_the_second_log_is_named_once():
+    logs = [one | {"e": [[0.0] * (2 + k)] * 60} for k, one in enumerate(draw(60, 60))]
+    with pytest.raises(UsageError) as caught:
+        ab(*logs, **COLUMNS, context=["e"])
+    assert str(caught.value).count("the frame") < 3
+
+
+@pytest.mark.parametrize("rows", [(2, 300), (40, 7)])
+def test_the_difference_of_means_has_the_error_of_unequal_variances(rows):
+    first, second = (one["r"] + one["x"] for one in draw(*rows, seed=11))
+    logs = draw(*rows, seed=11)
+    for one, reward in zip(logs, (first, second), strict=True):
+        one["r"] = reward
+    value, error, carry = two(logs).difference_of_means()
+    by_hand = math.sqrt(first.var(ddof=1) / rows[0] + second.var(ddof=1) / rows[1])
+    assert value == pytest.approx(first.mean() - second.mean())
+    assert error == pytest.approx(by_hand)
+    assert 1 < carry - 1 < sum(rows)
+
+
+def test_the_spread_of_all_rewards_is_carried_by_all_units():
+    reward = np.zeros(600)
+    reward[:4] = 1.0
+    found = two(draw(300, 300, seed=12), reward=reward)
+    value, error, carry = found.difference()
+    assert error == pytest.approx(np.linalg.norm(found.g) * reward.std() / 600)
+    assert error > found.mean(found.g * reward)[1]
+    assert carry == 600
