@@ -390,8 +390,8 @@ def test_a_mistake_in_the_second_log_is_named_once():
 
 @pytest.mark.parametrize("rows", [(2, 300), (40, 7)])
 def test_the_difference_of_means_has_the_error_of_unequal_variances(rows):
-    first, second = (one["r"] + one["x"] for one in draw(*rows, seed=11))
-    logs = draw(*rows, seed=11)
+    first, second = (one["r"] + one["x"] for one in draw(rows[0], rows[1], seed=11))
+    logs = draw(rows[0], rows[1], seed=11)
     for one, reward in zip(logs, (first, second), strict=True):
         one["r"] = reward
     value, error, carry = two(logs).difference_of_means()
