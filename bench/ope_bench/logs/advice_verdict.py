@@ -30,6 +30,9 @@ Verdict = Literal["trust", "caution", "run-an-experiment"]
 LEAST_OVER_WEIGHT = 5.0
 """Rows over the largest weight from which one row does not decide the answer."""
 
+HANDFUL = 10.0
+"""Effective sample size below which differences of estimators have no error that can be known."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorldFigures:
@@ -239,7 +242,10 @@ def judge(
         fine = interval is not None
         found.append(Finding(check=Check.INTERVAL, passed=fine, message=said, cure=gives))
     what = "; ".join(against) or "no two estimators of one value contradict each other"
-    fine = not against
+    fine: bool | None = not against
+    size = found[1].value
+    if against and size is not None and size < HANDFUL:
+        fine, what = None, f"{what}, or the standard errors, which {size:.1f} effective rows leave"
     found.append(Finding(check=Check.CONTRADICTION, passed=fine, message=what, cure=gives))
     taken = {one.check for one in found}
     return found + [one for one in checks if one.passed is not None and one.check not in taken]

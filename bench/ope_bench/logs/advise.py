@@ -718,19 +718,20 @@ def _recommended(
 ) -> Recommended:
     """Return the recommendation with the interval that may be stated."""
     low, high, kind = found.low, found.high, found.kind
-    lift_low = lift_high = None
+    value, lift = float(best.value or 0.0), best.lift
+    lift_low, lift_high = (None, None) if lift is None else found.lift(value, value - lift)
     if kind == DISAGREEMENT:
         by_text = estimation.by_selector(rows, specs, rule)
         lift_low, lift_high = rule.interval(by_text, advice_verdict.LEVEL, lift=True)
     return Recommended(
         estimator=best.estimator,
         label=best.label,
-        value=float(best.value or 0.0),
+        value=value,
         low=low,
         high=high,
         interval=kind,
         stated_coverage=found.coverage,
-        lift=best.lift,
+        lift=lift,
         lift_low=lift_low,
         lift_high=lift_high,
     )

@@ -12,7 +12,7 @@ from ope_bench import Log, TargetPolicy, advise, estimate
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.cli.app import invoke
 from ope_bench.logs import estimation, problem, recommendation
-from ope_bench.logs.recommendation import Cell, recommendations
+from ope_bench.logs.recommendation import Cell, Stated, recommendations
 from ope_bench.logs.result import EstimateRow
 from ope_bench.statistics.value_intervals import empirical_likelihood_interval
 from support.small_logs import log_of_columns, write_small
@@ -75,7 +75,38 @@ def test_few_rewards_leave_empirical_likelihood_alone(monkeypatch):
     chosen = found.recommended
     assert (chosen.low, chosen.high) == pytest.approx((told.low, told.high), abs=1e-9)
     assert (chosen.interval, chosen.stated_coverage) == ("empirical-likelihood", 0.957)
-    assert (found.verdict, found.better, chosen.lift_low) == ("caution", "cannot tell", None)
+    average = float(log.reward.mean())
+    today = empirical_likelihood_interval(
+        np.ones(log.n), log.reward, reward_range=(0.0, 1.0), weight_range=(1.0, 1.0)
+    )
+    below = np.hypot(chosen.value - told.low, today.high - average)
+    above = np.hypot(told.high - chosen.value, average - today.low)
+    ends = (chosen.lift - below, chosen.lift + above)
+    assert (chosen.lift_low, chosen.lift_high) == pytest.approx(ends, abs=1e-9)
+    assert (found.verdict, found.better) == ("caution", "cannot tell")
+
+
+def test_a_few_rewards_say_that_a_policy_is_better(monkeypatch):
+    """Nineteen of 2,000 rows have a reward, all of the action that the new policy wants more."""
+    state(monkeypatch, ALL)
+    log = clicks(rows=2_000, rate=0.0)
+    wanted = np.flatnonzero(log.action == int(np.argmax(TARGET / LOGGING)))
+    reward = log.reward.copy()
+    reward[wanted[::20][:19]] = 1.0
+    found = advise(replace(log, reward=reward))
+    assert found.recommended.interval == "empirical-likelihood"
+    assert found.recommended.lift_low > 0
+    assert (found.verdict, found.better) == ("caution", "better")
+
+
+def test_no_lift_is_said_where_an_interval_misses_its_estimate():
+    stated = Stated(0.2, 0.4, "empirical-likelihood", today=(0.1, 0.2))
+    assert stated.lift(0.3, 0.15) == pytest.approx(
+        (0.15 - np.hypot(0.1, 0.05), 0.15 + np.hypot(0.1, 0.05))
+    )
+    assert stated.lift(0.41, 0.15) == (None, None)
+    assert stated.lift(0.3, 0.25) == (None, None)
+    assert replace(stated, today=None).lift(0.3, 0.15) == (None, None)
 
 
 def test_a_log_without_a_click_has_an_interval_that_ends_above_zero(monkeypatch):

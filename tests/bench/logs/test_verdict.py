@@ -80,6 +80,15 @@ def test_estimators_that_contradict_each_other_cost_the_trust():
     assert (found.passed, found.decisive, found.message) == (False, False, "a and b differ")
 
 
+@pytest.mark.parametrize(("size", "passed"), [(9.9, None), (10.0, False)])
+def test_a_handful_of_rows_contradicts_nothing(size, passed):
+    checks = (Finding(check=Check.EFFECTIVE_SIZE, value=size, passed=False, message="few"),)
+    found = finding("contradiction", against=["a and b differ"], checks=checks)
+    assert found.passed is passed
+    assert found.message.startswith("a and b differ")
+    assert finding("contradiction", checks=checks).passed is True
+
+
 @pytest.mark.parametrize(
     ("own", "other", "size"),
     [(0.25, 0.1, 50.0), (0.1, 0.9, 20.0), (None, 0.25, 50.0), (0.5, None, 100.0)],
