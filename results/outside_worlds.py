@@ -18,8 +18,12 @@ __all__ = ["FAULTS", "LOGGERS", "OutsideLog", "outside_log"]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-LOGGERS = ("even", "softmax", "greedy", "bandit", "rule")
-"""How the old policy chooses; the last two are adaptive, and a rule of thresholds."""
+RULES = ("rule", "exploring rule", "estimated rule")
+"""Always what a model believes to be best, logged with p = 1; with exploration of .01 to .05, and
+the right propensities; without exploration, its propensities to be estimated."""
+
+LOGGERS = ("even", "softmax", "greedy", "bandit", *RULES)
+"""How the old policy chooses; "bandit" learns from its rewards."""
 
 FAULTS = ("other column", "constant", "noisy", "hidden cause", "late", "filtered", "copies")
 """The propensity of another action; one for all; with noise; a hidden cause; the newest rewards
@@ -85,7 +89,7 @@ def outside_log(number: int, logger: str, fault: str | None) -> OutsideLog:
     share = rng.uniform(0.4, 1.0)
     new = share * _softmax(wanted * rng.uniform(1.0, 6.0) / wanted.std())
     new += (
-        (1 - share) * np.eye(k)[believed.argmax(axis=1)] if logger == "rule" else ((1 - share) / k)
+        (1 - share) * np.eye(k)[believed.argmax(axis=1)] if logger in RULES else ((1 - share) / k)
     )
 
     reward = sample(expected[np.arange(n), action], rng)
@@ -106,8 +110,8 @@ def outside_log(number: int, logger: str, fault: str | None) -> OutsideLog:
     )
     log.frame |= {"arm": action, "gain": reward, "p": propensity}
     _break(log, fault, rng, policy[:n])
-    if logger == "rule":
-        log.given["propensity"] = "p" if number % 2 else "estimated"
+    if logger == "estimated rule":
+        log.given["propensity"] = "estimated"
     return log
 
 
@@ -204,7 +208,8 @@ def _log(
     elif logger == "softmax":
         policy = _softmax(believed * rng.uniform(0.3, 2.0) / believed.std())
     else:
-        exploration = 0.0 if logger == "rule" else rng.uniform(0.05, 0.4)
+        ends = {"greedy": (0.05, 0.4), "exploring rule": (0.01, 0.05)}
+        exploration = rng.uniform(*ends[logger]) if logger in ends else 0.0
         policy = np.full(believed.shape, exploration / k)
         policy[np.arange(len(believed)), believed.argmax(axis=1)] += 1 - exploration
     action = _draw(policy[:n], rng)

@@ -2,12 +2,13 @@
 
     python results/verdicts.py [--limit SECONDS] [--jobs N] [--truths] [--shift N --output FILE]
 
-A third of the logs is of worlds made with NumPy alone (outside_worlds.py), two thirds of worlds of
-the second priors from number 60,001 on, which chose nothing; of both a third is logged by a rule
-or by a logger that learns, and a third has faults. The 22 randomized trials are asked about twice,
-for a rule and for one arm. What was said lies in results/verdicts/logs.json, of which
-`results/write.py` makes the page. Calls resume: to draw all again, delete the file or name another
-one. What is found on the page is to be mended on other worlds, which `--shift` draws.
+Sizes, seeds and what is judged are those of results/verdicts/plan.md, written before the draw.
+Most logs are of worlds made with NumPy alone (outside_worlds.py), the others of worlds of the
+second priors; of both a third is logged by a rule or by a logger that learns, and a third has
+faults. The 22 randomized trials are asked about twice, for a rule and for one arm. What was said
+lies in results/verdicts/logs.json, of which `results/write.py` makes the page. Calls resume, so
+that `--limit` draws it in parts; to draw all again, delete the file or name another one. What is
+found on the page is to be mended on other worlds, which `--shift` draws.
 """
 
 from __future__ import annotations
@@ -41,13 +42,15 @@ from ope_environments.randomized.stratified_value import stratified_value
 
 FOLDER = Path(__file__).resolve().parent / "verdicts"
 
-OUTSIDE = 102
-"""Worlds that are made with NumPy alone."""
+OUTSIDE, FIRST_OUTSIDE = 750, 1_001
+"""Worlds that are made with NumPy alone, and the number of the first."""
 
-EACH = 68
+EACH, FIRST_WORLD = 150, 80_001
 """Worlds of the priors of each sort: clean, faulty, logged by a rule or a logger that learns."""
 
-FIRST_WORLD = 60_001
+OUTSIDE_RULED = ("bandit", "rule", "exploring rule", "rule", "estimated rule")
+"""Loggers of NumPy's worlds that learn or are a rule, in turn: most rules write p = 1."""
+
 RULED = ("rule", "thompson", "decreasing")
 
 TRIALS = (
@@ -74,7 +77,7 @@ def cases(shift: int = 0, loggers: Mapping[int, str] | None = None) -> Iterator[
     shift : of the numbers of worlds; trials, of which there are no others, are then left out.
     loggers : kinds of the loggers of worlds that need not be drawn to know them.
     """
-    outside = [("outside", shift + number) for number in range(1, OUTSIDE + 1)]
+    outside = [("outside", FIRST_OUTSIDE + shift + number) for number in range(OUTSIDE)]
     trials = [("trial", (data, target)) for data in TRIALS for target in ("rule", "arm")]
     trials = [] if shift else trials
     drawn = [("drawn", (number, sort)) for number, sort in _worlds(FIRST_WORLD + shift, loggers)]
@@ -130,8 +133,10 @@ def _streams(number: int) -> dict[str, np.random.Generator]:
 
 
 def judged(kind: str, which: Any) -> dict[str, Any]:
-    """Return what each tool says of one log, and what is true."""
-    return known(kind, which) | asked(_LOGS[kind](which))
+    """Return what each tool says of one log, what is true, and the time that both took."""
+    begun = time.process_time()
+    found = known(kind, which) | asked(_LOGS[kind](which))
+    return found | {"whole_seconds": round(time.process_time() - begun, 2)}
 
 
 def known(kind: str, which: Any) -> dict[str, Any]:
@@ -147,7 +152,7 @@ def known(kind: str, which: Any) -> dict[str, Any]:
 def _outside_world(number: int) -> tuple[OutsideLog, str, str | None]:
     sort = ("ruled", "faulty", "clean")[number % 3]
     # Of an even logger the propensities of all actions are one.
-    kinds = {"ruled": LOGGERS[3:], "faulty": LOGGERS[1:3], "clean": LOGGERS[:3]}[sort]
+    kinds = {"ruled": OUTSIDE_RULED, "faulty": LOGGERS[1:3], "clean": LOGGERS[:3]}[sort]
     logger = kinds[number // 3 % len(kinds)]
     fault = FAULTS[number // 3 % len(FAULTS)] if sort == "faulty" else None
     return outside_log(number, logger, fault), logger, fault

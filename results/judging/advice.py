@@ -75,7 +75,10 @@ def advice_page(results: Path) -> str:
     told = json.loads((results / "advice" / "verdicts.json").read_text(encoding="utf-8"))
     every = [one for one in told if "skipped" not in one]
     parts = [opening("advice"), *(_class(settings, *one) for one in CLASSES)]
-    parts += [f"{opening('advice verdicts')}\n\n{wrong_trust(every)}"]
+    numbers = [one["world"] for one in told]
+    range_of = {"first": f"{min(numbers):,}", "last": f"{max(numbers):,}"}
+    counts = {"judged": len(every), "worlds": len(told)}
+    parts += [f"{opening('advice verdicts', **range_of, **counts)}\n\n{wrong_trust(every)}"]
     # Files made before lifts were judged know no value of today's policy.
     parts += [_promises(every)] if all("today" in one for one in every) else []
     parts += [_verdicts(every), _alarms(every)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -38,7 +39,8 @@ LEVEL = 0.05
 MOST_MISSED = 0.05
 """By how much more `advise` may miss on clean logs."""
 
-RULED = ("bandit", "decreasing", "rule", "thompson")
+RULES = ("rule", "exploring rule", "estimated rule")
+RULED = ("bandit", "decreasing", "thompson", *RULES)
 SIGNALS = {"weak": (0.0, 0.05), "middle": (0.05, 0.25), "strong": (0.25, 1.0)}
 
 
@@ -102,12 +104,19 @@ def verdict_pages(results: Path) -> dict[Path, str]:
         "ruled": len(groups["rules and learning loggers"]),
         "faulty": len(groups["with faults"]),
         "skipped": len(every) - len(logs),
-        "last": f"{max(one['which'][0] for one in every if one['kind'] == 'drawn'):,}",
-        "minutes": f"{sum(one['seconds'] for one in logs) / 60:.0f}",
     }
+    drawn = [one["which"][0] for one in every if one["kind"] == "drawn"]
+    outside = [one["which"] for one in every if one["kind"] == "outside"]
+    rules = Counter(one["logger"] for one in logs if one["source"] == "outside")
     limits = {
         "unweighted": sum(one["ipws"] is None for one in logs),
-        "rules": sum(one["source"] == "outside" and one["logger"] == "rule" for one in logs),
+        "outside_seeds": _span(outside),
+        "drawn_seeds": _span(drawn),
+        "sure": rules["rule"],
+        "exploring": rules["exploring rule"],
+        "estimated": rules["estimated rule"],
+        # Logs that were asked about before the time of the draw was kept know that of advise.
+        "minutes": f"{sum(one.get('whole_seconds', one['seconds']) for one in logs) / 60:.0f}",
         **counts,
     }
     against, comparisons = _against(groups)
@@ -131,6 +140,10 @@ def verdict_pages(results: Path) -> dict[Path, str]:
         folder / "README.md": "\n\n".join(parts) + "\n",
         folder / "figures" / "tools.svg": _figure(logs),
     }
+
+
+def _span(numbers: Sequence[int]) -> str:
+    return f"{min(numbers):,} to {max(numbers):,}" if numbers else "none"
 
 
 def readme_sentence(logs: Sequence[Log]) -> str:
@@ -171,10 +184,11 @@ def _groups(logs: Sequence[Log]) -> dict[str, list[Log]]:
         "all logs": list(logs),
         "all worlds": worlds,
         "clean": clean,
+        "clean, no rules": [one for one in clean if one["logger"] not in RULES],
         "clean, honest loggers": [one for one in clean if one["logger"] not in RULED],
         "rules, learning loggers and faults": [*ruled, *faulty],
         "rules and learning loggers": ruled,
-        "rules alone": [one for one in logs if one["logger"] == "rule"],
+        "rules alone": [one for one in logs if one["logger"] in RULES],
         "with faults": faulty,
         "worlds of NumPy alone": [one for one in logs if one["source"] == "outside"],
         "randomized trials": [one for one in logs if one["source"] == "trial"],
@@ -370,45 +384,45 @@ def _beaten(against: Sequence[tuple[str, str, str, Difference]], comparisons: in
 
 PROMISES = (
     ("false ships", "rules, learning loggers and faults"),
+    ("missed", "clean, no rules"),
     ("false ships", "rules and learning loggers"),
     ("false ships", "with faults"),
     ("missed", "clean, honest loggers"),
     ("missed", "clean"),
 )
+"""What is shown of the plan; the first two are judged."""
 
 
 def _promised(groups: Mapping[str, Sequence[Log]]) -> str:
     """Say whether what was asked for beforehand is shown, against the interval of `ipws`."""
-    rows, told, fewer, shown = [], [], False, []
+    rows, told = [], []
     for figure, name in PROMISES:
         one = difference(figure, groups[name], RIVAL)
         if one is None:
             continue
-        if figure == "missed":
-            holds = one.high <= MOST_MISSED
-            shown.append(holds)
-        else:
-            holds = one.beyond and one.mean < 0
-            fewer = fewer or (holds and name == PROMISES[0][1])
+        fewer = figure == "false ships"
+        shown = one.beyond and one.mean < 0 if fewer else one.high <= MOST_MISSED
         wrong = [FIGURES[figure](groups[name], tool) for tool in (OURS, RIVAL)]
         counts = [f"{each.sum():.0f} of {len(each)}" for each in wrong]
-        exact = f", exact p {one.exact}" if figure != "missed" else ""
-        told.append(f"{' against '.join(counts)}, {one}{exact}")
-        rows.append([f"{figure}, {name}", *counts, str(one), one.exact, "yes" if holds else "no"])
-    first = "" if fewer else "not "
-    second = "" if all(shown) else "not "
-    said = (
+        exact = f", exact p {one.exact}" * fewer
+        said = f"{'' if shown else 'not '}shown ({' against '.join(counts)}, {one}{exact})"
+        told.append(((figure, name), said))
+        cells = [f"{figure}, {name}", *counts, str(one), one.exact, "yes" if shown else "no"]
+        rows.append(cells)
+    judged = [dict(told).get(one, "not known") for one in PROMISES[:2]]
+    opened = (
         "**Against the interval of `ipws`, fewer false ships on rules, learning loggers and "
-        f"faulty logs are {first}shown ({told[0]}), and at most 5 points more missed on clean "
-        f"ones are {second}shown ({told[-1]}).**"
+        f"faulty logs are {judged[0]}, and at most 5 points more missed on clean ones of other "
+        f"loggers than rules are {judged[1]}.**"
     )
     head = ["", OURS, RIVAL, "difference, paired", "exact p", "shown"]
     how = (
         "Shown is what has an interval that excludes 0 and an exact p under .05; of missed ones, "
-        "an interval that ends under +0.05."
+        "an interval that ends under +0.05. The [plan](plan.md) judges the first two rows; rules "
+        "lack rewards of other choices, so that their logs are clean in name alone."
     )
     body = f"{how}\n\n{table(head, rows, 'lr', tight=True)}"
-    return f"{said}\n\n{_folded('What was asked for beforehand', body)}"
+    return f"{opened}\n\n{_folded('What was asked for beforehand', body)}"
 
 
 def _wrong(logs: Sequence[Log]) -> str:

@@ -21,6 +21,7 @@ from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.next_log import SHARE, NextLog, next_log
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
+    LIKELIHOOD,
     Recommendation,
     Stated,
     few_rewards,
@@ -643,9 +644,10 @@ def _advice_on(
     )
     figures = advice_verdict.candidate_figures(evidence, list(working)) if working else {}
     best = next((row for row in rows if row.label == chosen), None)
+    average_error = standard_error(log.reward_terms, problem.unit_of(log))
     recommended = None
     if best is not None and best.value is not None:
-        recommended = _recommended(best, rows, specs, rule, found)
+        recommended = _recommended(best, rows, specs, rule, found, average_error)
         expected = figures.get(best.label, advice_verdict.CandidateFigures())
         recommended = replace(
             recommended, expected_rmse=expected.rmse, expected_coverage=expected.coverage
@@ -684,7 +686,7 @@ def _advice_on(
         log=log.facts(),
         target=policy,
         logging_average=float(log.reward_terms.mean()),
-        average_error=standard_error(log.reward_terms, problem.unit_of(log)),
+        average_error=average_error,
         verdict=verdict,
         reasons=reasons,
         recommended=recommended,
@@ -715,11 +717,19 @@ def _recommended(
     specs: Sequence[PluginSpec],
     rule: Recommendation,
     found: Stated,
+    today: float | None,
 ) -> Recommended:
-    """Return the recommendation with the interval that may be stated."""
+    """Return the recommendation with the interval that may be stated.
+
+    Parameters
+    ----------
+    today : standard error of today's mean reward.
+    """
     low, high, kind = found.low, found.high, found.kind
     value, lift = float(best.value or 0.0), best.lift
-    lift_low, lift_high = (None, None) if lift is None else found.lift(value, value - lift)
+    lift_low = lift_high = None
+    if kind == LIKELIHOOD and lift is not None and today is not None:
+        lift_low, lift_high = found.lift(value, value - lift, today, advice_verdict.LEVEL)
     if kind == DISAGREEMENT:
         by_text = estimation.by_selector(rows, specs, rule)
         lift_low, lift_high = rule.interval(by_text, advice_verdict.LEVEL, lift=True)

@@ -76,7 +76,6 @@ class Stated:
     low, high, kind : None where there is none.
     coverage : share of drawn logs like this one in which it held the value.
     reason : why there is none, or why it is of another kind than `DISAGREEMENT`.
-    today : interval of today's mean reward, by empirical likelihood as well; None with other kinds.
     """
 
     low: float | None = None
@@ -84,26 +83,30 @@ class Stated:
     kind: str | None = None
     coverage: float | None = None
     reason: str = ""
-    today: tuple[float, float] | None = None
 
-    def lift(self, value: float, average: float) -> tuple[float | None, float | None]:
+    def lift(
+        self, value: float, average: float, error: float, level: float
+    ) -> tuple[float | None, float | None]:
         """Return the interval of value - average from those of both, as if independent.
 
-        Both rest on the same rewards, which makes it wide rather than narrow for a policy that
-        earns more. (None, None) where either interval is missing or misses its estimate.
+        Both rest on the same rewards, which makes it too wide rather than too narrow for a policy
+        that earns more. (None, None) where no interval is stated, or where it misses the value.
+
+        Parameters
+        ----------
+        value : inside of `low` and `high`.
+        average, error : today's mean reward and its standard error.
+        level : of the interval.
 
         References
         ----------
         Construction of confidence limits about effect measures (Zou and Donner, 2008).
         """
-        if self.low is None or self.high is None or self.today is None:
+        if self.low is None or self.high is None or not self.low <= value <= self.high:
             return None, None
-        least, most = self.today
-        if not (self.low <= value <= self.high and least <= average <= most):
-            return None, None
-        below = math.hypot(value - self.low, most - average)
-        above = math.hypot(self.high - value, average - least)
-        return value - average - below, value - average + above
+        today, lift = float(ndtri(0.5 + level / 2)) * error, value - average
+        below, above = (math.hypot(value - end, today) for end in (self.low, self.high))
+        return lift - below, lift + above
 
 
 @dataclass(frozen=True)
@@ -297,12 +300,7 @@ def likelihood(log: LogData, target: str, level: float) -> Stated:
     found = empirical_likelihood_interval(
         weight, log.reward, reward_range=rewards, weight_range=limits, unit=log.unit, level=level
     )
-    ones, same = np.ones(log.n), (1.0, 1.0)
-    today = empirical_likelihood_interval(
-        ones, log.reward, reward_range=rewards, weight_range=same, unit=log.unit, level=level
-    )
-    ends = (today.low, today.high)
-    return Stated(found.low, found.high, LIKELIHOOD, reason=said, today=ends)
+    return Stated(found.low, found.high, LIKELIHOOD, reason=said)
 
 
 @cache
