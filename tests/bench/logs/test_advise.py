@@ -746,4 +746,4 @@ def test_the_proposed_width_is_that_of_logs_of_the_proposal(value):
 def test_a_value_of_zero_is_told_as_zero(value: float | None) -> None:
     best: Any = SimpleNamespace(estimator="ipw", label="ipw", value=value, lift=None)
     rule: Any = None
-    assert _recommended(best, [], [], rule, Stated()).value == (value or 0.0)
+    assert _recommended(best, [], [], rule, Stated(), None).value == (value or 0.0)

@@ -278,7 +278,7 @@ def test_a_value_of_exactly_nothing_is_told_as_such() -> None:
     nothing: Any = None
     assert (
         importlib.import_module("ope_bench.logs.advise")
-        ._recommended(best, [], [], nothing, stated)
+        ._recommended(best, [], [], nothing, stated, None)
         .value
         == 0.0
     )
