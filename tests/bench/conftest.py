@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from ope_bench.cli import session  # noqa: F401  it holds the function that a fixture replaces
+from ope_bench.contracts.parameters import LEARNER_FILES
 from ope_bench.execution import machine
+from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Device, Status
@@ -19,6 +21,13 @@ def _one_worker(request, monkeypatch):
     """
     if "execution" not in request.path.parts:
         monkeypatch.setattr(machine, "available_cores", lambda: 1)
+
+
+@pytest.fixture(autouse=True)
+def _files_allowed(monkeypatch):
+    """A command sets this for its process, in which other tests run, too."""
+    monkeypatch.setattr(registry(), "files_allowed", True)
+    monkeypatch.setitem(LEARNER_FILES, "allowed", True)
 
 
 @pytest.fixture

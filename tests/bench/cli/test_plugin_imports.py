@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ope_bench.contracts.parameters import LEARNER_FILES
-from ope_bench.plugins.registry import registry
-
 if TYPE_CHECKING:
     from bench.cli.conftest import Cli
 
@@ -48,13 +45,6 @@ def test_a_plugin_that_ends_the_process_costs_one_line(
     assert (done.code, done.out) == (2, "")
     (line,) = done.err.splitlines()
     assert ENDINGS[code] in line
-
-
-@pytest.fixture(autouse=True)
-def _files_allowed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command sets this for its process, in which other tests run, too."""
-    monkeypatch.setattr(registry(), "files_allowed", True)
-    monkeypatch.setitem(LEARNER_FILES, "allowed", True)
 
 
 @pytest.fixture
