@@ -47,6 +47,8 @@ _COMPUTING = (
     "ope_bench.logs.source",
     "ope_bench.logs.targets",
     "ope_bench.reader",
+    "ope_bench.statistics.linear_scores",
+    "ope_bench.statistics.unit_errors",
     "ope_bench.statistics.value_intervals",
     "ope_bench.suites.nested",
     "ope_bench.trials",
