@@ -387,6 +387,15 @@ class Grows(Cheat):
         return Access.PROPENSITY | Access.TARGET_POLICY | more
 
 
+class Loads(Cheat):
+    """Says that it has loaded modules whose names, or whose import, would end other processes."""
+
+    def learn(self, view: Any) -> Any:
+        names = [f"numpy.{chr(1) * 90}{n}" for n in range(300)]
+        sys.modules.update(dict.fromkeys([*names, "numpy.f2py.__main__"], sys))
+        return ""
+
+
 class Folders(Cheat):
     """Says whether its home is where others keep temporary files, or cannot be written."""
 

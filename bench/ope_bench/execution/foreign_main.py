@@ -77,7 +77,7 @@ def main(descriptor: int, seen: Sequence[str], hidden: Sequence[str]) -> None:
         told = json.loads(message)
         for module in told.get("import", ()):
             if module.partition(".")[0] in _LIBRARIES:
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(BaseException):  # some modules end the process
                     importlib.import_module(module)
         if sockets:
             wire, life = sockets

@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -30,6 +31,8 @@ from ope_bench.contracts.plugins import Estimate, Estimator
 from ope_bench.contracts.view import Access, View
 from ope_bench.plugins.registry import APART, Plugin
 from ope_bench.trials.wire import MOST_CHARACTERS, Peer, WireError
+
+_MODULE = re.compile(r"(?!.*__main__)[A-Za-z0-9_.]{1,100}")
 
 
 class WorkerDied(SystemExit):
@@ -145,9 +148,9 @@ class Processes:
 
     def load(self, modules: Sequence[str]) -> None:
         """Load modules of our libraries once for all trials to come."""
-        if modules:
-            told = {"import": [str(one)[:100] for one in modules[:500]]}
-            self.control.send(json.dumps(told).encode())
+        names = [one for one in map(str, modules[:500]) if _MODULE.fullmatch(one)]
+        if names:
+            self.control.send(json.dumps({"import": names}).encode())
 
     def stand_in(self, plugin: Plugin) -> type[Estimator] | None:
         """Return a class with the parameters of a foreign one; None for one to be loaded here."""
