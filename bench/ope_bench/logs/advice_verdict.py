@@ -242,11 +242,11 @@ def judge(
         fine = interval is not None
         found.append(Finding(check=Check.INTERVAL, passed=fine, message=said, cure=gives))
     what = "; ".join(against) or "no two estimators of one value contradict each other"
-    fine: bool | None = not against
+    agree: bool | None = not against
     size = found[1].value
     if against and size is not None and size < HANDFUL:
-        fine, what = None, f"{what}, or the standard errors, which {size:.1f} effective rows leave"
-    found.append(Finding(check=Check.CONTRADICTION, passed=fine, message=what, cure=gives))
+        agree, what = None, f"{what}, or the standard errors, which {size:.1f} effective rows leave"
+    found.append(Finding(check=Check.CONTRADICTION, passed=agree, message=what, cure=gives))
     taken = {one.check for one in found}
     return found + [one for one in checks if one.passed is not None and one.check not in taken]
 
