@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -389,7 +390,10 @@ class Tabular(DiscretePolicy):
         self.probabilities = probabilities
         self.code = code
         self.full_support = bool((probabilities > 0).all())
-        self._cumulative = np.cumsum(probabilities, axis=1)
+
+    @cached_property
+    def _cumulative(self) -> FloatArray:
+        return np.cumsum(self.probabilities, axis=1)
 
     def table(self, context: FloatArray) -> FloatArray:
         """Look up rows of the table: (k, n_actions)."""

@@ -41,12 +41,20 @@ class ByContext(Tabular):
 def find_contexts(context: FloatArray) -> Callable[[FloatArray], IntArray]:
     """Return a function that finds rows of contexts, by the first column if it tells all apart.
 
-    Comparing long rows takes time.
+    Comparing long rows takes time, and so do bytes in place of numbers.
     """
-    if len(np.unique(context[:, 0])) < len(context):
+    order = np.argsort(context[:, 0], kind="stable")
+    first = context[order, 0]
+    if (first[1:] == first[:-1]).any():
         return RowIndex(context)
     index = RowIndex(context[:, :1])
-    return lambda rows: index(rows[:, :1])
+
+    def find(rows: FloatArray) -> IntArray:
+        at = np.minimum(np.searchsorted(first, rows[:, 0]), len(first) - 1)
+        # Where one is no context, `RowIndex` says which.
+        return order[at] if (first[at] == rows[:, 0]).all() else index(rows[:, :1])
+
+    return find
 
 
 def draw_logging(kind: LoggingKind, score: FloatArray, rng: np.random.Generator) -> FloatArray:

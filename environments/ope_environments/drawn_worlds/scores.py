@@ -59,7 +59,9 @@ def draw_score(
         shared = items @ rng.standard_normal((items.shape[1], width)) / np.sqrt(items.shape[1])
         own = OF_ITEMS * shared + np.sqrt(1.0 - OF_ITEMS**2) * own
     own[:, 1:] *= rng.uniform(0.3, 1.5) / np.sqrt(max(1, width - 1))
-    return own[:, 0] + features @ own[:, 1:].T
+    score = features @ own[:, 1:].T
+    score += own[:, 0]
+    return score
 
 
 def _network(design: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -75,6 +77,8 @@ def _network(design: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 def standardized(score: FloatArray) -> FloatArray:
     """Return a score with mean 0 and deviation 1 over contexts and actions; 0 where constant."""
-    spread = float(score.std())
     centered: FloatArray = score - score.mean()
-    return centered / spread if spread > 0 else centered
+    spread = float(np.sqrt(np.square(centered).mean()))
+    if spread > 0:
+        centered /= spread
+    return centered

@@ -119,10 +119,13 @@ def _solve(
         some = np.sort(at[rng.integers(at.size, size=20 * CELLS)])
         at = some[10::20]
 
+    largest = float(np.abs(at).max())
+
     def intercept(slope: float) -> float:
-        end = 20.0 + slope * float(np.abs(at).max())
+        steep = slope * at
+        end = 20.0 + slope * largest
         found: float = brentq(
-            lambda middle: float(_logistic(middle + slope * at).mean()) - base, -end, end
+            lambda middle: float(_logistic(middle + steep).mean()) - base, -end, end
         )
         return found
 
@@ -142,5 +145,10 @@ def _solve(
 
 
 def _logistic(value: FloatArray) -> FloatArray:
-    rate: FloatArray = 1.0 / (1.0 + np.exp(-np.clip(value, -20.0, 20.0)))
-    return rate
+    # In place: this runs a hundred times a world.
+    rate = np.maximum(value, -20.0)
+    np.minimum(rate, 20.0, out=rate)
+    np.negative(rate, out=rate)
+    np.exp(rate, out=rate)
+    rate += 1.0
+    return np.divide(1.0, rate, out=rate)

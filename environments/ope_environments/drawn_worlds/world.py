@@ -86,4 +86,6 @@ def log_uniform(low: float, high: float, rng: np.random.Generator) -> float:
 
 def mix_scores(reward: FloatArray, own: FloatArray, correlation: float) -> FloatArray:
     """Return a score with this correlation with the reward's, if the reward has one."""
-    return standardized(correlation * reward + np.sqrt(1.0 - correlation**2) * own)
+    mixed = np.sqrt(1.0 - correlation**2) * own
+    mixed += correlation * reward
+    return standardized(mixed)
