@@ -1,8 +1,12 @@
 """Version 2 of drawn worlds: each prior by its moments, loggers by their definitions, truths."""
 
+import json
 import math
+from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from ope_bench import ParameterError, Tabular, evaluate, stream
@@ -96,6 +100,54 @@ def test_the_signal_has_its_prior_where_rewards_can_have_it(every):
     assert logit.std() == pytest.approx(spread, rel=0.2)
     without = [one for one in every if one["world_reward"] == "deterministic"]
     assert all(one["world_signal"] == 1 for one in without)
+
+
+def test_the_action_explains_all_of_the_signal_in_half_of_the_worlds_with_large_effects(every):
+    large = np.array([one["world_own_share"] for one in every if one["world_effects"] == "large"])
+    assert near((large == 1).sum(), 0.5, len(large))
+    some = large[large < 1]
+    assert some.min() >= 0.1
+    assert abs(some.mean() - 0.55) < 4 * 0.9 / math.sqrt(12 * len(some))
+    weak = np.array([one["world_own_share"] for one in every if one["world_effects"] == "weak"])
+    spread = math.log(10) / math.sqrt(12 * len(weak))
+    assert abs(np.log(weak).mean() - math.log(math.sqrt(0.01 * 0.1))) < 4 * spread
+
+
+def test_many_contexts_have_a_log_uniform_number_of_columns_and_users_of_rows(every):
+    many = [one["world_columns"] for one in every if one["world_contexts"] == "many"]
+    # Beside the numbers: up to two categories, and a mark of missing values in a quarter.
+    assert 7 <= min(many) <= max(many) <= 67
+    middle, spread = math.log(math.sqrt(7 * 64)), math.log(64 / 7) / math.sqrt(12 * len(many))
+    assert middle - 4 * spread < np.log(many).mean() < middle + 0.15 + 4 * spread
+    few = [one["world_columns"] for one in every if one["world_contexts"] == "few"]
+    assert 1 <= min(few) <= max(few) <= 9
+    # The kind and these numbers follow one draw: drawn users are the upper quarter of the prior,
+    # and drawn vectors lie between .70 and .85 of theirs. Given kinds have all of it.
+    rows = [one["world_rows_per_user"] for one in every if one["world_users"] == "several-rows"]
+    assert 2 * 10**0.75 <= min(rows) <= max(rows) <= 20
+    width = [one["world_columns"] for one in every if one["world_contexts"] == "vectors"]
+    assert 42 <= min(width) <= max(width) <= 52
+    given = [environment(world=k, n_actions=3, users="several-rows", contexts="vectors")
+             for k in range(1, 31)]  # fmt: skip
+    facts = [one._drawn().facts for one in given]
+    rows = np.log([one["world_rows_per_user"] for one in facts])
+    assert abs(rows.mean() - math.log(math.sqrt(2 * 20))) < 4 * math.log(10) / math.sqrt(12 * 30)
+    width = np.log([one["world_columns"] for one in facts])
+    assert abs(width.mean() - math.log(32)) < 4 * math.log(4) / math.sqrt(12 * 30)
+
+
+def test_weak_middle_and_strong_signals_have_15_percent_of_the_worlds_or_more():
+    # The signal as leaderboards have it, from the committed trials of worlds 1 to 100.
+    file = Path(__file__).resolve().parents[2] / "results" / "choice" / "trials.parquet"
+    table = pq.read_table(file, columns=["environment_params", "signal"]).to_pydict()
+    found = defaultdict(list)
+    for params, signal in zip(table["environment_params"], table["signal"], strict=True):
+        if signal is not None:
+            found[json.loads(params)["world"]].append(signal)
+    median = np.array([np.median(one) for one in found.values()])
+    assert len(median) == 100
+    for inside in (median < 0.05, (median >= 0.05) & (median <= 0.25), median > 0.25):
+        assert inside.mean() >= 0.15
 
 
 def test_base_rates_of_binary_rewards_reach_a_thousandth(every):

@@ -101,9 +101,11 @@ class Damaged(Environment):
     whole logging policy; for a `population` that means ``known=policy`` there, and of a logger
     that learns it is the average over phases. ``known`` then says what the log shows. ``support``
     leaves the logger 5 % of its decisions in every context, so that a rule keeps its action and
-    loses others; where its share cannot be had, the data set is refused. Dials apply in the order
-    confounding, exploration, support, retention, users, drift, delay, late, duplicates, jitter,
-    propensity; rows are in the order of time.
+    loses others; where its share cannot be had, the data set is refused. It is exact over the
+    contexts of the first log, not over those of each log: ``damage_removed`` tells it of few
+    users, or of loggers that learn with ``exploration``, whose rule differs from log to log. Dials
+    apply in the order confounding, exploration, support, retention, users, drift, delay, late,
+    duplicates, jitter, propensity; rows are in the order of time.
 
     Parameters
     ----------

@@ -74,11 +74,13 @@ class DrawnWorlds(Environment):
                to 100 %, the context the rest; weak (20 %): 1 to 10 %, with 2 to 5 actions, as in
                trials; none (5 %)
     contexts   as above (45 %); 7 to 64 numbers and up to 2 categories (25 %); vectors of 16 to 64
-               columns, as embeddings of texts are (15 %); as above with the place on the page,
+               columns, as embeddings of texts are (15 %; 42 to 52 where the kind is drawn, since
+               both follow one number); as above with the place on the page,
                which explains 10 to 60 % of the signal (15 %); of networks many in place of few
                and places
-    users      one row each (75 %), or 2 to 20 rows on average, with a common effect that explains
-               5 to 30 % of the signal; `Problem.unit` names them
+    users      one row each (75 %), or 2 to 20 rows on average (11 to 20 where the kind is drawn,
+               for the same reason), with a common effect that explains 5 to 30 % of the signal;
+               `Problem.unit` names them
     reward     binary with a rate of .1 to 50 % (50 %), zero-inflated (13 %), Gaussian (12 %),
                without noise (10 %), bounded (8 %), heavy-tailed (7 %)
     structure  linear (27 %), smooth random networks of two layers (25 %), interactions, steps
