@@ -130,10 +130,10 @@ def test_many_contexts_have_a_log_uniform_number_of_columns_and_users_of_rows(ev
     given = [environment(world=k, n_actions=3, users="several-rows", contexts="vectors")
              for k in range(1, 31)]  # fmt: skip
     facts = [one._drawn().facts for one in given]
-    rows = np.log([one["world_rows_per_user"] for one in facts])
-    assert abs(rows.mean() - math.log(math.sqrt(2 * 20))) < 4 * math.log(10) / math.sqrt(12 * 30)
-    width = np.log([one["world_columns"] for one in facts])
-    assert abs(width.mean() - math.log(32)) < 4 * math.log(4) / math.sqrt(12 * 30)
+    logs = np.log([one["world_rows_per_user"] for one in facts])
+    assert abs(logs.mean() - math.log(math.sqrt(2 * 20))) < 4 * math.log(10) / math.sqrt(12 * 30)
+    columns = np.log([one["world_columns"] for one in facts])
+    assert abs(columns.mean() - math.log(32)) < 4 * math.log(4) / math.sqrt(12 * 30)
 
 
 def test_weak_middle_and_strong_signals_have_15_percent_of_the_worlds_or_more():
