@@ -199,9 +199,12 @@ class Problem:
             widths = self.context.shape[1], self.embedding.shape[1]
             object.__setattr__(self, "schema", Schema.continuous(*widths))
         self._check_schema()
-        if self.shared_contexts and not np.array_equal(self.context, self.target_sample[0]):
-            msg = "shared_contexts is set, but context and target_context differ"
-            raise DataError(msg)
+        if self.shared_contexts:
+            if not np.array_equal(self.context, self.target_sample[0]):
+                msg = "shared_contexts is set, but context and target_context differ"
+                raise DataError(msg)
+            # One array, for policies remember what they computed for an array.
+            object.__setattr__(self, "target_context", self.context)
         self._check_units(n, m)
         if self.reward_range is not None:
             limits = check_rewards(self.reward, self.reward_range)
@@ -240,9 +243,12 @@ class Problem:
             return 0.0, math.inf
         low, high = math.inf, 0.0
         n = len(self.context) if entries is None else max(1, entries // logging.n_actions)
-        context = self.context[:n]
-        for rows in row_chunks(len(context), logging.n_actions):
-            below, above = logging.table(context[rows]), target.table(context[rows])
+        context = self.context if n >= len(self.context) else self.context[:n]
+        chunks = row_chunks(len(context), logging.n_actions)
+        for rows in chunks:
+            # The whole array itself, of which policies may remember something.
+            part = context if len(chunks) == 1 else context[rows]
+            below, above = logging.table(part), target.table(part)
             able = below > 0
             ratio = above / below if able.all() else above[able] / below[able]
             low, high = min(low, float(ratio.min())), max(high, float(ratio.max()))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ope_bench.base.errors import no_attribute
 from ope_bench.contracts.arrays import (
+    CHUNK_ENTRIES,
     FloatArray,
     IntArray,
     apply_by_row,
@@ -239,19 +240,21 @@ class Softmax(DiscretePolicy):
         super().__init__(n_actions)
         self._score = score
         self.beta = beta
+        self._last: tuple[FloatArray, FloatArray] | None = None
 
     def table(self, context: FloatArray) -> FloatArray:
         """Return softmax(beta * score): (k, n_actions)."""
-        weights = self._weights(context)
-        apply_by_row(np.divide, weights, weights.sum(axis=1, keepdims=True))
-        return weights
+        table = self._kept_weights(context).copy()
+        apply_by_row(np.divide, table, table.sum(axis=1, keepdims=True))
+        return table
 
     def probability(self, context: FloatArray, action: IntArray) -> FloatArray:
         """Divide the action's weight by the row's sum: (n,)."""
         require_one_per_row("action", action, len(context))
         out = np.empty(len(context))
-        for rows in row_chunks(len(context), self.n_actions):
-            weights = self._weights(context[rows])
+        chunks = row_chunks(len(context), self.n_actions)
+        for rows in chunks:
+            weights = self._kept_weights(context if len(chunks) == 1 else context[rows])
             picked = np.take_along_axis(weights, action[rows, None], axis=1)[:, 0]
             out[rows] = picked / weights.sum(axis=1)
         return out
@@ -275,6 +278,16 @@ class Softmax(DiscretePolicy):
             weights = self._weights(context[rows])
             out[rows] = np.einsum("ka,ka->k", weights, values(rows)) / weights.sum(axis=1)
         return out
+
+    def _kept_weights(self, context: FloatArray) -> FloatArray:
+        """Return the weights of a chunk, not to be changed: (k, n_actions)."""
+        if self._last is not None and self._last[0] is context:
+            return self._last[1]
+        weights = self._weights(context)
+        # Of read-only arrays alone, for others may change; a megabyte at most.
+        if not context.flags.writeable and weights.size <= CHUNK_ENTRIES:
+            self._last = (context, weights)
+        return weights
 
     def _logits(self, context: FloatArray) -> FloatArray:
         """Return beta * score as a new array (k, n_actions); -inf where there is no support."""

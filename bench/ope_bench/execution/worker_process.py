@@ -50,6 +50,10 @@ SMALL_TASK = 1 << 13
 the coordinator would wait for a worker that waits for it."""
 
 MOST_BUFFERS = 64
+
+_KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+"""How much freed memory the C library of Linux keeps. Returned to the kernel after each array, its
+pages would be handed out and cleared again, a quarter of a short trial's time."""
 KEEPER_SECONDS = process_tree.PATIENCE + 5.0
 """Seconds that a keeper has to end."""
 
@@ -216,6 +220,7 @@ class WorkerProcess:
             **os.environ,
             **thread_variables(self.threads),
             **arithmetic_variables(self.arithmetic),
+            **_KEPT_MEMORY,
             # Fix the hash seed, so that plugins iterate over sets of strings in the same order.
             "PYTHONHASHSEED": "0",
             **import_path(),

@@ -76,8 +76,7 @@ class Seal:
         self._forgiven: set[str] = set()
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         loose: dict[str, object] = {}
-        for path, part in _parts(self.problem):
-            inside = _inside(part)
+        for path, part, inside in _parts(self.problem):
             fixed = not (inside or isinstance(part, list | dict | set | deque))
             if not (fixed or isinstance(part, tuple | frozenset) or len(inside) > MOST_COMPARED):
                 self._inner.append((path, part, inside))
@@ -114,9 +113,10 @@ class Seal:
             once = getattr(type(part), path.rpartition(".")[2], None)
             made = was is None or was is _GONE
             cache = made and (private or isinstance(once, cached_property))
+            if cache or path in self._forgiven:
+                continue
             # Two objects without a pickle are not known to be equal.
-            equal = 0 != _checksum(value) == _checksum(was)
-            if not (equal or cache or path in self._forgiven):
+            if not 0 != _checksum(value) == _checksum(was):
                 found[path] = not private and was is not None
         return found
 
@@ -233,8 +233,11 @@ def _mapped(buffers: Sequence[memoryview]) -> list[Any]:
     return [pages[end - len(one) : end] for end, one in zip(ends, buffers, strict=True)]
 
 
-def _parts(whole: object) -> Iterator[tuple[str, Any]]:
-    """Yield an object and what lies in its attributes, items and closures, each with its path."""
+def _parts(whole: object) -> Iterator[tuple[str, Any, dict[Any, object]]]:
+    """Yield an object and what lies in its attributes, items and closures.
+
+    Each with its path, and with what lies in itself.
+    """
     waiting, seen = list[tuple[str, Any]]([("", whole)]), dict[int, object]()
     while waiting:
         path, one = waiting.pop()
@@ -242,8 +245,11 @@ def _parts(whole: object) -> Iterator[tuple[str, Any]]:
             continue
         # Kept, for an id is that of another object later.
         seen[id(one)] = one
-        yield path, one
-        waiting += [(f"{path}.{name}".lstrip("."), value) for name, value in _inside(one).items()]
+        inside = _inside(one)
+        yield path, one, inside
+        prefix = f"{path}." if path else ""
+        # The last is taken next; what two names hold has the first one's path.
+        waiting += [(f"{prefix}{name}", value) for name, value in reversed(inside.items())]
 
 
 def _inside(one: Any) -> dict[Any, Any]:

@@ -114,14 +114,15 @@ def support_of(problem: Problem) -> Support:
     """Compute the support of a problem."""
     if problem.n_actions is None:
         return Support(_unsupported_share(problem))
-    logged = np.unique(problem.action)
+    seen = np.zeros((2, problem.n_actions), dtype=np.bool_)
+    seen[0, problem.action] = True
+    n_logged = int(np.count_nonzero(seen[0]))
     if problem.target_action is None:
-        return Support(_unsupported_mass(problem), None, int(logged.size))
-    target = np.unique(problem.target_action)
-    never = ~np.isin(problem.target_action, logged)
-    return Support(
-        _unsupported_mass(problem), float(never.mean()), int(logged.size), int(target.size)
-    )
+        return Support(_unsupported_mass(problem), None, n_logged)
+    seen[1, problem.target_action] = True
+    never = ~seen[0, problem.target_action]
+    n_target = int(np.count_nonzero(seen[1]))
+    return Support(_unsupported_mass(problem), float(never.mean()), n_logged, n_target)
 
 
 def _unsupported_share(problem: Problem) -> float | None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ope_bench.contracts.arrays import FloatArray, row_chunks
-from ope_bench.contracts.data import Column, Problem
+from ope_bench.contracts.data import BoolArray, Column, Problem
 from ope_bench.contracts.plugins import Estimate, WeightSpace
 
 # Accuracy of estimated weights against the true ratio, where the environment knows it.
@@ -210,8 +211,8 @@ class _Sides:
     ----------
     logged : (n, d), standardized columns; zeros follow, so that d is a multiple of `VECTOR`.
     target : their means there.
-    features : (2, n, `FREQUENCIES`), in single precision.
-    target_features : (2, `FREQUENCIES`), their means there.
+    features : (n, 2 `FREQUENCIES`), in single precision.
+    target_features : (2 `FREQUENCIES`,), their means there.
     """
 
     logged: FloatArray
@@ -287,54 +288,84 @@ def _sides(problem: Problem) -> _Sides | None:
     if not columns or (n + m) * (width + 2 * FREQUENCIES) > MOST_FEATURES:
         return None
     context, _, embedding = problem.target_sample
-    logged = _indicators(np.hstack([problem.context, problem.embedding]), columns)
-    target = _indicators(np.hstack([context, embedding]), columns)
-    varies = (np.ptp(logged, axis=0) > 0) | (np.ptp(target, axis=0) > 0)
-    if not varies.any() or (logged[0] != target[0])[~varies].any():
+    logged = _indicators([*problem.context.T, *problem.embedding.T], columns)
+    target = _indicators([*context.T, *embedding.T], columns)
+    varies = _vary(logged) | _vary(target)
+    if not varies.any() or (logged[:, 0] != target[:, 0])[~varies].any():
         return None
-    logged, target = logged[:, varies], target[:, varies]
-    center = target.mean(axis=0)
-    scale = np.sqrt((logged.var(axis=0) + target.var(axis=0)) / 2)
-    logged, target = (logged - center) / scale, (target - center) / scale
-    d = logged.shape[1]
-    frequency = np.random.default_rng(d).normal(scale=1 / math.sqrt(d), size=(d, FREQUENCIES))
-    features = np.empty((2, n, FREQUENCIES), np.float32)
+    if not varies.all():
+        logged, target = logged[varies], target[varies]
+    d, center = len(logged), target.mean(axis=1, keepdims=True)
+    variance = logged.var(axis=1, keepdims=True) + target.var(axis=1, keepdims=True)
+    scale = np.sqrt(variance / 2)
+    for side in (logged, target):
+        side -= center
+        side /= scale
+    features = np.empty((n, 2 * FREQUENCIES), np.float32)
     for part in row_chunks(n, 2 * FREQUENCIES):
-        _features(logged[part], frequency, features[:, part])
-    there = np.zeros((2, FREQUENCIES))
+        _features(logged[:, part], features[part])
+    there = np.zeros(2 * FREQUENCIES)
     for part in row_chunks(m, 2 * FREQUENCIES):
-        rows = target[part]
-        some = _features(rows, frequency, np.empty((2, len(rows), FREQUENCIES), np.float32))
+        rows = target[:, part]
+        some = _features(rows, np.empty((rows.shape[1], 2 * FREQUENCIES), np.float32))
         # A product sums the few rows faster than a reduction.
-        there += np.ones(len(rows), np.float32) @ some
-    more = -d % VECTOR
-    return _Sides(
-        np.ascontiguousarray(np.pad(logged, ((0, 0), (0, more)))),
-        np.pad(target.mean(axis=0), (0, more)),
-        features,
-        there / m,
+        there += np.ones(len(some), np.float32) @ some
+    padded = np.zeros((n, d + -d % VECTOR))
+    padded[:, :d] = logged.T
+    means = np.pad(target.mean(axis=1), (0, padded.shape[1] - d))
+    return _Sides(padded, means, features, there / m)
+
+
+def _vary(values: FloatArray) -> BoolArray:
+    """Return whether each column, a row here, has more than one value: (d,)."""
+    # The first values mostly tell.
+    few: BoolArray = (values[:, :VECTOR] != values[:, :1]).any(axis=1)
+    return few if few.all() else (values != values[:, :1]).any(axis=1)
+
+
+def _indicators(values: Sequence[FloatArray], columns: tuple[Column, ...]) -> FloatArray:
+    """Replace categorical columns by an indicator of each category; columns as rows: (d, n)."""
+    return np.vstack(
+        [
+            np.equal.outer(column.categories, each)
+            if column.kind == "categorical"
+            else each[None, :]
+            for each, column in zip(values, columns, strict=True)
+        ],
+        dtype=np.float64,
+        casting="unsafe",
     )
 
 
-def _indicators(rows: FloatArray, columns: tuple[Column, ...]) -> FloatArray:
-    """Replace categorical columns by an indicator of each category."""
-    parts = [
-        (values[:, None] == np.asarray(column.categories)).astype(np.float64)
-        if column.kind == "categorical"
-        else values[:, None]
-        for values, column in zip(rows.T, columns, strict=True)
-    ]
-    return np.hstack(parts)
+STEPS = 1 << 14
+"""Angles at which cosines and sines are known: the kernel distance moves by less than 1e-4."""
+
+_ROUNDING = np.float32(3 << 22)
+"""Added to a number in single precision, it leaves the nearest integer in the last bits."""
 
 
-def _features(
-    rows: FloatArray, frequency: FloatArray, out: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Return cosines and sines, (2, n, k): inner products over k approximate the kernel.
+@cache
+def _frequencies(d: int, k: int) -> NDArray[np.float32]:
+    """Return k frequencies for data with d columns, in steps: (d, k)."""
+    drawn = np.random.default_rng(d).normal(scale=1 / math.sqrt(d), size=(d, k))
+    return (drawn * (STEPS / (2 * math.pi))).astype(np.float32)
 
-    In single precision, which errs by 1e-7 and is faster.
+
+@cache
+def _circle() -> NDArray[np.complex64]:
+    """Return cosine and sine of each angle: (`STEPS`,)."""
+    points = np.exp(2j * np.pi * np.arange(STEPS) / STEPS)
+    return np.asarray(points, dtype=np.complex64)
+
+
+def _features(columns: FloatArray, out: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return cosines and sines, (n, 2k): inner products over k approximate the kernel.
+
+    Those of the nearest step: to look one up takes half the time of computing it.
     """
-    angle = rows.astype(np.float32) @ frequency.astype(np.float32)
-    np.cos(angle, out=out[0])
-    np.sin(angle, out=out[1])
+    angle = columns.T.astype(np.float32) @ _frequencies(len(columns), FREQUENCIES)
+    angle += _ROUNDING
+    step = angle.view(np.int32)
+    step &= STEPS - 1
+    np.take(_circle(), step, out=out.view(np.complex64), mode="clip")
     return out

@@ -18,6 +18,7 @@ from ope_bench.contracts.arrays import (
     apply_by_row,
     row_maxima,
 )
+from ope_bench.contracts.data import Problem
 from ope_bench.contracts.policies import (
     DiscretePolicy,
     EpsilonGreedy,
@@ -210,6 +211,44 @@ def test_greedy_actions_are_remembered_only_for_arrays_that_cannot_change() -> N
     context *= -1.0
     np.testing.assert_array_equal(policy.greedy(context), score(context).argmax(axis=1))
     assert (before != policy.greedy(context)).any()
+
+
+def test_weights_of_a_softmax_are_remembered_only_for_arrays_that_cannot_change() -> None:
+    calls: list[int] = []
+
+    def counted(context: FloatArray) -> FloatArray:
+        calls.append(len(context))
+        return score(context)
+
+    policy, fresh = Softmax(counted, N_ACTIONS), Softmax(score, N_ACTIONS)
+    rng = np.random.default_rng(0)
+    context, action = rng.normal(size=(5, 3)), rng.integers(N_ACTIONS, size=5)
+    policy.table(context)
+    context *= -1.0
+    np.testing.assert_array_equal(policy.table(context), fresh.table(context.copy()))
+    fixed = context.copy()
+    fixed.flags.writeable = False
+    calls.clear()
+    for _ in range(2):
+        # A table is the caller's, who may change it.
+        policy.table(fixed)[:] = 0.0
+        np.testing.assert_array_equal(policy.table(fixed), fresh.table(context))
+        np.testing.assert_array_equal(
+            policy.probability(fixed, action), fresh.probability(context, action)
+        )
+    assert calls == [5]
+    with_others = Problem(
+        context=fixed, action=action, embedding=np.zeros((5, 1)), reward=np.zeros(5),
+        target_context=fixed, target_action=action, target_embedding=np.zeros((5, 1)),
+        n_actions=N_ACTIONS, logging_policy=policy, target_policy=Uniform(N_ACTIONS),
+        shared_contexts=True,
+    )  # fmt: skip
+    calls.clear()
+    low, high = with_others.weight_range()
+    policy.probability(with_others.target_sample[0], action)
+    assert calls == [5]
+    ratio = (1 / N_ACTIONS) / fresh.table(context)
+    assert (low, high) == (ratio.min(), ratio.max())
 
 
 @settings(deadline=None)

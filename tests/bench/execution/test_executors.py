@@ -191,6 +191,16 @@ def test_what_a_killed_keeper_left_ends_with_the_run(acme: Ask) -> None:
     assert left.wait(20) == -signal.SIGKILL
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc shows what a process was told")
+def test_workers_keep_the_memory_that_they_freed(acme: Ask) -> None:
+    with LocalExecutor(1, timeout=60) as executor:
+        assert list(executor.run([acme("mean", 0)]))
+        process = executor._workers[0]._process
+        assert process is not None
+        told = Path(f"/proc/{process.pid}/environ").read_bytes()
+    assert b"MALLOC_TRIM_THRESHOLD_=67108864" in told.split(b"\0")
+
+
 def test_memory_is_limited(acme: Ask) -> None:
     trials = [
         trial

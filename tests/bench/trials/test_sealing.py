@@ -385,7 +385,8 @@ def test_attributes_that_policies_change_when_asked_are_no_change() -> None:
     policy.calls += 1
     assert seal.changes() == {}
     policy.strided = policy.turned
-    assert seal.changes() == {"target_policy.strided": True}
+    # Both names hold this policy: the first is told.
+    assert seal.changes() == {"logging_policy.strided": True}
 
 
 def test_what_a_policy_may_have_changed_itself_is_no_error_and_sampled_anew() -> None:

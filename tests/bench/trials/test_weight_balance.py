@@ -92,6 +92,19 @@ def test_many_frequencies_give_the_distance_of_the_gaussian_kernel(monkeypatch):
     assert facts["mmd_before"] == pytest.approx(distance(np.ones(60)), rel=0.01)
 
 
+def test_cosines_of_steps_move_the_distance_by_less_than_a_ten_thousandth():
+    for seed in range(5):
+        given, w = problem(600, 400, seed), weights_of(600, seed)
+        logged, target = both_sides(given)
+        scale, center = standardized_by(logged, target), target.mean(axis=0)
+        frequency = np.random.default_rng(5).normal(scale=1 / math.sqrt(5), size=(5, 64))
+        angles = [(side - center) / scale @ frequency for side in (logged, target)]
+        here, there = (np.concatenate([np.cos(one), np.sin(one)], axis=1) for one in angles)
+        distance = np.linalg.norm(w @ here / w.sum() - there.mean(axis=0)) / 8
+        facts = weight_balance(given, estimate(w))
+        assert facts["mmd_after"] == pytest.approx(distance, rel=1e-4)
+
+
 def test_logs_that_are_the_target_sample_after_weighting_have_no_distance():
     given = problem()
     twice = np.concatenate([given.context, given.target_context])
