@@ -245,7 +245,10 @@ def judge(
     agree: bool | None = not against
     size = found[1].value
     if against and size is not None and size < HANDFUL:
-        agree, what = None, f"{what}, or the standard errors, which {size:.1f} effective rows leave"
+        agree, what = (
+            None,
+            f"{what}, or the standard errors, which {size:.1f} effective rows leave",
+        )
     found.append(Finding(check=Check.CONTRADICTION, passed=agree, message=what, cure=gives))
     taken = {one.check for one in found}
     return found + [one for one in checks if one.passed is not None and one.check not in taken]
