@@ -246,7 +246,7 @@ def test_weights_of_a_softmax_are_remembered_only_for_arrays_that_cannot_change(
     calls.clear()
     low, high = with_others.weight_range()
     policy.probability(with_others.target_sample[0], action)
-    assert calls == [5]
+    assert not calls
     ratio = (1 / N_ACTIONS) / fresh.table(context)
     assert (low, high) == (ratio.min(), ratio.max())
 
