@@ -56,7 +56,8 @@ class VowpalWabbit(LogFormat):
         """Return the decision; None where the learner was told to skip the line."""
         if "_label_probability" not in event and "a" not in event:
             return None
-        cost = None if event.get("skipLearn") else event.get("_label_cost")
+        skipped = event.get("_skipLearn", event.get("skipLearn"))
+        cost = None if skipped else event.get("_label_cost")
         actions, chances = event["a"], event["p"]
         if len(actions) != len(chances):
             msg = f"{len(actions)} actions in `a`, {len(chances)} probabilities in `p`"
@@ -115,9 +116,10 @@ class GrowthBook(LogFormat):
         weights = event.get("variation_weights")
         if weights is None:
             return None
-        chosen, value = int(event["variation_id"]), event.get("value")
-        if not 0 <= chosen < len(weights):
-            msg = f"variation_id {chosen} is none of {len(weights)} variation_weights"
+        number, value = float(event["variation_id"]), event.get("value")
+        chosen = int(number)
+        if chosen != number or not 0 <= chosen < len(weights):
+            msg = f"variation_id {number:g} is none of {len(weights)} variation_weights"
             raise ValueError(msg)
         user = event.get("user_id")
         return Decision(

@@ -52,9 +52,13 @@ class Comparison(Shown):
 
     @property
     def better(self) -> str | None:
-        """The name of the policy that is surely better; None where none is, or a check fails."""
+        """The name of the policy that is surely better.
+
+        None where none is, a check fails, or there are too few rows for any.
+        """
         low, high = self.difference["low"], self.difference["high"]
-        if not all(one["passed"] for one in self.checks) or low is None or low <= 0 <= high:
+        sound = bool(self.checks) and all(one["passed"] for one in self.checks)
+        if not sound or low is None or low <= 0 <= high:
             return None
         return str(self.arms[0 if low > 0 else 1]["name"])
 
@@ -72,6 +76,8 @@ class Comparison(Shown):
             return "Cannot tell: no reward tells the policies apart."
         value, low, high = as_wide((self.difference["value"], low, high), high - low, signed=True)
         found = f"{names[0]} minus {names[1]} is {value} ({low} to {high})"
+        if not self.checks:
+            return f"Cannot tell: too few rows to check the probabilities; {found}."
         if self.better is None:
             return f"Cannot tell which is better: {found}."
         return f"{self.better} is better: {found}."

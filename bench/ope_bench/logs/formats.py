@@ -233,10 +233,15 @@ def events_of(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _cell(text: str) -> Any:
-    """Return a cell of CSV, parsed where it is JSON; empty is None."""
+    """Return a cell of CSV, parsed where it is JSON; empty is None.
+
+    A number with a whole exponent stays text: identifiers of hexadecimal digits look like it.
+    """
     if not text:
         return None
     try:
+        if re.fullmatch(r"-?\d+[eE]\+?\d+", text):
+            return text
         return json.loads(text)
     except ValueError:
         return text

@@ -81,7 +81,10 @@ def segments_of(
     terms = np.asarray(np.load(file))
     unit = problem.unit_of(log)
     values = simultaneous_means(terms, codes, len(names), unit, level)
-    lifts = simultaneous_means(terms - log.reward_terms, codes, len(names), unit, level)
+    # What rounding leaves of equal policies is no difference.
+    apart = terms - log.reward_terms
+    apart[np.abs(apart) <= 1e-12 * np.abs(log.reward_terms).max()] = 0.0
+    lifts = simultaneous_means(apart, codes, len(names), unit, level)
     for at, one in enumerate(found):
         (value, half), (lift, lift_half) = values[at], lifts[at]
         found[at] = one = replace(one, value=value, lift=lift)

@@ -76,8 +76,9 @@ class TwoLogs:
 
     @cached_property
     def g(self) -> FloatArray:
-        """The weights g: (n,)."""
-        return np.asarray((self.a - self.b) / self.mixed)
+        """The weights g: (n,); 0 where the probabilities differ by rounding."""
+        apart = ~np.isclose(self.a, self.b, rtol=1e-12, atol=0)
+        return np.asarray(np.where(apart, self.a - self.b, 0.0) / self.mixed)
 
     def by_unit(self, terms: FloatArray) -> tuple[float, FloatArray]:
         """Return the sum of terms over the rows, and each unit's part of its error: (n_units,)."""

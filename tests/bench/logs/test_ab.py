@@ -98,6 +98,26 @@ def test_equal_policies_differ_by_exactly_nothing():
         assert found.better is None
 
 
+def test_probabilities_that_differ_by_rounding_are_equal():
+    logs = draw(300, 300, a=B, b=B)
+    for one in logs:
+        one["pb"] = one["pa"] * (1 + 2e-16)
+    found = ab(*logs, action="item", **COLUMNS)
+    assert (found.difference["value"], found.better) == (0.0, None)
+
+
+def test_without_any_check_no_policy_wins():
+    a, b = np.array([0.001, 0.999]), np.array([0.999, 0.001])
+    logs = [
+        {"item": ["u"] * 20, "pa": [p] * 20, "pb": [q] * 20, "r": [r] * 20}
+        for p, q, r in ((a[0], b[0], 1.0), (b[0], a[0], 0.0))
+    ]
+    found = ab(*logs, action="item", **COLUMNS)
+    assert not found.checks
+    assert found.better is None
+    assert "Cannot tell" in found.opening()
+
+
 def test_arms_by_a_column_are_the_two_logs():
     logs = draw(300, 200)
     joined = {key: np.concatenate([one[key] for one in logs]) for key in logs[0]}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from ope_bench import (
@@ -145,6 +147,30 @@ def test_an_unknown_format_and_files_that_are_there_are_refused(tmp_path):
         import_log(made, tmp_path / "one", tmp_path)
 
 
+def test_identifiers_that_look_like_powers_of_ten_stay_text(tmp_path):
+    made = log_format("growthbook")
+    events = [dict(made.example(np.random.default_rng(k))) for k in range(20)]
+    users = ["12e41299", "3E7", *(f"{k}e{k}" for k in range(18))]
+    lines = [list(events[0])]
+    for event, user in zip(events, users, strict=True):
+        cells = (event | {"user_id": user}).values()
+        lines += [[json.dumps(one) if isinstance(one, list | dict) else one for one in cells]]
+    path = tmp_path / "views.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(lines)
+    import_log(made, path, tmp_path / "out")
+    (table,) = (tmp_path / "out").glob("*.parquet")
+    assert pl.read_parquet(table)["unit"].to_list() == users
+
+
+def test_lines_that_the_learner_skipped_have_no_reward(tmp_path):
+    made = log_format("vw-dsjson")
+    for key in ("_skipLearn", "skipLearn"):
+        event = dict(made.example(np.random.default_rng(0))) | {key: True}
+        assert made.decision(event).reward is None
+        assert made.decision(event | {key: False}).reward is not None
+
+
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
@@ -155,6 +181,7 @@ def test_an_unknown_format_and_files_that_are_there_are_refused(tmp_path):
         ("vw-dsjson", {"Timestamp": "noon"}, "line 4.*'time'"),
         ("growthbook", {"variation_id": float("inf")}, "infinity"),
         ("growthbook", {"user_id": ""}, "unit"),
+        ("growthbook", {"variation_id": 1.7}, "variation_id 1.7"),
         ("growthbook", {"timestamp": {}}, "time"),
         ("growthbook", {"attributes": {"x": float("nan")}}, "'x'"),
         ("router-jsonl", {"embedding": [1.0]}, "line 4.*'embedding'"),

@@ -54,6 +54,13 @@ def test_intervals_hold_for_all_segments_at_once():
     assert missed <= 14
 
 
+def test_a_policy_equal_to_the_logger_has_no_lift_in_any_segment():
+    propensity = np.random.default_rng(3).uniform(0.1, 0.9, ROWS)
+    log, _ = log_of(p=propensity, new=propensity)
+    for one in estimate(log, ["ipws"], by="group").targets[0].segments:
+        assert (one.lift, one.lift_low, one.lift_high) == (0.0, 0.0, 0.0)
+
+
 def test_rows_of_one_unit_widen_segments():
     rng = np.random.default_rng(3)
     terms, codes = np.repeat(rng.standard_normal(500), 4), np.repeat(rng.integers(2, size=500), 4)
