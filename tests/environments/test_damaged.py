@@ -19,6 +19,7 @@ from ope_bench import (
 from ope_bench.plugins.spec import resolve
 from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.record import Trial
+from ope_bench.trials.sealing import Seal
 from ope_environments.damaged import logged_rows
 from ope_environments.damaged.environment import Damaged
 from ope_environments.damaged.priors import CHANCES, MOST, SECOND_CHANCES, drawn_damages
@@ -170,7 +171,9 @@ def test_support_removes_the_share_that_is_asked_and_contexts_keep_their_distrib
     # At most one action is refused in some contexts and not in others.
     assert sum(len(set(column)) == 2 for column in refused.T) <= 1
     mass = damaged.target_policy.table(damaged.context)[refused].sum() / 6000
-    assert made.examine(damaged, None)["damage_removed"] == pytest.approx(mass, rel=1e-9)
+    # Trials have a sealed copy.
+    for one in (damaged, Seal(damaged).problem):
+        assert made.examine(one, None)["damage_removed"] == pytest.approx(mass, rel=1e-9)
     # It is exact over the contexts of the first log, of which those of this one are a sample.
     target = clean.target_policy.table(clean.context)
     first = target[damaged.logging_policy.table(clean.context) == 0].sum() / 6000

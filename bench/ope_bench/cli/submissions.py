@@ -29,6 +29,7 @@ from ope_bench.gate.verification import Entrant, Findings, Rounds
 from ope_bench.plugins.registry import registry
 from ope_bench.store import Store, export
 from ope_bench.suites.manifest import Manifest, specs_of
+from ope_bench.suites.suite import parse_selector
 from ope_bench.suites.yaml_document import load_file
 from ope_bench.trials.foreign import Processes
 from ope_bench.trials.isolation import isolated
@@ -214,6 +215,15 @@ def _verify_submission(
 ) -> dict[str, Any]:
     """Verify a submission: its own report, and its run on fresh seeds, made now or before."""
     (asked, rounds, attempts), home = files, folder.parent
+    for selector in asked.estimators:
+        origin = registry().find("estimator", parse_selector(selector).reference).origin
+        if origin.rpartition(" ")[0] != asked.distribution:
+            # Parameters of estimators of others may name the entry's classes, beside the truth.
+            msg = (
+                f"{folder}: `{selector}` is of {origin}, not of {asked.distribution}; an entry "
+                "has estimators of its own package alone"
+            )
+            raise UsageError(msg)
     now = submission_digest(asked.estimators)
     if now != asked.digest:
         msg = (

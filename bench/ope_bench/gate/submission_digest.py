@@ -142,7 +142,8 @@ def _places(top: str) -> list[Path]:
     except ValueError:
         return []
     folders = (spec and spec.submodule_search_locations) or []
-    return [Path(one) for one in folders or [(spec and spec.origin) or ""] if Path(one).exists()]
+    files = folders or [(spec and spec.origin) or ""]
+    return [Path(one) for one in files if one and Path(one).exists()]
 
 
 def _owners() -> dict[str, set[str]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
@@ -41,8 +40,11 @@ _DIALS = (
     "late",
 )
 
-_REMOVED: WeakKeyDictionary[Problem, float] = WeakKeyDictionary()
-"""The target's mass, of what the logger played, that `support` removed, of problems in use."""
+_REMOVED = "damage_removed"
+"""Attribute of a problem: the target's mass, of what the logger played, that `support` removed.
+
+It is no field of problems. Copies by pickle, as sealed data are, keep it.
+"""
 
 
 class Damaged(Environment):
@@ -197,8 +199,8 @@ class Damaged(Environment):
             return self._as_drawn.examine(problem, estimate)
         dials = {f"damage_{name}": getattr(self, name) for name in self._on}
         facts = {**self._wrapped.examine(problem, estimate), "damages": len(dials), **dials}
-        if problem in _REMOVED:
-            facts["damage_removed"] = _REMOVED[problem]
+        if _REMOVED in vars(problem):
+            facts[_REMOVED] = vars(problem)[_REMOVED]
         if "world_known" in facts and self.known is not None:
             facts["world_known"] = "propensity"
         if "world_known" in facts and self.propensity is not None:
@@ -277,7 +279,7 @@ class Damaged(Environment):
             problem = logged_rows.nearly_copied(problem, self.jitter, world_rng, rng)
         shown = self._shown(problem, world_rng, rng)
         if removed is not None:
-            _REMOVED[shown] = removed
+            vars(shown)[_REMOVED] = removed
         return shown
 
     def _shown(

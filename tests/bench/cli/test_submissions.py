@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from judging.entries import entries_of
 from scipy import stats
 
@@ -29,6 +30,7 @@ from ope_bench.cli import submissions
 from ope_bench.cli.app import invoke
 from ope_bench.execution import runner
 from ope_bench.gate import submission, verification
+from ope_bench.gate.submission_digest import submission_digest
 from ope_bench.plugins import registry as registry_module
 from ope_bench.trials.foreign import Processes
 from ope_bench.trials.trial import build
@@ -201,6 +203,23 @@ def test_ids_of_submissions_are_ascii(desk: Desk) -> None:
 def test_only_a_packages_own_estimators_are_submitted(desk: Desk, honest: dict[str, Any]) -> None:
     told = _said("submit", "acme-honest", "--est", "dr-os", "--into", str(desk.home))
     assert told["exit_code"] == 2
+
+
+def test_an_estimator_of_another_package_is_refused_before_it_runs(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.install("acme-stray", "honest")
+    desk.submit("acme-stray")
+    path = desk.home / "acme-stray" / "submission.yaml"
+    document = yaml.safe_load(path.read_text())
+    stray = ["dm[regressor=acme_stray.Learner]"]
+    document |= {"estimators": stray, "digest": submission_digest(stray)}
+    path.write_text(yaml.safe_dump(document))
+    desk.refresh()
+    told = desk.verify("acme-stray")
+    assert told["exit_code"] == 2
+    assert "its own package" in capsys.readouterr().err
+    assert "acme_stray" not in sys.modules
 
 
 def test_another_package_than_the_submitted_one_is_refused(desk: Desk) -> None:
