@@ -284,7 +284,12 @@ def ab(
     if low is not None and high is not None:
         width = (high - low) / 2 if width is None else width
         n = len(in_a)
-        needed = max(0, math.ceil(n * ((high - low) / width) ** 2 - n)) if width else 0
+        times = (high - low) / width if width else 0.0
+        rows = n * times * times - n
+        if math.isinf(rows):
+            msg = f"width: {width:g} needs more rows than can be counted; write a larger width"
+            raise UsageError(msg)
+        needed = max(0, math.ceil(rows))
         shorter = ((ends[1] or 0.0) - (ends[0] or 0.0)) / (high - low) if high > low else 1.0
         if shorter > 1:
             notes.append(f"the difference of means needs {shorter**2:.1f} times the rows")

@@ -133,7 +133,7 @@ def writer_for(path: Path) -> Writer:
         try:
             import pyarrow.parquet  # noqa: F401  to know before the store is read
         except ImportError as exc:
-            msg = f'--to {path} needs an extra: pip install "ope-bench[parquet]"'
+            msg = f'{path} needs an extra: pip install "ope-bench[parquet]"'
             raise UsageError(msg) from exc
     return writer
 

@@ -216,6 +216,8 @@ def test_rows_needed_bring_the_wanted_width():
     wanted = ab(*logs, **COLUMNS, width=(high - low) / 1.5)
     assert wanted.rows_needed == math.ceil(1000 * 1.5**2 - 1000)
     assert ab(*logs, **COLUMNS, width=1.0).rows_needed == 0
+    with pytest.raises(UsageError, match="width: 1e-300"):
+        ab(*logs, **COLUMNS, width=1e-300)
 
 
 WRONG = {
