@@ -285,11 +285,11 @@ def ab(
         width = (high - low) / 2 if width is None else width
         n = len(in_a)
         times = (high - low) / width if width else 0.0
-        rows = n * times * times - n
-        if math.isinf(rows):
+        more = n * times * times - n
+        if math.isinf(more):
             msg = f"width: {width:g} needs more rows than can be counted; write a larger width"
             raise UsageError(msg)
-        needed = max(0, math.ceil(rows))
+        needed = max(0, math.ceil(more))
         shorter = ((ends[1] or 0.0) - (ends[0] or 0.0)) / (high - low) if high > low else 1.0
         if shorter > 1:
             notes.append(f"the difference of means needs {shorter**2:.1f} times the rows")
