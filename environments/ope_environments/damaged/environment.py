@@ -199,8 +199,8 @@ class Damaged(Environment):
             return self._as_drawn.examine(problem, estimate)
         dials = {f"damage_{name}": getattr(self, name) for name in self._on}
         facts = {**self._wrapped.examine(problem, estimate), "damages": len(dials), **dials}
-        if _REMOVED in vars(problem):
-            facts[_REMOVED] = vars(problem)[_REMOVED]
+        if (removed := getattr(problem, _REMOVED, None)) is not None:
+            facts[_REMOVED] = removed
         if "world_known" in facts and self.known is not None:
             facts["world_known"] = "propensity"
         if "world_known" in facts and self.propensity is not None:
