@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ope_bench.base.errors import UnavailableError
 from ope_bench.base.units import counted
@@ -711,19 +712,19 @@ def reliability_of(log: LogData) -> Reliability | None:
     """
     if log.propensity is None:
         return None
-    unit = np.unique(unit_of(log), return_inverse=True)[1].reshape(-1)
     row = np.ones(log.n) if log.weight is None else log.weight
-    n_actions, size = len(log.actions), np.bincount(unit, row)
-    pairs, place = np.unique(unit * n_actions + log.action, return_inverse=True)
-    x = np.bincount(place.reshape(-1), row / log.propensity).astype(np.float64)
-    action, rows = pairs % n_actions, size[pairs // n_actions]
+    n_actions, unit = len(log.actions), unit_of(log)
+    size = np.bincount(unit, row)
+    shape = (len(size), n_actions)
+    table = sparse.csr_array((row / log.propensity, (unit, log.action)), shape=shape)
+    x, action, rows = table.data, table.indices, np.repeat(size, np.diff(table.indptr))
 
     def over(values: FloatArray) -> FloatArray:
         total: FloatArray = np.bincount(action, values, minlength=n_actions).astype(np.float64)
         return total
 
     # Raw moments of t = x - rows over units, x being 0 where an action does not occur.
-    k = len(size)
+    k = int((size > 0).sum())
     first = (over(x) - size.sum()) / k
     second = (over(x**2 - 2 * x * rows) + (size**2).sum()) / k
     third = (over(x**3 - 3 * x**2 * rows + 3 * x * rows**2) - (size**3).sum()) / k

@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def load_log(
     codes = _action_codes(spec, used, items, tables, predictions, columns)
     logged = codes.of(used, spec.action)
     encoded = encode(used, context, spec.categorical, levels=levels or {})
-    raw = raw_columns(table, context, encoded.levels)
+    raw = partial(raw_columns, table, context, encoded.levels)
     found: dict[str, Target] = {
         name: resolve(
             name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -511,7 +511,7 @@ def resolve(
     given: TargetTable | None,
     column: tuple[Table, str] | None,
     codes: ActionCodes,
-    context: Mapping[str, np.ndarray[Any, Any]],
+    context: Callable[[], Mapping[str, np.ndarray[Any, Any]]],
     actions: Sequence[str] | None,
     timeout: float,
 ) -> Target:
@@ -525,7 +525,7 @@ def resolve(
     given : the policy's own table, if it has one.
     column : the policy's column of actions or probabilities, and its table, if it is one.
     codes : of the actions.
-    context : the context columns before encoding.
+    context : returns the context columns before encoding, which few forms need.
     actions : the actions to which columns of arrays belong; those of the codes where None.
     timeout : seconds that a policy of a file may take.
     """
@@ -537,7 +537,7 @@ def resolve(
         return Target(name, "table", matrix=given.matrix(codes))
     form, given_as = policy.form, policy.value
     columns = codes.names if actions is None else tuple(actions)
-    rows: Mapping[str, np.ndarray[Any, Any]] = context or {"row": np.arange(table.n)}
+    rows: Mapping[str, np.ndarray[Any, Any]] = {"row": np.arange(table.n)}
     labeled = hasattr(given_as, "probability") or hasattr(given_as, "predict_proba")
     if actions is None and not labeled and (form == "list" or not isinstance(given_as, str)):
         codes.require_order(name)
@@ -551,10 +551,12 @@ def resolve(
                 "name the actions of its columns by `actions`, those that were never logged too"
             )
             raise UsageError(msg)
-        rows = {"row": np.arange(table.n)}
 
         def given_as(part: Mapping[str, np.ndarray[Any, Any]]) -> Any:
             return array[part["row"]]
+
+    else:
+        rows = context() or rows
 
     if isinstance(given_as, DiscretePolicy):
         # It takes contexts as one array, and actions as codes.
