@@ -22,6 +22,9 @@ from ope_bench.statistics.coverage import wilson
 from ope_bench.statistics.ranks import mean_interval
 
 FOLDERS = {"choice": "world", "choice-real": "table", "choice-trials": "trial"}
+FRESH = {"choice-fresh": "worlds 101 to 200", "choice-confirm": "worlds 201 to 500"}
+"""Worlds that were drawn for the guard, which chose nothing of what is recommended."""
+
 AVERAGE_ERRORS = "average-errors.json"
 """Standard errors of the logged mean, which `results/average_errors.py` writes."""
 
@@ -40,6 +43,9 @@ COMBINED: Mapping[str, Callable[[Mapping[str, FloatArray]], FloatArray]] = {
     "median of dm, dr-os, sndr": lambda of: np.median([of["dm"], of["dr-os"], of["sndr"]], axis=0),
     "median of all six": lambda of: np.median([of[name] for name in SINGLE], axis=0),
 }
+
+GUARDED, GUARDS = "dr-os", {"guard of 1.96": 1.96, "guard of 1": 1.0}
+"""Standard errors of `ipws` by which a guarded value may differ from that of `ipws`."""
 
 REWARDED, EFFECTIVE = (0.0, 10.0, 20.0, 50.0, 200.0), (30.0, 100.0, 500.0)
 CONSTANTS = np.round(np.arange(0.6, 1.51, 0.1), 1)
@@ -104,15 +110,16 @@ def entrant_of(row: Mapping[str, Any]) -> str:
 
 
 @cache
-def cases(results: Path) -> tuple[Case, ...]:
-    """Read all settings of the choice.
+def cases(results: Path, folders: Sequence[str] = tuple(FOLDERS)) -> tuple[Case, ...]:
+    """Read all settings of the choice, or of other suites of worlds.
 
     Raises
     ------
     LookupError : trials are missing.
     """
     found = []
-    for folder, kind in FOLDERS.items():
+    for folder in folders:
+        kind = FOLDERS.get(folder, "world")
         others = results / folder / "other-rows.json"
         left = json.loads(others.read_text(encoding="utf-8")) if others.exists() else None
         errors = json.loads((results / folder / AVERAGE_ERRORS).read_text(encoding="utf-8"))
@@ -156,10 +163,15 @@ def _case(
         )
         for name, rows in by_name.items()
     }
-    values |= {name: made(values) for name, made in COMBINED.items()}
+    errors = [by_name[REFERENCE][k]["standard_error"] for k in usable]
+    apart = np.array([math.inf if one is None else one for one in errors])
+    for name, reach in GUARDS.items():
+        values[name] = np.clip(values[GUARDED], plain - reach * apart, plain + reach * apart)
+    if values.keys() >= set(SINGLE):
+        values |= {name: made(values) for name, made in COMBINED.items()}
     told = [json.loads(by_name[SHRUNK][k]["diagnostics"] or "{}") for k in usable]
     signals = [one["reward_r2"] for one in told if "reward_r2" in one]
-    errors = [average_errors[str(k)] for k in usable]
+    floors = [average_errors[str(k)] for k in usable]
     name = str(params.get("world", params.get("dataset", params.get("data"))))
     return Case(
         kind,
@@ -168,7 +180,7 @@ def _case(
         float(np.median(signals)) if signals else None,
         truth,
         values,
-        0.1 * float(np.mean(errors)),
+        0.1 * float(np.mean(floors)),
     )
 
 
@@ -436,6 +448,7 @@ def recommendation_page(results: Path) -> str:
         opening("recommendation", center=center, worlds=len(worlds)),
         _choice(odd, even, center),
         _confirmed(even, center),
+        _guard(results, odd, even),
         _kinds(even, center),
         _interval(logs, center),
         _estimated(logs_of(results, center, "estimated.parquet"), constant_of(logs)),
@@ -477,20 +490,14 @@ def _choice(odd: Sequence[Case], even: Sequence[Case], center: str) -> str:
 
 
 def _confirmed(even: Sequence[Case], center: str) -> str:
-    over = {}
-    for stratum in STRATA:
-        some = [one for one in even if one.stratum == stratum]
-        if some:
-            means = {name: float(by_source(some, name).mean()) for name in (*BEST_OF, center)}
-            over[stratum] = means[center] - min(means[name] for name in BEST_OF)
+    mean, (worst, most_over) = _over_best(even, center)
     ratios = np.array([one.ratio(center) for one in even])
-    mean, worst = float(np.mean(list(over.values()))), max(over, key=lambda one: over[one])
     twice, five = (ratios > math.log(limit) for limit in (2.0, 5.0))
     most = f"{_told(float(ratios.max()))} ({even[int(ratios.argmax())].source})"
     words = f"over twice the error of `ipws` in {twice.mean():.1%} of {len(ratios)} settings (3 %)"
     verdicts = [
         (mean <= math.log(1.10), f"{_told(mean)} on average (1.10)"),
-        (over[worst] <= math.log(1.20), f"{_told(over[worst])} where it is worst, {worst} (1.20)"),
+        (most_over <= math.log(1.20), f"{_told(most_over)} where it is worst, {worst} (1.20)"),
         (twice.mean() <= 0.03, words),
         (not five.any(), f"over five times in {five.sum()} (none), at most {most}"),
     ]
@@ -499,6 +506,35 @@ def _confirmed(even: Sequence[Case], center: str) -> str:
         f"`{center}` over the best of {', '.join(f'`{one}`' for one in BEST_OF)} of each "
         "stratum, on the half that confirms (limit):\n\n" + "\n".join(lines)
     )
+
+
+def _guard(results: Path, odd: Sequence[Case], even: Sequence[Case]) -> str:
+    """Say how the recommended estimator, and a guard of it, did on worlds that chose neither."""
+    groups = {"chose": odd, "confirm": even}
+    groups |= {title: cases(results, (name,)) for name, title in FRESH.items()}
+    rows = []
+    for title, group in groups.items():
+        for name in (GUARDED, *GUARDS):
+            ratios = np.array([one.ratio(name) for one in group])
+            over, worst = _over_best(group, name)
+            cells = [title, f"`{name}`" if name == GUARDED else name, _told(over)]
+            cells += [_told(worst[1]), f"{(ratios > math.log(2)).sum()} of {len(ratios)}"]
+            cells += [str((ratios > math.log(5)).sum()), _told(float(ratios.max()))]
+            rows.append(cells)
+    heads = ["settings", "estimator", "over the best (1.10)", "where it is worst (1.20)"]
+    heads += ["over twice `ipws` (3 %)", "over five times (none)", "at most"]
+    return f"{opening('recommendation guard')}\n\n{table(heads, rows, 'llr', tight=True)}"
+
+
+def _over_best(found: Sequence[Case], name: str) -> tuple[float, tuple[str, float]]:
+    """Return the log error over the best single one: mean of strata, and the worst stratum's."""
+    over = {}
+    for stratum in STRATA:
+        some = [one for one in found if one.stratum == stratum]
+        if some:
+            means = {one: float(by_source(some, one).mean()) for one in (*BEST_OF, name)}
+            over[stratum] = means[name] - min(means[one] for one in BEST_OF)
+    return float(np.mean(list(over.values()))), max(over.items(), key=lambda one: one[1])
 
 
 def _kinds(even: Sequence[Case], center: str) -> str:

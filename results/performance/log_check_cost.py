@@ -1,18 +1,21 @@
 """What `ope-bench log check` costs on a long log: processor, wall time and memory by form of file.
 
     python results/performance/log_check_cost.py --output results/performance/log-check-cost
+    python results/performance/log_check_cost.py --rows 10000000 \\
+        --output results/performance/log-check-cost
 
-Nine columns: a time, a unit of five rows, a text, a new policy's action and a logged one of 1,000 words, a
-reward, a propensity, two contexts. Start-up is the same command on a thousand rows, which imports the same libraries; the time beyond
-it is what the rows cost. Logs of ten million rows are measured as `--rows 10000000`, which keeps
-what was measured before.
+Nine columns: a time, a unit of five rows, a text, a new policy's action and a logged one of 1,000
+words, a reward, a propensity, two contexts. Start-up is the same command on a thousand rows; the
+time beyond it is what the rows cost. What was measured before on the same machine is kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -79,7 +82,9 @@ def write_log(folder: Path, rows: int, form: str) -> Path:
             for j, count in enumerate(blocks):
                 rows_of(count, j).write_csv(file, include_header=j == 0)
         if form == "csv.gz":
-            subprocess.run(["gzip", "-1", "-f", str(plain)], check=True)
+            with plain.open("rb") as file, gzip.open(table, "wb", compresslevel=1) as packed:
+                shutil.copyfileobj(file, packed)
+            plain.unlink()
     path = folder / "log.yaml"
     path.write_text(LOG_FILE.format(table=table.name))
     return path
@@ -89,7 +94,7 @@ def measure(arguments: Sequence[str]) -> tuple[float, float, int]:
     """Run a command; return its processor and wall seconds and its largest resident bytes."""
     begun, most = time.monotonic(), 0
     before = os.times()
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603  our own command
         [sys.executable, "-m", "ope_bench", *arguments], stdout=subprocess.DEVNULL
     ) as child:
         process = psutil.Process(child.pid)
@@ -101,25 +106,26 @@ def measure(arguments: Sequence[str]) -> tuple[float, float, int]:
                 pass
             time.sleep(0.05)
     if child.returncode not in (0, 1):
-        raise SystemExit(f"{shlex.join(arguments)} ended with {child.returncode}")
+        msg = f"{shlex.join(arguments)} ended with {child.returncode}"
+        raise SystemExit(msg)
     after = os.times()
     spent = after.children_user + after.children_system
     spent -= before.children_user + before.children_system
     return spent, time.monotonic() - begun, most
 
 
-def row_of(folder: Path, rows: int, form: str, options: Sequence[str]) -> dict[str, Any]:
+def row_of(folder: Path, rows: int, form: str) -> dict[str, Any]:
     """Measure start-up and one form of file; the file is gone afterwards."""
-    few = measure(["log", "check", str(write_log(folder, FEW, form)), *options])
-    spent, wall, most = measure(["log", "check", str(write_log(folder, rows, form)), *options])
-    size = (folder / f"log-{rows}.{form}").stat().st_size
-    (folder / f"log-{rows}.{form}").unlink()
+    start, _, _ = measure(["log", "check", str(write_log(folder, FEW, form))])
+    spent, wall, most = measure(["log", "check", str(write_log(folder, rows, form))])
+    table = folder / f"log-{rows}.{form}"
+    size = table.stat().st_size
+    table.unlink()
     return {
         "rows": rows,
         "form": form,
-        "options": list(options),
         "file": size,
-        "start": few[0],
+        "start": start,
         "processor": spent,
         "wall": wall,
         "bytes": most,
@@ -128,30 +134,25 @@ def row_of(folder: Path, rows: int, form: str, options: Sequence[str]) -> dict[s
 
 def tables(report: dict[str, Any]) -> str:
     """Return the table of one machine."""
-    head = [
-        "| rows | file | options | file, MB | start-up | processor beyond it | wall | GiB |",
-        "|---:|:---|:---|---:|---:|---:|---:|---:|",
+    lines = [
+        "| rows | file | file, MB | start-up | processor beyond it | wall | GiB |",
+        "|---:|:---|---:|---:|---:|---:|---:|",
     ]
-    ordered = sorted(report["rows"], key=lambda row: (row["rows"], row["options"], row["form"]))
-    return "\n".join(
-        [
-            *head,
-            *(
-                f"| {row['rows']:,} | `.{row['form']}` | {' '.join(row['options']) or '-'} | "
-                f"{row['file'] / 1e6:,.0f} | {row['start']:.1f} | "
-                f"{row['processor'] - row['start']:.1f} | {row['wall']:.1f} | "
-                f"{row['bytes'] / 2**30:.2f} |"
-                for row in ordered
-            ),
-        ]
-    )
+    for row in sorted(report["rows"], key=lambda row: (row["rows"], row["form"])):
+        beyond, memory = row["processor"] - row["start"], row["bytes"] / 2**30
+        lines.append(
+            f"| {row['rows']:,} | `.{row['form']}` | {row['file'] / 1e6:,.0f} | "
+            f"{row['start']:.1f} | {beyond:.1f} | {row['wall']:.1f} | {memory:.2f} |"
+        )
+    return "\n".join(lines)
 
 
 PAGE = Page(
     "# What `log check` costs\n\n"
-    "Seconds of the processor of `ope-bench log check` on a log of nine columns: a time, a unit, a\n"
-    "text, 1,000 action words, a new policy by column, reward, propensity, two contexts. Start-up "
-    "is the\nsame command on a thousand rows, which imports the same libraries. Memory is that of the command with its workers.",
+    "Seconds of `ope-bench log check` on a log of nine columns: a time, a unit of five rows, a "
+    "text, a\nnew policy's action and a logged one of 1,000 words, a reward, a propensity, two "
+    "contexts.\nStart-up is the same command on a thousand rows. Memory is that of all its "
+    "processes.",
     tables,
 )
 
@@ -161,23 +162,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--form", choices=FORMS, action="append", help="default: all")
-    parser.add_argument("--stream", action="store_true")
     parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
     given = parser.parse_args()
-    options = ["--stream"] if given.stream else []
-    words = ["python", f"results/performance/{Path(__file__).name}", *sys.argv[1:]]
-    words = [word for j, word in enumerate(words) if "--output" not in words[max(j - 1, 0) : j + 1]]
-    report = {"command": shlex.join(words), **facts_now(), "rows": []}
+    command = f"python results/performance/{Path(__file__).name} --rows {given.rows}"
+    report = {"command": command, **facts_now(), "rows": []}
     if given.output:
         report = resumed(given.output, report)
     with tempfile.TemporaryDirectory() as folder:
         for form in given.form or FORMS:
-            row = row_of(Path(folder), given.rows, form, options)
-            same = ("rows", "form", "options")
-            report["rows"] = [
-                *(one for one in report["rows"] if any(one[key] != row[key] for key in same)),
-                row,
+            row = row_of(Path(folder), given.rows, form)
+            others = [
+                one
+                for one in report["rows"]
+                if (one["rows"], one["form"]) != (row["rows"], row["form"])
             ]
+            report["rows"] = [*others, row]
             sys.stdout.write(f"{row}\n")
             sys.stdout.flush()
             if given.output:

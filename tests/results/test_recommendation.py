@@ -64,6 +64,35 @@ def test_a_combination_must_be_better_by_more_than_its_margin(error, taken):
     assert (judged.chosen(some) == name) == taken
 
 
+def test_a_guarded_value_is_the_nearest_within_standard_errors_of_ipws():
+    row = {"status": "ok", "truth_expected": 0.5, "standard_error": 0.02, "diagnostics": "{}"}
+    values = {"logging-average": 0.4, "ipws": 0.52, "dr-eb": 0.5, "dr-os": 0.55}
+    by_name = {name: {0: row | {"estimate": value}} for name, value in values.items()}
+    found = judged._case("world", {"world": 1}, by_name, None, {"0": 0.02}).values
+    assert found["guard of 1"] == pytest.approx([0.54])
+    assert found["guard of 1.96"] == pytest.approx([0.55])
+    assert "median of all six" not in found
+    by_name["ipws"] = {0: row | {"estimate": 0.52, "standard_error": None}}
+    found = judged._case("world", {"world": 1}, by_name, None, {"0": 0.02}).values
+    assert found["guard of 1"] == pytest.approx([0.55])
+
+
+def test_the_page_has_the_worlds_of_the_guard_with_their_limits():
+    text = judged._guard(RESULTS, *judged.choosing(judged.cases(RESULTS)))
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")][2:]
+    told = {(row[0].strip(), row[1].strip()): [one.strip() for one in row[2:]] for row in rows}
+    fresh = judged.cases(RESULTS, ("choice-confirm",))
+    ratios = [one.ratio("dr-os") for one in fresh]
+    over = sum(ratio > math.log(2) for ratio in ratios)
+    mine = told["worlds 201 to 500", "`dr-os`"]
+    assert mine[2:4] == [f"{over} of {len(fresh)}", str(sum(one > math.log(5) for one in ratios))]
+    assert float(told["worlds 201 to 500", "guard of 1"][1]) > 1.2 > float(mine[1])
+    # The rule takes the largest guard with at most 2 % over twice among those that choose.
+    chose = [one for key in ("chose", "worlds 101 to 200") for one in [told[key, "guard of 1.96"]]]
+    count, total = (sum(int(one[2].split(" of ")[k]) for one in chose) for k in (0, 1))
+    assert count / total > 0.02
+
+
 def test_odd_worlds_and_every_second_source_choose():
     tables = [
         replace(case(0, 0.0), kind="table", source=f"table {name}", number=None) for name in "cab"
