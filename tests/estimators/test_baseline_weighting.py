@@ -8,9 +8,12 @@ import pytest
 from ope_bench import self_normalized, standard_error
 from ope_bench.base.errors import PositivityViolation
 from ope_bench.contracts.data import Problem
+from ope_bench.contracts.parameters import hints_of
+from ope_bench.plugins.registry import registry
 from ope_bench.testing.problems import problem
 from ope_estimators.baseline.logging_average import LoggingAverage
-from ope_estimators.baseline.weighting import transformed
+from ope_estimators.baseline.weighting import action_weighting
+from ope_estimators.baseline.weighting.intervals import Intervals
 from ope_estimators.baseline.weighting.ipw import IPW
 from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.baseline.weighting.weighted_mean import never_logged
@@ -153,7 +156,7 @@ def test_disjoint_policies_are_zero_for_ipw_and_a_violation_for_ipws():
 def test_what_messages_alone_say_is_not_computed(cls, monkeypatch):
     problem = tiny.small().sample(30, np.random.default_rng(7))
     for name in ("never_logged", "np"):
-        monkeypatch.setattr(transformed, name, None)
+        monkeypatch.setattr(action_weighting, name, None)
     assert np.isfinite(tiny.run(cls(), problem).value)
 
 
@@ -200,3 +203,15 @@ def test_no_share_of_continuous_actions_was_never_logged():
     view = tiny.view_of(given)
     assert view.n_actions is None
     assert never_logged(view) is None
+
+
+def test_parameters_of_intervals_come_from_one_class():
+    """And what an estimator's value is made of is said in its own file or in its base's."""
+    asked = [
+        plugin.cls
+        for plugin in registry().plugins("estimator")
+        if "interval" in hints_of(plugin.cls)
+    ]
+    assert len(asked) > 10
+    assert all(issubclass(cls, Intervals) for cls in asked)
+    assert "_score" in vars(IPW)

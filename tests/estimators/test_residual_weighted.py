@@ -10,8 +10,8 @@ import pytest
 from ope_bench import params
 from ope_estimators.baseline.doubly_robust.dr import DR
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
-from ope_estimators.baseline.weighting.shrunk_weights import ShrunkWeights
+from ope_estimators.baseline.weighting.ipw import ClippedWeights
+from ope_estimators.baseline.weighting.sg_ipw import ShrunkWeights
 from support import tiny_worlds as tiny
 
 

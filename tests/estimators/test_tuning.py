@@ -20,9 +20,8 @@ from ope_estimators.baseline.doubly_robust.dr_ps import DRPS
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.baseline.doubly_robust.sg_dr import SGDR
 from ope_estimators.baseline.doubly_robust.switch import Switch
-from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
 from ope_estimators.baseline.weighting.es_ipw import ESIPW
-from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.baseline.weighting.ipw import IPW, ClippedWeights
 from ope_estimators.baseline.weighting.ipws import IPWS
 from ope_estimators.baseline.weighting.ix_ipw import IXIPW
 from ope_estimators.baseline.weighting.ls_ipw import LSIPW

@@ -185,17 +185,16 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "baseline/weighting": (
         (_GOLDEN, f"{_TESTS}/test_weight_transforms.py", f"{_TESTS}/test_tuning.py", _DEFAULTS),
         (
+            "action_weighting",
             "beta_ipw",
-            "clipped_weights",
             "el_ipw",
             "es_ipw",
+            "ipw",
             "ipw_re",
             "ix_ipw",
             "ls_ipw",
             "lse_ipw",
             "sg_ipw",
-            "shrunk_weights",
-            "transformed",
         ),
     ),
     "baseline/doubly_robust": (
@@ -299,7 +298,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{PACKAGE}/baseline/doubly_robust/tmle.py", "", "1e-14 -> 1.5e-14"): (
         "where the search stops, below the rounding of the score"
     ),
-    (f"{PACKAGE}/baseline/weighting/transformed.py", "", "0.0 -> 1.0"): (
+    (f"{PACKAGE}/baseline/weighting/action_weighting.py", "", "0.0 -> 1.0"): (
         "instead of an error that is missing for one unit alone, where no rule is asked"
     ),
     (f"{BENCH}/contracts/embeddings.py", "self._spare", "size // 4 -> size * 4"): (

@@ -57,3 +57,6 @@ class KernelDR(ResidualWeighted, KernelWeighted):
     >>> abs(record.estimate - record.truth_expected) < 0.1
     True
     """
+
+    in_batches = False
+    row_weights = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ope_bench import FloatArray, LinearScore
+from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.continuous.kernel_weighted import KernelWeighted
 
 __all__ = ["KernelIPWS"]
@@ -48,6 +50,5 @@ class KernelIPWS(KernelWeighted):
     True
     """
 
-    @property
-    def _normalized(self) -> bool:
-        return True
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        return rows.score(used, normalize=True)

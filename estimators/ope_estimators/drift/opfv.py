@@ -66,7 +66,7 @@ class OPFV(Drifting):
     True
     """
 
-    _uses_row_weights = False
+    row_weights = False
 
     phi: Literal["constant", "cycle", "recent"] = "recent"
     period: Annotated[float, Gt(0)] = 0.25

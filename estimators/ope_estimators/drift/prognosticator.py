@@ -48,7 +48,7 @@ class Prognosticator(Drifting):
     True
     """
 
-    _uses_row_weights = False
+    row_weights = False
 
     periods: Annotated[int, Ge(1)] = 10
     degree: Annotated[int, Ge(0)] = 1

@@ -49,8 +49,6 @@ class EstimatedPropensity(Estimator):
         the least squared error as an inverse weight.
     """
 
-    _uses_row_weights: ClassVar[bool] = False
-
     added_parameters: ClassVar[Mapping[str, Any]] = {
         "propensity": "given",
         "propensity_classifier": "logistic",
@@ -73,8 +71,7 @@ class EstimatedPropensity(Estimator):
     @property
     def row_weights(self) -> bool:
         """Whether it uses row weights: not for finite-sample bounds."""
-        plain = getattr(self, "interval", "asymptotic") in ("asymptotic", "bootstrap")
-        return self._uses_row_weights and plain
+        return getattr(self, "interval", "asymptotic") in ("asymptotic", "bootstrap")
 
     @property
     def action_masks(self) -> bool:

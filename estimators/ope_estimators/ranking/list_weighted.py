@@ -10,8 +10,8 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, FloatArray, IntArray, ParameterError, Solution, View
-from ope_estimators.baseline.weighting.transformed import WeightedBase
+from ope_bench import Access, FloatArray, IntArray, LinearScore, ParameterError, View
+from ope_estimators.baseline.weighting.action_weighting import ActionWeighting
 from ope_estimators.baseline.weighting.weighted_mean import never_logged
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 
@@ -20,7 +20,7 @@ __all__ = ["Examined", "ListWeighted", "slots_of"]
 Examination = str | list[float]
 
 
-class ListWeighted(WeightedBase):
+class ListWeighted(ActionWeighting):
     """Base: the mean of the rows' weighted rewards; a subclass says what the weights are.
 
     Standard errors sum the terms of a list, which is a unit.
@@ -29,6 +29,8 @@ class ListWeighted(WeightedBase):
     ----------
     normalize : divide by the sum of the weights instead of n.
     """
+
+    in_batches = False
 
     _: KW_ONLY
     normalize: bool = False
@@ -47,8 +49,8 @@ class ListWeighted(WeightedBase):
             unsupported_mass=lambda: never_logged(view),
         )
 
-    def _answer(self, rows: WeightedRows) -> Solution:
-        return rows.solve(rows.score(rows.weight, normalize=self.normalize))
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        return rows.score(used, normalize=self.normalize)
 
 
 class Examined(ListWeighted):

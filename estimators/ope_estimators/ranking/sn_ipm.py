@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ope_bench import Estimate, FloatArray, Solution, View, standard_error
-from ope_estimators.baseline.weighting.transformed import WeightedBase
+from ope_bench import Estimate, FloatArray, LinearScore, View, standard_error
+from ope_estimators.baseline.weighting.action_weighting import ActionWeighting
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.ranking.list_weighted import by_slot
 
 __all__ = ["SNIPM"]
 
 
-class SNIPM(WeightedBase):
+class SNIPM(ActionWeighting):
     """Rewards averaged at each slot with weights that sum to one there.
 
         V̂ = sum_k (n_k/n) sum_(i at k) w_i r_i / sum_(i at k) w_i,   w_i as in `IIPS`
@@ -40,8 +40,8 @@ class SNIPM(WeightedBase):
     True
     """
 
-    def _answer(self, rows: WeightedRows) -> Solution:
-        return rows.solve(rows.score(rows.weight, normalize=True))
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        return rows.score(used, normalize=True)
 
     def estimate(self, view: View) -> Estimate:
         """Return the sum over slots of shares times self-normalized means."""
@@ -51,7 +51,7 @@ class SNIPM(WeightedBase):
 
         def normalized(index: np.ndarray) -> tuple[float, FloatArray]:
             some = rows.take(index)
-            found = some.solve(some.score(some.weight, normalize=True))
+            found = self._answer(some)
             assert found.terms is not None  # noqa: S101  weights have terms
             return found.value, found.terms
 

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from annotated_types import Ge
 
-from ope_bench import Access, FloatArray, IntArray, Solution, View, row_chunks
-from ope_estimators.baseline.weighting.transformed import TransformedWeights
+from ope_bench import Access, FloatArray, IntArray, LinearScore, Solution, View, row_chunks
+from ope_estimators.baseline.weighting.action_weighting import TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.features.actions import ActionFeatures
 from ope_estimators.nuisance.action_clusters import require_actions
@@ -124,6 +124,9 @@ class PolicyConvolution(TransformedWeights):
             bandwidths=bandwidths,
             ratio=ratio,
         )
+
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        return rows.score(used, normalize=self.normalize)
 
     def _transform(self, rows: WeightedRows, parameter: float | FloatArray) -> FloatArray:
         assert isinstance(rows, ConvolvedRows)  # noqa: S101  made by `_rows`

@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, FloatArray, IntArray, LinearScore, Solution, UnavailableError, View
-from ope_estimators.baseline.weighting.transformed import TransformedWeights
+from ope_estimators.baseline.weighting.action_weighting import TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.partial_expectation import blended_expectations
 from ope_estimators.nuisance.reward_based import RewardBased
@@ -45,9 +45,9 @@ class BlendedRows(WeightedRows):
         assert isinstance(part, BlendedRows)  # noqa: S101  `replace` keeps the class
         return replace(part, modelled=self.modelled[:, index], model=self.model[index])
 
-    def at(self, threshold: float) -> WeightedRows:
-        """Return the rows with what the model adds at one of the thresholds."""
-        k = int(np.flatnonzero(self.thresholds == threshold)[0])
+    def at(self, threshold: float | FloatArray) -> WeightedRows:
+        """Return the rows with what the model adds at one or a column of the thresholds."""
+        k = (self.thresholds == threshold).argmax(axis=-1)
         return replace(self, baseline=self.modelled[k])
 
 
@@ -125,9 +125,9 @@ class Blended(TransformedWeights, RewardBased):
             model=self.reward_.logged(view.context, view.action),
         )
 
-    def _score(self, rows: WeightedRows, parameter: float | None) -> LinearScore:
+    def _score_at(self, rows: WeightedRows, parameter: float | FloatArray | None) -> LinearScore:
         assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
-        return super()._score(rows if parameter is None else rows.at(parameter), parameter)
+        return super()._score_at(rows if parameter is None else rows.at(parameter), parameter)
 
     def _answer(self, rows: WeightedRows) -> Solution:
         assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
@@ -139,14 +139,3 @@ class Blended(TransformedWeights, RewardBased):
     def _candidates(self, rows: WeightedRows) -> FloatArray:
         assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
         return rows.thresholds
-
-    def _point(self, rows: WeightedRows, parameter: float) -> float:
-        assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
-        return super()._point(rows.at(parameter), parameter)
-
-    def _evaluate(
-        self, rows: WeightedRows, candidates: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        assert isinstance(rows, BlendedRows)  # noqa: S101  made by `_rows`
-        used = self._transform(rows, candidates[:, None])
-        return replace(rows, baseline=rows.modelled).averages(used, normalize=False)

@@ -13,7 +13,6 @@ from ope_bench import (
     Access,
     Estimate,
     FloatArray,
-    Interval,
     LinearEstimator,
     LinearScore,
     UnavailableError,
@@ -22,8 +21,8 @@ from ope_bench import (
     check_rewards,
     largest_shortfall,
 )
-from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
+from ope_estimators.baseline.weighting.intervals import Intervals
 from ope_estimators.baseline.weighting.reward_limits import declared_limits, without_interval
 from ope_estimators.baseline.weighting.weighted_mean import clipped
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
@@ -36,7 +35,7 @@ __all__ = ["DR"]
 DRInterval = Literal["asymptotic", "guaranteed", "bootstrap"]
 
 
-class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased, LinearEstimator):
+class DR(Intervals, EstimatedPropensity, ActionRewardBased, LinearEstimator):
     """The direct method plus importance-weighted residuals of its model.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + w_i (r_i - q̂(x_i, a_i)) ],
@@ -88,8 +87,6 @@ class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased, LinearEstimator):
     True
     """
 
-    _uses_row_weights = True
-
     added_parameters: ClassVar[Mapping[str, Any]] = {"reward_range": None, "largest_unit": None}
 
     cross_fit: Annotated[int, Ge(1)] = 5
@@ -137,27 +134,21 @@ class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased, LinearEstimator):
             weight_space="action",
             terms=solved.terms,
         )
-        interval = self._interval(view)
-        if self.interval == "guaranteed" and interval is None:
-            return without_interval(found)
-        return replace(found, interval=interval)
+        return found if self.interval == "asymptotic" else self._with_interval(found, view)
 
-    def _interval(self, view: View) -> Interval | None:
-        if self.interval == "guaranteed":
-            return self._by_bets(view)
-        return self._bootstrap(view) if self.interval == "bootstrap" else None
-
-    def _by_bets(self, view: View) -> Interval | None:
+    def _with_interval(self, found: Estimate, view: View) -> Estimate:
+        if self.interval == "bootstrap":
+            return super()._with_interval(found, view)
         refuse_bets(self)
         if view.n_actions is None:
             msg = "interval=guaranteed of dr sums over finitely many actions; these are continuous"
             raise UnavailableError(msg)
         limits = check_rewards(view.reward, declared_limits(view, self.reward_range))
         if view.has_units and self.largest_unit is None:
-            return None
+            return without_interval(found)
         shortfall = largest_shortfall(len(np.unique(view.unit)))
         lower, upper = bounded_terms(view, self._fitted_to_all, limits, shortfall)
-        return betting_interval_of_terms(
+        interval = betting_interval_of_terms(
             lower,
             upper,
             shortfall,
@@ -166,6 +157,7 @@ class DR(Bootstrapped, EstimatedPropensity, ActionRewardBased, LinearEstimator):
             level=self.level,
             largest_unit=self.largest_unit,
         )
+        return replace(found, interval=interval)
 
     def _fitted_to_all(self, view: View) -> FittedReward:
         """Return the reward model fitted to all rows of a view."""

@@ -80,8 +80,6 @@ class DREB(EstimatedPropensity, ActionRewardBased):
     True
     """
 
-    _uses_row_weights = True
-
     cross_fit: Annotated[int, Ge(1)] = 5
     toward: Literal["sndr", "tmle"] = "sndr"
 

@@ -8,16 +8,16 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import FloatArray
-from ope_estimators.baseline.bootstrapped import Bootstrapped
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.baseline.weighting.transformed import GRID, TransformedWeights
+from ope_estimators.baseline.weighting.action_weighting import GRID, TransformedWeights
+from ope_estimators.baseline.weighting.intervals import Intervals
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.rules import DataRule
 
 __all__ = ["DROS"]
 
 
-class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
+class DROS(Intervals, ResidualWeighted, TransformedWeights):
     """The direct method plus residuals whose large weights are shrunk to 0: optimistic shrinkage.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + u_i (r_i - q̂(x_i, a_i)) ],
@@ -64,8 +64,6 @@ class DROS(Bootstrapped, ResidualWeighted, TransformedWeights):
     >>> record.diagnostics["lambda"] > 0
     True
     """
-
-    _uses_row_weights = True
 
     tuned = "lambda_"
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge
 
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
+from ope_estimators.baseline.weighting.ipw import ClippedWeights
 
 __all__ = ["DRPS"]
 
@@ -52,7 +52,5 @@ class DRPS(ResidualWeighted, ClippedWeights):
     >>> record.diagnostics["clip"] > 0
     True
     """
-
-    _uses_row_weights = True
 
     clip: Annotated[float, Ge(0)] | Literal["root-n", "mse", "slope", "ocv"] = "mse"

@@ -66,8 +66,6 @@ class MRDR(DR):
     True
     """
 
-    _uses_row_weights = True
-
     action_features: ActionFeaturesName = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 5
 

@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, View
-from ope_estimators.baseline.weighting.transformed import WeightedBase
+from ope_estimators.baseline.weighting.action_weighting import ActionWeighting
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.nuisance.reward_based import RewardBased
@@ -18,7 +18,7 @@ from ope_estimators.nuisance.separate import ActionFeaturesOption
 __all__ = ["ResidualWeighted"]
 
 
-class ResidualWeighted(EstimatedPropensity, WeightedBase, RewardBased):
+class ResidualWeighted(EstimatedPropensity, ActionWeighting, RewardBased):
     """Mixin before a class that transforms weights: the weights then multiply residuals.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + u_i (r_i - q̂(x_i, a_i)) ]
@@ -31,6 +31,8 @@ class ResidualWeighted(EstimatedPropensity, WeightedBase, RewardBased):
     action_features : how actions become features.
     cross_fit : number of folds; 1 fits in-sample.
     """
+
+    in_batches = True  # Its fit is the shared one.
 
     action_features: ActionFeaturesOption = "one-hot"
     cross_fit: Annotated[int, Ge(1)] = 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.baseline.weighting.shrunk_weights import ShrunkWeights
+from ope_estimators.baseline.weighting.sg_ipw import ShrunkWeights
 
 __all__ = ["SGDR"]
 
@@ -48,5 +48,3 @@ class SGDR(ResidualWeighted, ShrunkWeights):
     >>> 0 < record.diagnostics["lambda"] < 0.1
     True
     """
-
-    _uses_row_weights = True

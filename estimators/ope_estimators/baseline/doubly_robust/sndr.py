@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ope_bench import LinearEstimator, LinearScore, Solution, View
-from ope_estimators.baseline.bootstrapped import Bootstrapped
+from ope_bench import FloatArray, LinearScore
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
+from ope_estimators.baseline.weighting.intervals import Intervals
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 
 __all__ = ["SNDR"]
 
 
-class SNDR(Bootstrapped, ResidualWeighted, LinearEstimator):
+class SNDR(Intervals, ResidualWeighted):
     """The direct method plus residuals of its model, averaged with weights that sum to one.
 
         V̂ = (1/n) sum_i sum_a π1(a|x_i) q̂(x_i, a) + sum_i w_i (r_i - q̂(x_i, a_i)) / sum_i w_i,
@@ -54,12 +54,5 @@ class SNDR(Bootstrapped, ResidualWeighted, LinearEstimator):
     True
     """
 
-    _uses_row_weights = True
-
-    def score(self, view: View) -> LinearScore:
-        """Return the model's averages, and the residuals with normalized weights."""
-        rows = self._rows(view)
-        return rows.score(rows.weight, normalize=True)
-
-    def _answer(self, rows: WeightedRows) -> Solution:
-        return rows.solve(rows.score(rows.weight, normalize=True))
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        return rows.score(used, normalize=True)

@@ -9,7 +9,7 @@ from annotated_types import Ge
 
 from ope_bench import FloatArray
 from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.baseline.weighting.transformed import TransformedWeights
+from ope_estimators.baseline.weighting.action_weighting import TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.rules import DataRule
 from ope_estimators.tuning.thresholds import exceeds, threshold_grid
@@ -57,8 +57,6 @@ class SwitchDR(ResidualWeighted, TransformedWeights):
     >>> record.diagnostics["threshold"] > 0
     True
     """
-
-    _uses_row_weights = True
 
     tuned = "threshold"
 

@@ -101,8 +101,6 @@ class TMLE(EstimatedPropensity, RewardBased):
     True
     """
 
-    _uses_row_weights = True
-
     form: Literal["weighted", "covariate"] = "weighted"
     link: Literal["logistic", "linear"] = "logistic"
     action_features: ActionFeaturesOption = "one-hot"

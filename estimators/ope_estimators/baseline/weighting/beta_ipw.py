@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from ope_bench import LinearEstimator, LinearScore, Solution, View
-from ope_estimators.baseline.weighting.transformed import WeightedBase
+from ope_bench import FloatArray, LinearScore
+from ope_estimators.baseline.weighting.action_weighting import ActionWeighting
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 
 __all__ = ["BetaIPW"]
 
 
-class BetaIPW(EstimatedPropensity, WeightedBase, LinearEstimator):
+class BetaIPW(EstimatedPropensity, ActionWeighting):
     """Weighted rewards around the constant that makes their variance least: a baseline.
 
         V̂ = β + (1/n) sum_i w_i (r_i - β),   β = sum_i (w_i² - w_i) r_i / sum_i (w_i² - w_i),
@@ -52,14 +50,5 @@ class BetaIPW(EstimatedPropensity, WeightedBase, LinearEstimator):
     True
     """
 
-    _uses_row_weights = True
-
-    def score(self, view: View) -> LinearScore:
-        """Return the weighted rewards, and the control whose constant they are weighed around."""
-        return self._score(self._rows(view))
-
-    def _score(self, rows: WeightedRows) -> LinearScore:
-        return replace(rows.score(rows.weight), control=rows.weight**2 - rows.weight)
-
-    def _answer(self, rows: WeightedRows) -> Solution:
-        return rows.solve(self._score(rows))
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        return LinearScore(weight=used, outcome=rows.outcome, control=used**2 - used)

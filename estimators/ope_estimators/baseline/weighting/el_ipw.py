@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 
 from ope_bench import FloatArray, Solution, standard_error, weighted_terms
-from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
+from ope_estimators.baseline.weighting.intervals import WeightIntervals
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 
 __all__ = ["ELIPW"]
 
 
-class ELIPW(WeightedIntervals):
+class ELIPW(WeightIntervals):
     """Weighted rewards under the most likely distribution in which weights average to one.
 
         V̂ = sum_i p_i w_i r_i + (1 - sum_i p_i w_i) r̄,   w_i = π1(a_i|x_i) / π0(a_i|x_i)
@@ -59,8 +59,7 @@ class ELIPW(WeightedIntervals):
     True
     """
 
-    _uses_row_weights = True
-
+    in_batches = False  # Its probabilities need all rows.
     divergence: Literal["cressie-read", "likelihood"] = "cressie-read"
 
     def _answer(self, rows: WeightedRows) -> Solution:
@@ -138,7 +137,7 @@ def most_likely_probabilities(weight: FloatArray, counts: FloatArray | None = No
 def _control_variate_terms(rows: WeightedRows) -> FloatArray:
     """w r - c (w - 1), c being the slope of w r on w, but for a constant: (n,)."""
     counts = rows.row_weight
-    terms = rows.weight * rows.outcome if counts is not None else rows.terms(rows.weight)
+    terms = rows.weight * rows.outcome
     centered = rows.weight - np.average(rows.weight, weights=counts)
     counted = centered if counts is None else counts * centered
     square = float(counted @ centered)

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Le
 
-from ope_bench import FloatArray
-from ope_estimators.baseline.weighting.transformed import GRID, TransformedWeights
+from ope_bench import FloatArray, LinearScore
+from ope_estimators.baseline.weighting.action_weighting import GRID, TransformedWeights
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.tuning.rules import DataRule
@@ -59,13 +59,14 @@ class ESIPW(EstimatedPropensity, TransformedWeights):
             "with the form policy, equal policies have weights π0^(1-α), not 1"
         )
     }
-    _uses_row_weights = True
-
     tuned = "alpha"
 
     alpha: Annotated[float, Ge(0), Le(1)] | DataRule = 0.7
     form: Literal["policy", "ratio"] = "policy"
     normalize: bool = False
+
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        return rows.score(used, normalize=self.normalize)
 
     def _transform(self, rows: WeightedRows, parameter: float | FloatArray) -> FloatArray:
         used: FloatArray

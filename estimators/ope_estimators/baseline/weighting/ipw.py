@@ -1,17 +1,60 @@
-"""Inverse propensity weighting."""
+"""Inverse propensity weighting, with weights that may be clipped."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
-from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
+import numpy as np
+from annotated_types import Gt
 
-__all__ = ["IPW"]
+from ope_bench import FloatArray, LinearScore, Solution
+from ope_estimators.baseline.weighting.action_weighting import GRID, TransformedWeights
+from ope_estimators.baseline.weighting.intervals import WeightIntervals
+from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+
+__all__ = ["IPW", "ClippedWeights"]
 
 
-class IPW(WeightedIntervals, ClippedWeights):
+class ClippedWeights(TransformedWeights):
+    """Base: weights cut at a limit, u(w) = min(w, clip).
+
+    Parameters
+    ----------
+    clip : largest weight; larger ones are cut. A number; None for no limit; ``root-n``, the
+        square root of the number of units (rows, where there are none); or a rule that chooses
+        among 30 limits in geometric progression, from the largest weight to the 5 % quantile of
+        the positive ones: ``mse``, ``slope`` or ``ocv``.
+    """
+
+    tuned = "clip"
+
+    clip: Annotated[float, Gt(0)] | Literal["root-n", "mse", "slope", "ocv"] | None = None
+
+    def _transform(self, rows: WeightedRows, parameter: float | FloatArray) -> FloatArray:
+        return np.minimum(rows.weight, parameter)
+
+    def _candidates(self, rows: WeightedRows) -> FloatArray:
+        low, high = rows.positive_quantiles()[0], rows.largest
+        return np.geomspace(high, low, GRID) if 0 < low < high else np.array([high or 1.0])
+
+    def parameters(self, rows: WeightedRows) -> FloatArray:
+        """Return the limit, or its candidates."""
+        return np.array([math.inf]) if self.clip is None else super().parameters(rows)
+
+    def _by_formula(self, rows: WeightedRows) -> float:
+        return math.sqrt(rows.n_units)
+
+    def _answer(self, rows: WeightedRows) -> Solution:
+        if self.clip is None:
+            return rows.solve(self._score(rows, rows.weight))
+        answer = super()._answer(rows)
+        answer.diagnostics["clipped_share"] = float((rows.weight > answer.used).mean())
+        return answer
+
+
+class IPW(WeightIntervals, ClippedWeights):
     """Logged rewards weighted by how much more often the target policy takes the action.
 
         V̂ = (1/n) sum_i w_i r_i,   w_i = π1(a_i|x_i) / π0(a_i|x_i)
@@ -59,8 +102,10 @@ class IPW(WeightedIntervals, ClippedWeights):
     True
     """
 
-    _uses_row_weights = True
-
     added_parameters: ClassVar[Mapping[str, Any]] = {"normalize": False}
 
     normalize: bool = False
+
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        """The estimate is the mean of weight times reward, or that over the mean weight."""
+        return LinearScore(weight=used, outcome=rows.outcome, normalized=self.normalize)

@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, FloatArray, Solution, UnavailableError, View
-from ope_estimators.baseline.weighting.transformed import WeightedBase
+from ope_estimators.baseline.weighting.action_weighting import ActionWeighting
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.nuisance.partial_expectation import partial_expectation, probability_table
@@ -18,7 +18,7 @@ from ope_estimators.nuisance.reward_based import RewardBased
 __all__ = ["IPWRE"]
 
 
-class IPWRE(WeightedBase, RewardBased):
+class IPWRE(ActionWeighting, RewardBased):
     """Importance weighting, and a reward model for the actions that logs never contain.
 
         V̂ = (1/n) sum_i [ w_i r_i + sum_{a: π0(a|x_i) = 0} π1(a|x_i) q̂(x_i, a) ],
@@ -90,6 +90,6 @@ class IPWRE(WeightedBase, RewardBased):
         return replace(rows, baseline=value, unsupported_mass=lambda: share)
 
     def _answer(self, rows: WeightedRows) -> Solution:
-        found, mass = rows.solve(rows.score(rows.weight)), rows.unsupported_mass()
+        found, mass = super()._answer(rows), rows.unsupported_mass()
         error = None if mass else found.standard_error
         return Solution(found.value, error, rows.weight, {"unsupported_mass": mass})

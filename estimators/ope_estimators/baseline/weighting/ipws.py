@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ope_bench import Diagnostic, Estimate, View
+from ope_bench import Diagnostic, Estimate, FloatArray, LinearScore, View
 from ope_estimators.baseline.hidden_cause import (
     BoundsUnderHiddenCause,
     HajekBounds,
     percentile_ends,
 )
-from ope_estimators.baseline.weighting.clipped_weights import ClippedWeights
-from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
+from ope_estimators.baseline.weighting.intervals import WeightIntervals
+from ope_estimators.baseline.weighting.ipw import ClippedWeights
+from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 
 __all__ = ["IPWS"]
 
 
-class IPWS(BoundsUnderHiddenCause, WeightedIntervals, ClippedWeights):
+class IPWS(BoundsUnderHiddenCause, WeightIntervals, ClippedWeights):
     """Logged rewards averaged with weights that sum to one.
 
         V̂ = sum_i w_i r_i / sum_i w_i,   w_i = π1(a_i|x_i) / π0(a_i|x_i)
@@ -64,11 +65,10 @@ class IPWS(BoundsUnderHiddenCause, WeightedIntervals, ClippedWeights):
     """
 
     in_batches = True
-    _uses_row_weights = True
 
-    @property
-    def _normalized(self) -> bool:
-        return True
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        """The estimate is the mean of weight times reward over the mean weight."""
+        return LinearScore(weight=used, outcome=rows.outcome, normalized=True)
 
     def estimate(self, view: View) -> Estimate:
         """The estimate, with bounds under a hidden cause where these are asked for."""

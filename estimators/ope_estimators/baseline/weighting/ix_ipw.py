@@ -7,8 +7,11 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from ope_bench import FloatArray
-from ope_estimators.baseline.weighting.transformed import TransformedWeights, zero_and_geometric
+from ope_bench import FloatArray, LinearScore
+from ope_estimators.baseline.weighting.action_weighting import (
+    TransformedWeights,
+    zero_and_geometric,
+)
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.tuning.rules import Rule
@@ -54,12 +57,13 @@ class IXIPW(EstimatedPropensity, TransformedWeights):
     True
     """
 
-    _uses_row_weights = True
-
     tuned = "gamma"
 
     gamma: Annotated[float, Ge(0)] | Rule = "theory"
     normalize: bool = False
+
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        return rows.score(used, normalize=self.normalize)
 
     def _transform(self, rows: WeightedRows, parameter: float | FloatArray) -> FloatArray:
         used: FloatArray = rows.weight * (rows.propensity / (rows.propensity + parameter))

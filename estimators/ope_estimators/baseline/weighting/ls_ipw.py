@@ -9,15 +9,18 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import FloatArray, Interval, View, logarithmic_interval
-from ope_estimators.baseline.weighting.transformed import TransformedWeights, zero_and_geometric
-from ope_estimators.baseline.weighting.weighted_intervals import WeightedIntervals
+from ope_estimators.baseline.weighting.action_weighting import (
+    TransformedWeights,
+    zero_and_geometric,
+)
+from ope_estimators.baseline.weighting.intervals import WeightIntervals
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.rules import Rule
 
 __all__ = ["LSIPW"]
 
 
-class LSIPW(WeightedIntervals, TransformedWeights):
+class LSIPW(WeightIntervals, TransformedWeights):
     """Logarithms of one plus the weighted rewards: logarithmic smoothing.
 
         V̂ = (1/n) sum_i ln(1 + λ w_i r_i) / λ,   w_i = π1(a_i|x_i) / π0(a_i|x_i),   r_i >= 0
@@ -59,8 +62,6 @@ class LSIPW(WeightedIntervals, TransformedWeights):
     >>> record.diagnostics["lambda"] == 1000 ** -0.5
     True
     """
-
-    _uses_row_weights = True
 
     tuned = "lambda_"
 

@@ -15,8 +15,8 @@ from ope_bench import (
     standard_error,
     weighted_terms,
 )
+from ope_estimators.baseline.weighting.action_weighting import TransformedWeights
 from ope_estimators.baseline.weighting.ls_ipw import product_grid
-from ope_estimators.baseline.weighting.transformed import TransformedWeights
 from ope_estimators.baseline.weighting.weighted_mean import standard_errors
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
@@ -67,8 +67,6 @@ class LSEIPW(EstimatedPropensity, TransformedWeights):
     """
 
     in_batches = False  # The logarithm of a mean is no mean of terms.
-    _uses_row_weights = True
-
     tuned = "lambda_"
 
     lambda_: Annotated[float, Lt(0)] | Rule = "theory"

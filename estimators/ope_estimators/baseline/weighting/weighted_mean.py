@@ -11,6 +11,7 @@ from ope_bench import (
     FloatArray,
     IntArray,
     Mass,
+    PositivityViolation,
     View,
     standard_error,
     sum_by_unit,
@@ -22,6 +23,7 @@ __all__ = [
     "clipped",
     "effective_units",
     "never_logged",
+    "require_overlap",
     "self_normalized_mean",
     "standard_error_of_sum",
     "standard_errors",
@@ -139,3 +141,19 @@ def never_logged(view: View) -> float | None:
     logged = np.zeros(view.n_actions, dtype=bool)
     logged[view.action] = True
     return float((~logged[view.target_action]).mean())
+
+
+def require_overlap(view: View, weights: FloatArray, value: float) -> None:
+    """Refuse weights that are all zero where actions are continuous.
+
+    With finitely many actions this is a draw like others, and 0 part of being unbiased.
+
+    Parameters
+    ----------
+    view : of the weights.
+    weights : (n,)
+    value : what the estimate would be.
+    """
+    if view.n_actions is None and not weights.any():
+        msg = f"all {len(weights)} weights are 0: the logs and the target policy share no action"
+        raise PositivityViolation(msg, fallback=value)

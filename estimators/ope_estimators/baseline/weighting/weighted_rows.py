@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -74,11 +75,12 @@ class WeightedRows:
             baseline=None if self.baseline is None else self.baseline[index],
         )
 
-    def terms(self, used: FloatArray) -> FloatArray:
-        """Each row's term with some weights, one row of weights or several: (..., n)."""
-        terms: FloatArray = used * self.outcome
+    def terms(self, score: LinearScore) -> FloatArray:
+        """Each row's term of a score whose weights are not normalized: (..., n)."""
+        weight: Any = score.weight
+        terms = weight * score.outcome
         return weighted_terms(
-            terms if self.baseline is None else self.baseline + terms, self.row_weight
+            terms if score.baseline is None else score.baseline + terms, self.row_weight
         )
 
     def counted(self, used: FloatArray) -> FloatArray:
@@ -92,11 +94,6 @@ class WeightedRows:
         if self.row_weight is None:
             return values
         return np.repeat(values, multiplicity(self.row_weight))
-
-    @property
-    def _counted_baseline(self) -> FloatArray | None:
-        """The baseline with row weights: (n,)."""
-        return None if self.baseline is None else weighted_terms(self.baseline, self.row_weight)
 
     def score(self, used: FloatArray, *, normalize: bool = False) -> LinearScore:
         """Return what the value is made of with some weights."""
@@ -144,34 +141,36 @@ class WeightedRows:
         """Return the λ of `shrinkage_by_theory`."""
         return shrinkage_by_theory(self.weight, delta, self.n_units, self.row_weight)
 
-    def average(self, used: FloatArray, *, normalize: bool) -> float:
-        """The estimate alone; weights that are all zero then give the mean baseline."""
-        baseline, used = self._counted_baseline, self.counted(used)
-        base = 0.0 if baseline is None else float(baseline.mean())
-        total = float(used.sum()) if normalize else float(self.n)
-        return base + (float(used @ self.outcome) / total if total > 0 else 0.0)
+    def _counted_parts(self, score: LinearScore) -> tuple[FloatArray, Any]:
+        """Return weights and baseline, 0 for none, with the rows that each row stands for."""
+        weight: Any = score.weight
+        used, baseline = self.counted(weight), score.baseline
+        return used, 0.0 if baseline is None else weighted_terms(baseline, self.row_weight)
 
-    def averages(self, used: FloatArray, *, normalize: bool) -> tuple[FloatArray, FloatArray]:
-        """Estimates and standard errors with several rows of weights: (k,), (k,).
+    def value(self, score: LinearScore) -> float:
+        """The value alone; normalized weights that are all zero give the mean baseline."""
+        outcome: Any = score.outcome
+        used, base = self._counted_parts(score)
+        total = float(used.sum()) if score.normalized else float(self.n)
+        return float(np.mean(base)) + (float(used @ outcome) / total if total > 0 else 0.0)
 
-        There are at least two units.
+    def values(self, score: LinearScore) -> tuple[FloatArray, FloatArray]:
+        """Values and standard errors with several rows of weights: (k,), (k,).
+
+        There are at least two units. Normalized weights that are all zero give the mean baseline.
 
         Parameters
         ----------
-        used : (k, n)
-        normalize : as `normalized`; weights that are all zero then give the mean baseline.
+        score : with weights (k, n), and a baseline (n,), (k, n) or None.
         """
-        baseline = self._counted_baseline
-        base = 0.0 if baseline is None else baseline
-        estimate: FloatArray
-        if normalize:
-            used = self.counted(used)
-            total = used.sum(axis=1, keepdims=True)
-            share = np.divide(used, total, out=np.zeros_like(used), where=total > 0)
-            ratio = share @ self.outcome
-            terms = base + self.n * share * (self.outcome - ratio[:, None])
-            estimate = ratio + np.mean(base)
-        else:
-            terms = self.terms(used)
-            estimate = terms.mean(axis=1)
-        return estimate, standard_errors(terms, self.unit)
+        if not score.normalized:
+            terms = self.terms(score)
+            estimate: FloatArray = terms.mean(axis=1)
+            return estimate, standard_errors(terms, self.unit)
+        outcome: Any = score.outcome
+        used, base = self._counted_parts(score)
+        total = used.sum(axis=1, keepdims=True)
+        share = np.divide(used, total, out=np.zeros_like(used), where=total > 0)
+        ratio = share @ outcome
+        terms = base + self.n * share * (outcome - ratio[:, None])
+        return ratio + np.mean(base), standard_errors(terms, self.unit)

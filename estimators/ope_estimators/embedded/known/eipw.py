@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ope_bench import Access, DataError, FloatArray, View
-from ope_estimators.baseline.bootstrapped import Bootstrapped
-from ope_estimators.baseline.weighting.weighted import Weighted
+from ope_estimators.baseline.weighting.intervals import Intervals
+from ope_estimators.embedded.embedding_weighting import EmbeddingWeighting
 
 __all__ = ["EIPW"]
 
 
-class EIPW(Bootstrapped, Weighted):
+class EIPW(Intervals, EmbeddingWeighting):
     """Inverse propensity weighting with the ratio of the policies' embedding densities.
 
         V̂ = (1/n) sum_i w_i r_i,   w_i = π1(g_i|x_i) / π0(g_i|x_i),
@@ -49,7 +49,6 @@ class EIPW(Bootstrapped, Weighted):
     """
 
     access = Access.LOGGING_POLICY | Access.TARGET_POLICY | Access.EMBEDDING_DISTRIBUTION
-    weight_space = "embedding"
     row_weights = True
 
     def _ratio(self, view: View) -> FloatArray:

@@ -13,7 +13,7 @@ from ope_bench import (
     Estimate,
     View,
 )
-from ope_estimators.baseline.bootstrapped import Bootstrapped
+from ope_estimators.baseline.weighting.intervals import Intervals
 from ope_estimators.baseline.weighting.weighted_mean import standard_error_of_sum
 from ope_estimators.density_ratio.ratio import Ratio, RatioModel
 from ope_estimators.embedded.learned.ratio_based import RatioBased
@@ -36,7 +36,7 @@ from ope_estimators.nuisance.reward import FittedReward, RewardModel
 __all__ = ["EDR"]
 
 
-class EDR(Bootstrapped, RatioBased):
+class EDR(Intervals, RatioBased):
     """A reward model averaged over the target sample, corrected by weighted residuals.
 
         V̂ = (1/m) sum_j q̂(C'_j, G'_j) + sum_i ŵ_i (r_i - q̂(C_i, G_i)) / sum_i ŵ_i

@@ -1,4 +1,4 @@
-"""Bases of the estimators that change importance weights, for rewards and for residuals."""
+"""Bases of the estimators from importance weights of actions, as they are or transformed."""
 
 from __future__ import annotations
 
@@ -12,29 +12,25 @@ import numpy as np
 from ope_bench import (
     Access,
     Estimate,
-    Estimator,
     FloatArray,
     IntArray,
-    Interval,
     LinearEstimator,
     LinearScore,
     ParameterError,
-    PositivityViolation,
     Solution,
     UnavailableError,
     View,
-    WeightSpace,
     row_chunks,
     standard_error,
 )
-from ope_estimators.baseline.weighting.weighted_mean import never_logged
+from ope_estimators.baseline.weighting.weighted_mean import never_logged, require_overlap
 from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.cross_validation import cross_validate
 from ope_estimators.tuning.estimated_mse import least_mse
 from ope_estimators.tuning.rules import DataRule
 from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
 
-__all__ = ["GRID", "TransformedWeights", "WeightedBase", "zero_and_geometric"]
+__all__ = ["GRID", "ActionWeighting", "TransformedWeights", "zero_and_geometric"]
 
 DATA_RULES = get_args(DataRule)
 
@@ -42,14 +38,15 @@ GRID = 30
 """Candidates of a tuned parameter."""
 
 
-class WeightedBase(Estimator):
+class ActionWeighting(LinearEstimator):
     """Base: an estimate from the logged rows and their importance weights.
 
-    ``_rows`` makes the rows: here w = π1/π0 and the reward. `ResidualWeighted` replaces it by the
-    residuals of a reward model, so that one transform serves both.
-    """
+        V̂ = (1/n) sum_i [ b_i + w_i y_i ],   w_i = π1(a_i|x_i) / π0(a_i|x_i)
 
-    weight_space: ClassVar[WeightSpace] = "action"
+    Here y is the reward and b is 0; `ResidualWeighted` replaces them by residuals of a reward
+    model and its averages. A subclass with another formula has its own ``_score``, or
+    ``_answer`` where its value is no mean of terms.
+    """
 
     @property
     def action_masks(self) -> bool:
@@ -65,34 +62,6 @@ class WeightedBase(Estimator):
         """The propensities of the logged actions: (n,)."""
         return view.propensity
 
-    def estimate(self, view: View) -> Estimate:
-        """The estimate, its standard error and the weights that were used.
-
-        Raises
-        ------
-        PositivityViolation : weights that are to sum to n are all zero; or, with continuous
-            actions, all importance weights are zero.
-        """
-        rows = self._rows(view)
-        answer = self._answer(rows)
-        if view.n_actions is None and not rows.weight.any():
-            # With finitely many actions this is a draw like others, and 0 part of being unbiased.
-            msg = f"all {rows.n} weights are 0: the logs and the target policy share no action"
-            raise PositivityViolation(msg, fallback=answer.value)
-        return Estimate(
-            answer.value,
-            answer.standard_error,
-            answer.used,
-            {"mean_weight": rows.mean_weight, **answer.diagnostics},
-            weight_space=self.weight_space,
-            terms=answer.centered_terms,
-            interval=self._interval(view, rows),
-        )
-
-    def _interval(self, view: View, rows: WeightedRows) -> Interval | None:
-        """The interval that the parameters ask for; None for that of the standard error."""
-        return None
-
     def _rows(self, view: View) -> WeightedRows:
         """The logged rows with their importance weights."""
         propensity = self._propensity(view)
@@ -107,12 +76,41 @@ class WeightedBase(Estimator):
             unsupported_mass=lambda: never_logged(view),
         )
 
-    @abstractmethod
+    def _score(self, rows: WeightedRows, used: FloatArray) -> LinearScore:
+        """What the value is made of with some weights, (n,) or (k, n)."""
+        return rows.score(used)
+
+    def score(self, view: View) -> LinearScore:
+        """Return what the value is made of."""
+        rows = self._rows(view)
+        return self._score(rows, rows.weight)
+
     def _answer(self, rows: WeightedRows) -> Solution:
         """The estimate from the rows."""
+        return rows.solve(self._score(rows, rows.weight))
+
+    def estimate(self, view: View) -> Estimate:
+        """The estimate, its standard error and the weights that were used.
+
+        Raises
+        ------
+        PositivityViolation : weights that are to sum to n are all zero; or, with continuous
+            actions, all importance weights are zero.
+        """
+        rows = self._rows(view)
+        answer = self._answer(rows)
+        require_overlap(view, rows.weight, answer.value)
+        return Estimate(
+            answer.value,
+            answer.standard_error,
+            answer.used,
+            {"mean_weight": rows.mean_weight, **answer.diagnostics},
+            weight_space=self.weight_space,
+            terms=answer.centered_terms,
+        )
 
 
-class TransformedWeights(WeightedBase, LinearEstimator):
+class TransformedWeights(ActionWeighting):
     """Base: a mean of terms in which u(w_i), not w_i, multiplies what was observed.
 
         V̂ = (1/n) sum_i [ b_i + u(w_i) y_i ]
@@ -120,8 +118,7 @@ class TransformedWeights(WeightedBase, LinearEstimator):
     Here y is the reward and b is 0; in doubly robust forms y is the residual of a reward model,
     b its average over the target policy. A subclass names its parameter in ``tuned``; the
     parameter is a number or the name of a rule. It implements ``_transform`` and, for the rules
-    ``mse``, ``slope`` and ``ocv``, ``_candidates``; for another rule, ``_by_formula``. A
-    parameter ``normalize`` divides by the sum of the transformed weights instead of n.
+    ``mse``, ``slope`` and ``ocv``, ``_candidates``; for another rule, ``_by_formula``.
 
     Parameters
     ----------
@@ -150,10 +147,6 @@ class TransformedWeights(WeightedBase, LinearEstimator):
             self.splits_seed_ = int(rng.integers(2**63))
         return self
 
-    @property
-    def _normalized(self) -> bool:
-        return bool(getattr(self, "normalize", False))
-
     @abstractmethod
     def _transform(self, rows: WeightedRows, parameter: float | FloatArray) -> FloatArray:
         """The transformed weights, (n,), or (k, n) for a (k, 1) column of parameters."""
@@ -166,15 +159,15 @@ class TransformedWeights(WeightedBase, LinearEstimator):
         """The value of the rule that is none of ``mse``, ``slope`` and ``ocv``."""
         raise NotImplementedError
 
-    def _score(self, rows: WeightedRows, parameter: float | None) -> LinearScore:
-        """Return what the value is made of with a parameter; None leaves the weights alone."""
+    def _score_at(self, rows: WeightedRows, parameter: float | FloatArray | None) -> LinearScore:
+        """What the value is made of with a parameter or several; None leaves weights alone."""
         used = rows.weight if parameter is None else self._transform(rows, parameter)
-        return rows.score(used, normalize=self._normalized)
+        return self._score(rows, used)
 
     def score(self, view: View) -> LinearScore:
         """Return the score with the parameter, chosen now where a rule was named."""
         rows = self._rows(view)
-        return self._score(rows, self._parameter(rows))
+        return self._score_at(rows, self._parameter(rows))
 
     def scores(self, view: View, parameters: FloatArray | Sequence[float]) -> list[LinearScore]:
         """Return the score with each parameter, and that of the weights as they are."""
@@ -182,12 +175,12 @@ class TransformedWeights(WeightedBase, LinearEstimator):
             msg = f"{self.tuned}=ocv needs all rows at once; name another rule, or sample rows"
             raise UnavailableError(msg)
         rows = self._rows(view)
-        found = [self._score(rows, float(one)) for one in parameters]
-        return found if len(found) == 1 else [*found, self._score(rows, None)]
+        found = [self._score_at(rows, float(one)) for one in parameters]
+        return found if len(found) == 1 else [*found, self._score_at(rows, None)]
 
     def _answer(self, rows: WeightedRows) -> Solution:
         parameter = self._parameter(rows)
-        found = rows.solve(self._score(rows, parameter))
+        found = rows.solve(self._score_at(rows, parameter))
         return replace(found, diagnostics={self.tuned.rstrip("_"): parameter})
 
     def parameters(self, rows: WeightedRows) -> FloatArray:
@@ -224,7 +217,7 @@ class TransformedWeights(WeightedBase, LinearEstimator):
         def on_part(k: int, index: IntArray) -> float:
             return self._point(rows.take(index), candidates[k])
 
-        validate = rows.terms(rows.weight)
+        validate = rows.terms(rows.score(rows.weight))
         errors = error, standard_error(validate, rows.unit) or 0.0
         rng = np.random.default_rng(self.splits_seed_)
         return cross_validate(on_part, validate, errors, rows.unit, rng)
@@ -238,16 +231,16 @@ class TransformedWeights(WeightedBase, LinearEstimator):
 
     def _point(self, rows: WeightedRows, parameter: float) -> float:
         """The estimate alone, which exists for a single row, too."""
-        return rows.average(self._transform(rows, parameter), normalize=self._normalized)
+        return rows.value(self._score_at(rows, parameter))
 
     def _evaluate(
         self, rows: WeightedRows, candidates: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Estimate and standard error with each candidate: (k,), (k,)."""
-        parts = []
-        for chunk in row_chunks(len(candidates), rows.n):
-            used = self._transform(rows, candidates[chunk, None])
-            parts.append(rows.averages(used, normalize=self._normalized))
+        parts = [
+            rows.values(self._score_at(rows, candidates[chunk, None]))
+            for chunk in row_chunks(len(candidates), rows.n)
+        ]
         estimates, errors = zip(*parts, strict=True)
         return np.concatenate(estimates), np.concatenate(errors)
 

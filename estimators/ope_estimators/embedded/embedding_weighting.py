@@ -1,4 +1,4 @@
-"""What the estimators with exact weights share: the mean and the self-normalized mean."""
+"""Base of the estimators from importance weights of embeddings."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Gt
 
-from ope_bench import Estimate, FloatArray, LinearEstimator, LinearScore, PositivityViolation, View
-from ope_estimators.baseline.weighting.weighted_mean import clipped
+from ope_bench import Estimate, FloatArray, LinearEstimator, LinearScore, View
+from ope_estimators.baseline.weighting.weighted_mean import clipped, require_overlap
 
-__all__ = ["Weighted"]
+__all__ = ["EmbeddingWeighting"]
 
 
-class Weighted(LinearEstimator):
+class EmbeddingWeighting(LinearEstimator):
     """Base: the mean of weighted rewards; a subclass says what the weights are.
 
     Parameters
     ----------
     clip : largest weight; larger ones are cut.
     """
+
+    weight_space = "embedding"
 
     normalized: ClassVar[bool] = False
     """Whether the weights sum to one."""
@@ -46,12 +48,7 @@ class Weighted(LinearEstimator):
         """
         weights, diagnostics = clipped(self._ratio(view), self.clip)
         found = self._score(weights, view).solve(view.unit, view.row_weight)
-        if view.n_actions is None and not weights.any():
-            # With finitely many actions this is a draw like others, and 0 part of being unbiased.
-            msg = (
-                f"all {len(weights)} weights are 0: the logs and the target policy share no action"
-            )
-            raise PositivityViolation(msg, fallback=found.value)
+        require_overlap(view, weights, found.value)
         return Estimate(
             found.value,
             found.standard_error,
